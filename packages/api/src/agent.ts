@@ -1,0 +1,1 @@
+export * from "./generated/diskmesh/agent/v1/disk_agent_service.js";

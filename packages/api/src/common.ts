@@ -1,0 +1,1 @@
+export * from "./generated/diskmesh/common/v1/stamp.js";

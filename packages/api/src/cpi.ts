@@ -1,0 +1,1 @@
+export * from "./generated/diskmesh/cpi/v1/cpi_service.js";

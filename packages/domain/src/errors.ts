@@ -1,0 +1,127 @@
+/**
+ * What can go wrong, in words of the domain. Nothing here knows gRPC, HTTP or NATS: packages/rpc maps these classes
+ * to statuses and back in one file each.
+ *
+ * A message says what was wrong, which thing, and what to do.
+ */
+
+/** What is known of an effect that was asked for. Only `done` and `not_done` may leave an in-between state. */
+export type Outcome = "done" | "not_done" | "unknown";
+
+export interface ErrorDetails {
+  /** The things the error is about, as names and values, e.g. `{ host_id: "host-1" }`. Never secrets. */
+  readonly about?: Readonly<Record<string, string>>;
+  /** When a retry may succeed, in milliseconds from now. */
+  readonly retryAfterMs?: number;
+  readonly cause?: unknown;
+}
+
+/** Root of all errors that a caller is told about. Anything else that is thrown is a bug and is reported as INTERNAL. */
+export abstract class DomainError extends Error {
+  /** True when the same request may succeed later without anybody changing it. */
+  readonly retryable: boolean = false;
+  /** What the failed request is known to have done. Most errors are found before anything is done. */
+  readonly outcome: Exclude<Outcome, "done"> = "not_done";
+  readonly about: Readonly<Record<string, string>>;
+  readonly retryAfterMs: number | undefined;
+
+  constructor(message: string, details: ErrorDetails = {}) {
+    super(message, details.cause === undefined ? undefined : { cause: details.cause });
+    this.about = details.about ?? {};
+    this.retryAfterMs = details.retryAfterMs;
+  }
+}
+
+/** The request itself is wrong and will be wrong next time: a malformed id, a negative size, a missing field. */
+export class InvalidArgumentError extends DomainError {
+  override readonly name = "InvalidArgumentError";
+}
+
+/** A thing that the request names does not exist. */
+export class NotFoundError extends DomainError {
+  override readonly name = "NotFoundError";
+}
+
+/** Something else already has that id, with other properties. */
+export class AlreadyExistsError extends DomainError {
+  override readonly name = "AlreadyExistsError";
+}
+
+/** The request is well formed, but the things it names are in a state that forbids it until somebody changes that. */
+export class InvalidStateError extends DomainError {
+  override readonly name = "InvalidStateError";
+}
+
+/** The caller is known, but its role may not do this. */
+export class PermissionDeniedError extends DomainError {
+  override readonly name = "PermissionDeniedError";
+}
+
+/** The caller has no certificate that says who it is. */
+export class UnauthenticatedError extends DomainError {
+  override readonly name = "UnauthenticatedError";
+}
+
+/** A limit is reached: space, queue length, in-flight count, message size. Names the limit. */
+export class ResourceExhaustedError extends DomainError {
+  override readonly name = "ResourceExhaustedError";
+  override readonly retryable: boolean = true;
+}
+
+/** The server, or something it needs, cannot be reached or cannot serve now. */
+export class UnavailableError extends DomainError {
+  override readonly name = "UnavailableError";
+  override readonly retryable: boolean = true;
+  override readonly outcome: "not_done" | "unknown";
+
+  constructor(message: string, details: ErrorDetails & { readonly outcome?: "not_done" | "unknown" } = {}) {
+    super(message, details);
+    this.outcome = details.outcome ?? "not_done";
+  }
+}
+
+/** Another request got in between; start over from what is true now. */
+export class AbortedError extends DomainError {
+  override readonly name = "AbortedError";
+  override readonly retryable: boolean = true;
+}
+
+/** An order carries a stamp or session number below one that was seen already. It changed nothing. */
+export class OutdatedError extends DomainError {
+  override readonly name = "OutdatedError";
+}
+
+/** Another process has claimed a newer generation of the tablet: this one must drop everything. */
+export class FencedError extends DomainError {
+  override readonly name = "FencedError";
+  override readonly retryable: boolean = true;
+}
+
+/** Time ran out. Whether the effect took place is not known. */
+export class TimeoutError extends DomainError {
+  override readonly name = "TimeoutError";
+  override readonly retryable: boolean = true;
+  override readonly outcome = "unknown" as const;
+}
+
+/** The caller went away. Whether the effect took place is not known. */
+export class CancelledError extends DomainError {
+  override readonly name = "CancelledError";
+  override readonly outcome = "unknown" as const;
+}
+
+/** The thing asked for is not offered here, e.g. a CPI method that this CPI lacks. */
+export class NotImplementedError extends DomainError {
+  override readonly name = "NotImplementedError";
+}
+
+/** A device failed to do I/O. Carries the operating system's text. */
+export class DeviceIoError extends DomainError {
+  override readonly name = "DeviceIoError";
+  override readonly outcome = "unknown" as const;
+}
+
+/** The message of anything that was thrown, for a log line or an error that wraps it. */
+export function messageOf(thrown: unknown): string {
+  return thrown instanceof Error ? thrown.message : String(thrown);
+}

@@ -1,0 +1,30 @@
+/**
+ * Who a process is, as its certificate says: a URI in the subject alternative name,
+ * `spiffe://diskmesh/<role>` or `spiffe://diskmesh/<role>/<name>`. Agents carry their host id as name.
+ */
+export const ROLES = ["operator", "director", "cpi-dispatcher", "disk-registry", "disk-agent", "nats"] as const;
+export type Role = (typeof ROLES)[number];
+
+export interface Identity {
+  readonly role: Role;
+  /** The host id of an agent, the name of a person or script for an operator; empty where one certificate serves all. */
+  readonly name: string;
+}
+
+const PREFIX = "spiffe://diskmesh/";
+
+export function identityUri(identity: Identity): string {
+  return identity.name === "" ? `${PREFIX}${identity.role}` : `${PREFIX}${identity.role}/${identity.name}`;
+}
+
+/** Undefined when the URI names no identity of ours. */
+export function parseIdentityUri(uri: string): Identity | undefined {
+  if (!uri.startsWith(PREFIX)) return undefined;
+  const [role, name = "", ...rest] = uri.slice(PREFIX.length).split("/");
+  const known = ROLES.find((candidate) => candidate === role);
+  return known && rest.length === 0 ? { role: known, name } : undefined;
+}
+
+export function formatIdentity(identity: Identity): string {
+  return identity.name === "" ? identity.role : `${identity.role} ${identity.name}`;
+}
