@@ -1,0 +1,111 @@
+import { InvalidArgumentError, ResourceExhaustedError } from "@diskmesh/domain";
+import { expect } from "chai";
+import type { EventLog } from "../storage.js";
+
+/** One event log somewhere. `open` is called again only after the log from before was closed. */
+export interface EventLogLocation {
+  open(): EventLog;
+  remove(): Promise<void>;
+}
+
+/** What every EventLog must do. Registers a mocha suite. */
+export function eventLogContract(name: string, makeLocation: () => Promise<EventLogLocation>): void {
+  describe(`event log contract: ${name}`, () => {
+    let location: EventLogLocation;
+    let log: EventLog;
+
+    beforeEach(async () => {
+      location = await makeLocation();
+      log = location.open();
+    });
+
+    afterEach(async () => {
+      await log.close();
+      await location.remove();
+    });
+
+    const all = { from: 0, limit: 10_000 };
+
+    it("gives back lines in order, also after it was opened again", async () => {
+      const lines = ["first", "", "Zürich \u{1f4be}", '{"json":true}', "two\nlines", "x".repeat(2 ** 20)];
+      expect(await log.append("task-1", lines.slice(0, 2))).to.equal(2);
+      expect(await log.append("task-1", lines.slice(2))).to.equal(6);
+      await log.close();
+      log = location.open();
+      expect(await log.read("task-1", all)).to.deep.equal({ lines, next: 6 });
+      expect(await log.append("task-1", ["more"])).to.equal(7);
+    });
+
+    it("pages", async () => {
+      await log.append("s", ["a", "b", "c", "d", "e"]);
+      expect(await log.read("s", { from: 0, limit: 2 })).to.deep.equal({ lines: ["a", "b"], next: 2 });
+      expect(await log.read("s", { from: 2, limit: 2 })).to.deep.equal({ lines: ["c", "d"], next: 4 });
+      expect(await log.read("s", { from: 4, limit: 2 })).to.deep.equal({ lines: ["e"], next: 5 });
+      expect(await log.read("s", { from: 5, limit: 2 })).to.deep.equal({ lines: [], next: 5 });
+      expect(await log.read("s", { from: 3, limit: 0 })).to.deep.equal({ lines: [], next: 3 });
+    });
+
+    it("keeps streams apart, whose names begin alike", async () => {
+      const streams = ["a", "a-b", "a.b", "a/b", "aa", "A", "a:b", `a${"x".repeat(199)}`];
+      for (const stream of streams) await log.append(stream, [`of ${stream}`, "second"]);
+      for (const stream of streams) {
+        expect(await log.read(stream, all)).to.deep.equal({ lines: [`of ${stream}`, "second"], next: 2 });
+      }
+      await log.drop("a");
+      expect(await log.read("a", all)).to.deep.equal({ lines: [], next: 0 });
+      for (const stream of streams.slice(1)) expect((await log.read(stream, all)).next).to.equal(2);
+    });
+
+    it("counts on correctly when many append at once", async () => {
+      const appends = Array.from({ length: 100 }, (_, i) => log.append("s", [`${i}-a`, `${i}-b`]));
+      expect(await Promise.all(appends)).to.deep.equal(Array.from({ length: 100 }, (_, i) => 2 * i + 2));
+      const { lines } = await log.read("s", all);
+      expect(lines).to.deep.equal(Array.from({ length: 100 }, (_, i) => [`${i}-a`, `${i}-b`]).flat());
+    });
+
+    it("orders more lines than fit one byte, and drops all of them", async function () {
+      this.timeout(20_000);
+      const lines = Array.from({ length: 5_000 }, (_, i) => `line ${i}`);
+      await log.append("s", lines);
+      expect((await log.read("s", all)).lines).to.deep.equal(lines);
+      await log.drop("s");
+      expect(await log.read("s", all)).to.deep.equal({ lines: [], next: 0 });
+      expect(await log.append("s", ["new"])).to.equal(1);
+    });
+
+    it("takes an append of nothing, and a drop or read of an unknown stream", async () => {
+      expect(await log.append("s", [])).to.equal(0);
+      await log.drop("unknown");
+      expect(await log.read("unknown", { from: 7, limit: 1 })).to.deep.equal({ lines: [], next: 7 });
+    });
+
+    it("refuses bad names, ranges and sizes, and nothing of them is appended", async () => {
+      for (const stream of ["", "a b", "a\0", "é", "-a", "x".repeat(201)]) {
+        expect(await errorOf(log.append(stream, ["line"])), stream).to.be.instanceOf(InvalidArgumentError);
+      }
+      expect(await errorOf(log.read("s", { from: -1, limit: 1 }))).to.be.instanceOf(InvalidArgumentError);
+      expect(await errorOf(log.read("s", { from: 0, limit: 0.5 }))).to.be.instanceOf(InvalidArgumentError);
+      expect(await errorOf(log.append("s", ["good", "x".repeat(2 ** 20 + 1)]))).to.be.instanceOf(
+        ResourceExhaustedError,
+      );
+      expect(await errorOf(log.append("s", Array(10_001).fill("")))).to.be.instanceOf(ResourceExhaustedError);
+      expect(await log.read("s", all)).to.deep.equal({ lines: [], next: 0 });
+    });
+
+    it("refuses work after it was closed", async () => {
+      await log.append("s", ["a"]);
+      await log.close();
+      expect(await errorOf(log.append("s", ["b"]))).to.be.instanceOf(Error);
+      expect(await errorOf(log.read("s", all))).to.be.instanceOf(Error);
+    });
+  });
+}
+
+async function errorOf(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}

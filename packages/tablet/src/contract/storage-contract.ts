@@ -1,0 +1,385 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { FencedError } from "@diskmesh/domain";
+import { expect } from "chai";
+import type { Change } from "../schema.js";
+import type { TabletStorage } from "../storage.js";
+import { randomOf } from "./random.js";
+
+/** One tablet's state somewhere, as an adapter's tests provide it. */
+export interface StorageLocation {
+  /** A new client of the state, as another process would have it; several may be open at once. */
+  open(): TabletStorage;
+  /** For processes: a module that exports `openLocation(argument): TabletStorage`. */
+  readonly moduleUrl: string;
+  readonly argument: string;
+  remove(): Promise<void>;
+}
+
+type Contents = Map<string, unknown>;
+
+const CHILD = fileURLToPath(new URL("./commit-until-killed.js", import.meta.url));
+
+/** What every TabletStorage must do. Registers a mocha suite. */
+export function storageContract(name: string, makeLocation: () => Promise<StorageLocation>): void {
+  describe(`storage contract: ${name}`, () => {
+    let location: StorageLocation;
+    let opened: TabletStorage[];
+
+    beforeEach(async () => {
+      location = await makeLocation();
+      opened = [];
+    });
+
+    afterEach(async () => {
+      await Promise.all(opened.map((storage) => storage.close({ handOver: true })));
+      await location.remove();
+    });
+
+    function open(): TabletStorage {
+      const storage = location.open();
+      opened.push(storage);
+      return storage;
+    }
+
+    async function openClaimed(writer = "writer-1"): Promise<TabletStorage> {
+      const storage = open();
+      await storage.claim({ writer, address: "127.0.0.1:1" });
+      return storage;
+    }
+
+    describe("claim", () => {
+      it("starts at generation 1 and goes up by one, for the same tablet", async () => {
+        const claims = [];
+        for (const writer of ["a", "b", "c"]) {
+          const storage = open();
+          claims.push(await storage.claim({ writer, address: "127.0.0.1:1" }));
+          await storage.close({ handOver: true });
+        }
+        expect(claims.map(({ generation }) => generation)).to.deep.equal([1, 2, 3]);
+        expect(claims[0]?.tabletId).to.match(/^[0-9a-f-]{36}$/);
+        expect(new Set(claims.map(({ tabletId }) => tabletId)).size).to.equal(1);
+      });
+
+      it("gives racing claimants different generations, and only the highest can commit", async () => {
+        const racing = ["a", "b", "c", "d"].map((writer) => ({ writer, storage: open() }));
+        const claimed = await Promise.all(
+          racing.map(async ({ writer, storage }) => {
+            const claim = await storage.claim({ writer, address: "127.0.0.1:1" }).catch(() => undefined);
+            return { storage, generation: claim?.generation ?? 0 };
+          }),
+        );
+        const generations = claimed.map(({ generation }) => generation).filter((generation) => generation > 0);
+        expect(new Set(generations).size).to.equal(generations.length);
+        const highest = Math.max(...generations);
+        for (const { storage, generation } of claimed.filter((each) => each.generation > 0)) {
+          const error = await errorOf(storage.commit([put("hosts", "winner", { generation })]));
+          if (generation === highest) expect(error).to.equal(undefined);
+          else expect(error).to.be.instanceOf(FencedError);
+        }
+      });
+
+      it("must come before anything else", async () => {
+        const storage = open();
+        expect(await errorOf(storage.commit([put("hosts", "h", {})]))).to.be.instanceOf(Error);
+        expect(await errorOf(storage.load(() => {}))).to.be.instanceOf(Error);
+        expect(await errorOf(storage.renew())).to.be.instanceOf(Error);
+      });
+    });
+
+    describe("fencing", () => {
+      it("refuses the older leader's commit, and nothing of it is visible", async () => {
+        const older = await openClaimed("older");
+        await older.commit([put("hosts", "h1", { by: "older" }), put("hosts", "h2", { by: "older" })]);
+        const newer = await openClaimed("newer");
+        const error = await errorOf(
+          older.commit([
+            put("hosts", "h1", { by: "late" }),
+            remove("hosts", "h2"),
+            put("devices", "d1", { by: "late" }),
+          ]),
+        );
+        expect(error).to.be.instanceOf(FencedError);
+        expect(await contentsOf(newer)).to.deep.equal(
+          new Map([
+            ["hosts/h1", { by: "older" }],
+            ["hosts/h2", { by: "older" }],
+          ]),
+        );
+      });
+
+      it("tells the older leader when it renews, and not the current one", async () => {
+        const older = await openClaimed("older");
+        await older.renew();
+        const newer = await openClaimed("newer");
+        expect(await errorOf(older.renew())).to.be.instanceOf(FencedError);
+        await newer.renew();
+      });
+
+      it("keeps a fenced leader fenced", async () => {
+        const older = await openClaimed("older");
+        const newer = await openClaimed("newer");
+        for (let i = 0; i < 3; i++) {
+          expect(await errorOf(older.commit([put("hosts", `late-${i}`, {})]))).to.be.instanceOf(FencedError);
+          await newer.commit([put("hosts", "h", { i })]);
+        }
+        expect(await contentsOf(newer)).to.deep.equal(new Map([["hosts/h", { i: 2 }]]));
+      });
+
+      it("lets no commit of another process become visible after a claim", async function () {
+        this.timeout(20_000);
+        const child = startChild(location);
+        await child.committed(20);
+        const newer = await openClaimed("newer");
+        const before = await contentsOf(newer);
+        expect(await child.ended()).to.equal("fenced");
+        expect(await contentsOf(newer)).to.deep.equal(before);
+        expectWholeCommit(before, child.last());
+      });
+    });
+
+    describe("commit and load", () => {
+      it("loads nothing from a new tablet", async () => {
+        expect(await contentsOf(await openClaimed())).to.deep.equal(new Map());
+      });
+
+      it("accepts a commit without changes", async () => {
+        const storage = await openClaimed();
+        await storage.commit([]);
+        expect(await contentsOf(storage)).to.deep.equal(new Map());
+      });
+
+      it("applies the changes of one commit in order, the last one of a key wins", async () => {
+        const storage = await openClaimed();
+        await storage.commit([
+          put("hosts", "a", { n: 1 }),
+          put("hosts", "a", { n: 2 }),
+          put("hosts", "b", {}),
+          remove("hosts", "b"),
+          remove("hosts", "c"),
+          put("hosts", "c", { n: 3 }),
+        ]);
+        expect(await reloaded(storage)).to.deep.equal(
+          new Map([
+            ["hosts/a", { n: 2 }],
+            ["hosts/c", { n: 3 }],
+          ]),
+        );
+      });
+
+      it("replaces whole documents and keeps tables apart", async () => {
+        const storage = await openClaimed();
+        await storage.commit([put("hosts", "x", { a: 1, b: 2 }), put("devices", "x", { c: 3 })]);
+        await storage.commit([put("hosts", "x", { b: 4 })]);
+        expect(await reloaded(storage)).to.deep.equal(
+          new Map([
+            ["hosts/x", { b: 4 }],
+            ["devices/x", { c: 3 }],
+          ]),
+        );
+      });
+
+      it("deletes what is not there without complaint, even from a table that never was", async () => {
+        const storage = await openClaimed();
+        await storage.commit([remove("hosts", "nobody"), put("devices", "d", {})]);
+        expect(await reloaded(storage)).to.deep.equal(new Map([["devices/d", {}]]));
+      });
+
+      it("gives back every shape of document", async () => {
+        const storage = await openClaimed();
+        const document = {
+          empty: {},
+          none: null,
+          yes: true,
+          no: false,
+          text: "",
+          unicode: "Zürich \u{1f4be} \u0000 \u202e \ufffd",
+          numbers: [0, 1, -1, 0.1, 1e-300, 1.7976931348623157e308, 2 ** 53 - 1, -(2 ** 53 - 1)],
+          list: [[], [null], { a: [{ b: "c" }] }],
+          nested: { a: { b: { c: { d: [1, { e: "f" }] } } } },
+          "": "empty name",
+          "a.b": "name with a dot",
+          $set: "name with a dollar",
+          _id: "name that engines use",
+          long: "x".repeat(100_000),
+        };
+        await storage.commit([put("hosts", "h", document)]);
+        expect((await reloaded(storage)).get("hosts/h")).to.deep.equal(document);
+      });
+
+      it("keeps odd keys apart", async () => {
+        const keys = [
+          " ",
+          "  ",
+          "a",
+          "A",
+          "a ",
+          "a/b",
+          "a\u0000b",
+          "a\u0000",
+          "\u0000",
+          "é",
+          "e\u0301",
+          "\u{1f4be}",
+          "\uffff",
+        ];
+        keys.push(".", "..", "$ref", "__proto__", "k".repeat(512), "\u20ac".repeat(512), `${"k".repeat(511)}l`);
+        const storage = await openClaimed();
+        await storage.commit(keys.map((key) => put("hosts", key, { key })));
+        const contents = await reloaded(storage);
+        expect(contents).to.deep.equal(new Map(keys.map((key) => [`hosts/${key}`, { key }])));
+        await storage.commit([remove("hosts", "a\u0000b"), remove("hosts", " ")]);
+        expect((await reloaded(storage)).size).to.equal(keys.length - 2);
+      });
+
+      it("takes a commit of eight mebibytes, and one of many documents", async function () {
+        this.timeout(60_000);
+        const storage = await openClaimed();
+        const large = Array.from({ length: 8 }, (_, i) =>
+          put("hosts", `large-${i}`, { text: "x".repeat(2 ** 20 - 64) }),
+        );
+        await storage.commit(large);
+        const many = Array.from({ length: 20_000 }, (_, i) => put("devices", `device-${i}`, { i }));
+        await storage.commit(many);
+        const contents = await reloaded(storage);
+        expect(contents.size).to.equal(20_008);
+        expect(contents.get("devices/device-19999")).to.deep.equal({ i: 19_999 });
+        await storage.commit(many.map(({ table, key }) => remove(table, key)));
+        expect((await reloaded(storage)).size).to.equal(8);
+      });
+
+      it("loads exactly the outcome of all commits, whatever they were", async function () {
+        this.timeout(60_000);
+        const random = randomOf(20_240_817);
+        let storage = await openClaimed();
+        const expected: Contents = new Map();
+        for (let commit = 0; commit < 60; commit++) {
+          const changes: Change[] = [];
+          for (let i = Math.floor(random() * 30); i >= 0; i--) {
+            const table = random() < 0.5 ? "hosts" : "devices";
+            const key = `k${Math.floor(random() * 40)}`;
+            if (random() < 0.3) {
+              changes.push(remove(table, key));
+              expected.delete(`${table}/${key}`);
+            } else {
+              const document = { commit, i, text: "x".repeat(Math.floor(random() * 5_000)) };
+              changes.push(put(table, key, document));
+              expected.set(`${table}/${key}`, document);
+            }
+          }
+          await storage.commit(changes);
+          if (commit % 20 === 19) {
+            await storage.close({ handOver: true });
+            storage = await openClaimed(`writer-${commit}`);
+            expect(await contentsOf(storage)).to.deep.equal(expected);
+          }
+        }
+      });
+
+      async function reloaded(storage: TabletStorage): Promise<Contents> {
+        await storage.close({ handOver: true });
+        const again = await openClaimed("reader");
+        const contents = await contentsOf(again);
+        await again.close({ handOver: true });
+        // The test goes on with the storage it has: a closed storage can be claimed again.
+        await storage.claim({ writer: "writer-again", address: "127.0.0.1:1" });
+        return contents;
+      }
+    });
+
+    it("loses nothing that was acknowledged, and shows no half commit, when its process is killed", async function () {
+      this.timeout(60_000);
+      let atLeast = -1;
+      for (let round = 0; round < 6; round++) {
+        const child = startChild(location);
+        await child.committed(5 + round * 7);
+        child.kill();
+        await child.ended();
+        expect(child.last()).to.be.greaterThan(atLeast);
+        const storage = await openClaimed(`reader-${round}`);
+        const contents = await contentsOf(storage);
+        await storage.close({ handOver: false });
+        expectWholeCommit(contents, child.last());
+        atLeast = child.last();
+      }
+    });
+  });
+}
+
+/** The child writes the same number everywhere and one document named after it. */
+function expectWholeCommit(contents: Contents, acknowledged: number): void {
+  const { n } = contents.get("hosts/a") as { n: number };
+  expect(n).to.be.at.least(acknowledged);
+  expect(contents).to.deep.equal(
+    new Map<string, unknown>([
+      ["hosts/a", { n }],
+      ["hosts/b", { n }],
+      ["devices/c", { n, text: "x".repeat((n * 997) % 20_000) }],
+      [`devices/only-${n}`, { n }],
+    ]),
+  );
+}
+
+interface Child {
+  /** Resolves when so many commits have been acknowledged. */
+  committed(count: number): Promise<void>;
+  /** The last acknowledged number. */
+  last(): number;
+  kill(): void;
+  /** Resolves with "fenced" or how else it ended. */
+  ended(): Promise<string>;
+}
+
+function startChild({ moduleUrl, argument }: StorageLocation): Child {
+  const child: ChildProcess = spawn(process.execPath, [CHILD, moduleUrl, argument], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = new Promise<string>((resolve) => {
+    child.once("close", (code, signal) => resolve(code === 3 ? "fenced" : `${signal ?? code}`));
+  });
+  let last = -1;
+  let count = 0;
+  const waiting: { count: number; resolve: () => void }[] = [];
+  createInterface({ input: child.stdout as NodeJS.ReadableStream }).on("line", (line) => {
+    last = Number(line);
+    count++;
+    for (const each of waiting) if (each.count <= count) each.resolve();
+  });
+  return {
+    committed: (wanted) =>
+      Promise.race([
+        new Promise<void>((resolve) => waiting.push({ count: wanted, resolve })),
+        ended.then((how) => Promise.reject(new Error(`the writing process ended early: ${how}`))),
+      ]),
+    last: () => last,
+    kill: () => child.kill("SIGKILL"),
+    ended: () => ended,
+  };
+}
+
+function put(table: string, key: string, document: object): Change {
+  return { table, key, document };
+}
+
+function remove(table: string, key: string): Change {
+  return { table, key, document: null };
+}
+
+async function contentsOf(storage: TabletStorage): Promise<Contents> {
+  const contents: Contents = new Map();
+  await storage.load((table, key, document) => {
+    expect(contents.has(`${table}/${key}`), `${table}/${key} came twice`).to.equal(false);
+    contents.set(`${table}/${key}`, document);
+  });
+  return contents;
+}
+
+async function errorOf(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}

@@ -1,0 +1,70 @@
+/** Keys are stored as UTF-8 in engines whose keys are short: 512 units are at most 1536 bytes, which fit all of them. */
+const KEY_LENGTH_MAX = 512;
+
+/** A cycle would never end; nothing a tablet stores is nested anywhere near this deep. */
+const NESTING_MAX = 64;
+
+/** Refuses what no storage could give back unchanged. */
+export function checkKey(table: string, key: unknown): asserts key is string {
+  if (typeof key !== "string" || key === "") {
+    throw new TypeError(`table ${table}: the key of a document must be a non-empty string, got ${JSON.stringify(key)}`);
+  }
+  if (key.length > KEY_LENGTH_MAX) {
+    throw new TypeError(`table ${table}: a key of ${key.length} characters; the limit is ${KEY_LENGTH_MAX}`);
+  }
+  // Lone surrogates all become the same bytes in UTF-8, so two keys would be stored as one.
+  if (/\p{Surrogate}/u.test(key)) {
+    throw new TypeError(`table ${table}: the key ${JSON.stringify(key)} is not well-formed Unicode`);
+  }
+}
+
+/**
+ * Freezes the document in depth and returns its size in bytes as JSON. Throws a TypeError that names the place of the
+ * first value that would come back from storage as something else. Properties that are undefined count as absent.
+ */
+export function sealDocument(document: unknown): number {
+  if (typeof document !== "object" || document === null || Array.isArray(document)) {
+    throw new TypeError(`a document must be an object, got ${document === null ? "null" : typeof document}`);
+  }
+  return seal(document, "document", NESTING_MAX);
+}
+
+function seal(value: unknown, path: string, depthLeft: number): number {
+  switch (typeof value) {
+    case "string":
+      return Buffer.byteLength(value) + 2;
+    case "number":
+      if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage holds`);
+      // The longest number in JSON has 24 characters; the exact length is not worth printing it.
+      return Number.isInteger(value) && Math.abs(value) < 1e6 ? 6 : 24;
+    case "boolean":
+      return 5;
+    case "object":
+      if (value === null) return 4;
+      if (depthLeft === 0) throw new TypeError(`${path} is nested more than ${NESTING_MAX} deep, or contains itself`);
+      return Array.isArray(value) ? sealArray(value, path, depthLeft - 1) : sealObject(value, path, depthLeft - 1);
+    default:
+      throw new TypeError(`${path} is a ${typeof value}, which no storage holds`);
+  }
+}
+
+function sealArray(array: readonly unknown[], path: string, depthLeft: number): number {
+  let sizeBytes = 2;
+  for (let i = 0; i < array.length; i++) sizeBytes += seal(array[i], `${path}[${i}]`, depthLeft) + 1;
+  Object.freeze(array);
+  return sizeBytes;
+}
+
+function sealObject(object: object, path: string, depthLeft: number): number {
+  const prototype = Object.getPrototypeOf(object);
+  if (prototype !== Object.prototype && prototype !== null) {
+    throw new TypeError(`${path} is a ${prototype.constructor?.name ?? "class instance"}, not a plain object`);
+  }
+  let sizeBytes = 2;
+  for (const name of Object.keys(object)) {
+    const value = (object as Record<string, unknown>)[name];
+    if (value !== undefined) sizeBytes += name.length + 4 + seal(value, path, depthLeft);
+  }
+  Object.freeze(object);
+  return sizeBytes;
+}

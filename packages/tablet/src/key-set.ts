@@ -1,0 +1,93 @@
+import BTreeModule from "sorted-btree";
+
+// sorted-btree is CommonJS and puts its class on exports.default
+const BTree = BTreeModule.default;
+export type OrderedMap<Value> = BTreeModule.default<string, Value>;
+
+const NODE_SIZE_MAX = 64;
+
+/** Above this, inserting into the middle of an array costs more than descending a tree. */
+const ARRAY_LENGTH_MAX = 256;
+
+function compareKeys(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0;
+}
+
+/** A map in ascending order of key, with cheap inserts and reads from any key on. */
+export function orderedMap<Value>(): OrderedMap<Value> {
+  return new BTree<string, Value>(undefined, compareKeys, NODE_SIZE_MAX);
+}
+
+/**
+ * The keys that share one index value, in ascending order. Most indexes have either very many values with one key or
+ * very few values with many keys, and both must cost little more than the keys: one key is just the string, some are
+ * a sorted array, many are a tree.
+ */
+export type KeySet = string | string[] | OrderedMap<undefined>;
+
+/** Returns the set with that key, which may be the same one, changed. */
+export function withKey(set: KeySet | undefined, key: string): KeySet {
+  if (set === undefined) return key;
+  if (typeof set === "string") return set === key ? set : set < key ? [set, key] : [key, set];
+  if (Array.isArray(set)) {
+    const at = firstAtOrAbove(set, key);
+    if (set[at] === key) return set;
+    if (set.length < ARRAY_LENGTH_MAX) {
+      set.splice(at, 0, key);
+      return set;
+    }
+    const tree = orderedMap<undefined>();
+    for (const each of set) tree.set(each, undefined);
+    tree.set(key, undefined);
+    return tree;
+  }
+  set.set(key, undefined);
+  return set;
+}
+
+/** Returns the set without that key, or undefined when nothing is left. */
+export function withoutKey(set: KeySet | undefined, key: string): KeySet | undefined {
+  if (set === undefined || set === key) return undefined;
+  if (typeof set === "string") return set;
+  if (Array.isArray(set)) {
+    const at = firstAtOrAbove(set, key);
+    if (set[at] === key) set.splice(at, 1);
+    return set.length === 1 ? set[0] : set;
+  }
+  set.delete(key);
+  return set.size === 0 ? undefined : set;
+}
+
+export function sizeOfKeySet(set: KeySet | undefined): number {
+  if (set === undefined) return 0;
+  if (typeof set === "string") return 1;
+  return Array.isArray(set) ? set.length : set.size;
+}
+
+/** Up to `limit` keys above `after`, ascending. */
+export function keysAfter(set: KeySet | undefined, after: string | undefined, limit: number): string[] {
+  if (set === undefined) return [];
+  if (typeof set === "string") return limit > 0 && (after === undefined || set > after) ? [set] : [];
+  if (Array.isArray(set)) {
+    let start = after === undefined ? 0 : firstAtOrAbove(set, after);
+    if (set[start] === after) start++;
+    return set.slice(start, start + limit);
+  }
+  const keys: string[] = [];
+  for (const key of set.keys(after)) {
+    if (keys.length >= limit) break;
+    if (key !== after) keys.push(key);
+  }
+  return keys;
+}
+
+function firstAtOrAbove(sorted: readonly string[], key: string): number {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((sorted[middle] as string) < key) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,140 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type Database, open, type RootDatabase } from "lmdb";
+import { checkDataFile } from "./data-file.js";
+import { LockFile } from "./lock-file.js";
+
+export interface LmdbOptions {
+  /** Made when it does not exist. Nothing else may be in it. */
+  readonly folder: string;
+  /** False: no lock file, so that several claims may compete as they do on a server. */
+  readonly exclusive?: boolean;
+}
+
+/** What the folder holds. One kind is never opened as the other. */
+export type LmdbKind = "tablet" | "event log";
+
+/** Values are JSON or plain text; keys are the UTF-8 of theirs. */
+export type TextDatabase = Database<string, Buffer>;
+
+/** Address space, not disk space. LMDB maps more when a file outgrows it, but then must wait for all readers. */
+const MAP_SIZE_BYTES = 64 * 2 ** 30;
+const FORMAT_VERSION = 1;
+const DATABASES_MAX = 64;
+const META = "_meta";
+
+/** One LMDB environment: a folder, its lock, and the meta database that says what the folder holds. */
+export class LmdbEnvironment {
+  readonly #lock: LockFile | undefined;
+  readonly #folder: string;
+  #root: RootDatabase<string, Buffer>;
+  #meta: TextDatabase;
+
+  private constructor(folder: string, lock: LockFile | undefined, root: RootDatabase<string, Buffer>) {
+    this.#folder = folder;
+    this.#lock = lock;
+    this.#root = root;
+    this.#meta = openText(root, META);
+  }
+
+  /** Throws UnavailableError when another process has it, InvalidStateError when it is not what it should be. */
+  static async open(kind: LmdbKind, options: LmdbOptions): Promise<LmdbEnvironment> {
+    const { folder } = options;
+    let lock: LockFile | undefined;
+    let root: RootDatabase<string, Buffer> | undefined;
+    try {
+      mkdirSync(folder, { recursive: true, mode: 0o700 });
+      lock = options.exclusive === false ? undefined : new LockFile(folder);
+      checkDataFile(join(folder, "data.mdb"));
+      root = openRoot(folder);
+      const environment = new LmdbEnvironment(folder, lock, root);
+      await environment.#checkFormat(kind);
+      return environment;
+    } catch (error) {
+      await root?.close().catch(() => {});
+      lock?.release();
+      if (error instanceof UnavailableError) throw error;
+      throw new InvalidStateError(
+        `the folder ${folder} cannot be opened as a ${kind}: ${messageOf(error)}; configure another folder, or restore this one from a backup`,
+        { cause: error },
+      );
+    }
+  }
+
+  get meta(): TextDatabase {
+    return this.#meta;
+  }
+
+  database(name: string): TextDatabase {
+    return openText(this.#root, name);
+  }
+
+  /** Runs `action` inside one write transaction; resolves when it is synced to disk. A throw undoes all of it. */
+  async write<T>(action: () => T): Promise<T> {
+    try {
+      // A child transaction, because a plain one commits what was put before a throw.
+      return await this.#root.childTransaction(action);
+    } catch (error) {
+      throw await causeOf(error);
+    }
+  }
+
+  /** Gives back the memory of all pages that were read. Databases opened before must not be used any more. */
+  async unmap(): Promise<void> {
+    await this.#root.close();
+    this.#root = openRoot(this.#folder);
+    this.#meta = openText(this.#root, META);
+  }
+
+  async close(): Promise<void> {
+    await this.#root.close();
+    this.#lock?.release();
+  }
+
+  async #checkFormat(kind: LmdbKind): Promise<void> {
+    const key = Buffer.from("format");
+    const own = `diskmesh ${kind} ${FORMAT_VERSION}`;
+    const found = this.#meta.get(key);
+    if (found === own) return;
+    if (found !== undefined) throw new Error(`it holds "${found.slice(0, 100)}", not "${own}"`);
+    await this.write(() => this.#meta.putSync(key, own));
+  }
+}
+
+function openRoot(folder: string): RootDatabase<string, Buffer> {
+  return open<string, Buffer>({
+    path: folder,
+    // Otherwise a folder whose name holds a dot would be taken for a file.
+    noSubdir: false,
+    // Off: a commit is then resolved only when it is synced, and after a crash nothing newer needs to be judged.
+    overlappingSync: false,
+    // Off: its batches hold a promise of their own, whose rejection by a full disk nobody could handle.
+    eventTurnBatching: false,
+    mapSize: MAP_SIZE_BYTES,
+    maxDbs: DATABASES_MAX,
+    encoding: "string",
+  });
+}
+
+function openText(root: RootDatabase<string, Buffer>, name: string): TextDatabase {
+  return root.openDB<string, Buffer>({ name, encoding: "string", keyEncoding: "binary" });
+}
+
+/** LMDB's codes for pages that are not what they should be, and for what a transaction becomes that met one. */
+const DAMAGE_CODES: readonly unknown[] = [-30797, -30796, -30793, -30782];
+
+/** What an error from LMDB means for whoever opens the folder: damage is reported as such, the rest as it is. */
+export function damageOr(error: unknown, folder: string): unknown {
+  if (!DAMAGE_CODES.includes((error as { code?: unknown } | undefined)?.code)) return error;
+  return new InvalidStateError(`the folder ${folder} is damaged: ${messageOf(error)}; restore it from a backup`, {
+    cause: error,
+  });
+}
+
+/** lmdb reports a failed commit as an error that refers to its reason by a promise, which nobody else handles. */
+async function causeOf(error: unknown): Promise<unknown> {
+  const reason = (error as { commitError?: Promise<never> } | undefined)?.commitError;
+  if (reason === undefined) return error;
+  return reason.catch((cause) => cause);
+}

@@ -1,0 +1,177 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { cp, mkdtemp, readdir, rm, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { storageContract } from "../contract/storage-contract.js";
+import { openLmdbEventLog } from "./lmdb-event-log.js";
+import { openLmdbStorage } from "./lmdb-storage.js";
+import { openLocation } from "./test-location.js";
+
+const LEADER = { writer: "writer", address: "127.0.0.1:1" };
+
+storageContract("LMDB", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "diskmesh-lmdb-"));
+  return {
+    open: () => openLocation(folder),
+    moduleUrl: new URL("./test-location.js", import.meta.url).href,
+    argument: folder,
+    remove: () => rm(folder, { recursive: true }),
+  };
+});
+
+describe("LMDB storage", () => {
+  let parent: string;
+  let folder: string;
+
+  beforeEach(async () => {
+    parent = await mkdtemp(join(tmpdir(), "diskmesh-lmdb-"));
+    // with a dot: LMDB's binding would take it for a file
+    folder = join(parent, "state", "registry.v1");
+  });
+
+  afterEach(() => rm(parent, { recursive: true }));
+
+  it("makes the folder, for its owner only", async () => {
+    const storage = openLmdbStorage({ folder });
+    await storage.claim(LEADER);
+    await storage.close({ handOver: true });
+    expect(await readdir(folder)).to.have.members(["data.mdb", "lock.mdb"]);
+  });
+
+  it("keeps a second claim out while the first is open, and names the process", async () => {
+    const first = openLmdbStorage({ folder });
+    await first.claim(LEADER);
+    const second = openLmdbStorage({ folder });
+    const error = await errorOf(second.claim(LEADER));
+    expect(error).to.be.instanceOf(UnavailableError);
+    expect(error.message).to.contain(folder).and.to.contain(`process ${process.pid}`);
+    await first.commit([{ table: "hosts", key: "h", document: {} }]);
+    await first.close({ handOver: true });
+    expect((await second.claim(LEADER)).generation).to.equal(2);
+    await second.close({ handOver: true });
+  });
+
+  it("opens at once after its process was killed", async () => {
+    const child = spawn(process.execPath, [CHILD, folder]);
+    await once(child.stdout, "data");
+    expect((await errorOf(openLmdbStorage({ folder }).claim(LEADER))).message).to.contain(`process ${child.pid}`);
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    const storage = openLmdbStorage({ folder });
+    expect((await storage.claim(LEADER)).generation).to.equal(2);
+    await storage.close({ handOver: true });
+  });
+
+  it("undoes a commit that fails half way", async () => {
+    const storage = openLmdbStorage({ folder });
+    await storage.claim(LEADER);
+    const document = {};
+    const changes = ["before", "k".repeat(3_000), "after"].map((key) => ({ table: "hosts", key, document }));
+    expect((await errorOf(storage.commit(changes))).message).to.contain("larger than the maximum key size");
+    const keys: string[] = [];
+    await storage.load((_, key) => keys.push(key));
+    await storage.close({ handOver: true });
+    expect(keys).to.deep.equal([]);
+  });
+
+  describe("says which folder is not a tablet's", () => {
+    it("when a file is in its place", async () => {
+      await writeFile(join(parent, "file"), "hello");
+      await expectRefusal(join(parent, "file"), "EEXIST");
+    });
+
+    it("when the data file is something else", async () => {
+      for (const content of [Buffer.alloc(100_000, "z"), Buffer.from("z"), Buffer.alloc(8192)]) {
+        await makeTablet();
+        await writeFile(join(folder, "data.mdb"), content);
+        await expectRefusal(folder, "data.mdb is not a database file");
+      }
+    });
+
+    it("when the data file is cut off, wherever", async () => {
+      await makeTablet(2_000);
+      for (const sizeBytes of [5_000, 8_192, 50_000, 200_000]) {
+        const copy = join(parent, `copy-${sizeBytes}`);
+        await cp(folder, copy, { recursive: true });
+        await truncate(join(copy, "data.mdb"), sizeBytes);
+        await expectRefusal(copy, sizeBytes < 8_192 ? "" : "MDB_");
+      }
+    });
+
+    it("when it holds an event log, and the other way round", async () => {
+      const log = openLmdbEventLog({ folder });
+      await log.append("task-1", ["line"]);
+      await log.close();
+      await expectRefusal(folder, 'it holds "diskmesh event log 1"');
+      await makeTablet(1, join(parent, "tablet"));
+      const error = await errorOf(openLmdbEventLog({ folder: join(parent, "tablet") }).append("task-1", ["line"]));
+      expect(error).to.be.instanceOf(InvalidStateError);
+      expect(error.message).to.contain('it holds "diskmesh tablet 1"');
+    });
+  });
+
+  it("fails the commit that the disk has no room for, keeps all others, and goes on", async () => {
+    const child = spawn("/bin/sh", [
+      "-c",
+      `trap '' XFSZ; ulimit -f 4000; exec "$0" "$@"`,
+      process.execPath,
+      FILL,
+      folder,
+    ]);
+    let output = "";
+    child.stdout.on("data", (chunk) => {
+      output += chunk;
+    });
+    const [code] = await once(child, "close");
+    expect(code, output).to.equal(0);
+    const { committed, message } = JSON.parse(output);
+    expect(committed).to.be.greaterThan(5);
+    expect(message).to.contain(`cannot write to the tablet in ${folder}`);
+    const storage = openLmdbStorage({ folder });
+    await storage.claim(LEADER);
+    const contents = new Map<string, { i: number }>();
+    await storage.load((_, key, document) => contents.set(key, document as { i: number }));
+    await storage.close({ handOver: true });
+    expect(contents.get("counter")).to.deep.equal({ i: committed - 1 });
+    expect(contents.get("small")).to.deep.equal({ i: committed });
+    expect(contents.size).to.equal(2 + committed);
+  });
+
+  async function makeTablet(documents = 1, at = folder): Promise<void> {
+    await rm(at, { recursive: true, force: true });
+    const storage = openLmdbStorage({ folder: at });
+    await storage.claim(LEADER);
+    const changes = Array.from({ length: documents }, (_, i) => ({
+      table: "hosts",
+      key: `h${i}`,
+      document: { text: "x".repeat(300) },
+    }));
+    await storage.commit(changes);
+    await storage.close({ handOver: true });
+  }
+
+  /** Whether it is found at the claim or at the load does not matter, as long as it is an error. */
+  async function expectRefusal(at: string, reason: string): Promise<void> {
+    const storage = openLmdbStorage({ folder: at });
+    const error = await errorOf(storage.claim(LEADER).then(() => storage.load(() => {})));
+    await storage.close({ handOver: true });
+    expect(error).to.be.instanceOf(InvalidStateError);
+    expect(error.message).to.contain(at).and.to.contain(reason);
+  }
+});
+
+const FILL = fileURLToPath(new URL("./fill-until-full.js", import.meta.url));
+const CHILD = fileURLToPath(new URL("./claim-and-wait.js", import.meta.url));
+
+async function errorOf(promise: Promise<unknown>): Promise<Error> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("it should have failed");
+}

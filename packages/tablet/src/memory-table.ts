@@ -1,0 +1,124 @@
+import { type KeySet, keysAfter, type OrderedMap, orderedMap, sizeOfKeySet, withKey, withoutKey } from "./key-set.js";
+import type { PageOptions, ReadableTable, Table } from "./schema.js";
+
+interface Index<Doc> {
+  readonly name: string;
+  readonly indexedValue: (doc: Doc) => string | undefined;
+  readonly keysOf: Map<string, KeySet>;
+}
+
+/** Iteration fetches ahead in pages that double from the first size to the largest, so short and long walks are cheap. */
+const FIRST_PAGE_LENGTH = 32;
+const LARGEST_PAGE_LENGTH = 512;
+/** What is fetched ahead after the table changed under the walk: likely it changes again at the next step. */
+const PAGE_LENGTH_AFTER_CHANGE = 2;
+
+/** One table in memory: documents in order of key, and their indexes. */
+export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
+  readonly #name: string;
+  readonly #keyOf: (doc: Doc) => string;
+  readonly #documents: OrderedMap<Doc> = orderedMap<Doc>();
+  readonly #indexes: Index<Doc>[] = [];
+  #version = 0;
+
+  constructor(name: string, definition: Table<Doc>) {
+    this.#name = name;
+    this.#keyOf = definition.key;
+    for (const [index, indexedValue] of Object.entries(definition.indexes)) {
+      this.#indexes.push({ name: index, indexedValue, keysOf: new Map() });
+    }
+  }
+
+  get size(): number {
+    return this.#documents.size;
+  }
+
+  get(key: string): Doc | undefined {
+    return this.#documents.get(key);
+  }
+
+  has(key: string): boolean {
+    return this.#documents.has(key);
+  }
+
+  entries(options?: PageOptions): Iterable<Doc> {
+    return this.#walk((after, limit) => this.#documentsAfter(after, limit), options);
+  }
+
+  by(index: string, value: string, options?: PageOptions): Iterable<Doc> {
+    const { keysOf } = this.#index(index);
+    return this.#walk(
+      (after, limit) => keysAfter(keysOf.get(value), after, limit).map((key) => this.#documents.get(key) as Doc),
+      options,
+    );
+  }
+
+  count(index: string, value: string): number {
+    return sizeOfKeySet(this.#index(index).keysOf.get(value));
+  }
+
+  /** Sets or (with undefined) removes the document of a key, and returns the one that was there. */
+  replace(key: string, next: Doc | undefined): Doc | undefined {
+    const previous = this.#documents.get(key);
+    // All index functions run before anything changes: one of them may throw.
+    const nextValues = next === undefined ? undefined : this.#indexes.map((index) => this.#indexValue(index, next));
+    if (next === undefined) this.#documents.delete(key);
+    else this.#documents.set(key, next);
+    this.#version++;
+    for (const [i, index] of this.#indexes.entries()) {
+      const previousValue = previous === undefined ? undefined : index.indexedValue(previous);
+      const nextValue = nextValues?.[i];
+      if (previousValue === nextValue) continue;
+      if (previousValue !== undefined) removeFromIndex(index, previousValue, key);
+      if (nextValue !== undefined) index.keysOf.set(nextValue, withKey(index.keysOf.get(nextValue), key));
+    }
+    return previous;
+  }
+
+  #index(name: string): Index<Doc> {
+    const index = this.#indexes.find((each) => each.name === name);
+    if (index === undefined) throw new TypeError(`table ${this.#name} has no index ${name}`);
+    return index;
+  }
+
+  #indexValue(index: Index<Doc>, doc: Doc): string | undefined {
+    const value = index.indexedValue(doc);
+    if (value === undefined || typeof value === "string") return value;
+    throw new TypeError(`table ${this.#name}: index ${index.name} gave a ${typeof value} instead of a string`);
+  }
+
+  #documentsAfter(after: string | undefined, limit: number): Doc[] {
+    const documents: Doc[] = [];
+    for (const [key, document] of this.#documents.entries(after, [])) {
+      if (documents.length >= limit) break;
+      if (key !== after) documents.push(document as Doc);
+    }
+    return documents;
+  }
+
+  *#walk(pageAfter: (after: string | undefined, limit: number) => Doc[], options: PageOptions = {}): Generator<Doc> {
+    let after = options.after;
+    let left = options.limit ?? Number.POSITIVE_INFINITY;
+    let pageLength = FIRST_PAGE_LENGTH;
+    while (left > 0) {
+      const version = this.#version;
+      const page = pageAfter(after, Math.min(pageLength, left));
+      for (const document of page) {
+        after = this.#keyOf(document);
+        left--;
+        yield document;
+        // The rest of the page may be outdated now: fetch it again.
+        if (this.#version !== version) break;
+      }
+      if (this.#version !== version) pageLength = PAGE_LENGTH_AFTER_CHANGE;
+      else if (page.length < pageLength) return;
+      else pageLength = Math.min(pageLength * 2, LARGEST_PAGE_LENGTH);
+    }
+  }
+}
+
+function removeFromIndex<Doc>(index: Index<Doc>, value: string, key: string): void {
+  const rest = withoutKey(index.keysOf.get(value), key);
+  if (rest === undefined) index.keysOf.delete(value);
+  else index.keysOf.set(value, rest);
+}

@@ -1,0 +1,202 @@
+import { ResourceExhaustedError } from "@diskmesh/domain";
+import { checkKey, sealDocument } from "./document.js";
+import { MemoryTable } from "./memory-table.js";
+import type {
+  Change,
+  PageOptions,
+  ReadableTable,
+  Schema,
+  Table,
+  Tables,
+  Transaction,
+  WritableTable,
+} from "./schema.js";
+
+/** What one transaction replaced, so that it can be undone, and what it leaves behind, so that it can be stored. */
+interface Replaced {
+  readonly table: MemoryTable<object>;
+  readonly tableName: string;
+  readonly key: string;
+  /** Before the transaction. */
+  readonly previous: object | undefined;
+  sizeBytes: number;
+}
+
+/** Bytes of a change beside its document: table and key, with what an engine adds around them. */
+const CHANGE_OVERHEAD_BYTES = 64;
+
+export interface Transacted<T> {
+  readonly result: T;
+  /** At most one per key, in the order in which the keys were first touched. */
+  readonly changes: Change[];
+  /** An upper estimate of what the changes take in a storage. */
+  readonly sizeBytes: number;
+}
+
+/** All tables of a tablet in memory. Synchronous, and without any storage: what a model can be tested on. */
+export class MemoryTables<S extends Schema> {
+  readonly tables: Tables<S>;
+  readonly #byName = new Map<string, { definition: Table<object>; memory: MemoryTable<object> }>();
+  readonly #transaction: Transaction<S>;
+  /** Set while a transaction runs. */
+  #replaced: Map<string, Replaced> | undefined;
+
+  constructor(schema: S) {
+    const tables: Record<string, ReadableTable<object>> = {};
+    const transaction: Record<string, WritableTable<object>> = {};
+    for (const [name, definition] of Object.entries<Table<object>>(schema)) {
+      if (!/^[a-z][A-Za-z0-9]{0,62}$/.test(name)) {
+        throw new TypeError(
+          `${JSON.stringify(name)} is not a table name: a lower-case letter, then letters and digits`,
+        );
+      }
+      const memory = new MemoryTable<object>(name, definition);
+      this.#byName.set(name, { definition, memory });
+      tables[name] = new TableView(memory);
+      transaction[name] = new TransactionTable(memory, {
+        put: (doc) => this.#put(name, doc),
+        delete: (key) => this.#delete(name, key),
+      });
+    }
+    this.tables = tables as unknown as Tables<S>;
+    this.#transaction = transaction as unknown as Transaction<S>;
+  }
+
+  /**
+   * Runs `fn`, which reads, writes, decides, and never awaits. If it throws, or its changes are larger than allowed,
+   * everything is as before.
+   */
+  transact<T>(fn: (tx: Transaction<S>) => T, limits: { readonly sizeBytesMax?: number } = {}): Transacted<T> {
+    if (this.#replaced !== undefined) throw new TypeError("a transaction runs inside another one");
+    const replaced = new Map<string, Replaced>();
+    this.#replaced = replaced;
+    try {
+      const result = fn(this.#transaction);
+      refusePromise(result);
+      return { result, ...collect(replaced, limits.sizeBytesMax ?? Number.POSITIVE_INFINITY) };
+    } catch (error) {
+      for (const { table, key, previous } of replaced.values()) table.replace(key, previous);
+      throw error;
+    } finally {
+      this.#replaced = undefined;
+    }
+  }
+
+  /** Puts a document that was read from storage. */
+  load(tableName: string, key: string, document: object): void {
+    const table = this.#byName.get(tableName);
+    if (table === undefined) throw new TypeError(`there is no table ${tableName}`);
+    sealDocument(document);
+    const ownKey = table.definition.key(document);
+    if (ownKey !== key) {
+      throw new TypeError(
+        `table ${tableName}: the document stored as ${JSON.stringify(key)} has the key ${JSON.stringify(ownKey)}`,
+      );
+    }
+    // ownKey is the string inside the document: keeping the other one would cost a second copy per document.
+    table.memory.replace(ownKey, document);
+  }
+
+  #put(tableName: string, document: object): void {
+    const { definition, memory } = this.#writable(tableName);
+    const documentSizeBytes = sealDocument(document);
+    const key = definition.key(document);
+    checkKey(tableName, key);
+    this.#note(tableName, memory, key, memory.replace(key, document), documentSizeBytes);
+  }
+
+  #delete(tableName: string, key: string): boolean {
+    const { memory } = this.#writable(tableName);
+    if (!memory.has(key)) return false;
+    this.#note(tableName, memory, key, memory.replace(key, undefined), 0);
+    return true;
+  }
+
+  #writable(tableName: string): { definition: Table<object>; memory: MemoryTable<object> } {
+    if (this.#replaced === undefined)
+      throw new TypeError(`table ${tableName} is written after its transaction has ended`);
+    return this.#byName.get(tableName) as { definition: Table<object>; memory: MemoryTable<object> };
+  }
+
+  #note(
+    tableName: string,
+    table: MemoryTable<object>,
+    key: string,
+    previous: object | undefined,
+    documentSizeBytes: number,
+  ): void {
+    const replaced = this.#replaced as Map<string, Replaced>;
+    const sizeBytes = documentSizeBytes + CHANGE_OVERHEAD_BYTES + 3 * key.length;
+    const id = `${tableName}\0${key}`;
+    const earlier = replaced.get(id);
+    if (earlier !== undefined) earlier.sizeBytes = sizeBytes;
+    else replaced.set(id, { table, tableName, key, previous, sizeBytes });
+  }
+}
+
+function collect(replaced: Map<string, Replaced>, sizeBytesMax: number): { changes: Change[]; sizeBytes: number } {
+  const changes: Change[] = [];
+  let totalBytes = 0;
+  for (const { table, tableName, key, previous, sizeBytes } of replaced.values()) {
+    const current = table.get(key);
+    if (current === previous) continue;
+    changes.push({ table: tableName, key, document: current ?? null });
+    totalBytes += sizeBytes;
+  }
+  if (totalBytes > sizeBytesMax) {
+    throw new ResourceExhaustedError(
+      `a transaction of ${totalBytes} bytes in ${changes.length} changes is larger than the limit of ${sizeBytesMax} bytes; nothing of it was done; do the work in smaller steps`,
+    );
+  }
+  return { changes, sizeBytes: totalBytes };
+}
+
+function refusePromise(result: unknown): void {
+  if (typeof (result as PromiseLike<unknown> | undefined)?.then !== "function") return;
+  // Its rejection has nobody else to hear it.
+  Promise.resolve(result).catch(() => {});
+  throw new TypeError("a transaction must not await: its function returned a promise");
+}
+
+class TableView<Doc extends object> implements ReadableTable<Doc> {
+  readonly #memory: MemoryTable<Doc>;
+
+  constructor(memory: MemoryTable<Doc>) {
+    this.#memory = memory;
+  }
+
+  get size(): number {
+    return this.#memory.size;
+  }
+
+  get(key: string): Doc | undefined {
+    return this.#memory.get(key);
+  }
+
+  has(key: string): boolean {
+    return this.#memory.has(key);
+  }
+
+  entries(options?: PageOptions): Iterable<Doc> {
+    return this.#memory.entries(options);
+  }
+
+  by(index: string, value: string, options?: PageOptions): Iterable<Doc> {
+    return this.#memory.by(index, value, options);
+  }
+
+  count(index: string, value: string): number {
+    return this.#memory.count(index, value);
+  }
+}
+
+class TransactionTable<Doc extends object> extends TableView<Doc> implements WritableTable<Doc> {
+  readonly put: (doc: Doc) => void;
+  readonly delete: (key: string) => boolean;
+
+  constructor(memory: MemoryTable<Doc>, writes: Pick<WritableTable<Doc>, "put" | "delete">) {
+    super(memory);
+    this.put = writes.put;
+    this.delete = writes.delete;
+  }
+}

@@ -1,0 +1,35 @@
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { InvalidArgumentError, NotImplementedError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { openEventLog, openStorage } from "./open-storage.js";
+
+describe("openStorage", () => {
+  it("gives each tablet and each event log its own folder under one path", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "diskmesh-open-"));
+    for (const name of ["registry", "director"]) {
+      const storage = openStorage(folder, name);
+      expect((await storage.claim({ writer: "writer", address: "" })).generation).to.equal(1);
+      const log = openEventLog(folder, name);
+      await log.append("task-1", ["line"]);
+      await Promise.all([storage.close({ handOver: true }), log.close()]);
+    }
+    expect(await readdir(folder)).to.have.members(["registry", "registry-events", "director", "director-events"]);
+    await rm(folder, { recursive: true });
+  });
+
+  it("refuses other engines without repeating the password in their address", () => {
+    expect(() => openStorage("mongodb://user:secret@host/db", "registry"))
+      .to.throw(NotImplementedError, "mongodb://... is not supported")
+      .with.property("message")
+      .that.does.not.contain("secret");
+  });
+
+  it("refuses names that would lead elsewhere", () => {
+    for (const name of ["", "..", "../director", "a/b", "A", "-a"]) {
+      expect(() => openStorage("/nowhere", name), name).to.throw(InvalidArgumentError);
+    }
+    expect(() => openStorage("", "registry")).to.throw(InvalidArgumentError);
+  });
+});

@@ -1,0 +1,61 @@
+/** One typed map of documents: how a document is keyed, and by which of its values it can be looked up. */
+export interface Table<Doc> {
+  readonly key: (doc: Doc) => string;
+  /** Each index maps a document to the value it is found under, or to undefined when it is not in that index. */
+  readonly indexes: Readonly<Record<string, (doc: Doc) => string | undefined>>;
+}
+
+/** The tables of a tablet by name. */
+// biome-ignore lint/suspicious/noExplicitAny: a Table is neither co- nor contravariant in Doc; only any admits every table
+export type Schema = Record<string, Table<any>>;
+
+export type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
+
+/** Declares a table. `key` and the indexes must depend on nothing but the document. */
+export function table<Doc extends object>(definition: {
+  key: (doc: Doc) => string;
+  indexes?: Record<string, (doc: Doc) => string | undefined>;
+}): Table<Doc> {
+  return { key: definition.key, indexes: definition.indexes ?? {} };
+}
+
+/** Where a page starts and how long it may be. */
+export interface PageOptions {
+  /** Only keys above this one. It need not exist (any more). */
+  readonly after?: string | undefined;
+  readonly limit?: number | undefined;
+}
+
+/**
+ * A table as readers see it. Documents are frozen and come in ascending order of key (as JavaScript compares strings).
+ *
+ * Iterating while the same transaction changes the table is safe: a document is never visited twice, one that was
+ * deleted before its turn is skipped, and one that was replaced before its turn comes as it is now.
+ */
+export interface ReadableTable<Doc> {
+  readonly size: number;
+  get(key: string): Doc | undefined;
+  has(key: string): boolean;
+  entries(options?: PageOptions): Iterable<Doc>;
+  /** The documents whose index has that value. */
+  by(index: string, value: string, options?: PageOptions): Iterable<Doc>;
+  count(index: string, value: string): number;
+}
+
+export interface WritableTable<Doc> extends ReadableTable<Doc> {
+  /** Inserts the document, or replaces the one with its key. It is frozen: never change it afterwards. */
+  put(doc: Doc): void;
+  /** Returns whether there was one. */
+  delete(key: string): boolean;
+}
+
+export type Tables<S extends Schema> = { readonly [K in keyof S]: ReadableTable<DocumentOf<S[K]>> };
+export type Transaction<S extends Schema> = { readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>> };
+
+/** The last word of a transaction on one key. */
+export interface Change {
+  readonly table: string;
+  readonly key: string;
+  /** null: deleted */
+  readonly document: object | null;
+}

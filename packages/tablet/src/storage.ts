@@ -1,0 +1,44 @@
+import type { Change } from "./schema.js";
+
+/** Who wants to lead. A writer id is new with every attempt; the address is where a standby sends callers. */
+export interface Leader {
+  readonly writer: string;
+  readonly address: string;
+}
+
+export interface Claim {
+  /** Made at the tablet's first claim and the same ever after. */
+  readonly tabletId: string;
+  readonly generation: number;
+}
+
+/**
+ * Where a tablet's state survives. Calls come in this order: claim, load, then commits one at a time (never two at
+ * once), renewals at any time, close. Every adapter is held to `storageContract`.
+ */
+export interface TabletStorage {
+  /** Durably takes the next generation; from then on no older claim can commit. */
+  claim(leader: Leader): Promise<Claim>;
+  /** Calls back once per stored document, in any order. Documents are plain JSON values. */
+  load(onDocument: (table: string, key: string, document: object) => void): Promise<void>;
+  /** Resolves when all changes are durable. FencedError when a newer claim exists: then nothing of them is visible. */
+  commit(changes: readonly Change[]): Promise<void>;
+  /** Proves that this claim still leads. FencedError when it does not. */
+  renew(): Promise<void>;
+  /** `handOver`: the next leader need not wait for a lease to run out. */
+  close(options: { readonly handOver: boolean }): Promise<void>;
+}
+
+/** An append-only log of lines in named streams, for history that must not live in a tablet's memory. */
+export interface EventLog {
+  /** Resolves, once the lines are durable, with the index that the next line will have. */
+  append(stream: string, lines: readonly string[]): Promise<number>;
+  /** Lines from that index on. `next` is where to read on; an unknown stream is empty. */
+  read(
+    stream: string,
+    options: { readonly from: number; readonly limit: number },
+  ): Promise<{ lines: string[]; next: number }>;
+  /** Forgets the stream. A later append starts again at index 0. */
+  drop(stream: string): Promise<void>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,306 @@
+import { randomUUID } from "node:crypto";
+import { DomainError, InvalidStateError, messageOf, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { MemoryTables } from "./memory-tables.js";
+import type { Change, Schema, Tables, Transaction } from "./schema.js";
+import type { TabletStorage } from "./storage.js";
+
+export interface TabletLimits {
+  /** The largest commit. A larger transaction is refused. */
+  readonly commitSizeBytes: number;
+  /** What may wait to become durable; beyond it transactions are refused until the storage has caught up. */
+  readonly pendingSizeBytes: number;
+  readonly pendingTransactions: number;
+  /** A commit that takes longer counts as failed with an unknown outcome, and the tablet is lost. */
+  readonly commitTimeoutMs: number;
+  readonly renewIntervalMs: number;
+}
+
+export const DEFAULT_TABLET_LIMITS: TabletLimits = {
+  commitSizeBytes: 8 * 1024 * 1024,
+  pendingSizeBytes: 64 * 1024 * 1024,
+  pendingTransactions: 65_536,
+  commitTimeoutMs: 30_000,
+  renewIntervalMs: 1_000,
+};
+
+export interface TabletOptions<S extends Schema> {
+  /** For messages, e.g. "registry". */
+  readonly name: string;
+  readonly schema: S;
+  readonly storage: TabletStorage;
+  /** Where this leader can be reached, for standbys to tell callers. */
+  readonly address: string;
+  readonly limits?: Partial<TabletLimits>;
+}
+
+/** Transactions that become durable together. */
+interface Batch {
+  readonly changes: Map<string, Change>;
+  sizeBytes: number;
+  transactions: number;
+  /** True once handed to the storage: later transactions go into the next batch. */
+  sealed: boolean;
+  readonly durable: Promise<void>;
+  readonly resolve: () => void;
+  readonly reject: (reason: Error) => void;
+}
+
+/** The one leader's state in memory, every change of which is durable before anyone hears of it. */
+export class Tablet<S extends Schema> implements AsyncDisposable {
+  readonly id: string;
+  readonly generation: number;
+  /** Resolves, never rejects, with the reason when this process may no longer lead. */
+  readonly lost: Promise<Error>;
+  readonly #name: string;
+  readonly #storage: TabletStorage;
+  readonly #limits: TabletLimits;
+  readonly #listeners = new Set<(changes: readonly Change[]) => void>();
+  /** In order; only the first may be sealed. */
+  readonly #batches: Batch[] = [];
+  #memory: MemoryTables<S>;
+  #pendingSizeBytes = 0;
+  #pendingTransactions = 0;
+  #committing = false;
+  /** Why no new work is taken: lost, or closed. */
+  #ended: Error | undefined;
+  #isLost = false;
+  #closing: Promise<void> | undefined;
+  #renewTimer: NodeJS.Timeout | undefined;
+  #resolveLost: (reason: Error) => void = () => {};
+
+  private constructor(
+    options: TabletOptions<S>,
+    claim: { tabletId: string; generation: number },
+    memory: MemoryTables<S>,
+  ) {
+    this.id = claim.tabletId;
+    this.generation = claim.generation;
+    this.#name = options.name;
+    this.#storage = options.storage;
+    this.#limits = { ...DEFAULT_TABLET_LIMITS, ...options.limits };
+    this.#memory = memory;
+    this.lost = new Promise((resolve) => {
+      this.#resolveLost = resolve;
+    });
+    this.#scheduleRenewal();
+  }
+
+  /** Claims the next generation durably, then loads everything. The storage is closed again when that fails. */
+  static async open<S extends Schema>(options: TabletOptions<S>): Promise<Tablet<S>> {
+    const { name, schema, storage, address } = options;
+    const memory = new MemoryTables(schema);
+    try {
+      const claim = await storage.claim({ writer: randomUUID(), address });
+      await storage.load((table, key, document) => {
+        try {
+          memory.load(table, key, document);
+        } catch (error) {
+          throw new InvalidStateError(
+            `tablet ${name}: its storage holds what this version cannot use: ${messageOf(error)}; run the version that wrote it, or restore a backup`,
+            { cause: error },
+          );
+        }
+      });
+      return new Tablet(options, claim, memory);
+    } catch (error) {
+      await storage.close({ handOver: true }).catch(() => {});
+      throw error;
+    }
+  }
+
+  /**
+   * Runs `fn` at once and to its end; resolves with its result when its changes are durable. When it throws, nothing
+   * has changed, and the promise rejects with what it threw once all that it may have seen is durable.
+   */
+  async transact<T>(fn: (tx: Transaction<S>) => T): Promise<T> {
+    this.#refuseWhenEnded();
+    this.#refuseWhenFull();
+    let result: T;
+    try {
+      const transacted = this.#memory.transact(fn, { sizeBytesMax: this.#limits.commitSizeBytes });
+      if (transacted.changes.length > 0) this.#enqueue(transacted.changes, transacted.sizeBytes);
+      result = transacted.result;
+    } catch (error) {
+      await this.#barrier();
+      throw error;
+    }
+    await this.#barrier();
+    return result;
+  }
+
+  /** Runs `fn` at once; its result, or what it throws, comes when everything it may have seen is durable. */
+  async read<T>(fn: (tables: Tables<S>) => T): Promise<T> {
+    this.#refuseWhenEnded();
+    let result: T;
+    try {
+      result = fn(this.#memory.tables);
+    } catch (error) {
+      await this.#barrier();
+      throw error;
+    }
+    await this.#barrier();
+    return result;
+  }
+
+  /** Calls back after each durable commit, in order, with its changes. Returns what ends it. */
+  watch(listener: (changes: readonly Change[]) => void): () => void {
+    // A wrapper, so that the same function can watch twice and each unsubscribe ends one of them.
+    const entry = (changes: readonly Change[]): void => listener(changes);
+    this.#listeners.add(entry);
+    return () => this.#listeners.delete(entry);
+  }
+
+  /** Refuses new work, waits until all that was accepted is durable, and hands the lease over. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#ended ??= new UnavailableError(`tablet ${this.#name} is closed`);
+    clearTimeout(this.#renewTimer);
+    // What becomes of the pending transactions is told to those who wait for them.
+    await this.#barrier().catch(() => {});
+    this.#listeners.clear();
+    await this.#storage.close({ handOver: !this.#isLost });
+  }
+
+  #refuseWhenEnded(): void {
+    if (this.#ended !== undefined) throw this.#ended;
+  }
+
+  #refuseWhenFull(): void {
+    if (this.#pendingTransactions >= this.#limits.pendingTransactions) {
+      throw new ResourceExhaustedError(
+        `tablet ${this.#name}: ${this.#pendingTransactions} transactions wait for the storage, which is the limit; try again later`,
+      );
+    }
+    if (this.#pendingSizeBytes >= this.#limits.pendingSizeBytes) {
+      throw new ResourceExhaustedError(
+        `tablet ${this.#name}: ${this.#pendingSizeBytes} bytes wait for the storage, the limit is ${this.#limits.pendingSizeBytes}; try again later`,
+      );
+    }
+  }
+
+  /** Batches commit in order, so the last one covers all before it. */
+  #barrier(): Promise<void> {
+    return this.#batches.at(-1)?.durable ?? Promise.resolve();
+  }
+
+  #enqueue(changes: readonly Change[], sizeBytes: number): void {
+    let batch = this.#batches.at(-1);
+    if (batch === undefined || batch.sealed || batch.sizeBytes + sizeBytes > this.#limits.commitSizeBytes) {
+      batch = newBatch();
+      this.#batches.push(batch);
+    }
+    for (const change of changes) batch.changes.set(`${change.table}\0${change.key}`, change);
+    batch.sizeBytes += sizeBytes;
+    batch.transactions++;
+    this.#pendingSizeBytes += sizeBytes;
+    this.#pendingTransactions++;
+    if (this.#committing) return;
+    this.#committing = true;
+    // One microtask later: what the same turn still transacts shares the commit.
+    queueMicrotask(() => void this.#commitAll());
+  }
+
+  async #commitAll(): Promise<void> {
+    for (let batch = this.#batches[0]; batch !== undefined; batch = this.#batches[0]) {
+      batch.sealed = true;
+      const changes = Object.freeze([...batch.changes.values()]);
+      try {
+        await this.#commit(changes);
+      } catch (error) {
+        this.#lose(error, { ofCommit: true });
+        return;
+      }
+      // A renewal may have found meanwhile that another process leads; then these transactions are rejected already.
+      if (this.#batches[0] !== batch) return;
+      this.#batches.shift();
+      this.#pendingSizeBytes -= batch.sizeBytes;
+      this.#pendingTransactions -= batch.transactions;
+      this.#notify(changes);
+      batch.resolve();
+    }
+    this.#committing = false;
+  }
+
+  async #commit(changes: readonly Change[]): Promise<void> {
+    const { commitTimeoutMs } = this.#limits;
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`)), commitTimeoutMs);
+    });
+    try {
+      await Promise.race([this.#storage.commit(changes), timeout]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  #notify(changes: readonly Change[]): void {
+    for (const listener of [...this.#listeners]) {
+      try {
+        listener(changes);
+      } catch (error) {
+        process.emitWarning(`a listener of tablet ${this.#name} threw: ${messageOf(error)}`, "TabletListenerWarning");
+      }
+    }
+  }
+
+  #scheduleRenewal(): void {
+    this.#renewTimer = setTimeout(async () => {
+      try {
+        await this.#storage.renew();
+        if (this.#ended === undefined) this.#scheduleRenewal();
+      } catch (error) {
+        if (this.#closing === undefined) this.#lose(error, { ofCommit: false });
+      }
+    }, this.#limits.renewIntervalMs);
+    this.#renewTimer.unref();
+  }
+
+  /** Drops everything: memory is ahead of what is durable, and nobody may see it any more. */
+  #lose(cause: unknown, { ofCommit }: { ofCommit: boolean }): void {
+    if (this.#isLost) return;
+    this.#isLost = true;
+    const reason =
+      cause instanceof DomainError
+        ? cause
+        : new UnavailableError(`tablet ${this.#name} lost its storage: ${messageOf(cause)}`, { cause });
+    this.#ended = reason;
+    clearTimeout(this.#renewTimer);
+    for (const batch of this.#batches.splice(0)) {
+      batch.reject(batch.sealed ? this.#fateOfSealed(cause, ofCommit) : reason);
+    }
+    this.#memory = new MemoryTables({} as S);
+    this.#listeners.clear();
+    this.#resolveLost(reason);
+  }
+
+  /** Why those in the commit under way fail: only the commit's own error can say that nothing was done. */
+  #fateOfSealed(cause: unknown, ofCommit: boolean): Error {
+    if (ofCommit && cause instanceof DomainError) return cause;
+    return new UnavailableError(
+      `tablet ${this.#name}: whether the change is durable is not known: ${messageOf(cause)}`,
+      {
+        cause,
+        outcome: "unknown",
+      },
+    );
+  }
+}
+
+function newBatch(): Batch {
+  let resolve: () => void = () => {};
+  let reject: (reason: Error) => void = () => {};
+  const durable = new Promise<void>((onDurable, onFailure) => {
+    resolve = onDurable;
+    reject = onFailure;
+  });
+  return { changes: new Map(), sizeBytes: 0, transactions: 0, sealed: false, durable, resolve, reject };
+}
