@@ -39,7 +39,7 @@ export class InvalidArgumentError extends DomainError {
 
 /** A thing that the request names does not exist. */
 export class NotFoundError extends DomainError {
-  override readonly name = "NotFoundError";
+  override readonly name: string = "NotFoundError";
 }
 
 /** Something else already has that id, with other properties. */
@@ -49,7 +49,7 @@ export class AlreadyExistsError extends DomainError {
 
 /** The request is well formed, but the things it names are in a state that forbids it until somebody changes that. */
 export class InvalidStateError extends DomainError {
-  override readonly name = "InvalidStateError";
+  override readonly name: string = "InvalidStateError";
 }
 
 /** The caller is known, but its role may not do this. */
@@ -64,7 +64,7 @@ export class UnauthenticatedError extends DomainError {
 
 /** A limit is reached: space, queue length, in-flight count, message size. Names the limit. */
 export class ResourceExhaustedError extends DomainError {
-  override readonly name = "ResourceExhaustedError";
+  override readonly name: string = "ResourceExhaustedError";
   override readonly retryable: boolean = true;
 }
 

@@ -1,0 +1,131 @@
+// @peculiar/x509 needs it, and leaves it to us to load.
+import "reflect-metadata";
+import { randomBytes, webcrypto } from "node:crypto";
+import { type Identity, InvalidArgumentError, identityUri } from "@diskmesh/domain";
+import * as x509 from "@peculiar/x509";
+
+/** A certificate and the private key that belongs to it, both as PEM text. */
+export interface KeyPair {
+  readonly certPem: string;
+  readonly keyPem: string;
+}
+
+export interface AuthorityOptions {
+  readonly commonName: string;
+  readonly validDays: number;
+}
+
+/** What the holder of a certificate may do with it in a TLS handshake. */
+export type CertificateUsage = "server" | "client";
+
+export interface CertificateOptions {
+  readonly identity: Identity;
+  readonly commonName: string;
+  readonly dnsNames: readonly string[];
+  readonly ipAddresses: readonly string[];
+  readonly validDays: number;
+  readonly usages: readonly CertificateUsage[];
+}
+
+const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
+const DAY_MS = 24 * 60 * 60 * 1000;
+
+// A certificate made on one host must be valid at once on another whose clock is a little behind.
+const CLOCK_SKEW_MS = 60 * 60 * 1000;
+
+x509.cryptoProvider.set(webcrypto);
+
+/** Makes a certificate authority that can sign certificates and nothing else. */
+export async function createAuthority(options: AuthorityOptions): Promise<KeyPair> {
+  const keys = await generateKeys();
+  const certificate = await x509.X509CertificateGenerator.createSelfSigned({
+    serialNumber: newSerialNumber(),
+    name: commonNameOf(options.commonName),
+    ...validity(options.validDays),
+    keys,
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      // Path length 0: what it signs can sign nothing in turn.
+      new x509.BasicConstraintsExtension(true, 0, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.keyCertSign | x509.KeyUsageFlags.cRLSign, true),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+    ],
+  });
+  return { certPem: pemOf(certificate), keyPem: await exportKey(keys.privateKey) };
+}
+
+/** Makes a key and a certificate for one process; its identity is the URI in the subject alternative name. */
+export async function issueCertificate(authority: KeyPair, options: CertificateOptions): Promise<KeyPair> {
+  if (options.usages.length === 0)
+    throw new InvalidArgumentError(
+      `the certificate of ${options.commonName} has no usage: give server, client or both`,
+    );
+  const issuer = new x509.X509Certificate(authority.certPem);
+  const keys = await generateKeys();
+  const certificate = await x509.X509CertificateGenerator.create({
+    serialNumber: newSerialNumber(),
+    subject: commonNameOf(options.commonName),
+    issuer: issuer.subjectName,
+    ...validity(options.validDays),
+    publicKey: keys.publicKey,
+    signingKey: await importKey(authority.keyPem),
+    signingAlgorithm: ALGORITHM,
+    extensions: [
+      new x509.BasicConstraintsExtension(false, undefined, true),
+      new x509.KeyUsagesExtension(x509.KeyUsageFlags.digitalSignature, true),
+      new x509.ExtendedKeyUsageExtension(options.usages.map((usage) => USAGE_OIDS[usage])),
+      new x509.SubjectAlternativeNameExtension(alternativeNames(options)),
+      await x509.SubjectKeyIdentifierExtension.create(keys.publicKey),
+      await x509.AuthorityKeyIdentifierExtension.create(issuer),
+    ],
+  });
+  return { certPem: pemOf(certificate), keyPem: await exportKey(keys.privateKey) };
+}
+
+const USAGE_OIDS: Record<CertificateUsage, string> = {
+  server: x509.ExtendedKeyUsage.serverAuth,
+  client: x509.ExtendedKeyUsage.clientAuth,
+};
+
+function alternativeNames(options: CertificateOptions): x509.JsonGeneralNames {
+  return [
+    { type: "url", value: identityUri(options.identity) },
+    ...options.dnsNames.map((value) => ({ type: "dns" as const, value })),
+    ...options.ipAddresses.map((value) => ({ type: "ip" as const, value })),
+  ];
+}
+
+async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
+  return webcrypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+}
+
+function commonNameOf(commonName: string): x509.JsonName {
+  return [{ CN: [commonName] }];
+}
+
+function validity(validDays: number): { notBefore: Date; notAfter: Date } {
+  const nowMs = Date.now();
+  return { notBefore: new Date(nowMs - CLOCK_SKEW_MS), notAfter: new Date(nowMs + validDays * DAY_MS) };
+}
+
+// RFC 5280: positive, at most 20 octets. The first bit is cleared so that it is never read as negative.
+function newSerialNumber(): string {
+  const bytes = randomBytes(16);
+  bytes[0] = ((bytes[0] ?? 0) & 0x7f) | 0x40;
+  return bytes.toString("hex");
+}
+
+function pemOf(certificate: x509.X509Certificate): string {
+  return `${certificate.toString("pem").trimEnd()}\n`;
+}
+
+async function exportKey(key: webcrypto.CryptoKey): Promise<string> {
+  const bytes = Buffer.from(await webcrypto.subtle.exportKey("pkcs8", key));
+  const lines = bytes.toString("base64").match(/.{1,64}/g) ?? [];
+  return `-----BEGIN PRIVATE KEY-----\n${lines.join("\n")}\n-----END PRIVATE KEY-----\n`;
+}
+
+async function importKey(keyPem: string): Promise<webcrypto.CryptoKey> {
+  const base64 = keyPem.replace(/-----[A-Z ]+-----/g, "").replace(/\s/g, "");
+  return webcrypto.subtle.importKey("pkcs8", Buffer.from(base64, "base64"), ALGORITHM, false, ["sign"]);
+}

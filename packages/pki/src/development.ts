@@ -1,0 +1,146 @@
+import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
+import { chmod, mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { type Identity, identityUri, parseHostId } from "@diskmesh/domain";
+import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
+
+const AUTHORITY_DAYS = 3650;
+const CERTIFICATE_DAYS = 365;
+const RENEW_BEFORE_MS = 30 * 24 * 60 * 60 * 1000;
+
+// Stock bosh agents accept a NATS server only under this common name.
+const NATS_COMMON_NAME = "default.nats.bosh-internal";
+
+interface Wanted {
+  /** Base name of the two files. */
+  readonly name: string;
+  readonly identity: Identity;
+  readonly commonName: string;
+  readonly dnsNames: readonly string[];
+}
+
+/**
+ * Makes the certificates that a mesh on one machine needs, in one folder: `ca.pem`, `ca-key.pem`, and `<name>.pem` with
+ * `<name>-key.pem` for each process. Certificates that are valid for another 30 days and were signed by that authority
+ * are kept, so it can run at every start. Every certificate is for both ends of a connection on the loopback interface.
+ */
+export async function createDevelopmentCertificates(
+  folder: string,
+  options: { readonly hostIds: readonly string[] },
+): Promise<void> {
+  const wanted = wantedCertificates(options.hostIds);
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await chmod(folder, 0o700);
+  const authority = await ensurePair(folder, "ca", isUsableAuthority, () =>
+    createAuthority({ commonName: "diskmesh development CA", validDays: AUTHORITY_DAYS }),
+  );
+  const issuer = new X509Certificate(authority.certPem);
+  for (const one of wanted) {
+    const isUsable = (pair: KeyPair) => isUsableCertificate(pair, issuer, one);
+    await ensurePair(folder, one.name, isUsable, () =>
+      issueCertificate(authority, {
+        identity: one.identity,
+        commonName: one.commonName,
+        dnsNames: one.dnsNames,
+        ipAddresses: ["127.0.0.1", "::1"],
+        validDays: CERTIFICATE_DAYS,
+        usages: ["server", "client"],
+      }),
+    );
+  }
+}
+
+function wantedCertificates(hostIds: readonly string[]): Wanted[] {
+  const roles = ["operator", "director", "cpi-dispatcher", "disk-registry"] as const;
+  return [
+    ...roles.map((role) => ({ name: role, identity: { role, name: "" }, commonName: role, dnsNames: ["localhost"] })),
+    {
+      name: "nats",
+      identity: { role: "nats", name: "" },
+      commonName: NATS_COMMON_NAME,
+      dnsNames: ["localhost", NATS_COMMON_NAME],
+    },
+    ...hostIds.map((hostId) => {
+      const name = `disk-agent-${parseHostId(hostId)}`;
+      return {
+        name,
+        identity: { role: "disk-agent" as const, name: hostId },
+        commonName: name,
+        dnsNames: ["localhost"],
+      };
+    }),
+  ];
+}
+
+async function ensurePair(
+  folder: string,
+  name: string,
+  isUsable: (pair: KeyPair) => boolean,
+  make: () => Promise<KeyPair>,
+): Promise<KeyPair> {
+  const certFile = join(folder, `${name}.pem`);
+  const keyFile = join(folder, `${name}-key.pem`);
+  const existing = await readPair(certFile, keyFile);
+  if (existing && isUsable(existing)) {
+    await chmod(keyFile, 0o600);
+    return existing;
+  }
+  const made = await make();
+  // A crash between the two leaves a key that does not fit the certificate, which the next run sees and replaces.
+  await writeAtomically(keyFile, made.keyPem, 0o600);
+  await writeAtomically(certFile, made.certPem, 0o644);
+  return made;
+}
+
+async function readPair(certFile: string, keyFile: string): Promise<KeyPair | undefined> {
+  try {
+    const [certPem, keyPem] = await Promise.all([readFile(certFile, "utf8"), readFile(keyFile, "utf8")]);
+    return { certPem, keyPem };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+function isUsableAuthority(pair: KeyPair): boolean {
+  const certificate = parseMatchingCertificate(pair);
+  return certificate?.ca === true && validLongEnough(certificate);
+}
+
+function isUsableCertificate(pair: KeyPair, issuer: X509Certificate, wanted: Wanted): boolean {
+  const certificate = parseMatchingCertificate(pair);
+  if (!certificate || !validLongEnough(certificate)) return false;
+  const names = certificate.subjectAltName?.split(", ") ?? [];
+  return certificate.verify(issuer.publicKey) && names.includes(`URI:${identityUri(wanted.identity)}`);
+}
+
+/** Undefined when a file is torn or foreign: then both are made anew. */
+function parseMatchingCertificate(pair: KeyPair): X509Certificate | undefined {
+  try {
+    const certificate = new X509Certificate(pair.certPem);
+    return certificate.checkPrivateKey(createPrivateKey(pair.keyPem)) ? certificate : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function validLongEnough(certificate: X509Certificate): boolean {
+  return Date.parse(certificate.validTo) - Date.now() > RENEW_BEFORE_MS;
+}
+
+async function writeAtomically(file: string, text: string, mode: number): Promise<void> {
+  const temporary = `${file}.${randomBytes(6).toString("hex")}.tmp`;
+  try {
+    const handle = await open(temporary, "wx", mode);
+    try {
+      await handle.writeFile(text);
+      await handle.sync();
+    } finally {
+      await handle.close();
+    }
+    await rename(temporary, file);
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  }
+}

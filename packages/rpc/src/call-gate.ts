@@ -1,0 +1,185 @@
+import { randomBytes } from "node:crypto";
+import {
+  DomainError,
+  formatIdentity,
+  type Identity,
+  messageOf,
+  PermissionDeniedError,
+  ResourceExhaustedError,
+  type Role,
+  TimeoutError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { type Metadata, status } from "@grpc/grpc-js";
+import { ActiveCall } from "./call-context.js";
+import type { RpcServerLimits } from "./limits.js";
+import { identityOfCall, type PeerOfCall } from "./peer-identity.js";
+import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
+import { type GrpcStatus, statusOfError } from "./status-of-error.js";
+import { endSpan, startServerSpan, type TracedCall } from "./tracing.js";
+
+/** A call that failed, for the log. */
+export interface RpcFailure {
+  /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
+  readonly method: string;
+  /** Undefined when the caller could not be identified. */
+  readonly identity: Identity | undefined;
+  /** Name of the gRPC status, e.g. `NOT_FOUND`. */
+  readonly status: string;
+  readonly durationMs: number;
+  readonly requestId: string;
+  /** What was thrown. For INTERNAL the client was told nothing of it. */
+  readonly error: unknown;
+  /** True when this is a bug rather than something the caller was told. */
+  readonly unexpected: boolean;
+}
+
+/** What the gate knows of a method before anybody calls it. */
+export interface GatedMethod {
+  readonly path: string;
+  readonly roles: ReadonlySet<Role>;
+  readonly streams: boolean;
+}
+
+interface IncomingCall extends PeerOfCall {
+  readonly metadata: Metadata;
+  getDeadline(): Date | number;
+}
+
+/** A call that was let in, and how to end it. */
+export interface AdmittedCall {
+  readonly active: ActiveCall;
+  readonly traced: TracedCall;
+  /** Call when the handler has ended, whether or not the client was answered before. */
+  release(): void;
+}
+
+const RETRY_WHEN_FULL_MS = 200;
+
+/** Lets calls in or refuses them: by identity and role, deadline, number at once, and whether the server is stopping. */
+export class CallGate {
+  #draining = false;
+  readonly #active = new Map<ActiveCall, GatedMethod>();
+  readonly #idPrefix = randomBytes(4).toString("hex");
+  #idCounter = 0;
+  #onEmpty: (() => void) | undefined;
+
+  constructor(
+    private readonly limits: RpcServerLimits,
+    private readonly onError: (failure: RpcFailure) => void,
+  ) {}
+
+  /** Undefined when the call was refused, in which case `fail` has sent the refusal. */
+  admit(method: GatedMethod, call: IncomingCall, fail: (status: GrpcStatus) => void): AdmittedCall | undefined {
+    const startedMs = performance.now();
+    const requestId = this.#requestIdOf(call.metadata);
+    let identity: Identity | undefined;
+    const traced = startServerSpan(method.path, call.metadata);
+    const sendFailure = (error: unknown): void => {
+      const answer = statusOfError(error, requestId);
+      this.#report({
+        method: method.path,
+        identity,
+        status: status[answer.code],
+        durationMs: performance.now() - startedMs,
+        requestId,
+        error,
+        unexpected: !(error instanceof DomainError),
+      });
+      endSpan(traced.span, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
+      fail(answer);
+    };
+    try {
+      identity = identityOfCall(call);
+      this.#authorise(method, identity);
+      const nowMs = Date.now();
+      const deadlineAtMs = this.#deadlineOf(method, call, nowMs);
+      if (deadlineAtMs <= nowMs)
+        throw new TimeoutError(`the deadline of ${method.path} had passed when the call arrived; nothing was done`);
+      this.#checkRoom();
+      const active = new ActiveCall(identity, requestId, deadlineAtMs, sendFailure);
+      // grpc-js itself watches a deadline that the client sent.
+      if (deadlineAtMs !== deadlineSentBy(call) && deadlineAtMs !== Number.POSITIVE_INFINITY)
+        active.startTimer(deadlineAtMs - nowMs);
+      this.#active.set(active, method);
+      return { active, traced, release: () => this.#release(active) };
+    } catch (error) {
+      sendFailure(error);
+      return undefined;
+    }
+  }
+
+  /**
+   * Refuses new calls, tells streams to end, and waits for the calls under way. After the time allowed it fails them and
+   * returns without waiting for handlers that do not listen to their signal.
+   */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    const stopping = new UnavailableError("the server is stopping; whether the call took effect is not known", {
+      outcome: "unknown",
+    });
+    // Streams such as watches have no end of their own, so waiting for them would only make every stop slow.
+    for (const [active, method] of this.#active) if (method.streams) active.abort(stopping);
+    await this.#empty(this.limits.drainTimeoutMs);
+    for (const active of this.#active.keys()) active.abort(stopping);
+  }
+
+  #empty(timeoutMs: number): Promise<void> {
+    if (this.#active.size === 0) return Promise.resolve();
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, timeoutMs);
+      this.#onEmpty = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    });
+  }
+
+  #release(active: ActiveCall): void {
+    if (this.#active.delete(active) && this.#active.size === 0) this.#onEmpty?.();
+  }
+
+  #authorise(method: GatedMethod, identity: Identity): void {
+    if (method.roles.has(identity.role)) return;
+    const allowed = [...method.roles].join(", ") || "nobody";
+    throw new PermissionDeniedError(`${formatIdentity(identity)} may not call ${method.path}: allowed are ${allowed}`, {
+      about: { identity: formatIdentity(identity), method: method.path, allowed_roles: allowed },
+    });
+  }
+
+  #checkRoom(): void {
+    if (this.#draining) throw new UnavailableError("the server is stopping; call another one, or again later");
+    if (this.#active.size < this.limits.maxConcurrentCalls) return;
+    throw new ResourceExhaustedError(
+      `this server already serves its limit of ${this.limits.maxConcurrentCalls} calls (limits.maxConcurrentCalls); try again later`,
+      { retryAfterMs: RETRY_WHEN_FULL_MS },
+    );
+  }
+
+  #deadlineOf(method: GatedMethod, call: IncomingCall, nowMs: number): number {
+    const sent = deadlineSentBy(call);
+    if (method.streams) return sent;
+    if (sent === Number.POSITIVE_INFINITY) return nowMs + this.limits.defaultDeadlineMs;
+    return Math.min(sent, nowMs + this.limits.maxDeadlineMs);
+  }
+
+  #requestIdOf(metadata: Metadata): string {
+    const [sent] = metadata.get(REQUEST_ID_HEADER);
+    if (typeof sent === "string" && REQUEST_ID_PATTERN.test(sent)) return sent;
+    this.#idCounter += 1;
+    return `${this.#idPrefix}-${this.#idCounter}`;
+  }
+
+  #report(failure: RpcFailure): void {
+    try {
+      this.onError(failure);
+    } catch {
+      // A log that fails must not fail the call as well.
+    }
+  }
+}
+
+function deadlineSentBy(call: IncomingCall): number {
+  const deadline = call.getDeadline();
+  return typeof deadline === "number" ? deadline : deadline.getTime();
+}

@@ -1,0 +1,336 @@
+import type { PeerCertificate } from "node:tls";
+import {
+  CancelledError,
+  DomainError,
+  formatIdentity,
+  InvalidArgumentError,
+  messageOf,
+  ResourceExhaustedError,
+  type Role,
+} from "@diskmesh/domain";
+import "./quiet-grpc.js";
+import { ChannelCredentials, Client as GrpcClient, Metadata, type ServiceError, status } from "@grpc/grpc-js";
+import type { CallOptions, Client, MethodDefinition, ServiceDefinition } from "./definition.js";
+import { errorOfStatus } from "./error-of-status.js";
+import { DEFAULT_RPC_SERVER_LIMITS, KEEPALIVE_OPTIONS, RECONNECT_OPTIONS } from "./limits.js";
+import { identityOfAlternativeNames } from "./peer-identity.js";
+import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
+import { readTlsFiles, type TlsFiles } from "./tls.js";
+import { endSpan, startClientSpan, type TracedCall } from "./tracing.js";
+
+export interface ClientOptions {
+  /** `host:port` of the server. */
+  readonly address: string;
+  readonly tls: TlsFiles;
+  /** The role that the server's certificate must carry; host names in it do not matter. */
+  readonly serverRole: Role;
+  /** The name that must follow the role, e.g. the host id of an agent. */
+  readonly serverName?: string;
+  /** Deadline of calls that give none, in milliseconds; streams have none unless they give one. */
+  readonly defaultDeadlineMs: number;
+  readonly maxMessageBytes?: number;
+}
+
+/** Makes a client. It connects with the first call, and again by itself whenever the connection was lost. */
+export function createClient<Definition extends ServiceDefinition>(
+  definition: Definition,
+  options: ClientOptions,
+): Client<Definition> {
+  const channel = new ClientChannel(options);
+  const methods: Record<string, unknown> = { close: () => channel.close() };
+  for (const [name, method] of Object.entries(definition)) methods[name] = channel.methodOf(method);
+  return methods as Client<Definition>;
+}
+
+interface StartedCall {
+  cancel(): void;
+  getAuthContext(): unknown;
+}
+
+const pass = (bytes: Buffer): Buffer => bytes;
+
+class ClientChannel {
+  readonly #client: GrpcClient;
+  readonly #maxMessageBytes: number;
+
+  constructor(private readonly options: ClientOptions) {
+    this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
+    const tls = readTlsFiles(options.tls);
+    const credentials = ChannelCredentials.createSsl(tls.ca, tls.key, tls.cert, {
+      checkServerIdentity: (_host, certificate) => checkServer(certificate, options),
+    });
+    this.#client = new GrpcClient(options.address, credentials, {
+      "grpc.max_receive_message_length": this.#maxMessageBytes,
+      "grpc.max_send_message_length": this.#maxMessageBytes,
+      "grpc.enable_channelz": 0,
+      // Only what certainly never reached a handler is sent twice; all else is the caller's decision.
+      "grpc.enable_retries": 0,
+      "grpc.service_config_disable_resolution": 1,
+      // A pool shared by all clients of a process would also share the check of the server's identity.
+      "grpc.use_local_subchannel_pool": 1,
+      "grpc.enable_http_proxy": 0,
+      // The name asked for in the handshake. It is not what is checked; the default, an IP address, may not be one.
+      "grpc.ssl_target_name_override": options.serverRole,
+      ...KEEPALIVE_OPTIONS,
+      ...RECONNECT_OPTIONS,
+    });
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  methodOf(method: MethodDefinition): unknown {
+    if (method.requestStream)
+      return method.responseStream
+        ? (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#bidi(method, requests, call)
+        : (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#clientStream(method, requests, call);
+    return method.responseStream
+      ? (request: unknown, call?: CallOptions) => this.#serverStream(method, request, call)
+      : (request: unknown, call?: CallOptions) => this.#unary(method, request, call);
+  }
+
+  async #unary(method: MethodDefinition, request: unknown, options: CallOptions = {}): Promise<unknown> {
+    refuseAborted(method, options);
+    const bytes = this.#encode(method, request);
+    const outgoing = this.#outgoing(method, options, this.options.defaultDeadlineMs);
+    return this.#answer(method, options, outgoing, (callback) =>
+      this.#client.makeUnaryRequest(method.path, pass, pass, bytes, outgoing.metadata, outgoing.options, callback),
+    );
+  }
+
+  async #clientStream(
+    method: MethodDefinition,
+    requests: AsyncIterable<unknown>,
+    options: CallOptions = {},
+  ): Promise<unknown> {
+    refuseAborted(method, options);
+    const outgoing = this.#outgoing(method, options, undefined);
+    let failure: unknown;
+    try {
+      return await this.#answer(method, options, outgoing, (callback) => {
+        const { metadata, options: callOptions } = outgoing;
+        const call = this.#client.makeClientStreamRequest(method.path, pass, pass, metadata, callOptions, callback);
+        this.#pump(method, requests, call).catch((error: unknown) => {
+          failure = error;
+        });
+        return call;
+      });
+    } catch (error) {
+      // When the requests could not be sent, that is why the call was cancelled.
+      throw failure ?? error;
+    }
+  }
+
+  async *#serverStream(method: MethodDefinition, request: unknown, options: CallOptions = {}): AsyncGenerator<unknown> {
+    refuseAborted(method, options);
+    const bytes = this.#encode(method, request);
+    const outgoing = this.#outgoing(method, options, undefined);
+    const { metadata, options: callOptions } = outgoing;
+    const call = this.#client.makeServerStreamRequest(method.path, pass, pass, bytes, metadata, callOptions);
+    yield* this.#responses(method, options, outgoing.traced, call);
+  }
+
+  async *#bidi(
+    method: MethodDefinition,
+    requests: AsyncIterable<unknown>,
+    options: CallOptions = {},
+  ): AsyncGenerator<unknown> {
+    refuseAborted(method, options);
+    const outgoing = this.#outgoing(method, options, undefined);
+    const call = this.#client.makeBidiStreamRequest(method.path, pass, pass, outgoing.metadata, outgoing.options);
+    let failure: unknown;
+    this.#pump(method, requests, call).catch((error: unknown) => {
+      failure = error;
+    });
+    try {
+      yield* this.#responses(method, options, outgoing.traced, call);
+    } catch (error) {
+      throw failure ?? error;
+    }
+  }
+
+  #outgoing(method: MethodDefinition, options: CallOptions, defaultDeadlineMs: number | undefined): Outgoing {
+    const metadata = new Metadata();
+    const { requestId } = options;
+    if (requestId !== undefined && REQUEST_ID_PATTERN.test(requestId)) metadata.set(REQUEST_ID_HEADER, requestId);
+    const deadlineMs = options.deadlineMs ?? defaultDeadlineMs;
+    return {
+      metadata,
+      options: deadlineMs === undefined ? {} : { deadline: Date.now() + deadlineMs },
+      traced: startClientSpan(method.path, metadata),
+    };
+  }
+
+  #answer(
+    method: MethodDefinition,
+    options: CallOptions,
+    outgoing: Outgoing,
+    start: (callback: (error: ServiceError | null, bytes?: Buffer) => void) => StartedCall,
+  ): Promise<unknown> {
+    const { span } = outgoing.traced;
+    return new Promise((resolve, reject) => {
+      let unlisten: () => void = nothing;
+      const call = start((error, bytes) => {
+        unlisten();
+        const failure = error && this.#errorOf(method, error, call, options.signal);
+        endSpan(span, error?.code ?? status.OK, failure ?? undefined);
+        if (failure) reject(failure);
+        else
+          try {
+            resolve(method.responseDeserialize(bytes as Buffer));
+          } catch (undecodable) {
+            reject(this.#undecodable(method, undecodable));
+          }
+      });
+      unlisten = cancelOnAbort(call, options.signal);
+    });
+  }
+
+  async *#responses(
+    method: MethodDefinition,
+    options: CallOptions,
+    traced: TracedCall,
+    call: StartedCall & AsyncIterable<Buffer>,
+  ): AsyncGenerator<unknown> {
+    const unlisten = cancelOnAbort(call, options.signal);
+    let ended = false;
+    try {
+      for await (const bytes of call) yield this.#decode(method, bytes);
+      ended = true;
+      endSpan(traced.span, status.OK);
+    } catch (error) {
+      ended = true;
+      const failure =
+        error instanceof DomainError ? error : this.#errorOf(method, error as ServiceError, call, options.signal);
+      endSpan(traced.span, (error as Partial<ServiceError>).code ?? status.INTERNAL, failure);
+      throw failure;
+    } finally {
+      unlisten();
+      // Also reached when the caller stops reading early: then the server should stop too.
+      if (!ended) endSpan(traced.span, status.CANCELLED);
+      call.cancel();
+    }
+  }
+
+  /** Sends what the caller's iterable yields, no faster than the server reads. A failure of it cancels the call. */
+  async #pump(method: MethodDefinition, requests: AsyncIterable<unknown>, call: RequestSink): Promise<void> {
+    let over = false;
+    call.once("status", () => {
+      over = true;
+    });
+    try {
+      for await (const request of requests) {
+        if (over) return;
+        if (!call.write(this.#encode(method, request))) await drained(call, () => over);
+        if (over) return;
+      }
+      call.end();
+    } catch (error) {
+      call.cancel();
+      throw error;
+    }
+  }
+
+  #encode(method: MethodDefinition, request: unknown): Buffer {
+    const bytes = encodeRequest(method, request);
+    if (bytes.length <= this.#maxMessageBytes) return bytes;
+    throw new ResourceExhaustedError(
+      `the request of ${method.path} has ${bytes.length} bytes: the limit is ${this.#maxMessageBytes} (maxMessageBytes)`,
+      { about: { method: method.path } },
+    );
+  }
+
+  #decode(method: MethodDefinition, bytes: Buffer): unknown {
+    try {
+      return method.responseDeserialize(bytes);
+    } catch (error) {
+      throw this.#undecodable(method, error);
+    }
+  }
+
+  #undecodable(method: MethodDefinition, error: unknown): DomainError {
+    const details = `the answer cannot be decoded: ${messageOf(error)}`;
+    return errorOfStatus({
+      ...this.#where(method),
+      code: status.INTERNAL,
+      details,
+      metadata: new Metadata(),
+      sent: true,
+    });
+  }
+
+  #errorOf(method: MethodDefinition, error: ServiceError, call: StartedCall, signal?: AbortSignal): DomainError {
+    if (error.code === status.CANCELLED && signal?.aborted) return cancelled(method, signal);
+    const { code = status.UNKNOWN, details = messageOf(error), metadata = new Metadata() } = error;
+    // A call that ended by itself without ever having had a connection has no authentication context.
+    const sent = code !== status.UNAVAILABLE || call.getAuthContext() !== null;
+    return errorOfStatus({ ...this.#where(method), code, details, metadata, sent });
+  }
+
+  #where(method: MethodDefinition): { method: string; address: string } {
+    return { method: method.path, address: this.options.address };
+  }
+}
+
+interface Outgoing {
+  readonly metadata: Metadata;
+  readonly options: { deadline?: number };
+  readonly traced: TracedCall;
+}
+
+interface RequestSink extends StartedCall {
+  write(bytes: Buffer): boolean;
+  end(): void;
+  once(event: "status" | "drain", listener: () => void): unknown;
+  off(event: "status" | "drain", listener: () => void): unknown;
+}
+
+const nothing = (): void => {};
+
+function encodeRequest(method: MethodDefinition, request: unknown): Buffer {
+  try {
+    return method.requestSerialize(request);
+  } catch (error) {
+    throw new InvalidArgumentError(`the request of ${method.path} cannot be encoded: ${messageOf(error)}`, {
+      about: { method: method.path },
+      cause: error,
+    });
+  }
+}
+
+function refuseAborted(method: MethodDefinition, options: CallOptions): void {
+  if (options.signal?.aborted) throw cancelled(method, options.signal);
+}
+
+function cancelled(method: MethodDefinition, signal: AbortSignal): CancelledError {
+  return new CancelledError(`${method.path} was cancelled: ${messageOf(signal.reason)}`, { cause: signal.reason });
+}
+
+function cancelOnAbort(call: StartedCall, signal: AbortSignal | undefined): () => void {
+  if (!signal) return nothing;
+  const cancel = (): void => call.cancel();
+  signal.addEventListener("abort", cancel, { once: true });
+  return () => signal.removeEventListener("abort", cancel);
+}
+
+function drained(call: RequestSink, isOver: () => boolean): Promise<void> {
+  if (isOver()) return Promise.resolve();
+  return new Promise((resolve) => {
+    const done = (): void => {
+      call.off("drain", done);
+      call.off("status", done);
+      resolve();
+    };
+    call.once("drain", done);
+    call.once("status", done);
+  });
+}
+
+function checkServer(certificate: PeerCertificate, options: ClientOptions): Error | undefined {
+  const identity = identityOfAlternativeNames(certificate.subjectaltname);
+  const { serverRole: role, serverName: name, address } = options;
+  if (identity?.role === role && (name === undefined || identity.name === name)) return undefined;
+  const found = identity ? formatIdentity(identity) : "no identity of diskmesh";
+  return new Error(`${address} is not ${formatIdentity({ role, name: name ?? "" })}: its certificate names ${found}`);
+}

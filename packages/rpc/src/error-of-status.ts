@@ -1,0 +1,129 @@
+import {
+  AbortedError,
+  AlreadyExistsError,
+  CancelledError,
+  DeviceIoError,
+  type DomainError,
+  type ErrorDetails,
+  InvalidArgumentError,
+  InvalidStateError,
+  NotFoundError,
+  NotImplementedError,
+  OutdatedError,
+  PermissionDeniedError,
+  ResourceExhaustedError,
+  TimeoutError,
+  UnauthenticatedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { type Metadata, status } from "@grpc/grpc-js";
+import { decodeStatusDetails, type StatusDetails } from "./google-rpc.js";
+import { ERROR_DOMAIN, OUTCOME_KEY } from "./status-of-error.js";
+
+/** A call that did not end with OK. */
+export interface FailedCall {
+  readonly code: status;
+  readonly details: string;
+  readonly metadata: Metadata;
+  /** False only when it is certain that no byte of the request left this process. */
+  readonly sent: boolean;
+  /** Path of the method and address of the server, for the message. */
+  readonly method: string;
+  readonly address: string;
+}
+
+type ErrorClass = new (message: string, details: ErrorDetails) => DomainError;
+
+const CLASSES: Readonly<Record<string, ErrorClass>> = {
+  INVALID_ARGUMENT: InvalidArgumentError,
+  NOT_FOUND: NotFoundError,
+  ALREADY_EXISTS: AlreadyExistsError,
+  INVALID_STATE: InvalidStateError,
+  OUTDATED: OutdatedError,
+  PERMISSION_DENIED: PermissionDeniedError,
+  UNAUTHENTICATED: UnauthenticatedError,
+  RESOURCE_EXHAUSTED: ResourceExhaustedError,
+  // FENCED is missing on purpose: that the server was fenced says nothing of this process, which must not step down.
+  ABORTED: AbortedError,
+  TIMEOUT: TimeoutError,
+  CANCELLED: CancelledError,
+  NOT_IMPLEMENTED: NotImplementedError,
+  DEVICE_IO: DeviceIoError,
+};
+
+/**
+ * grpc-js refuses a message that is too long with the same status on both sides; when it was the answer, the work was
+ * done. Errors that servers of diskmesh send carry a reason and are not this one.
+ */
+class MessageTooLongError extends ResourceExhaustedError {
+  override readonly outcome = "unknown" as const;
+}
+
+/** For answers that carry no reason of ours: from grpc-js itself, a proxy, or another implementation. */
+const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
+  [status.INVALID_ARGUMENT]: InvalidArgumentError,
+  [status.OUT_OF_RANGE]: InvalidArgumentError,
+  [status.NOT_FOUND]: NotFoundError,
+  [status.ALREADY_EXISTS]: AlreadyExistsError,
+  [status.FAILED_PRECONDITION]: InvalidStateError,
+  [status.PERMISSION_DENIED]: PermissionDeniedError,
+  [status.UNAUTHENTICATED]: UnauthenticatedError,
+  [status.RESOURCE_EXHAUSTED]: MessageTooLongError,
+  [status.ABORTED]: AbortedError,
+  [status.DEADLINE_EXCEEDED]: TimeoutError,
+  [status.CANCELLED]: CancelledError,
+  [status.UNIMPLEMENTED]: NotImplementedError,
+};
+
+/** What a caller is thrown for a call that failed; its `outcome` says what is known of the effect. */
+export function errorOfStatus(failed: FailedCall): DomainError {
+  const answer = answerOf(failed.metadata);
+  if (answer?.errorInfo) return errorOfAnswer(failed, answer, answer.errorInfo.reason, answer.errorInfo.metadata);
+  const at = { about: { method: failed.method, address: failed.address } };
+  const text = `${failed.method} at ${failed.address}: ${failed.details}`;
+  const known = CLASSES_BY_CODE[failed.code];
+  if (known) return new known(text, at);
+  // UNAVAILABLE: the connection was never made, or was lost with the request on it. INTERNAL, UNKNOWN and DATA_LOSS: a
+  // bug or a broken stream, where all may have happened.
+  return new UnavailableError(text, { ...at, outcome: failed.sent ? "unknown" : "not_done" });
+}
+
+function errorOfAnswer(
+  failed: FailedCall,
+  answer: StatusDetails,
+  reason: string,
+  metadata: Readonly<Record<string, string>>,
+): DomainError {
+  const { [OUTCOME_KEY]: outcome, ...about } = metadata;
+  const details: ErrorDetails = {
+    about,
+    ...(answer.retryAfterMs === undefined ? {} : { retryAfterMs: answer.retryAfterMs }),
+  };
+  const known = CLASSES[reason];
+  if (known) return new known(failed.details, details);
+  // A special case of a general error, e.g. VM_NOT_FOUND of NOT_FOUND: the reason stays readable, and is passed on.
+  const general = failed.code === status.RESOURCE_EXHAUSTED ? ResourceExhaustedError : CLASSES_BY_CODE[failed.code];
+  if (general) return withReason(new general(failed.details, details), reason);
+  // UNAVAILABLE and FENCED by the server's own words, which says when it does not know what it did.
+  const said = failed.code === status.UNAVAILABLE && outcome !== "unknown";
+  return new UnavailableError(failed.details, { ...details, outcome: said ? "not_done" : "unknown" });
+}
+
+/** The inverse of `reasonOf`. */
+function withReason(error: DomainError, reason: string): DomainError {
+  const words = reason.toLowerCase().split("_");
+  const name = `${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Error`;
+  return Object.defineProperty(error, "name", { value: name });
+}
+
+function answerOf(metadata: Metadata): StatusDetails | undefined {
+  const [bytes] = metadata.get("grpc-status-details-bin");
+  if (!Buffer.isBuffer(bytes)) return undefined;
+  try {
+    const answer = decodeStatusDetails(bytes);
+    return answer.errorInfo?.domain === ERROR_DOMAIN ? answer : undefined;
+  } catch {
+    // Another implementation's details: the code and text still say enough.
+    return undefined;
+  }
+}

@@ -1,0 +1,133 @@
+import * as domain from "@diskmesh/domain";
+import { type DomainError, messageOf } from "@diskmesh/domain";
+import { Metadata, status } from "@grpc/grpc-js";
+import { expect } from "chai";
+import { errorOfStatus } from "./error-of-status.js";
+import { decodeStatusDetails, encodeStatusDetails } from "./google-rpc.js";
+import { identityOfAlternativeNames } from "./peer-identity.js";
+import { reasonOf, statusOfError } from "./status-of-error.js";
+
+type ErrorClass = new (message: string, details?: domain.ErrorDetails) => DomainError;
+
+const CODES: Record<string, status> = {
+  InvalidArgumentError: status.INVALID_ARGUMENT,
+  NotFoundError: status.NOT_FOUND,
+  AlreadyExistsError: status.ALREADY_EXISTS,
+  InvalidStateError: status.FAILED_PRECONDITION,
+  PermissionDeniedError: status.PERMISSION_DENIED,
+  UnauthenticatedError: status.UNAUTHENTICATED,
+  ResourceExhaustedError: status.RESOURCE_EXHAUSTED,
+  UnavailableError: status.UNAVAILABLE,
+  AbortedError: status.ABORTED,
+  OutdatedError: status.FAILED_PRECONDITION,
+  FencedError: status.UNAVAILABLE,
+  TimeoutError: status.DEADLINE_EXCEEDED,
+  CancelledError: status.CANCELLED,
+  NotImplementedError: status.UNIMPLEMENTED,
+  DeviceIoError: status.INTERNAL,
+};
+
+const where = { method: "/a.B/C", address: "127.0.0.1:1" };
+
+describe("statusOfError and errorOfStatus", () => {
+  const classes = Object.entries(domain).filter(([name]) => /.Error$/.test(name) && name !== "DomainError");
+
+  it("know every error of the domain", () => {
+    expect(classes.map(([name]) => name)).to.have.members(Object.keys(CODES));
+  });
+
+  for (const [name, type] of classes)
+    it(`${name} -> ${status[CODES[name] as status]} -> the same error`, () => {
+      const about = { host_id: "host-1", field: "ü" };
+      const thrown = new (type as ErrorClass)("what was wrong", { about, retryAfterMs: 61_250 });
+      const answer = statusOfError(thrown, "r-1");
+      expect(answer.code).to.equal(CODES[name]);
+      const error = errorOfStatus({ ...where, ...answer, sent: true });
+      // That the server was fenced is no reason for its client to step down.
+      expect(error.name).to.equal(name === "FencedError" ? "UnavailableError" : name);
+      expect(error).to.deep.include({ message: thrown.message, about, retryAfterMs: 61_250 });
+      expect(error.outcome).to.equal(thrown.outcome);
+      expect(error.retryable).to.equal(thrown.retryable);
+    });
+
+  it("anything else -> INTERNAL without its text", () => {
+    for (const thrown of [new Error("password=x"), "password=x", undefined]) {
+      const answer = statusOfError(thrown, "r-1");
+      expect(answer.code).to.equal(status.INTERNAL);
+      expect(answer.details).to.contain("r-1").and.not.contain("password");
+    }
+  });
+
+  it("long texts and many details -> shortened, so that they fit into headers", () => {
+    const about = Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`key_${index}`, "v".repeat(10_000)]));
+    const answer = statusOfError(new domain.NotFoundError("x".repeat(100_000), { about }), "r-1");
+    const [bytes] = answer.metadata.get("grpc-status-details-bin");
+    expect(answer.details.length + (bytes as Buffer).length).to.be.lessThan(10_000);
+  });
+
+  const strangers: readonly [string, status, boolean, string, string][] = [
+    ["no connection", status.UNAVAILABLE, false, "UnavailableError", "not_done"],
+    ["connection lost", status.UNAVAILABLE, true, "UnavailableError", "unknown"],
+    ["a bug in the server", status.INTERNAL, true, "UnavailableError", "unknown"],
+    ["unknown", status.UNKNOWN, true, "UnavailableError", "unknown"],
+    ["deadline", status.DEADLINE_EXCEEDED, true, "TimeoutError", "unknown"],
+    ["no such method", status.UNIMPLEMENTED, true, "NotImplementedError", "not_done"],
+    ["message too long", status.RESOURCE_EXHAUSTED, true, "ResourceExhaustedError", "unknown"],
+  ];
+  for (const [cause, code, sent, name, outcome] of strangers)
+    it(`${cause}: ${status[code]} without our details -> ${name}, ${outcome}`, () => {
+      const error = errorOfStatus({ ...where, code, sent, details: "why", metadata: new Metadata() });
+      expect(error.name).to.equal(name);
+      expect(error.outcome).to.equal(outcome);
+      expect(messageOf(error)).to.equal("/a.B/C at 127.0.0.1:1: why");
+    });
+
+  it("details that are no protobuf, or of another domain -> ignored", () => {
+    for (const bytes of [
+      Buffer.from([10, 200, 1]),
+      encodeStatusDetails({ code: 5, message: "", errorInfo: { reason: "NOT_FOUND", domain: "other", metadata: {} } }),
+    ]) {
+      const metadata = new Metadata();
+      metadata.set("grpc-status-details-bin", Buffer.from(bytes));
+      const error = errorOfStatus({ ...where, code: status.ABORTED, sent: true, details: "why", metadata });
+      expect(error.name).to.equal("AbortedError");
+    }
+  });
+
+  it("names reasons after classes", () => {
+    expect(reasonOf(new domain.InvalidArgumentError(""))).to.equal("INVALID_ARGUMENT");
+    expect(reasonOf(new domain.DeviceIoError(""))).to.equal("DEVICE_IO");
+    expect(reasonOf(new domain.OutdatedError(""))).to.equal("OUTDATED");
+  });
+
+  it("keep times whole through google.rpc.RetryInfo", () => {
+    for (const retryAfterMs of [0, 1, 999, 1000, 1250, 3_600_000])
+      expect(decodeStatusDetails(encodeStatusDetails({ code: 1, message: "m", retryAfterMs })).retryAfterMs).to.equal(
+        retryAfterMs,
+      );
+  });
+});
+
+describe("identityOfAlternativeNames", () => {
+  const cases: readonly [string, string | undefined, unknown][] = [
+    ["one URI", "URI:spiffe://diskmesh/director", { role: "director", name: "" }],
+    [
+      "among other names",
+      "DNS:localhost, URI:spiffe://diskmesh/disk-agent/host-1, IP Address:127.0.0.1",
+      { role: "disk-agent", name: "host-1" },
+    ],
+    ["no names", undefined, undefined],
+    ["no URI", "DNS:localhost", undefined],
+    ["an unknown role", "URI:spiffe://diskmesh/root", undefined],
+    ["another trust domain", "URI:spiffe://other/director", undefined],
+    ["two identities", "URI:spiffe://diskmesh/director, URI:spiffe://diskmesh/operator", undefined],
+    ["a foreign URI beside ours", "URI:https://x/, URI:spiffe://diskmesh/operator", undefined],
+    ["a URI inside a quoted DNS name", 'DNS:"a, URI:spiffe://diskmesh/director"', undefined],
+    ["a quoted URI", 'URI:"spiffe://diskmesh/director, x"', undefined],
+    ["a broken quote", 'DNS:"a, URI:spiffe://diskmesh/director', undefined],
+  ];
+  for (const [what, names, identity] of cases)
+    it(`${what} -> ${identity ? JSON.stringify(identity) : "nobody"}`, () => {
+      expect(identityOfAlternativeNames(names)).to.deep.equal(identity);
+    });
+});

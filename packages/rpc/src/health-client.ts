@@ -1,0 +1,47 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { messageOf, TimeoutError } from "@diskmesh/domain";
+import { service as healthDefinition } from "grpc-health-check";
+import { type ClientOptions, createClient } from "./client.js";
+import type { CallOptions, Client, ServiceDefinition } from "./definition.js";
+
+export interface WaitForHealthOptions extends Omit<ClientOptions, "defaultDeadlineMs"> {
+  /** Name of one service; empty, the default, for the server as a whole. */
+  readonly service?: string;
+  /** Whether any answer will do, as of a standby that listens but does not serve. */
+  readonly accept?: "serving" | "any";
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+const TRY_TIMEOUT_MS = 1_000;
+const TRY_EVERY_MS = 50;
+
+type HealthCheck = (request: { service: string }, options?: CallOptions) => Promise<{ status: string }>;
+
+/** Resolves when a server's health check says SERVING. Throws TimeoutError with what it said last. */
+export async function waitForHealth(options: WaitForHealthOptions): Promise<void> {
+  const definition = healthDefinition as unknown as ServiceDefinition;
+  const client = createClient(definition, { ...options, defaultDeadlineMs: TRY_TIMEOUT_MS }) as Client<object> & {
+    readonly Check: HealthCheck;
+  };
+  const untilMs = performance.now() + options.timeoutMs;
+  let last = "it was not asked";
+  try {
+    while (performance.now() < untilMs) {
+      options.signal?.throwIfAborted();
+      try {
+        const { status } = await client.Check({ service: options.service ?? "" });
+        if (status === "SERVING" || options.accept === "any") return;
+        last = status;
+      } catch (error) {
+        last = messageOf(error);
+      }
+      await delay(TRY_EVERY_MS, undefined, options.signal ? { signal: options.signal } : {});
+    }
+  } finally {
+    client.close();
+  }
+  throw new TimeoutError(`${options.address} does not serve after ${options.timeoutMs} ms: ${last}`, {
+    about: { address: options.address },
+  });
+}

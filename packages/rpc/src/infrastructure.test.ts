@@ -1,0 +1,150 @@
+import { execFile } from "node:child_process";
+import { createRequire } from "node:module";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { AgentRegistrationServiceService, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { NotFoundError, TimeoutError } from "@diskmesh/domain";
+import { expect } from "chai";
+import type { Handlers } from "./definition.js";
+import { waitForHealth } from "./health-client.js";
+import { findProtoFolder } from "./infrastructure.js";
+import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
+import { RpcServer } from "./server.js";
+import { Bench, rejection } from "./testing.js";
+
+const run = promisify(execFile);
+
+/** Every method says what it was asked for, so that one can be told from another. */
+function refusingHandlers<Definition extends object>(definition: Definition): Handlers<Definition> {
+  const names = Object.keys(definition);
+  return Object.fromEntries(
+    names.map((name) => [
+      name,
+      async () => {
+        throw new NotFoundError(`nothing for ${name}`, { about: { host_id: "h-1" }, retryAfterMs: 1250 });
+      },
+    ]),
+  ) as unknown as Handlers<Definition>;
+}
+
+describe("health and reflection", () => {
+  const bench = new Bench();
+  let server: RpcServer;
+  const files = (name: string) => bench.files(name);
+  const address = () => `127.0.0.1:${bench.port}`;
+
+  function grpcurl(...args: string[]): Promise<{ stdout: string; stderr: string }> {
+    const { caFile, certFile, keyFile } = files("operator");
+    const tls = ["-cacert", caFile, "-cert", certFile, "-key", keyFile];
+    // The server's name is not a host name: grpcurl, which checks one, is told one that the certificate has.
+    const options = args.filter((arg) => arg.startsWith("-") || arg.startsWith("{"));
+    const words = args.filter((arg) => !options.includes(arg));
+    return run("grpcurl", [...tls, "-authority", "localhost", ...options, address(), ...words], { timeout: 20_000 });
+  }
+
+  before(async () => {
+    await bench.makeCertificates();
+    server = new RpcServer({
+      tls: files("disk-registry"),
+      limits: { ...DEFAULT_RPC_SERVER_LIMITS, maxConcurrentCalls: 1, drainTimeoutMs: 500 },
+    });
+    server.addService(DiskRegistryServiceService, {
+      roles: ["operator"],
+      handlers: refusingHandlers(DiskRegistryServiceService),
+    });
+    server.addService(AgentRegistrationServiceService, {
+      roles: ["disk-agent"],
+      handlers: refusingHandlers(AgentRegistrationServiceService),
+    });
+    bench.port = await server.listen({ host: "127.0.0.1", port: 0 });
+  });
+  after(async () => {
+    await server.drain();
+    bench.remove();
+  });
+
+  it("say NOT_SERVING until told otherwise, for the server and each service", async () => {
+    const names = ["", "diskmesh.registry.v1.DiskRegistryService"];
+    const options = { address: address(), tls: files("operator"), serverRole: "disk-registry" as const };
+    for (const service of names) {
+      server.setServing(false);
+      const error = await rejection(waitForHealth({ ...options, service, timeoutMs: 150 }));
+      expect(error).to.be.instanceOf(TimeoutError);
+      expect(error.message).to.contain("NOT_SERVING");
+      await waitForHealth({ ...options, service, accept: "any", timeoutMs: 1000 });
+      server.setServing(true);
+      await waitForHealth({ ...options, service, timeoutMs: 1000 });
+    }
+  });
+
+  it("answer grpcurl: health of the server and of a service", async () => {
+    server.setServing(true);
+    const health = await grpcurl("grpc.health.v1.Health/Check");
+    expect(JSON.parse(health.stdout)).to.deep.equal({ status: "SERVING" });
+    const one = await grpcurl(
+      "-d",
+      '{"service":"diskmesh.registry.v1.DiskRegistryService"}',
+      "grpc.health.v1.Health/Check",
+    );
+    expect(JSON.parse(one.stdout)).to.deep.equal({ status: "SERVING" });
+  });
+
+  it("answer grpcurl: the services that were added, whole, and no others", async () => {
+    const { stdout } = await grpcurl("list");
+    expect(stdout.trim().split("\n")).to.include.members([
+      "diskmesh.registry.v1.AgentRegistrationService",
+      "diskmesh.registry.v1.DiskRegistryService",
+    ]);
+    expect(stdout).not.to.contain("DiskAgentService");
+    const described = await grpcurl("describe", "diskmesh.registry.v1.DiskRegistryService");
+    for (const method of Object.values(DiskRegistryServiceService))
+      expect(described.stdout).to.contain(`rpc ${method.path.split("/")[2]} `);
+  });
+
+  it("let grpcurl make a call by reflection alone, and read the error's details", async () => {
+    const error = await rejection(grpcurl("-format-error", "diskmesh.registry.v1.DiskRegistryService/ListHosts"));
+    const status = JSON.parse(String(error.stderr));
+    expect(status).to.include({ code: 5, message: "nothing for listHosts" });
+    expect(status.details).to.deep.equal([
+      {
+        "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+        reason: "NOT_FOUND",
+        domain: "diskmesh",
+        metadata: { host_id: "h-1" },
+      },
+      { "@type": "type.googleapis.com/google.rpc.RetryInfo", retryDelay: "1.250s" },
+    ]);
+  });
+
+  it("let buf curl make a call by reflection alone", async () => {
+    const { caFile, certFile, keyFile } = files("operator");
+    const buf = join(dirname(createRequire(import.meta.url).resolve("@bufbuild/buf/package.json")), "bin", "buf");
+    const url = `https://localhost:${bench.port}/diskmesh.registry.v1.DiskRegistryService/ListHosts`;
+    const tls = ["--cacert", caFile, "--cert", certFile, "--key", keyFile];
+    const args = ["curl", "--protocol", "grpc", ...tls, "-d", "{}", url];
+    const error = await rejection(run(process.execPath, [buf, ...args], { timeout: 20_000 }));
+    expect(JSON.parse(String(error.stderr))).to.include({ code: "not_found", message: "nothing for listHosts" });
+  });
+
+  it("do not hold up a stop", async () => {
+    const other = new RpcServer({ tls: files("disk-registry"), limits: { ...DEFAULT_RPC_SERVER_LIMITS } });
+    other.addService(DiskRegistryServiceService, {
+      roles: ["operator"],
+      handlers: refusingHandlers(DiskRegistryServiceService),
+    });
+    const port = await other.listen({ host: "127.0.0.1", port: 0 });
+    const { caFile, certFile, keyFile } = files("operator");
+    const tls = ["-cacert", caFile, "-cert", certFile, "-key", keyFile, "-authority", "localhost"];
+    const watching = run("grpcurl", [...tls, `127.0.0.1:${port}`, "grpc.health.v1.Health/Watch"]);
+    const watch = rejection(watching);
+    await new Promise((resolve) => watching.child.stdout?.once("data", resolve));
+    const startedMs = performance.now();
+    await other.drain();
+    expect(performance.now() - startedMs).to.be.lessThan(5000);
+    expect((await watch).stderr).to.contain("stopping");
+  });
+
+  it("find the proto folder from the package", () => {
+    expect(findProtoFolder()).to.match(/\/proto$/);
+  });
+});

@@ -1,0 +1,148 @@
+import { InvalidArgumentError, InvalidStateError, messageOf, type Role } from "@diskmesh/domain";
+import "./quiet-grpc.js";
+import { Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
+import { CallGate, type RpcFailure } from "./call-gate.js";
+import { type Handlers, type ServiceDefinition, serviceNameOf } from "./definition.js";
+import { findProtoFolder, Infrastructure } from "./infrastructure.js";
+import { KEEPALIVE_OPTIONS, type RpcServerLimits } from "./limits.js";
+import { serveMethod, tolerantDecoder } from "./serve.js";
+import { readTlsFiles, type TlsFiles } from "./tls.js";
+
+export interface RpcServerOptions {
+  readonly tls: TlsFiles;
+  readonly limits: RpcServerLimits;
+  /** Folder of the .proto files for reflection; the repository's own by default. */
+  readonly protoFolder?: string;
+  /** Called for every call that failed, for the log. */
+  readonly onError?: (failure: RpcFailure) => void;
+}
+
+export interface ListenAddress {
+  readonly host: string;
+  /** 0 lets the system choose. */
+  readonly port: number;
+}
+
+/** Which roles may call a service: for all of its methods, or by method. */
+export type AllowedRoles<Definition> = readonly Role[] | { readonly [Method in keyof Definition]: readonly Role[] };
+
+// After failing the calls that outlasted a stop, time for their answers to leave before connections are cut.
+const LAST_ANSWERS_MS = 200;
+
+/**
+ * A gRPC server over mutual TLS. It identifies callers by their certificates, checks roles, deadlines and limits before
+ * a handler runs, turns what handlers throw into statuses, and serves health and reflection.
+ */
+export class RpcServer {
+  readonly #server: Server;
+  readonly #gate: CallGate;
+  readonly #infrastructure = new Infrastructure();
+  readonly #boundTo: string[] = [];
+  #drained: Promise<void> | undefined;
+
+  constructor(private readonly options: RpcServerOptions) {
+    const { limits } = options;
+    this.#server = new Server({
+      "grpc.max_receive_message_length": limits.maxMessageBytes,
+      "grpc.max_send_message_length": limits.maxMessageBytes,
+      // Above the limit on calls, so that it is the limit that answers, yet bounded: a stream holds memory before its
+      // request is complete.
+      "grpc.max_concurrent_streams": limits.maxConcurrentCalls * 2 + 100,
+      "grpc.enable_channelz": 0,
+      ...KEEPALIVE_OPTIONS,
+    });
+    this.#gate = new CallGate(limits, options.onError ?? (() => {}));
+    this.#infrastructure.addHealth(this.#server);
+  }
+
+  /** Adds a service before `listen`. A caller whose role is not allowed gets PERMISSION_DENIED. */
+  addService<Definition extends ServiceDefinition>(
+    definition: Definition,
+    options: { readonly roles: AllowedRoles<Definition>; readonly handlers: Handlers<Definition> },
+  ): void {
+    const implementation: UntypedServiceImplementation = {};
+    const tolerant: Record<string, unknown> = {};
+    for (const [name, method] of Object.entries(definition)) {
+      const handler = (options.handlers as Record<string, unknown>)[name];
+      if (typeof handler !== "function") throw new InvalidArgumentError(`no handler for ${method.path}`);
+      const gated = {
+        path: method.path,
+        roles: new Set(rolesOf(options.roles, name)),
+        streams: method.requestStream || method.responseStream,
+        requestStream: method.requestStream,
+        responseStream: method.responseStream,
+        encode: (response: unknown) => method.responseSerialize(response),
+      };
+      implementation[name] = serveMethod(this.#gate, gated, handler.bind(options.handlers));
+      tolerant[name] = {
+        ...method,
+        requestDeserialize: tolerantDecoder(method.requestDeserialize),
+        responseSerialize: (bytes: Buffer) => bytes,
+      };
+    }
+    this.#server.addService(tolerant as never, implementation);
+    this.#infrastructure.addService(serviceNameOf(definition));
+  }
+
+  /** Starts to accept calls, and returns the port. Health says NOT_SERVING until `setServing(true)`. */
+  async listen(address: ListenAddress): Promise<number> {
+    const tls = readTlsFiles(this.options.tls);
+    await this.#infrastructure.addReflection(this.#server, this.options.protoFolder ?? findProtoFolder());
+    const credentials = ServerCredentials.createSsl(tls.ca, [{ cert_chain: tls.cert, private_key: tls.key }], true);
+    const host = address.host.includes(":") ? `[${address.host}]` : address.host;
+    const port = await new Promise<number>((resolve, reject) => {
+      this.#server.bindAsync(`${host}:${address.port}`, credentials, (error, bound) => {
+        if (error) reject(cannotListen(`${host}:${address.port}`, error));
+        else resolve(bound);
+      });
+    });
+    this.#boundTo.push(`${host}:${port}`);
+    return port;
+  }
+
+  /** What health checks are told, for the server and each of its services. */
+  setServing(serving: boolean): void {
+    this.#infrastructure.setServing(serving);
+  }
+
+  /**
+   * Stops: accepts no new connections or calls, tells streams to end, waits up to `limits.drainTimeoutMs` for other
+   * calls under way, then fails what is left and closes every connection.
+   */
+  drain(): Promise<void> {
+    this.#drained ??= this.#drain();
+    return this.#drained;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.drain();
+  }
+
+  async #drain(): Promise<void> {
+    this.setServing(false);
+    const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
+    this.#infrastructure.endStreams();
+    await this.#gate.drain();
+    // `forceShutdown` of grpc-js does not reach connections while channelz is off; draining its ports does.
+    const cut = (): void => {
+      for (const address of this.#boundTo) this.#server.drain(address, LAST_ANSWERS_MS);
+    };
+    cut();
+    // Again and again: a connection whose handshake ended after the stop began was not there to be closed.
+    const cutting = setInterval(cut, LAST_ANSWERS_MS);
+    await closed;
+    clearInterval(cutting);
+  }
+}
+
+function rolesOf<Definition>(roles: AllowedRoles<Definition>, method: string): readonly Role[] {
+  return Array.isArray(roles) ? roles : ((roles as Record<string, readonly Role[]>)[method] ?? []);
+}
+
+function cannotListen(address: string, error: Error): InvalidStateError {
+  const why = error.message.includes("EADDRINUSE") ? "the port is in use by another process" : messageOf(error);
+  return new InvalidStateError(`cannot listen on ${address}: ${why}; free it or configure another address`, {
+    about: { address },
+    cause: error,
+  });
+}

@@ -1,0 +1,102 @@
+import {
+  AbortedError,
+  AlreadyExistsError,
+  CancelledError,
+  DeviceIoError,
+  DomainError,
+  FencedError,
+  InvalidArgumentError,
+  InvalidStateError,
+  NotFoundError,
+  NotImplementedError,
+  OutdatedError,
+  PermissionDeniedError,
+  ResourceExhaustedError,
+  TimeoutError,
+  UnauthenticatedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { Metadata, status } from "@grpc/grpc-js";
+import { encodeStatusDetails } from "./google-rpc.js";
+
+/** The `domain` of every ErrorInfo that diskmesh sends. */
+export const ERROR_DOMAIN = "diskmesh";
+
+/** Key in ErrorInfo.metadata that says what an UnavailableError is known to have done, when it is not the usual. */
+export const OUTCOME_KEY = "outcome";
+
+// Trailers travel in HTTP/2 headers, which peers limit to 8 to 64 KiB in all.
+const MAX_MESSAGE_LENGTH = 2048;
+const MAX_ABOUT_ENTRIES = 16;
+const MAX_ABOUT_LENGTH = 256;
+
+const CODES: readonly (readonly [abstract new (...args: never[]) => DomainError, status])[] = [
+  [InvalidArgumentError, status.INVALID_ARGUMENT],
+  [NotFoundError, status.NOT_FOUND],
+  [AlreadyExistsError, status.ALREADY_EXISTS],
+  [InvalidStateError, status.FAILED_PRECONDITION],
+  [OutdatedError, status.FAILED_PRECONDITION],
+  [PermissionDeniedError, status.PERMISSION_DENIED],
+  [UnauthenticatedError, status.UNAUTHENTICATED],
+  [ResourceExhaustedError, status.RESOURCE_EXHAUSTED],
+  [UnavailableError, status.UNAVAILABLE],
+  // The caller's request is fine and a newer leader can serve it.
+  [FencedError, status.UNAVAILABLE],
+  [AbortedError, status.ABORTED],
+  [TimeoutError, status.DEADLINE_EXCEEDED],
+  [CancelledError, status.CANCELLED],
+  [NotImplementedError, status.UNIMPLEMENTED],
+  // No code means "hardware failed"; the reason tells it from a bug.
+  [DeviceIoError, status.INTERNAL],
+];
+
+export interface GrpcStatus {
+  readonly code: status;
+  readonly details: string;
+  readonly metadata: Metadata;
+}
+
+/**
+ * What a client is told of anything that was thrown. Errors that are not of the domain are bugs: their text may hold
+ * anything, so the client gets only the request id, by which the log has the rest.
+ */
+export function statusOfError(thrown: unknown, requestId: string): GrpcStatus {
+  if (!(thrown instanceof DomainError))
+    return {
+      code: status.INTERNAL,
+      details: `internal error; the server's log has it under request id ${requestId}`,
+      metadata: new Metadata(),
+    };
+  const code = CODES.find(([type]) => thrown instanceof type)?.[1] ?? status.UNKNOWN;
+  const message = wellFormed(thrown.message, MAX_MESSAGE_LENGTH);
+  const metadata = new Metadata();
+  const details = encodeStatusDetails({
+    code,
+    message,
+    errorInfo: { reason: reasonOf(thrown), domain: ERROR_DOMAIN, metadata: aboutOf(thrown) },
+    retryAfterMs: thrown.retryAfterMs,
+  });
+  metadata.set("grpc-status-details-bin", Buffer.from(details));
+  return { code, details: message, metadata };
+}
+
+/** `InvalidArgumentError` becomes `INVALID_ARGUMENT`. */
+export function reasonOf(error: Error): string {
+  return error.name
+    .replace(/Error$/, "")
+    .replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_")
+    .toUpperCase();
+}
+
+function aboutOf(error: DomainError): Record<string, string> {
+  const about: Record<string, string> = {};
+  for (const [key, value] of Object.entries(error.about).slice(0, MAX_ABOUT_ENTRIES))
+    about[key] = wellFormed(value, MAX_ABOUT_LENGTH);
+  if (error instanceof UnavailableError && error.outcome === "unknown") about[OUTCOME_KEY] = error.outcome;
+  return about;
+}
+
+// grpc-js percent-encodes the message with encodeURI, which throws on half a surrogate pair.
+function wellFormed(text: string, maxLength: number): string {
+  return Buffer.from(text.slice(0, maxLength), "utf8").toString("utf8");
+}

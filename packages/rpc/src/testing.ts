@@ -1,0 +1,208 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { connect } from "node:http2";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { createDevelopmentCertificates } from "@diskmesh/pki";
+import type { CallContext } from "./call-context.js";
+import type { RpcFailure } from "./call-gate.js";
+import { type ClientOptions, createClient } from "./client.js";
+import type { Client, Handlers } from "./definition.js";
+import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
+import { type AllowedRoles, RpcServer } from "./server.js";
+import type { TlsFiles } from "./tls.js";
+
+/** What the tests of this package share: certificates, and a service with a method of each kind. */
+
+export interface Note {
+  text: string;
+  count: number;
+}
+
+function encodeNote(note: Note): Buffer {
+  if (!Number.isSafeInteger(note.count)) throw new Error("count is no safe integer");
+  const writer = new BinaryWriter().uint32(10).string(note.text).uint32(16).int64(note.count);
+  return Buffer.from(writer.finish());
+}
+
+function decodeNote(bytes: Buffer): Note {
+  const reader = new BinaryReader(bytes);
+  const note = { text: "", count: 0 };
+  while (reader.pos < reader.len) {
+    const key = reader.uint32();
+    if (key === 10) note.text = reader.string();
+    else if (key === 16) note.count = safeNumber(reader.int64());
+    else reader.skip(key & 7);
+  }
+  return note;
+}
+
+function safeNumber(value: bigint | string): number {
+  const number = Number(value);
+  if (!Number.isSafeInteger(number)) throw new Error("Value is larger than Number.MAX_SAFE_INTEGER");
+  return number;
+}
+
+const codec = {
+  requestSerialize: encodeNote,
+  requestDeserialize: decodeNote,
+  responseSerialize: encodeNote,
+  responseDeserialize: decodeNote,
+};
+
+export const NoteService = {
+  get: { path: "/test.v1.NoteService/Get", requestStream: false, responseStream: false, ...codec },
+  list: { path: "/test.v1.NoteService/List", requestStream: false, responseStream: true, ...codec },
+  add: { path: "/test.v1.NoteService/Add", requestStream: true, responseStream: false, ...codec },
+  talk: { path: "/test.v1.NoteService/Talk", requestStream: true, responseStream: true, ...codec },
+} as const;
+
+export type NoteHandlers = Handlers<typeof NoteService>;
+
+/** Answers with what it was asked: once, `count` times, joined, and one by one. */
+export const echoHandlers: NoteHandlers = {
+  get: async (request) => request,
+  async *list(request) {
+    for (let count = 1; count <= request.count; count++) yield { text: request.text, count };
+  },
+  async add(requests) {
+    const sum = { text: "", count: 0 };
+    for await (const request of requests) {
+      sum.text += request.text;
+      sum.count += request.count;
+    }
+    return sum;
+  },
+  async *talk(requests) {
+    for await (const request of requests) yield { text: request.text.toUpperCase(), count: request.count };
+  },
+};
+
+export class Bench {
+  readonly folder = mkdtempSync(join(tmpdir(), "dm-rpc-"));
+  readonly failures: RpcFailure[] = [];
+  readonly #closers: (() => unknown)[] = [];
+  port = 0;
+
+  async makeCertificates(): Promise<void> {
+    await createDevelopmentCertificates(this.folder, { hostIds: ["host-1"] });
+  }
+
+  files(name: string, folder = this.folder): TlsFiles {
+    return {
+      caFile: join(folder, "ca.pem"),
+      certFile: join(folder, `${name}.pem`),
+      keyFile: join(folder, `${name}-key.pem`),
+    };
+  }
+
+  /** Starts a server of the registry's identity. */
+  async serve(
+    handlers: Partial<NoteHandlers> = {},
+    options: { limits?: Partial<RpcServerLimits>; roles?: AllowedRoles<typeof NoteService>; port?: number } = {},
+  ): Promise<RpcServer> {
+    const server = new RpcServer({
+      tls: this.files("disk-registry"),
+      limits: { ...DEFAULT_RPC_SERVER_LIMITS, ...options.limits },
+      onError: (failure) => this.failures.push(failure),
+    });
+    server.addService(NoteService, {
+      roles: options.roles ?? ["operator", "director"],
+      handlers: { ...echoHandlers, ...handlers },
+    });
+    this.port = await server.listen({ host: "127.0.0.1", port: options.port ?? 0 });
+    server.setServing(true);
+    this.#closers.push(() => server.drain());
+    return server;
+  }
+
+  client(options: Partial<ClientOptions> = {}): Client<typeof NoteService> {
+    const client = createClient(NoteService, {
+      address: `127.0.0.1:${this.port}`,
+      tls: this.files("operator"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 5_000,
+      ...options,
+    });
+    this.#closers.push(() => client.close());
+    return client;
+  }
+
+  /** Closes what was started since, clients first. */
+  async closeAll(): Promise<void> {
+    for (const close of this.#closers.splice(0).reverse()) await close();
+    this.failures.length = 0;
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
+
+/** What a promise is rejected with. */
+export async function rejection(promise: Promise<unknown>): Promise<Error & Record<string, unknown>> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error & Record<string, unknown>;
+  }
+  throw new Error("it was not rejected");
+}
+
+export async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
+  const all: Item[] = [];
+  for await (const item of items) all.push(item);
+  return all;
+}
+
+/** Resolves when the call's signal aborts, with its reason. */
+export function abortReason(call: CallContext): Promise<unknown> {
+  return new Promise((resolve) => {
+    if (call.signal.aborted) resolve(call.signal.reason);
+    call.signal.addEventListener("abort", () => resolve(call.signal.reason));
+  });
+}
+
+export interface RawAnswer {
+  readonly code: number;
+  readonly message: string;
+}
+
+/** A client that knows nothing of grpc-js: it can send what grpc-js would not. */
+export function rawClient(bench: Bench, name: string) {
+  const files = bench.files(name);
+  const session = connect(`https://127.0.0.1:${bench.port}`, {
+    ca: readFileSync(files.caFile),
+    cert: readFileSync(files.certFile),
+    key: readFileSync(files.keyFile),
+    checkServerIdentity: () => undefined,
+  });
+  const stream = (path: string, messages: Buffer[], headers: Record<string, string> = {}): Promise<RawAnswer> =>
+    new Promise((resolve, reject) => {
+      const call = session.request({
+        ":method": "POST",
+        ":path": path,
+        "content-type": "application/grpc",
+        te: "trailers",
+        ...headers,
+      });
+      const answer = (trailers: Record<string, unknown>): void => {
+        if (trailers["grpc-status"] !== undefined)
+          resolve({ code: Number(trailers["grpc-status"]), message: String(trailers["grpc-message"] ?? "") });
+      };
+      call.on("response", answer).on("trailers", answer).on("error", reject).resume();
+      for (const message of messages) call.write(framed(message));
+      call.end();
+    });
+  return {
+    stream,
+    raw: (path: string, message: Buffer, headers?: Record<string, string>) => stream(path, [message], headers),
+    close: () => session.close(),
+  };
+}
+
+function framed(message: Buffer): Buffer {
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(message.length, 1);
+  return Buffer.concat([head, message]);
+}

@@ -1,0 +1,120 @@
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { DomainError, messageOf } from "@diskmesh/domain";
+import { DEFAULT_RPC_SERVER_LIMITS } from "@diskmesh/rpc";
+import { parseDocument } from "yaml";
+import { z } from "zod";
+
+/** The config file is missing, unreadable or wrong. The message names the file, each key and what is expected there. */
+export class ConfigError extends DomainError {
+  override readonly name = "ConfigError";
+}
+
+// zod has no parse context, and parsing is synchronous: while it runs, this is the folder of the file being read.
+let configFolder: string | undefined;
+
+/**
+ * A path in a config file, made absolute against the file's folder. For a default write `.prefault("data")`: what
+ * `.default` gives is not resolved.
+ */
+export const pathConfig = z
+  .string()
+  .min(1)
+  .transform((path) => resolve(configFolder ?? process.cwd(), path));
+
+/** A time limit in milliseconds, as long as Node's timers can wait. */
+export const durationMsConfig = z.int().min(1).max(2_147_483_647);
+
+/** Where a server listens; port 0 lets the system choose. */
+export const listenConfig = z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65_535) });
+
+/** PEM files of the authority, and of the process's own certificate and key. */
+export const tlsConfig = z.strictObject({ caFile: pathConfig, certFile: pathConfig, keyFile: pathConfig });
+
+export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
+export type LogLevel = (typeof LOG_LEVELS)[number];
+
+/** Limits of the gRPC server; all have defaults. */
+export const rpcLimitsConfig = z
+  .strictObject({
+    maxMessageBytes: z.int().min(1024).max(1_073_741_824).default(DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes),
+    maxConcurrentCalls: z.int().min(1).max(1_000_000).default(DEFAULT_RPC_SERVER_LIMITS.maxConcurrentCalls),
+    defaultDeadlineMs: durationMsConfig.default(DEFAULT_RPC_SERVER_LIMITS.defaultDeadlineMs),
+    maxDeadlineMs: durationMsConfig.default(DEFAULT_RPC_SERVER_LIMITS.maxDeadlineMs),
+    drainTimeoutMs: durationMsConfig.default(DEFAULT_RPC_SERVER_LIMITS.drainTimeoutMs),
+  })
+  .prefault({});
+
+/** What every service's config holds: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
+export const serviceConfig = {
+  log: z.strictObject({ level: z.enum(LOG_LEVELS).default("info") }).prefault({}),
+  /** Without an endpoint no traces are made. The endpoint is the base URL; `/v1/traces` is added. */
+  telemetry: z.strictObject({ otlpEndpoint: z.url({ protocol: /^https?$/ }).optional() }).prefault({}),
+  /** How long a stop may take in all before the process exits anyway. */
+  stopTimeoutMs: durationMsConfig.default(30_000),
+};
+
+export interface ServiceConfig {
+  readonly log: { readonly level: LogLevel };
+  readonly telemetry: { readonly otlpEndpoint?: string | undefined };
+  readonly stopTimeoutMs: number;
+}
+
+/**
+ * Reads the YAML file that `--config FILE` or DISKMESH_CONFIG names and checks it. `argv` is without the program's own
+ * name, as in `process.argv.slice(2)`. Keys that the schema does not know are refused.
+ */
+export function loadConfig<Schema extends z.ZodType>(
+  schema: Schema,
+  argv: readonly string[],
+  env: Readonly<Record<string, string | undefined>>,
+): z.output<Schema> {
+  const file = configFileOf(argv, env);
+  const content = parseYaml(file);
+  const strict = schema instanceof z.ZodObject ? schema.strict() : schema;
+  const previous = configFolder;
+  configFolder = dirname(file);
+  try {
+    const parsed = strict.safeParse(content);
+    if (parsed.success) return parsed.data as z.output<Schema>;
+    throw new ConfigError(`config ${file}: ${parsed.error.issues.flatMap(describeIssue).join("; ")}`);
+  } finally {
+    configFolder = previous;
+  }
+}
+
+function configFileOf(argv: readonly string[], env: Readonly<Record<string, string | undefined>>): string {
+  let file: string | undefined;
+  try {
+    file = parseArgs({ args: [...argv], options: { config: { type: "string" } } }).values.config;
+  } catch (error) {
+    throw new ConfigError(`${messageOf(error)}; usage: --config FILE`, { cause: error });
+  }
+  file ??= env.DISKMESH_CONFIG;
+  if (!file) throw new ConfigError("no config file: give --config FILE or set DISKMESH_CONFIG");
+  return resolve(file);
+}
+
+function parseYaml(file: string): unknown {
+  let text: string;
+  try {
+    text = readFileSync(file, "utf8");
+  } catch (error) {
+    throw new ConfigError(`cannot read the config file ${file}: ${messageOf(error)}`, { cause: error });
+  }
+  const document = parseDocument(text, { prettyErrors: true });
+  const [error] = document.errors;
+  // Only the first line: the rest quotes the file, which may hold secrets.
+  if (error) throw new ConfigError(`config ${file} is not valid YAML: ${error.message.split("\n")[0]}`);
+  return document.toJS() ?? {};
+}
+
+function describeIssue(issue: z.core.$ZodIssue): string[] {
+  const path = issue.path.map(String).join(".");
+  if (issue.code === "unrecognized_keys")
+    return issue.keys.map(
+      (key) => `${path ? `${path}.${key}` : key}: this key is not known; remove it or check its spelling`,
+    );
+  return [`${path || "the file"}: ${issue.message}`];
+}

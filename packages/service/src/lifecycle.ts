@@ -1,0 +1,57 @@
+import type { Logger } from "./log.js";
+
+/** Anything that can be stopped; the first of these that it has is called. */
+export type Stoppable = (() => unknown) | AsyncDisposable | { close(): unknown } | { stop(): unknown };
+
+/** What a service has started and must stop again, last started first. */
+export class Lifecycle {
+  readonly #resources: { readonly name: string; readonly resource: Stoppable }[] = [];
+  readonly #stopping = new AbortController();
+  #failure: { readonly error: unknown } | undefined;
+
+  constructor(private readonly log: Logger) {}
+
+  /** Aborts when the service begins to stop. */
+  get stopping(): AbortSignal {
+    return this.#stopping.signal;
+  }
+
+  /** What `fail` was called with first. */
+  get failure(): { readonly error: unknown } | undefined {
+    return this.#failure;
+  }
+
+  /** Has the resource stopped when the service stops, before everything that was added earlier. Returns it. */
+  use<Resource extends Stoppable>(name: string, resource: Resource): Resource {
+    this.#resources.push({ name, resource });
+    return resource;
+  }
+
+  /** Stops the service with exit code 1, because it cannot go on: its tablet was fenced, its storage is gone. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.beginStop();
+  }
+
+  beginStop(): void {
+    this.#stopping.abort(new Error("the service is stopping"));
+  }
+
+  /** Stops everything in reverse order. One that fails to stop is logged and does not keep the others running. */
+  async stopAll(): Promise<void> {
+    for (let last = this.#resources.pop(); last; last = this.#resources.pop()) {
+      try {
+        await stopOne(last.resource);
+      } catch (error) {
+        this.log.error({ err: error, resource: last.name }, `cannot stop ${last.name} cleanly`);
+      }
+    }
+  }
+}
+
+async function stopOne(resource: Stoppable): Promise<void> {
+  if (typeof resource === "function") await resource();
+  else if (Symbol.asyncDispose in resource) await resource[Symbol.asyncDispose]();
+  else if ("close" in resource) await resource.close();
+  else await resource.stop();
+}

@@ -1,0 +1,53 @@
+import { NotFoundError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { createLogger, rpcFailureLogger } from "./log.js";
+
+describe("createLogger", () => {
+  const lines: Record<string, unknown>[] = [];
+  const destination = { write: (line: string) => lines.push(JSON.parse(line)) };
+  const log = createLogger({ service: "disk-registry", level: "info", destination });
+  beforeEach(() => {
+    lines.length = 0;
+  });
+
+  it("writes one JSON object per line, with service, time and level by name", () => {
+    log.info({ hostId: "host-1" }, "attached\nlevel: fake");
+    log.debug("not at this level");
+    expect(lines).to.have.length(1);
+    expect(lines[0]).to.include({
+      level: "info",
+      service: "disk-registry",
+      hostId: "host-1",
+      message: "attached\nlevel: fake",
+    });
+    expect(Date.parse(String(lines[0]?.time))).to.be.closeTo(Date.now(), 5000);
+  });
+
+  it("blanks secrets by name, at any usual depth", () => {
+    log.info({ password: "p1", cpi: { token: "p2", blobstore: { secret: "p3", options: { keyPem: "p4" } } }, port: 1 });
+    expect(JSON.stringify(lines)).not.to.match(/p[1-4]/);
+    expect(lines[0]).to.include({ password: "[redacted]", port: 1 });
+  });
+
+  it("tells calls that failed by a bug, by trouble here, and by the caller", () => {
+    const report = rpcFailureLogger(log);
+    const failure = {
+      method: "/a.B/C",
+      identity: { role: "disk-agent" as const, name: "host-1" },
+      durationMs: 1.23456,
+      requestId: "r-1",
+      unexpected: false,
+    };
+    report({ ...failure, status: "NOT_FOUND", error: new NotFoundError("no disk d") });
+    report({ ...failure, status: "UNAVAILABLE", error: new NotFoundError("x") });
+    report({ ...failure, status: "INTERNAL", error: new TypeError("bug"), unexpected: true, identity: undefined });
+    expect(lines.map((line) => line.level)).to.deep.equal(["info", "warn", "error"]);
+    expect(lines[0]).to.include({
+      caller: "disk-agent host-1",
+      reason: "no disk d",
+      durationMs: 1.2,
+      requestId: "r-1",
+    });
+    expect(lines[2]?.err).to.include({ type: "TypeError", message: "bug" });
+  });
+});

@@ -1,0 +1,59 @@
+import { writeSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
+import { NotFoundError } from "@diskmesh/domain";
+import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
+import { z } from "zod";
+import { listenConfig, serviceConfig, tlsConfig } from "./config.js";
+import { runService } from "./run-service.js";
+
+/** A process for tests of what starts and ends processes. `behaviour` is what it is to do. */
+const schema = z.strictObject({
+  ...serviceConfig,
+  behaviour: z.string(),
+  listen: listenConfig.optional(),
+  tls: tlsConfig.optional(),
+});
+
+const say = (text: string): void => {
+  writeSync(1, `${text}\n`);
+};
+
+await runService("sample", schema, async (lifecycle, config) => {
+  lifecycle.use("first", () => say("stopped first"));
+  lifecycle.use("second", { close: () => say("stopped second") });
+  switch (config.behaviour) {
+    case "refuse":
+      throw new NotFoundError("there is no such thing");
+    case "bug":
+      throw new TypeError("x is undefined");
+    case "fail":
+      setTimeout(() => lifecycle.fail(new NotFoundError("the storage is gone")), 50);
+      break;
+    case "throw-later":
+      setTimeout(() => {
+        throw new TypeError("later");
+      }, 50);
+      break;
+    case "reject-later":
+      setTimeout(() => void Promise.reject(new TypeError("rejected")), 50);
+      break;
+    case "stuck":
+      lifecycle.use("stuck", () => new Promise(() => {}));
+      break;
+    case "slow-start":
+      say("starting");
+      await delay(60_000, undefined, { signal: lifecycle.stopping });
+      break;
+    case "stand-by":
+    case "listen": {
+      if (!config.listen || !config.tls) throw new Error("listen and tls are needed");
+      const server = new RpcServer({ tls: config.tls, limits: DEFAULT_RPC_SERVER_LIMITS });
+      lifecycle.use("gRPC server", server);
+      await server.listen(config.listen);
+      server.setServing(config.behaviour === "listen");
+      break;
+    }
+  }
+  setInterval(() => {}, 1000);
+  say("started");
+});

@@ -1,0 +1,162 @@
+import { type BackoffLimits, backoffMs, CancelledError, DomainError } from "@diskmesh/domain";
+import type { Clock } from "./clock.js";
+
+/** What a run found: nothing left to do, or something to look at again by itself after a time. */
+export type WorkResult = "done" | { readonly retryAfterMs: number };
+
+export interface WorkFailure {
+  readonly queue: string;
+  readonly key: string;
+  /** Failed runs in a row, this one included. */
+  readonly attempts: number;
+  readonly retryInMs: number;
+  readonly error: unknown;
+}
+
+export interface WorkQueueOptions {
+  /** For log lines. */
+  readonly name: string;
+  /** Keys worked on at once. */
+  readonly concurrency: number;
+  readonly backoff: BackoffLimits;
+  readonly clock: Clock;
+  /** In [0, 1), for jitter. */
+  readonly random: () => number;
+  /** Brings one key from whatever state it is in now nearer to what is wanted. Throws to be tried again. */
+  readonly process: (key: string, signal: AbortSignal) => Promise<WorkResult>;
+  readonly onFailure?: (failure: WorkFailure) => void;
+}
+
+interface RunningEntry {
+  readonly state: "running";
+  attempts: number;
+  /** Enqueued since the run began. */
+  again: boolean;
+  /** Set by the run when the key is to be looked at again by itself. */
+  retryInMs: number | undefined;
+}
+
+type Entry =
+  | { readonly state: "ready"; readonly attempts: number }
+  | { readonly state: "waiting"; readonly attempts: number; readonly wait: AbortController }
+  | RunningEntry;
+
+/**
+ * A level-triggered queue: it holds keys, not events, so whoever works on a key reads its state anew, and enqueueing a
+ * key twice is enqueueing it once.
+ *
+ * - One run per key at a time; a key that is enqueued while it runs is run once more after.
+ * - A run that throws is repeated after a backoff that grows with each failure in a row, or later if the error says so.
+ * - Enqueueing a key that waits runs it at once: something changed. Its count of failures stays.
+ */
+export class WorkQueue {
+  readonly #entries = new Map<string, Entry>();
+  readonly #ready: string[] = [];
+  readonly #runs = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+
+  constructor(private readonly options: WorkQueueOptions) {}
+
+  /** How many keys there are in each state. */
+  get counts(): { readonly ready: number; readonly running: number; readonly waiting: number } {
+    const { size: running } = this.#runs;
+    const ready = this.#ready.length;
+    return { ready, running, waiting: this.#entries.size - running - ready };
+  }
+
+  /** Asks for a run of the key, soon. Nothing happens after `close`. */
+  enqueue(key: string): void {
+    if (this.#closing.signal.aborted) return;
+    const entry = this.#entries.get(key);
+    if (entry?.state === "ready") return;
+    if (entry?.state === "running") {
+      entry.again = true;
+      return;
+    }
+    entry?.wait.abort();
+    this.#makeReady(key, entry?.attempts ?? 0);
+  }
+
+  /** Aborts the runs under way, waits until they have ended, and forgets all keys. */
+  async close(): Promise<void> {
+    this.#closing.abort(new CancelledError(`the queue ${this.options.name} is closing`));
+    this.#ready.length = 0;
+    await Promise.all(this.#runs);
+    for (const entry of this.#entries.values()) if (entry.state === "waiting") entry.wait.abort();
+    this.#entries.clear();
+  }
+
+  #makeReady(key: string, attempts: number): void {
+    this.#entries.set(key, { state: "ready", attempts });
+    this.#ready.push(key);
+    this.#startRuns();
+  }
+
+  #startRuns(): void {
+    while (this.#runs.size < this.options.concurrency) {
+      const key = this.#ready.shift();
+      if (key === undefined) return;
+      const attempts = this.#entries.get(key)?.attempts ?? 0;
+      const entry: RunningEntry = { state: "running", attempts, again: false, retryInMs: undefined };
+      this.#entries.set(key, entry);
+      const run = this.#run(key, entry).then(() => {
+        this.#runs.delete(run);
+        if (!this.#closing.signal.aborted) this.#settle(key, entry);
+        this.#startRuns();
+      });
+      this.#runs.add(run);
+    }
+  }
+
+  async #run(key: string, entry: RunningEntry): Promise<void> {
+    try {
+      // Not within enqueue(): the caller must not see its own call work on the key.
+      await Promise.resolve();
+      if (this.#closing.signal.aborted) return;
+      // What was enqueued up to here has not been looked at yet, so this run serves it.
+      entry.again = false;
+      const result = await this.options.process(key, this.#closing.signal);
+      entry.attempts = 0;
+      entry.retryInMs = result === "done" ? undefined : result.retryAfterMs;
+    } catch (error) {
+      if (this.#closing.signal.aborted) return;
+      entry.retryInMs = this.#delayOf(error, entry.attempts);
+      entry.attempts += 1;
+      // A run that failed has looked at nothing for sure, so its repetition also serves what was enqueued meanwhile.
+      entry.again = false;
+      this.#report({ queue: this.options.name, key, attempts: entry.attempts, retryInMs: entry.retryInMs, error });
+    }
+  }
+
+  #delayOf(error: unknown, attempts: number): number {
+    const delayMs = backoffMs(attempts, this.options.backoff, this.options.random());
+    return error instanceof DomainError ? Math.max(delayMs, error.retryAfterMs ?? 0) : delayMs;
+  }
+
+  #settle(key: string, entry: RunningEntry): void {
+    if (entry.again) this.#makeReady(key, entry.attempts);
+    else if (entry.retryInMs === undefined) this.#entries.delete(key);
+    else void this.#wait(key, entry.attempts, entry.retryInMs);
+  }
+
+  async #wait(key: string, attempts: number, delayMs: number): Promise<void> {
+    const wait = new AbortController();
+    this.#entries.set(key, { state: "waiting", attempts, wait });
+    try {
+      await this.options.clock.sleep(delayMs, wait.signal);
+    } catch (error) {
+      if (wait.signal.aborted) return;
+      throw error;
+    }
+    // Between the end of the sleep and here somebody may have enqueued the key, or closed the queue.
+    if (!wait.signal.aborted) this.#makeReady(key, attempts);
+  }
+
+  #report(failure: WorkFailure): void {
+    try {
+      this.options.onFailure?.(failure);
+    } catch {
+      // A log that fails must not stop the work.
+    }
+  }
+}

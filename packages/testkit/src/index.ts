@@ -1,0 +1,7 @@
+export { type TestCertificates, testCertificates } from "./certificates.js";
+export type { Exit } from "./child-process.js";
+export { type EventuallyOptions, eventually } from "./eventually.js";
+export { freePort, temporaryFolder } from "./folders.js";
+export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";
+export { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
+export { skipBecause } from "./skip.js";

@@ -1,0 +1,124 @@
+import { writeFileSync } from "node:fs";
+import { createConnection } from "node:net";
+import { join } from "node:path";
+import type { TestCertificates } from "./certificates.js";
+import { Child, type Exit } from "./child-process.js";
+import { eventually } from "./eventually.js";
+import { freePort } from "./folders.js";
+
+/** What one certificate may do. `user` is its identity URI, which nats-server maps certificates to users by. */
+export interface NatsUser {
+  readonly user: string;
+  readonly publish: readonly string[];
+  readonly subscribe: readonly string[];
+  /** Lets it answer requests whose reply subject it may not publish to otherwise. */
+  readonly allowResponses?: boolean;
+}
+
+export interface NatsOptions {
+  /** Where the config and log files go. */
+  readonly folder: string;
+  readonly certs: TestCertificates;
+  readonly users: readonly NatsUser[];
+  /** A free port is chosen when it is left out; restarts keep it. */
+  readonly port?: number;
+}
+
+/** Starts a real nats-server with TLS, which lets in only the certificates of the users given. */
+export async function startNats(options: NatsOptions): Promise<NatsServer> {
+  const server = new NatsServer(options, options.port ?? (await freePort()));
+  await server.start();
+  return server;
+}
+
+export class NatsServer {
+  #child: Child | undefined;
+
+  constructor(
+    private readonly options: NatsOptions,
+    readonly port: number,
+  ) {}
+
+  /** For `servers` of a client. */
+  get address(): string {
+    return `127.0.0.1:${this.port}`;
+  }
+
+  get logs(): string {
+    return this.#child?.output ?? "";
+  }
+
+  async start(): Promise<void> {
+    const configFile = join(this.options.folder, `nats-${this.port}.conf`);
+    writeFileSync(configFile, natsConfig(this.options, this.port));
+    const child = new Child({
+      name: "nats-server",
+      command: "nats-server",
+      args: ["-c", configFile],
+      logFile: join(this.options.folder, `nats-${this.port}.log`),
+    });
+    this.#child = child;
+    await eventually(
+      async () => {
+        if (!child.exit) await connectTo(this.port);
+      },
+      { timeoutMs: 10_000 },
+    );
+    if (child.exit) throw new Error(`nats-server did not start:\n${child.output}`);
+  }
+
+  /** Ends it at once, as a crash would; clients see their connections break. */
+  async kill(): Promise<void> {
+    await this.#end("SIGKILL");
+  }
+
+  async stop(): Promise<void> {
+    await this.#end("SIGTERM");
+  }
+
+  /** Kills it, if it still runs, and starts it again on the same port. */
+  async restart(): Promise<void> {
+    await this.kill();
+    await this.start();
+  }
+
+  /** Kills it; for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.kill();
+  }
+
+  async #end(signal: NodeJS.Signals): Promise<Exit | undefined> {
+    if (!this.#child || this.#child.exit) return this.#child?.exit;
+    this.#child.signal(signal);
+    return this.#child.exited;
+  }
+}
+
+function natsConfig(options: NatsOptions, port: number): string {
+  const { caFile, certFile, keyFile } = options.certs.files("nats");
+  const users = options.users.map((one) => ({
+    user: one.user,
+    permissions: {
+      publish: { allow: one.publish },
+      subscribe: { allow: one.subscribe },
+      ...(one.allowResponses ? { allow_responses: true } : {}),
+    },
+  }));
+  // nats-server reads JSON as its own format. Certificates are mapped to users by e-mail, DNS name, URI and at last the
+  // subject, in this order; our DNS names and subjects are no users, so it is the URI that counts.
+  return JSON.stringify({
+    listen: `127.0.0.1:${port}`,
+    tls: { ca_file: caFile, cert_file: certFile, key_file: keyFile, verify_and_map: true, timeout: 5 },
+    authorization: { users },
+  });
+}
+
+function connectTo(port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const socket = createConnection(port, "127.0.0.1", () => {
+      socket.destroy();
+      resolve();
+    });
+    socket.once("error", reject);
+  });
+}

@@ -1,0 +1,153 @@
+import { execFile } from "node:child_process";
+import { existsSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { expect } from "chai";
+import { testCertificates } from "./certificates.js";
+import { eventually } from "./eventually.js";
+import { freePort, temporaryFolder } from "./folders.js";
+import { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
+
+const run = promisify(execFile);
+const SAMPLE = fileURLToPath(new URL("../../service/dist/sample-service.js", import.meta.url));
+
+async function rejection(promise: Promise<unknown>): Promise<Error> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("it was not rejected");
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+describe("spawnService", () => {
+  const started: ServiceProcess[] = [];
+  afterEach(async () => {
+    for (const service of started.splice(0)) await service.kill();
+  });
+
+  async function options(behaviour: string, more: Partial<ServiceProcessOptions> = {}): Promise<ServiceProcessOptions> {
+    const certs = await testCertificates();
+    const port = await freePort();
+    return {
+      name: "sample",
+      mainFile: SAMPLE,
+      folder: temporaryFolder(),
+      config: { behaviour, listen: { host: "127.0.0.1", port }, tls: certs.files("disk-registry") },
+      health: { address: `127.0.0.1:${port}`, tls: certs.files("operator"), serverRole: "disk-registry" },
+      ...more,
+    };
+  }
+  async function spawn(given: ServiceProcessOptions): Promise<ServiceProcess> {
+    const service = await spawnService(given);
+    started.push(service);
+    return service;
+  }
+
+  it("waits until the process serves, and stops it cleanly", async () => {
+    const given = await options("listen");
+    const service = await spawn(given);
+    expect(service.logs).to.contain("started");
+    expect(await service.stop()).to.deep.equal({ code: 0, signal: null });
+    expect(service.logs).to.contain("stopped first");
+    expect(service.exit).to.deep.equal({ code: 0, signal: null });
+    expect(existsSync(join(given.folder, "sample.log"))).to.equal(true);
+  });
+
+  it("kills and restarts it, as another process on the same port", async () => {
+    const service = await spawn(await options("listen"));
+    const { pid } = service;
+    await service.kill();
+    expect(isAlive(pid)).to.equal(false);
+    expect(service.exit).to.deep.equal({ code: null, signal: "SIGKILL" });
+    await service.restart();
+    expect(service.pid).not.to.equal(pid);
+    expect(service.logs.match(/started/g)).to.have.length(4);
+  });
+
+  it("takes a standby for started when it listens", async () => {
+    const given = await options("stand-by", { startTimeoutMs: 3000 });
+    await spawn({ ...given, waitFor: "listening" });
+    const other = await options("stand-by", { startTimeoutMs: 1500 });
+    const error = await rejection(spawn(other));
+    expect(error.message).to.contain("sample did not start").and.contain("NOT_SERVING");
+  });
+
+  it("says how a process ended that did not start, and what it wrote last", async () => {
+    const error = await rejection(spawn(await options("refuse")));
+    expect(error.message).to.contain("exit code 1").and.contain("there is no such thing");
+  });
+
+  it("shows the one line of a service whose port is in use", async () => {
+    const given = await options("listen");
+    const { port } = (given.config as { listen: { port: number } }).listen;
+    const server = createServer().listen(port, "127.0.0.1");
+    try {
+      const service = new ServiceProcess({ ...given, waitFor: "nothing" });
+      await service.start();
+      await eventually(() => service.exit !== undefined, { timeoutMs: 10_000 });
+      expect(service.exit).to.deep.equal({ code: 1, signal: null });
+      const lines = service.logs.trimEnd().split("\n");
+      expect(lines.filter((line) => !line.startsWith("stopped"))).to.have.length(1);
+      expect(service.logs).to.contain(`sample cannot start: cannot listen on 127.0.0.1:${port}: the port is in use`);
+    } finally {
+      server.close();
+    }
+  });
+
+  it("leaves neither process nor folder behind when the test process ends, however", async () => {
+    const given = await options("run", { waitFor: "nothing" });
+    const script = join(given.folder, "test.mjs");
+    const index = fileURLToPath(new URL("./index.js", import.meta.url));
+    for (const end of ["process.exit(3)", "process.kill(process.pid, 'SIGTERM')", "throw new Error('boom')"]) {
+      writeFileSync(
+        script,
+        `import { spawnService, temporaryFolder } from ${JSON.stringify(index)};
+         const folder = temporaryFolder();
+         const service = await spawnService({ ...${JSON.stringify(given)}, folder });
+         console.log(JSON.stringify({ pid: service.pid, folder }));
+         await new Promise((resolve) => setTimeout(resolve, 300));
+         ${end};
+         setInterval(() => {}, 1000);`,
+      );
+      const error = (await rejection(run(process.execPath, [script], { timeout: 10_000 }))) as Error & {
+        stdout: string;
+      };
+      const { pid, folder } = JSON.parse(error.stdout.split("\n")[0] as string);
+      await eventually(() => !isAlive(pid));
+      expect(existsSync(folder), end).to.equal(false);
+    }
+  });
+});
+
+describe("eventually", () => {
+  it("returns what the check returns once it holds", async () => {
+    let tries = 0;
+    expect(
+      await eventually(() => {
+        if (++tries < 3) throw new Error("not yet");
+        return tries;
+      }),
+    ).to.equal(3);
+    expect(await eventually(() => ++tries > 5)).to.equal(true);
+  });
+
+  it("throws what the last try threw when the time is over", async () => {
+    const check = () => {
+      throw new Error("never");
+    };
+    expect((await rejection(eventually(check, { timeoutMs: 50 }))).message).to.equal("never");
+    expect((await rejection(eventually(() => false, { timeoutMs: 50 }))).message).to.contain("still false");
+  });
+});
