@@ -1,0 +1,165 @@
+import { InvalidArgumentError, messageOf, parseId, quoted, ResourceExhaustedError } from "@diskmesh/domain";
+import { SpanKind } from "@opentelemetry/api";
+import { AgentTasks } from "./agent-tasks.js";
+import type { NatsConnection, Subscription } from "./connection.js";
+import { type AgentReply, type AgentRequest, decodeRequest, encodeReply } from "./envelope.js";
+import type { MbusLog } from "./log.js";
+import { redactedArguments } from "./redaction.js";
+import { isRunningTask, unknownMethodText } from "./running-task.js";
+import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
+import { inSpan } from "./tracing.js";
+
+/** One method of the agent protocol. */
+export interface AgentMethod {
+  /** Async ones are answered at once with a task, run one at a time, and polled; sync ones are answered when done. */
+  readonly mode: "sync" | "async";
+  /** Fewer are refused; further ones are the method's own business. */
+  readonly minArguments: number;
+  /** What it throws becomes the exception's text. The signal aborts on cancel_task and when the agent stops. */
+  run(args: readonly unknown[], signal: AbortSignal): Promise<unknown>;
+}
+
+export interface AgentServerOptions {
+  readonly nats: NatsConnection;
+  readonly agentId: string;
+  /** By name. ping, get_task and cancel_task are built in. */
+  readonly methods: Readonly<Record<string, AgentMethod>>;
+  readonly heartbeat: () => object;
+  readonly heartbeatIntervalMs: number;
+  readonly log: MbusLog;
+  /** Most sync requests that run at once. */
+  readonly maxRunningRequests?: number;
+  readonly maxQueuedTasks?: number;
+  readonly maxKeptResults?: number;
+}
+
+const MAX_RUNNING_REQUESTS = 64;
+const MAX_QUEUED_TASKS = 5;
+const MAX_KEPT_RESULTS = 1_000;
+
+/** An agent's side of mbus: answers requests to one id and sends its heartbeats, until closed. */
+export class AgentServer {
+  readonly #options: AgentServerOptions;
+  readonly #methods: ReadonlyMap<string, AgentMethod>;
+  readonly #tasks: AgentTasks;
+  readonly #subscription: Subscription;
+  readonly #forgetListener: () => void;
+  readonly #heartbeatTimer: NodeJS.Timeout;
+  readonly #stopping = new AbortController();
+  readonly #running = new Set<Promise<void>>();
+
+  constructor(options: AgentServerOptions) {
+    this.#options = options;
+    this.#tasks = new AgentTasks({
+      maxQueuedTasks: options.maxQueuedTasks ?? MAX_QUEUED_TASKS,
+      maxKeptResults: options.maxKeptResults ?? MAX_KEPT_RESULTS,
+    });
+    this.#methods = new Map([...Object.entries(options.methods), ...Object.entries(this.#builtInMethods())]);
+    this.#subscription = options.nats.subscribe(agentSubject(options.agentId), ({ data }) => this.#onRequest(data));
+    this.#forgetListener = options.nats.onConnected(() => this.#sendHeartbeat());
+    if (options.nats.isConnected) this.#sendHeartbeat();
+    this.#heartbeatTimer = setInterval(() => this.#sendHeartbeat(), options.heartbeatIntervalMs);
+  }
+
+  /** Takes no more requests, cancels what runs, and waits until it has ended. Leaves the connection open. */
+  async close(): Promise<void> {
+    clearInterval(this.#heartbeatTimer);
+    this.#forgetListener();
+    this.#subscription.unsubscribe();
+    this.#stopping.abort();
+    await Promise.all([this.#tasks.close(), ...this.#running]);
+  }
+
+  #onRequest(data: Uint8Array): void {
+    const { log } = this.#options;
+    let request: AgentRequest;
+    try {
+      request = decodeRequest(data);
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "dropped a request that cannot be read");
+      return;
+    }
+    // Replies go nowhere but to a director, and as ourselves: a request cannot make this agent speak for another.
+    if (parseReplySubject(request.replyTo)?.agentId !== this.#options.agentId) {
+      log.warn({ replyTo: quotedSubject(request.replyTo) }, "dropped a request whose reply_to is not ours to answer");
+      return;
+    }
+    log.debug({ method: request.method, arguments: redactedArguments(request.method, request.args) }, "asked");
+    const answered = this.#answer(request).finally(() => this.#running.delete(answered));
+    this.#running.add(answered);
+  }
+
+  async #answer(request: AgentRequest): Promise<void> {
+    const { agentId, log, nats } = this.#options;
+    const reply = await this.#replyTo(request);
+    if ("exception" in reply) log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "failed");
+    try {
+      nats.publish(request.replyTo, encodeReply(reply));
+    } catch (error) {
+      log.warn({ agentId, method: request.method, error: messageOf(error) }, "cannot send a reply");
+    }
+  }
+
+  async #replyTo(request: AgentRequest): Promise<AgentReply> {
+    const { method: name, args } = request;
+    const method = this.#methods.get(name);
+    if (!method) return { exception: unknownMethodText(name) };
+    try {
+      if (args.length < method.minArguments)
+        throw new InvalidArgumentError(`Not enough arguments, expected ${method.minArguments}, got ${args.length}`);
+      const run = (signal: AbortSignal) => this.#runInSpan(request, method, signal);
+      if (method.mode === "async") return { value: this.#tasks.start(run) };
+      // The built-in ones end at once and must go on while others hang.
+      if (Object.hasOwn(this.#options.methods, name)) this.#refuseTooMany();
+      return { value: await run(this.#stopping.signal) };
+    } catch (error) {
+      return { exception: `Action Failed ${name}: ${messageOf(error)}` };
+    }
+  }
+
+  #refuseTooMany(): void {
+    const limit = this.#options.maxRunningRequests ?? MAX_RUNNING_REQUESTS;
+    if (this.#running.size >= limit)
+      throw new ResourceExhaustedError(`${limit} requests run already (maxRunningRequests): try again later`);
+  }
+
+  #runInSpan(request: AgentRequest, method: AgentMethod, signal: AbortSignal): Promise<unknown> {
+    const { agentId } = this.#options;
+    const options = { kind: SpanKind.SERVER, agentId, traceHeaders: request.traceHeaders };
+    return inSpan(`mbus ${request.method}`, options, () => method.run(request.args, signal));
+  }
+
+  #builtInMethods(): Record<string, AgentMethod> {
+    return {
+      ping: { mode: "sync", minArguments: 0, run: async () => "pong" },
+      get_task: { mode: "sync", minArguments: 1, run: async ([id]) => this.#taskValue(taskId(id)) },
+      cancel_task: {
+        mode: "sync",
+        minArguments: 1,
+        run: async ([id]) => {
+          this.#tasks.cancel(taskId(id));
+          return "canceled";
+        },
+      },
+    };
+  }
+
+  #taskValue(id: string): unknown {
+    const found = this.#tasks.get(id);
+    if (isRunningTask(found)) return found;
+    if ("value" in found) return found.value;
+    throw new Error(`Task ${id} result: ${found.exception}`);
+  }
+
+  #sendHeartbeat(): void {
+    const { agentId, heartbeat, log, nats } = this.#options;
+    if (!nats.isConnected) return;
+    try {
+      nats.publish(heartbeatSubject(agentId), Buffer.from(JSON.stringify(heartbeat())));
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "cannot send a heartbeat");
+    }
+  }
+}
+
+const taskId = (value: unknown): string => parseId("task id", String(value));

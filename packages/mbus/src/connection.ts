@@ -1,0 +1,271 @@
+import { readFile } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
+import { InvalidArgumentError, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
+import { type ConnectionOptions, connect, type NatsConnection as Link } from "nats";
+import { type MbusLog, silentLog } from "./log.js";
+import { quotedSubject } from "./subjects.js";
+
+export interface NatsOptions {
+  /** As "host:port" or "tls://host:port"; tried in turn. */
+  readonly servers: readonly string[];
+  readonly tls: { readonly caFile: string; readonly certFile: string; readonly keyFile: string };
+  /** Shown in the server's monitoring. */
+  readonly name: string;
+  readonly connectTimeoutMs?: number;
+  readonly reconnect?: ReconnectLimits;
+  readonly log?: MbusLog;
+  /** In [0, 1). */
+  readonly random?: () => number;
+}
+
+/** The wait grows by one step with each failed attempt. */
+export interface ReconnectLimits {
+  readonly stepMs: number;
+  readonly maxMs: number;
+}
+
+export interface Subscription {
+  unsubscribe(): void;
+}
+
+export interface Message {
+  readonly subject: string;
+  readonly data: Uint8Array;
+  /** The server's own answer to a message published with `reply` that nobody was there to hear. */
+  readonly isNoResponder: boolean;
+}
+
+export type MessageHandler = (message: Message) => void;
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const FLUSH_TIMEOUT_MS = 1_000;
+const RECONNECT: ReconnectLimits = { stepMs: 2_000, maxMs: 10_000 };
+
+// Two pings unanswered: a server that is cut off is noticed within 15 s.
+const PING_INTERVAL_MS = 5_000;
+const PINGS_UNANSWERED = 2;
+
+/** The names that stock agents accept for a NATS server, and so do we: no other certificate of the CA will do. */
+const SERVER_NAME_PATTERN = /^[a-zA-Z0-9*-]*\.nats\.bosh-internal$/;
+
+/**
+ * Opens a connection that lasts until it is closed. It throws only for options that can never work; while no server is
+ * reached, subscriptions wait and publishing fails.
+ */
+export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
+  if (options.servers.length === 0) throw new InvalidArgumentError("no NATS server is named: give at least one");
+  const servers = options.servers.map(parseServer);
+  for (const file of Object.values(options.tls)) {
+    try {
+      await readFile(file);
+    } catch (error) {
+      throw new InvalidArgumentError(`cannot read ${quoted(file)} for the NATS connection: ${messageOf(error)}`);
+    }
+  }
+  return new NatsConnection(options, servers);
+}
+
+interface Server {
+  readonly address: string;
+  readonly host: string;
+}
+
+interface Entry {
+  readonly subject: string;
+  readonly handler: MessageHandler;
+  unsubscribe?: () => void;
+}
+
+/**
+ * One connection to NATS for a process's life. The library's own reconnecting is not used: it keeps what was published
+ * while disconnected and sends it later, when an order may long be outdated.
+ */
+export class NatsConnection {
+  readonly #options: NatsOptions;
+  readonly #log: MbusLog;
+  readonly #entries = new Set<Entry>();
+  readonly #connectListeners = new Set<() => void>();
+  readonly #disconnectListeners = new Set<() => void>();
+  readonly #closing = new AbortController();
+  #link: Link | undefined;
+
+  constructor(options: NatsOptions, servers: readonly Server[]) {
+    this.#options = options;
+    this.#log = options.log ?? silentLog;
+    void this.#keepConnected(servers);
+  }
+
+  get isConnected(): boolean {
+    return this.#link !== undefined;
+  }
+
+  /** Calls back for each message on a subject, over all reconnections, until unsubscribed. */
+  subscribe(subject: string, handler: MessageHandler): Subscription {
+    const entry: Entry = { subject, handler };
+    this.#entries.add(entry);
+    if (this.#link) this.#activate(this.#link, entry);
+    return {
+      unsubscribe: () => {
+        this.#entries.delete(entry);
+        entry.unsubscribe?.();
+      },
+    };
+  }
+
+  /** Sends at once or throws UnavailableError: nothing is kept for later. */
+  publish(subject: string, data: Uint8Array, options: { readonly reply?: string } = {}): void {
+    if (!this.#link || this.#link.isClosed())
+      throw new UnavailableError("NATS is not connected: nothing was sent; try again when it is back");
+    try {
+      this.#link.publish(subject, data, options);
+    } catch (error) {
+      throw new UnavailableError(`NATS took no message of ${data.length} bytes: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  /** Resolves when connected, at once if so already; rejects with the signal's reason. */
+  whenConnected(signal: AbortSignal): Promise<void> {
+    if (this.#link) return Promise.resolve();
+    return new Promise((resolve, reject) => {
+      const forget = this.onConnected(() => settle(resolve));
+      const aborted = () => settle(() => reject(signal.reason));
+      const settle = (done: () => void) => {
+        forget();
+        signal.removeEventListener("abort", aborted);
+        done();
+      };
+      if (signal.aborted) aborted();
+      else signal.addEventListener("abort", aborted);
+    });
+  }
+
+  /** Calls back after each connect, with subscriptions in place. Returns how to stop that. */
+  onConnected(listener: () => void): () => void {
+    this.#connectListeners.add(listener);
+    return () => this.#connectListeners.delete(listener);
+  }
+
+  /** Calls back after each loss of the connection, the last time when it is closed. Returns how to stop that. */
+  onDisconnected(listener: () => void): () => void {
+    this.#disconnectListeners.add(listener);
+    return () => this.#disconnectListeners.delete(listener);
+  }
+
+  /** Sends what was published, then disconnects for good. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const link = this.#link;
+    if (!link) return;
+    await Promise.race([link.flush().catch(() => {}), sleep(FLUSH_TIMEOUT_MS, undefined, { ref: false })]);
+    await link.close();
+  }
+
+  async #keepConnected(servers: readonly Server[]): Promise<void> {
+    const limits = this.#options.reconnect ?? RECONNECT;
+    const random = this.#options.random ?? Math.random;
+    let failures = 0;
+    for (let attempt = 0; !this.#closing.signal.aborted; attempt++) {
+      const server = servers[attempt % servers.length] as Server;
+      try {
+        await this.#connectOnce(server);
+        failures = 0;
+      } catch (error) {
+        this.#log.warn({ server: server.address, error: messageOf(error) }, "cannot connect to NATS");
+      }
+      failures++;
+      const delayMs = reconnectDelayMs(failures, limits, random());
+      await sleep(delayMs, undefined, { signal: this.#closing.signal }).catch(() => {});
+    }
+  }
+
+  /** Returns when a connection that stood was lost. */
+  async #connectOnce(server: Server): Promise<void> {
+    const link = await connect(connectionOptions(this.#options, server));
+    if (this.#closing.signal.aborted) return link.close();
+    this.#link = link;
+    void this.#reportErrors(link);
+    for (const entry of this.#entries) this.#activate(link, entry);
+    this.#log.info({ server: server.address }, "connected to NATS");
+    notify(this.#connectListeners);
+    const reason = await link.closed();
+    this.#link = undefined;
+    if (!this.#closing.signal.aborted)
+      this.#log.warn({ server: server.address, error: reason && messageOf(reason) }, "lost the connection to NATS");
+    notify(this.#disconnectListeners);
+  }
+
+  #activate(link: Link, entry: Entry): void {
+    const subscription = link.subscribe(entry.subject, {
+      // An error is a refused subscription; it arrives on the status channel too.
+      callback: (error, message) => {
+        if (error) return;
+        try {
+          entry.handler({ subject: message.subject, data: message.data, isNoResponder: message.headers?.code === 503 });
+        } catch (thrown) {
+          // Thrown into the library, it would stop the connection's reader.
+          this.#log.warn({ subject: quotedSubject(message.subject), error: messageOf(thrown) }, "a handler failed");
+        }
+      },
+    });
+    entry.unsubscribe = () => {
+      if (!link.isClosed()) subscription.unsubscribe();
+    };
+  }
+
+  async #reportErrors(link: Link): Promise<void> {
+    for await (const status of link.status())
+      if (status.type === "error") this.#log.warn({ error: String(status.data), ...about(status) }, "NATS refused");
+  }
+}
+
+/** How long to wait before the next attempt, half of it random: many agents lose one server at once. */
+export function reconnectDelayMs(failures: number, limits: ReconnectLimits, random: number): number {
+  const fullMs = Math.min(limits.maxMs, limits.stepMs * failures);
+  return Math.round(fullMs / 2 + (fullMs / 2) * random);
+}
+
+function connectionOptions(options: NatsOptions, server: Server): ConnectionOptions {
+  const tls = {
+    ...options.tls,
+    // Typed by neither library: nats hands it through to node:tls, whose own check would not know the host of a socket
+    // that was opened before.
+    checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServer(server.host, certificate),
+  };
+  return {
+    servers: [server.address],
+    tls,
+    name: options.name,
+    timeout: options.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+    pingInterval: PING_INTERVAL_MS,
+    maxPingOut: PINGS_UNANSWERED,
+    reconnect: false,
+    ignoreClusterUpdates: true,
+    noAsyncTraces: true,
+  };
+}
+
+function checkServer(host: string, certificate: PeerCertificate): Error | undefined {
+  const wrongHost = checkServerIdentity(host, certificate);
+  if (wrongHost) return wrongHost;
+  const { CN: name } = certificate.subject;
+  if (typeof name === "string" && SERVER_NAME_PATTERN.test(name)) return undefined;
+  return new Error(`the server's certificate is for ${quoted(String(name))}, not for a NATS server`);
+}
+
+function parseServer(text: string): Server {
+  const address = text.includes("://") ? text : `tls://${text}`;
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (!url || !["tls:", "nats:"].includes(url.protocol) || url.hostname === "" || url.username !== "")
+    throw new InvalidArgumentError('a NATS server\'s address is malformed: give "host:port"');
+  return { address: url.host, host: url.hostname.replace(/^\[|\]$/g, "") };
+}
+
+function about(status: { permissionContext?: { operation: string; subject: string } }): object {
+  const { permissionContext: context } = status;
+  return context ? { operation: context.operation, subject: quotedSubject(context.subject) } : {};
+}
+
+function notify(listeners: ReadonlySet<() => void>): void {
+  for (const listener of [...listeners]) listener();
+}

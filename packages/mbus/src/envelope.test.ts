@@ -1,0 +1,120 @@
+import { InvalidArgumentError } from "@diskmesh/domain";
+import { expect } from "chai";
+import {
+  decodeReply,
+  decodeRequest,
+  encodeReply,
+  encodeRequest,
+  MAX_PAYLOAD_BYTES,
+  truncateMiddle,
+} from "./envelope.js";
+import { redactedArguments } from "./redaction.js";
+
+const text = (data: Uint8Array) => Buffer.from(data).toString("utf8");
+const data = (value: unknown) => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
+
+describe("a request", () => {
+  const request = {
+    method: "ping",
+    args: [1, { a: "b" }],
+    replyTo: "director.d.a.r",
+    traceHeaders: { traceparent: "00-1" },
+  };
+
+  it("travels as the protocol's envelope", () => {
+    expect(JSON.parse(text(encodeRequest(request)))).to.deep.equal({
+      protocol: 3,
+      method: "ping",
+      arguments: [1, { a: "b" }],
+      reply_to: "director.d.a.r",
+      traceparent: "00-1",
+    });
+    expect(decodeRequest(encodeRequest(request))).to.deep.equal(request);
+  });
+
+  it("may lack arguments and carry keys nobody knows", () => {
+    const decoded = decodeRequest(data({ method: "ping", reply_to: "r", certs: {}, tracestate: 5 }));
+    expect(decoded).to.deep.equal({ method: "ping", args: [], replyTo: "r", traceHeaders: {} });
+  });
+
+  it("above 1 MiB is refused", () => {
+    expect(() => encodeRequest({ ...request, args: ["x".repeat(MAX_PAYLOAD_BYTES)] })).to.throw(
+      InvalidArgumentError,
+      "1048576",
+    );
+  });
+
+  for (const bad of [
+    "",
+    "{",
+    "[]",
+    "null",
+    '"x"',
+    { method: "ping" },
+    { reply_to: "r" },
+    { method: 5, reply_to: "r" },
+    { method: "a b", reply_to: "r" },
+    { method: "ping", reply_to: "r", arguments: {} },
+  ])
+    it(`is not ${JSON.stringify(bad)}`, () => {
+      expect(() => decodeRequest(data(bad))).to.throw(InvalidArgumentError);
+    });
+});
+
+describe("a reply", () => {
+  it("holds a value or an exception", () => {
+    expect(text(encodeReply({ value: { a: 1 } }))).to.equal('{"value":{"a":1}}');
+    expect(text(encodeReply({ value: undefined }))).to.equal('{"value":null}');
+    expect(text(encodeReply({ exception: "no" }))).to.equal('{"exception":{"message":"no"}}');
+    expect(decodeReply(data('{"value":null}'))).to.deep.equal({ value: null });
+    expect(decodeReply(data('{"exception":{"message":"no","backtrace":[]}}'))).to.deep.equal({ exception: "no" });
+  });
+
+  for (const bad of ["", "null", "{}", '{"exception":"no"}'])
+    it(`is not ${JSON.stringify(bad)}`, () => {
+      expect(() => decodeReply(data(bad))).to.throw(InvalidArgumentError);
+    });
+
+  it("with a value above 1 MiB becomes an exception", () => {
+    const encoded = encodeReply({ value: "x".repeat(MAX_PAYLOAD_BYTES) });
+    expect(text(encoded)).to.equal('{"exception":{"message":"Response exceeded maximum allowed length"}}');
+  });
+
+  it("of exactly 1 MiB is sent", () => {
+    const frame = '{"value":""}'.length;
+    expect(encodeReply({ value: "x".repeat(MAX_PAYLOAD_BYTES - frame) }).length).to.equal(MAX_PAYLOAD_BYTES);
+  });
+
+  for (const character of ["x", '"', "\u0001", "é"])
+    it(`with a long exception of ${JSON.stringify(character)} loses its middle and fits`, () => {
+      const encoded = encodeReply({ exception: `head ${character.repeat(2 * MAX_PAYLOAD_BYTES)} tail` });
+      expect(encoded.length)
+        .to.be.at.most(MAX_PAYLOAD_BYTES)
+        .and.at.least(MAX_PAYLOAD_BYTES / 2);
+      expect(decodeReply(encoded))
+        .to.have.property("exception")
+        .that.matches(/^head .*\.\.\.\[truncated\]\.\.\..* tail$/su);
+    });
+});
+
+describe("truncateMiddle", () => {
+  it("keeps what is short, and both ends of what is long", () => {
+    expect(truncateMiddle("abc", 3)).to.equal("abc");
+    expect(truncateMiddle("0123456789".repeat(10), 23)).to.equal("012...[truncated]...789");
+  });
+});
+
+describe("redaction", () => {
+  it("hides what log lines must not show, and keeps the rest", () => {
+    expect(redactedArguments("upload_blob", [{ blob_id: "b", checksum: "c", payload: "p" }])).to.deep.equal([
+      { blob_id: "b", checksum: "<redacted>", payload: "<redacted>" },
+    ]);
+    expect(redactedArguments("update_settings", [{ mbus: { urls: [] }, trusted_certs: "t" }, 2])).to.deep.equal([
+      { mbus: "<redacted>", trusted_certs: "t" },
+      2,
+    ]);
+    expect(redactedArguments("ping", ["x"])).to.deep.equal(["x"]);
+    expect(redactedArguments("upload_blob", [null])).to.deep.equal([null]);
+    expect(redactedArguments("constructor", [{}])).to.deep.equal([{}]);
+  });
+});

@@ -1,0 +1,100 @@
+import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+
+/** The version of the agent protocol that requests carry: with 3, list_disk is async and stop waits. */
+const PROTOCOL = 3;
+
+/** Largest request or reply. NATS refuses more, and so do stock agents. */
+export const MAX_PAYLOAD_BYTES = 1024 * 1024;
+
+const TRUNCATION_MARK = "...[truncated]...";
+const TOO_LONG = "Response exceeded maximum allowed length";
+const METHOD_PATTERN = /^[A-Za-z0-9_]{1,64}$/;
+
+/** A request as it travels. Trace headers are extra keys of the envelope, which stock agents skip. */
+export interface AgentRequest {
+  readonly method: string;
+  readonly args: readonly unknown[];
+  readonly replyTo: string;
+  readonly traceHeaders: Readonly<Record<string, string>>;
+}
+
+export type AgentReply = { readonly value: unknown } | { readonly exception: string };
+
+const TRACE_HEADERS = ["traceparent", "tracestate"] as const;
+
+export function encodeRequest(request: AgentRequest): Uint8Array {
+  const { method, args, replyTo, traceHeaders } = request;
+  const data = encodeJson({ ...traceHeaders, protocol: PROTOCOL, method, arguments: args, reply_to: replyTo });
+  if (data.length > MAX_PAYLOAD_BYTES)
+    throw new InvalidArgumentError(
+      `the request ${method} to an agent is ${data.length} bytes long: mbus takes at most ${MAX_PAYLOAD_BYTES}`,
+    );
+  return data;
+}
+
+/** Throws InvalidArgumentError for anything that is no request. */
+export function decodeRequest(data: Uint8Array): AgentRequest {
+  const envelope = decodeObject("request", data);
+  const { method, arguments: args = [], reply_to: replyTo } = envelope;
+  if (typeof replyTo !== "string") throw new InvalidArgumentError("the request has no reply_to");
+  if (typeof method !== "string" || !METHOD_PATTERN.test(method))
+    throw new InvalidArgumentError(`the request's method ${quoted(String(method))} is not a name`);
+  if (!Array.isArray(args)) throw new InvalidArgumentError(`the arguments of ${method} are not a list`);
+  const traceHeaders: Record<string, string> = {};
+  for (const name of TRACE_HEADERS) {
+    const value = envelope[name];
+    if (typeof value === "string") traceHeaders[name] = value;
+  }
+  return { method, args, replyTo, traceHeaders };
+}
+
+/** Encodes a reply within the limit: a long exception loses its middle, a long value becomes an exception. */
+export function encodeReply(reply: AgentReply): Uint8Array {
+  if ("value" in reply) {
+    const data = encodeJson({ value: reply.value ?? null });
+    return data.length <= MAX_PAYLOAD_BYTES ? data : encodeException(TOO_LONG);
+  }
+  // Escapes make the encoded length unforeseeable, so shrink until it fits.
+  for (let keptLength = MAX_PAYLOAD_BYTES; ; keptLength = Math.floor(keptLength * 0.75)) {
+    const data = encodeException(truncateMiddle(reply.exception, keptLength));
+    if (data.length <= MAX_PAYLOAD_BYTES) return data;
+  }
+}
+
+/** Throws InvalidArgumentError for anything that is no reply. */
+export function decodeReply(data: Uint8Array): AgentReply {
+  const envelope = decodeObject("reply", data);
+  const { exception } = envelope;
+  if (typeof exception === "object" && exception !== null && "message" in exception)
+    return { exception: String(exception.message) };
+  if (Object.hasOwn(envelope, "value")) return { value: envelope.value };
+  throw new InvalidArgumentError("the reply holds neither a value nor an exception");
+}
+
+/** Cuts a text to a number of characters by taking out its middle. */
+export function truncateMiddle(text: string, maxLength: number): string {
+  if (text.length <= maxLength) return text;
+  const keptLength = Math.max(0, maxLength - TRUNCATION_MARK.length);
+  const headLength = Math.ceil(keptLength / 2);
+  return text.slice(0, headLength) + TRUNCATION_MARK + text.slice(text.length - (keptLength - headLength));
+}
+
+function encodeException(message: string): Uint8Array {
+  return encodeJson({ exception: { message } });
+}
+
+function encodeJson(value: unknown): Uint8Array {
+  return Buffer.from(JSON.stringify(value), "utf8");
+}
+
+function decodeObject(what: string, data: Uint8Array): Record<string, unknown> {
+  let decoded: unknown;
+  try {
+    decoded = JSON.parse(Buffer.from(data).toString("utf8"));
+  } catch {
+    throw new InvalidArgumentError(`the ${what} of ${data.length} bytes is not JSON`);
+  }
+  if (typeof decoded !== "object" || decoded === null || Array.isArray(decoded))
+    throw new InvalidArgumentError(`the ${what} is not a JSON object`);
+  return decoded as Record<string, unknown>;
+}

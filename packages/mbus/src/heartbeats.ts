@@ -1,0 +1,30 @@
+import { messageOf } from "@diskmesh/domain";
+import type { NatsConnection, Subscription } from "./connection.js";
+import { type MbusLog, silentLog } from "./log.js";
+import { HEARTBEATS_SUBJECT, parseHeartbeatSubject } from "./subjects.js";
+
+/** Calls back for each heartbeat of any agent; what is no JSON object is dropped. */
+export function watchHeartbeats(
+  nats: NatsConnection,
+  onHeartbeat: (agentId: string, heartbeat: Readonly<Record<string, unknown>>) => void,
+  log: MbusLog = silentLog,
+): Subscription {
+  return nats.subscribe(HEARTBEATS_SUBJECT, ({ data, subject }) => {
+    const agentId = parseHeartbeatSubject(subject);
+    if (agentId === undefined) return;
+    const heartbeat = parseHeartbeat(agentId, data, log);
+    if (heartbeat) onHeartbeat(agentId, heartbeat);
+  });
+}
+
+function parseHeartbeat(agentId: string, data: Uint8Array, log: MbusLog): Record<string, unknown> | undefined {
+  try {
+    const decoded: unknown = JSON.parse(Buffer.from(data).toString("utf8"));
+    if (typeof decoded === "object" && decoded !== null && !Array.isArray(decoded))
+      return decoded as Record<string, unknown>;
+    throw new TypeError("it is not a JSON object");
+  } catch (error) {
+    log.warn({ agentId, error: messageOf(error) }, "dropped a heartbeat that cannot be read");
+    return undefined;
+  }
+}

@@ -1,0 +1,27 @@
+import { formatIdentity, type Identity, InvalidArgumentError, parseHostId } from "@diskmesh/domain";
+
+/** The subjects that one user of the NATS server may publish to and subscribe to. */
+export interface MbusPermissions {
+  readonly publish: readonly string[];
+  readonly subscribe: readonly string[];
+}
+
+/**
+ * What the NATS server's configuration allows the holder of a certificate. An agent hears only what is meant for it, and
+ * can answer and beat only under its own id; a director reaches every agent and poses as none.
+ */
+export function mbusPermissions(identity: Identity): MbusPermissions {
+  if (identity.role === "director")
+    return {
+      publish: ["agent.*", "hm.director.alert"],
+      subscribe: ["director.>", "hm.agent.heartbeat.*", "hm.agent.alert.*", "hm.agent.shutdown.*"],
+    };
+  if (identity.role === "disk-agent") {
+    const id = parseHostId(identity.name);
+    const health = ["heartbeat", "alert", "shutdown"].map((kind) => `hm.agent.${kind}.${id}`);
+    return { publish: [...health, `director.*.${id}.*`], subscribe: [`agent.${id}`] };
+  }
+  throw new InvalidArgumentError(
+    `${formatIdentity(identity)} has nothing to say or hear on mbus: give permissions to directors and disk-agents only`,
+  );
+}
