@@ -1,0 +1,143 @@
+import { closeSync, ftruncateSync, mkdirSync, openSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { CpiServiceService } from "@diskmesh/api/cpi";
+import { AttachState, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { MIB_BYTES, type Role } from "@diskmesh/domain";
+import { type Client, createClient, type ServiceDefinition } from "@diskmesh/rpc";
+import {
+  eventually,
+  freePort,
+  type ServiceProcess,
+  spawnService,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
+
+const HOST_IDS = ["host-1", "host-2"];
+const DEVICES_PER_HOST = 12;
+
+/** The real thing: registry, two agents of one az, and the dispatcher, each as its own process. */
+export class TestFleet {
+  /** The agents' processes, by host id. */
+  readonly agents = new Map<string, ServiceProcess>();
+  readonly #closers: (() => unknown)[] = [];
+  readonly #folder = temporaryFolder();
+
+  private constructor(
+    readonly certs: TestCertificates,
+    readonly registryAddress: string,
+    readonly dispatcherAddress: string,
+  ) {}
+
+  static async start(): Promise<TestFleet> {
+    const certs = await testCertificates({ hostIds: HOST_IDS });
+    const fleet = new TestFleet(certs, await freeAddress(), await freeAddress());
+    try {
+      await fleet.#startAll();
+    } catch (error) {
+      await fleet.stop();
+      throw error;
+    }
+    return fleet;
+  }
+
+  /** A client of the dispatcher as the holder of one of the certificates. */
+  dispatcher(name: string): Client<typeof CpiServiceService> {
+    return this.#client(CpiServiceService, this.dispatcherAddress, name, "cpi-dispatcher");
+  }
+
+  /** A client of the registry, for operators. */
+  registry(): Client<typeof DiskRegistryServiceService> {
+    return this.#client(DiskRegistryServiceService, this.registryAddress, "operator", "disk-registry");
+  }
+
+  async stop(): Promise<void> {
+    for (const close of this.#closers.splice(0).reverse()) await close();
+  }
+
+  async #startAll(): Promise<void> {
+    await this.#spawn("disk-registry", this.registryAddress, "disk-registry", {
+      tablet: { storage: join(this.#folder, "state") },
+      erase: { pollIntervalMs: 20 },
+    });
+    const registry = { address: this.registryAddress };
+    await Promise.all([
+      ...HOST_IDS.map((hostId) => this.#startAgent(hostId)),
+      this.#spawn("cpi-dispatcher", this.dispatcherAddress, "cpi-dispatcher", { registry }),
+    ]);
+    await this.#takeIntoOperation();
+  }
+
+  async #startAgent(hostId: string): Promise<void> {
+    const baseFolder = join(this.#folder, hostId);
+    mkdirSync(baseFolder);
+    const devices = Array.from({ length: DEVICES_PER_HOST }, (_, index) => ({
+      deviceId: `${hostId}-${index}`,
+      path: sparseFile(join(this.#folder, `${hostId}-device-${index}`)),
+    }));
+    const agent = await this.#spawn("disk-agent", await freeAddress(), `disk-agent-${hostId}`, {
+      hostId,
+      az: "z1",
+      baseFolder,
+      devices,
+      registry: { address: this.registryAddress },
+    });
+    this.agents.set(hostId, agent);
+  }
+
+  async #takeIntoOperation(): Promise<void> {
+    const registry = this.registry();
+    for (const hostId of HOST_IDS)
+      await eventually(
+        async () => (await registry.addHost({ hostId, dryRun: false })).result?.code === "ACTION_CODE_S_ALREADY",
+      );
+    const isReady = async () => {
+      const request = { hostId: "", attachState: AttachState.ATTACHED, pool: "", pageSize: 1_000, pageToken: "" };
+      const { devices } = await registry.listDevices(request);
+      return devices.filter((device) => !device.dirty).length === HOST_IDS.length * DEVICES_PER_HOST;
+    };
+    await eventually(isReady, { timeoutMs: 30_000 });
+  }
+
+  async #spawn(service: Role, address: string, name: string, config: object): Promise<ServiceProcess> {
+    const [host, port] = address.split(":");
+    const process = await spawnService({
+      name,
+      mainFile: fileURLToPath(new URL(`../../../${service}/dist/main.js`, import.meta.url)),
+      config: { listen: { host, port: Number(port) }, tls: this.certs.files(name), log: { level: "warn" }, ...config },
+      folder: this.#folder,
+      health: { address, tls: this.certs.files("operator"), serverRole: service },
+    });
+    this.#closers.push(() => process.kill());
+    return process;
+  }
+
+  #client<Definition extends ServiceDefinition>(
+    definition: Definition,
+    address: string,
+    name: string,
+    serverRole: Role,
+  ): Client<Definition> {
+    const client = createClient(definition, {
+      address,
+      tls: this.certs.files(name),
+      serverRole,
+      defaultDeadlineMs: 10_000,
+    });
+    this.#closers.push(() => client.close());
+    return client;
+  }
+}
+
+function sparseFile(path: string): string {
+  const descriptor = openSync(path, "wx");
+  ftruncateSync(descriptor, MIB_BYTES);
+  closeSync(descriptor);
+  return path;
+}
+
+async function freeAddress(): Promise<string> {
+  return `127.0.0.1:${await freePort()}`;
+}

@@ -1,0 +1,141 @@
+import { CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { Fence } from "./fence.js";
+
+const never = new AbortController().signal;
+const director = (generation: number, directorId = "d1") => ({ directorId, generation });
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+/** Work that ends only when told, and tells whether it was aborted. */
+class Work {
+  signal: AbortSignal | undefined;
+  end = () => {};
+  readonly run = (signal: AbortSignal): Promise<string> => {
+    this.signal = signal;
+    return new Promise((resolve) => {
+      this.end = () => resolve("ended");
+    });
+  };
+}
+
+async function thrownBy(promise: Promise<unknown>): Promise<unknown> {
+  return promise.then(
+    () => expect.fail("it did not throw"),
+    (error: unknown) => error,
+  );
+}
+
+describe("the fence", () => {
+  let fence: Fence;
+  beforeEach(() => {
+    fence = new Fence({ maxDirectors: 2 });
+  });
+
+  it("lets calls of the same and of higher generations run", async () => {
+    await fence.raise(director(3), never);
+    expect(await fence.run(director(3), never, async () => "same")).to.equal("same");
+    expect(await fence.run(director(4), never, async () => "higher")).to.equal("higher");
+  });
+
+  it("refuses lower generations, and says both", async () => {
+    await fence.raise(director(3), never);
+    let hasRun = false;
+    const error = await thrownBy(
+      fence.run(director(2), never, async () => {
+        hasRun = true;
+      }),
+    );
+    expect(error).to.be.instanceOf(OutdatedError).with.property("message").that.includes("2").and.includes("3");
+    expect(await thrownBy(fence.raise(director(1), never))).to.be.instanceOf(OutdatedError);
+    expect(hasRun).to.equal(false);
+  });
+
+  it("aborts calls of lower generations and answers once they have ended", async () => {
+    const work = new Work();
+    const running = fence.run(director(1), never, work.run);
+    await settled();
+    let isRaised = false;
+    const raising = fence.raise(director(2), never).then(() => {
+      isRaised = true;
+    });
+    await settled();
+    expect(work.signal?.aborted).to.equal(true);
+    expect(work.signal?.reason).to.be.instanceOf(CancelledError).with.property("message").that.includes("generation 2");
+    expect(isRaised).to.equal(false);
+    work.end();
+    await raising;
+    expect(await running).to.equal("ended");
+  });
+
+  it("holds a higher generation's call back until lower ones have ended, even when nobody fenced", async () => {
+    const [old, young] = [new Work(), new Work()];
+    const running = fence.run(director(1), never, old.run);
+    await settled();
+    const next = fence.run(director(2), never, young.run);
+    await settled();
+    expect(old.signal?.aborted).to.equal(true);
+    expect(young.signal).to.equal(undefined);
+    old.end();
+    await running;
+    await settled();
+    expect(young.signal?.aborted).to.equal(false);
+    young.end();
+    expect(await next).to.equal("ended");
+  });
+
+  it("refuses a call that was overtaken while it waited", async () => {
+    const [first, second] = [new Work(), new Work()];
+    const running = fence.run(director(1), never, first.run);
+    await settled();
+    const overtaken = thrownBy(fence.run(director(2), never, second.run));
+    const raising = fence.raise(director(3), never);
+    first.end();
+    await running;
+    expect(await overtaken).to.be.instanceOf(OutdatedError);
+    expect(second.signal).to.equal(undefined);
+    await raising;
+  });
+
+  it("waits for a call of a lower generation that fails, too", async () => {
+    const failing = fence.run(
+      director(1),
+      never,
+      (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    );
+    const failed = thrownBy(failing);
+    await settled();
+    await fence.raise(director(2), never);
+    expect(await failed).to.be.instanceOf(CancelledError);
+  });
+
+  it("stays raised when the wait is given up, and another can wait again", async () => {
+    const work = new Work();
+    const running = fence.run(director(1), never, work.run);
+    await settled();
+    const patience = new AbortController();
+    const raising = thrownBy(fence.raise(director(2), patience.signal));
+    patience.abort(new Error("enough"));
+    expect(await raising).to.have.property("message", "enough");
+    expect(await thrownBy(fence.run(director(1), never, async () => {}))).to.be.instanceOf(OutdatedError);
+    const again = fence.raise(director(2), never);
+    work.end();
+    await Promise.all([running, again]);
+  });
+
+  it("aborts a call with its caller", async () => {
+    const work = new Work();
+    const caller = new AbortController();
+    const running = fence.run(director(1), caller.signal, work.run);
+    await settled();
+    caller.abort(new Error("caller left"));
+    expect(work.signal?.reason).to.have.property("message", "caller left");
+    work.end();
+    await running;
+  });
+
+  it("keeps directors apart, and only so many", async () => {
+    await fence.raise(director(9, "d1"), never);
+    expect(await fence.run(director(1, "d2"), never, async () => "free")).to.equal("free");
+    expect(await thrownBy(fence.raise(director(1, "d3"), never))).to.be.instanceOf(ResourceExhaustedError);
+  });
+});

@@ -1,0 +1,111 @@
+import { CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
+
+/** A director, by the generation of its tablet that leads. */
+export interface DirectorGeneration {
+  readonly directorId: string;
+  readonly generation: number;
+}
+
+interface FencedCall {
+  readonly generation: number;
+  readonly controller: AbortController;
+  readonly ended: Promise<void>;
+}
+
+interface Director {
+  highestGeneration: number;
+  readonly calls: Set<FencedCall>;
+}
+
+/**
+ * Lets only the newest generation of each director act. Kept in memory alone: a new director fences every dispatcher
+ * before it acts, so one that has just started learns in time.
+ */
+export class Fence {
+  readonly #directors = new Map<string, Director>();
+
+  constructor(private readonly limits: { readonly maxDirectors: number }) {}
+
+  /**
+   * Refuses lower generations from now on, aborts their calls, and returns when these have ended. The signal ends the
+   * wait alone: what was refused stays refused.
+   */
+  async raise(caller: DirectorGeneration, signal: AbortSignal): Promise<void> {
+    const director = this.#raise(caller);
+    await this.#lowerCallsEnded(director, caller.generation, signal);
+  }
+
+  /** Runs a call of a director, unless a newer generation of it is known; aborts it when one appears. */
+  async run<Result>(
+    caller: DirectorGeneration,
+    signal: AbortSignal,
+    work: (signal: AbortSignal) => Promise<Result>,
+  ): Promise<Result> {
+    const director = this.#raise(caller);
+    await this.#lowerCallsEnded(director, caller.generation, signal);
+    this.#refuseOutdated(director, caller);
+    signal.throwIfAborted();
+    const controller = new AbortController();
+    const abort = () => controller.abort(signal.reason);
+    signal.addEventListener("abort", abort);
+    const working = work(controller.signal);
+    const ended = working.then(
+      () => {},
+      () => {},
+    );
+    const call: FencedCall = { generation: caller.generation, controller, ended };
+    director.calls.add(call);
+    try {
+      return await working;
+    } finally {
+      director.calls.delete(call);
+      signal.removeEventListener("abort", abort);
+    }
+  }
+
+  #raise(caller: DirectorGeneration): Director {
+    const director = this.#directorOf(caller.directorId);
+    this.#refuseOutdated(director, caller);
+    director.highestGeneration = caller.generation;
+    for (const call of director.calls)
+      if (call.generation < caller.generation)
+        call.controller.abort(
+          new CancelledError(`generation ${caller.generation} of director ${caller.directorId} has taken over`),
+        );
+    return director;
+  }
+
+  #directorOf(directorId: string): Director {
+    const known = this.#directors.get(directorId);
+    if (known) return known;
+    const { maxDirectors } = this.limits;
+    if (this.#directors.size >= maxDirectors)
+      throw new ResourceExhaustedError(`this dispatcher serves ${maxDirectors} directors already (maxDirectors)`);
+    const director: Director = { highestGeneration: 0, calls: new Set() };
+    this.#directors.set(directorId, director);
+    return director;
+  }
+
+  #refuseOutdated(director: Director, { directorId, generation }: DirectorGeneration): void {
+    if (generation >= director.highestGeneration) return;
+    throw new OutdatedError(
+      `generation ${generation} of director ${directorId} is outdated: generation ${director.highestGeneration} leads`,
+      { about: { director_id: directorId } },
+    );
+  }
+
+  async #lowerCallsEnded(director: Director, generation: number, signal: AbortSignal): Promise<void> {
+    const lower = [...director.calls].filter((call) => call.generation < generation);
+    if (lower.length === 0) return;
+    await unlessAborted(Promise.all(lower.map((call) => call.ended)), signal);
+  }
+}
+
+function unlessAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) return abort();
+    signal.addEventListener("abort", abort);
+    promise.then(() => resolve()).finally(() => signal.removeEventListener("abort", abort));
+  });
+}

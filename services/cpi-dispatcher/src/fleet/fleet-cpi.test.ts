@@ -1,0 +1,111 @@
+import { existsSync } from "node:fs";
+import type { ServiceProcess } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { cpiContract, newCall, reasonOfFailed } from "../contract/cpi-contract.js";
+import { RemoteCpi } from "../contract/remote-cpi.js";
+import { TestFleet } from "../contract/test-fleet.js";
+import type { Cpi, NewDisk } from "../cpi.js";
+
+describe("the fleet CPI, with a registry and two agents", function () {
+  this.timeout(60_000);
+  let fleet: TestFleet;
+  let cpi: Cpi;
+
+  before(async () => {
+    fleet = await TestFleet.start();
+    cpi = new RemoteCpi(fleet.dispatcher("director"));
+  });
+
+  after(() => fleet?.stop());
+
+  cpiContract("the fleet CPI", async () => ({ cpi, az: "z1", close: async () => {} }));
+
+  const createVm = (agentId: string, az = "z1") =>
+    cpi.createVm({ agentId, stemcellCid: "", cloudProperties: {}, networks: {}, diskCids: [], env: {}, az }, newCall());
+
+  const createDisk = (disk: Partial<NewDisk>) =>
+    cpi.createDisk({ sizeMib: 1, cloudProperties: {}, vmCid: "", az: "z1", token: "", ...disk }, newCall());
+
+  it("makes VMs of hosts, whose agents go by the host's id", async () => {
+    const vm = await createVm("agent-1");
+    const { hosts } = await fleet.registry().listHosts({ az: "", vmCid: vm.vmCid, pageSize: 0, pageToken: "" });
+    expect(vm.vmCid).to.equal("vm-agent-1");
+    expect(hosts.map((host) => host.hostId)).to.deep.equal([vm.agentId]);
+    await cpi.deleteVm(vm.vmCid, newCall());
+  });
+
+  it("has as many VMs as hosts, and none in an az without hosts", async () => {
+    const vms = [await createVm("agent-1"), await createVm("agent-2")];
+    expect(await reasonOfFailed(createVm("agent-3"))).to.equal("RESOURCE_EXHAUSTED");
+    for (const { vmCid } of vms) await cpi.deleteVm(vmCid, newCall());
+    expect(await reasonOfFailed(createVm("agent-3", "z9"))).to.equal("RESOURCE_EXHAUSTED");
+  });
+
+  it("hints at the export's socket on the VM's host", async () => {
+    const [{ vmCid }, diskCid] = [await createVm("agent-1"), await createDisk({})];
+    const hint = (await cpi.attachDisk(vmCid, diskCid, newCall())) as { path: string };
+    expect(hint.path).to.match(new RegExp(`/exports/${diskCid}\\.sock$`));
+    expect(existsSync(hint.path)).to.equal(true);
+    await cpi.detachDisk(vmCid, diskCid, newCall());
+    expect(existsSync(hint.path)).to.equal(false);
+    await cpi.deleteVm(vmCid, newCall());
+    await cpi.deleteDisk(diskCid, newCall());
+  });
+
+  it("names disks by their token, and refuses the token for another size", async () => {
+    const diskCid = await createDisk({ token: "t1" });
+    expect(diskCid).to.equal("disk-t1");
+    expect(await reasonOfFailed(createDisk({ token: "t1", sizeMib: 2 }))).to.equal("ALREADY_EXISTS");
+    await cpi.deleteDisk(diskCid, newCall());
+  });
+
+  it("remembers metadata as labels, and replaces it", async () => {
+    const diskCid = await createDisk({});
+    const labels = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk?.labels;
+    await cpi.setDiskMetadata(diskCid, { deployment: "d", index: 1 }, newCall());
+    expect(await labels()).to.deep.equal([
+      { name: "deployment", value: "d" },
+      { name: "index", value: "1" },
+    ]);
+    await cpi.setDiskMetadata(diskCid, { instance: "i" }, newCall());
+    expect(await labels()).to.deep.equal([{ name: "instance", value: "i" }]);
+    await cpi.deleteDisk(diskCid, newCall());
+  });
+
+  it("places a disk in the az of its VM, and refuses another", async () => {
+    const { vmCid } = await createVm("agent-1");
+    expect(await reasonOfFailed(createDisk({ vmCid, az: "z9" }))).to.equal("INVALID_ARGUMENT");
+    const diskCid = await createDisk({ vmCid, az: "" });
+    expect((await fleet.registry().getDisk({ diskId: diskCid })).disk?.az).to.equal("z1");
+    await cpi.deleteDisk(diskCid, newCall());
+    await cpi.deleteVm(vmCid, newCall());
+  });
+
+  it("gives up at the caller's deadline while an agent hangs, and attaches when asked again", async () => {
+    const [{ vmCid, agentId }, diskCid] = [await createVm("agent-1"), await createDisk({})];
+    const agent = fleet.agents.get(agentId) as ServiceProcess;
+    agent.signal("SIGSTOP");
+    const startedAtMs = Date.now();
+    const hurried = { ...newCall(), deadlineAtMs: startedAtMs + 1_000 };
+    expect(await reasonOfFailed(cpi.attachDisk(vmCid, diskCid, hurried))).to.be.oneOf(["TIMEOUT", "UNAVAILABLE"]);
+    expect(Date.now() - startedAtMs).to.be.below(2_000);
+    agent.signal("SIGCONT");
+    expect(await cpi.attachDisk(vmCid, diskCid, newCall())).to.have.property("path");
+    await cpi.deleteVm(vmCid, newCall());
+    await cpi.deleteDisk(diskCid, newCall());
+  });
+
+  const refused: Record<string, [() => Promise<unknown>, string]> = {
+    "a disk without az or VM": [() => createDisk({ az: "" }), "INVALID_ARGUMENT"],
+    "a disk of a pool nobody has": [() => createDisk({ cloudProperties: { pool: "gold" } }), "NO_DISK_SPACE"],
+    "a disk of a pool that is no name": [() => createDisk({ cloudProperties: { pool: 5 } }), "INVALID_ARGUMENT"],
+    "a disk in an az without hosts": [() => createDisk({ az: "z9" }), "NO_DISK_SPACE"],
+    "a VM whose id is a path": [() => cpi.hasVm("../vm", newCall()), "INVALID_ARGUMENT"],
+    "a disk whose id is a path": [() => cpi.hasDisk("../disk", newCall()), "INVALID_ARGUMENT"],
+    "a disk whose id is too long": [() => cpi.hasDisk("x".repeat(65), newCall()), "INVALID_ARGUMENT"],
+  };
+  for (const [what, [call, reason]] of Object.entries(refused))
+    it(`refuses ${what} with ${reason}`, async () => {
+      expect(await reasonOfFailed(call())).to.equal(reason);
+    });
+});

@@ -1,0 +1,184 @@
+import { randomUUID } from "node:crypto";
+import type { Disk, Host } from "@diskmesh/api/registry";
+import {
+  InvalidArgumentError,
+  NotFoundError,
+  parseDiskId,
+  parseId,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import type { CallOptions } from "@diskmesh/rpc";
+import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewVm, Vm } from "../cpi.js";
+import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
+import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "../model/fleet-disks.js";
+import type { RegistryClient } from "./registry-client.js";
+
+const INFO: CpiInfo = { apiVersion: 2, stemcellFormats: [] };
+
+const PAGE_SIZE = 100;
+
+/**
+ * The CPI whose VMs are hosts of a disk registry and whose disks are the registry's disks. It keeps nothing itself: the
+ * ids follow from what the caller chose, so every call may be repeated after a lost answer.
+ */
+export class FleetCpi implements Cpi {
+  readonly #registry: RegistryClient;
+
+  constructor(registry: RegistryClient) {
+    this.#registry = registry;
+  }
+
+  async info(): Promise<CpiInfo> {
+    return INFO;
+  }
+
+  async createVm(vm: NewVm, call: CpiCall): Promise<Vm> {
+    const vmCid = parseId("vm_cid made of the agent_id", `vm-${vm.agentId}`);
+    const diskIds = vm.diskCids.map((diskCid) => parseDiskId(diskCid, "disk_cids"));
+    const { host } = await this.#registry.assignHost({ vmCid, az: vm.az, diskIds }, optionsOf(call));
+    if (!host) throw new UnavailableError(`the registry named no host for VM ${vmCid}`, { outcome: "unknown" });
+    return { vmCid, networks: vm.networks, agentId: host.hostId };
+  }
+
+  async deleteVm(vmCid: string, call: CpiCall): Promise<void> {
+    const host = await this.#hostOf(vmCid, call);
+    for await (const { diskId } of this.#disksOn(host, call))
+      await this.#registry.unpublishDisk({ diskId, hostId: host.hostId }, optionsOf(call));
+    await this.#registry.unassignHost({ vmCid }, optionsOf(call));
+  }
+
+  async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
+    return (await this.#findHost(vmCid, call)) !== undefined;
+  }
+
+  async createDisk(disk: NewDisk, call: CpiCall): Promise<string> {
+    const { pool, spreadRacks } = parseFleetDiskProperties(disk.cloudProperties);
+    const sizeBytes = sizeBytesOf(disk.sizeMib);
+    const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
+    const az = await this.#azFor(disk, call);
+    const request = { diskId, sizeBytes, az, hostId: "", pool, spreadRacks, labels: [] };
+    try {
+      await this.#registry.createDisk(request, optionsOf(call));
+    } catch (error) {
+      // Only for want of space does the registry name the disk; a limit on calls has nothing to do with disks.
+      if (error instanceof ResourceExhaustedError && error.about.disk_id === diskId)
+        throw new NoDiskSpaceError(error.message, detailsOf(error, { disk_cid: diskId }));
+      throw error;
+    }
+    return diskId;
+  }
+
+  async deleteDisk(diskCid: string, call: CpiCall): Promise<void> {
+    const { diskId } = await this.#disk(diskCid, call);
+    await this.#registry.deleteDisk({ diskId }, optionsOf(call));
+  }
+
+  async hasDisk(diskCid: string, call: CpiCall): Promise<boolean> {
+    try {
+      await this.#disk(diskCid, call);
+      return true;
+    } catch (error) {
+      if (error instanceof DiskNotFoundError) return false;
+      throw error;
+    }
+  }
+
+  async attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
+    const diskId = parseDiskId(diskCid, "disk_cid");
+    const { hostId } = await this.#hostOf(vmCid, call);
+    const publish = () => this.#registry.publishDisk({ diskId, hostId }, optionsOf(call));
+    const { disk } = await asDiskNotFound(diskCid, publish);
+    const path = disk?.publication?.exportPath;
+    if (!path)
+      throw new UnavailableError(`the registry published disk ${diskId} to host ${hostId} but named no export path`, {
+        outcome: "unknown",
+      });
+    return { path };
+  }
+
+  async detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void> {
+    const { hostId } = await this.#hostOf(vmCid, call);
+    const { diskId, publication } = await this.#disk(diskCid, call);
+    if (publication?.hostId !== hostId) throw new DiskNotAttachedError(diskCid, vmCid);
+    await this.#registry.unpublishDisk({ diskId, hostId }, optionsOf(call));
+  }
+
+  async getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]> {
+    const host = await this.#hostOf(vmCid, call);
+    const diskCids: string[] = [];
+    for await (const disk of this.#disksOn(host, call)) diskCids.push(disk.diskId);
+    return diskCids;
+  }
+
+  async setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
+    const request = { diskId: parseDiskId(diskCid, "disk_cid"), labels: labelsOf(metadata) };
+    await asDiskNotFound(diskCid, () => this.#registry.setDiskLabels(request, optionsOf(call)));
+  }
+
+  /** The az of the VM near which the disk shall be, or else the one named. */
+  async #azFor(disk: NewDisk, call: CpiCall): Promise<string> {
+    const { vmCid, az } = disk;
+    if (vmCid === "" && az === "") throw new InvalidArgumentError("vm_cid and az are both empty: a disk needs an az");
+    if (vmCid === "") return az;
+    const host = await this.#hostOf(vmCid, call);
+    if (az !== "" && az !== host.az)
+      throw new InvalidArgumentError(`the disk is wanted in az ${az}, but VM ${vmCid} is in az ${host.az}`);
+    return host.az;
+  }
+
+  async #hostOf(vmCid: string, call: CpiCall): Promise<Host> {
+    const host = await this.#findHost(vmCid, call);
+    if (!host) throw new VmNotFoundError(vmCid);
+    return host;
+  }
+
+  async #findHost(vmCid: string, call: CpiCall): Promise<Host | undefined> {
+    const id = parseId("vm_cid", vmCid);
+    let pageToken = "";
+    do {
+      // A page may be empty although a later one is not.
+      const request = { az: "", vmCid: id, pageSize: 1, pageToken };
+      const page = await this.#registry.listHosts(request, optionsOf(call));
+      const host = page.hosts.find((found) => found.assignment?.vmCid === vmCid);
+      if (host) return host;
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+    return undefined;
+  }
+
+  async #disk(diskCid: string, call: CpiCall): Promise<Disk> {
+    const request = { diskId: parseDiskId(diskCid, "disk_cid") };
+    const { disk } = await asDiskNotFound(diskCid, () => this.#registry.getDisk(request, optionsOf(call)));
+    if (!disk) throw new DiskNotFoundError(diskCid);
+    return disk;
+  }
+
+  async *#disksOn(host: Host, call: CpiCall): AsyncIterable<Disk> {
+    let pageToken = "";
+    do {
+      const request = { hostId: host.hostId, pageSize: PAGE_SIZE, pageToken };
+      const page = await this.#registry.listDisks(request, optionsOf(call));
+      yield* page.disks;
+      pageToken = page.nextPageToken;
+    } while (pageToken !== "");
+  }
+}
+
+async function asDiskNotFound<Result>(diskCid: string, ask: () => Promise<Result>): Promise<Result> {
+  try {
+    return await ask();
+  } catch (error) {
+    // A host that is gone meanwhile is another matter.
+    if (error instanceof NotFoundError && error.about.host_id === undefined) throw new DiskNotFoundError(diskCid);
+    throw error;
+  }
+}
+
+function optionsOf(call: CpiCall): CallOptions {
+  return { signal: call.signal, deadlineMs: Math.max(1, call.deadlineAtMs - Date.now()), requestId: call.requestId };
+}
+
+function detailsOf(error: ResourceExhaustedError, about: Record<string, string>): object {
+  return { about, cause: error, ...(error.retryAfterMs === undefined ? {} : { retryAfterMs: error.retryAfterMs }) };
+}

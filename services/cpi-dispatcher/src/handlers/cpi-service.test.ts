@@ -1,0 +1,225 @@
+import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
+import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
+import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { cpiContract, reasonOfFailed } from "../contract/cpi-contract.js";
+import { MemoryCpi } from "../contract/memory-cpi.js";
+import { RemoteCpi } from "../contract/remote-cpi.js";
+import type { CpiCall } from "../cpi.js";
+import { Fence } from "../fence.js";
+import { addCpiService } from "./cpi-service.js";
+
+/** Attaches only when it is aborted or told to. */
+class SlowCpi extends MemoryCpi {
+  attaching: AbortSignal | undefined;
+  release = () => {};
+
+  override async attachDisk(_vmCid: string, _diskCid: string, call: CpiCall): Promise<unknown> {
+    this.attaching = call.signal;
+    await new Promise<void>((resolve) => {
+      this.release = resolve;
+    });
+    call.signal.throwIfAborted();
+    return "/dev/slow";
+  }
+}
+
+type CpiClient = Client<typeof CpiServiceService>;
+
+class TestDispatcher {
+  readonly memory = new MemoryCpi();
+  readonly slow = new SlowCpi();
+  readonly #clients: CpiClient[] = [];
+  readonly #server: RpcServer;
+  #port = 0;
+
+  constructor(private readonly certificates: TestCertificates) {
+    this.#server = new RpcServer({ tls: certificates.files("cpi-dispatcher"), limits: DEFAULT_RPC_SERVER_LIMITS });
+    addCpiService(this.#server, {
+      cpis: [
+        { name: "memory", type: "memory", cpi: this.memory },
+        { name: "a-slow-one", type: "slow", cpi: this.slow },
+      ],
+      fence: new Fence({ maxDirectors: 10 }),
+    });
+  }
+
+  async start(): Promise<this> {
+    this.#port = await this.#server.listen({ host: "127.0.0.1", port: 0 });
+    return this;
+  }
+
+  client(name: string): CpiClient {
+    const client = createClient(CpiServiceService, {
+      address: `127.0.0.1:${this.#port}`,
+      tls: this.certificates.files(name),
+      serverRole: "cpi-dispatcher",
+      defaultDeadlineMs: 5_000,
+    });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) client.close();
+    await this.#server.drain();
+  }
+}
+
+const contextOf = (generation: number, cpi = ""): CallContext =>
+  CallContext.fromPartial({ cpi, directorId: "d1", directorGeneration: generation, requestId: "r1" });
+
+cpiContract("in memory", async () => ({ cpi: new MemoryCpi(), az: "z1", close: async () => {} }));
+
+cpiContract("in memory, through the dispatcher", async () => {
+  const dispatcher = await new TestDispatcher(await testCertificates()).start();
+  return { cpi: new RemoteCpi(dispatcher.client("director")), az: "z1", close: () => dispatcher.close() };
+});
+
+describe("CpiService", () => {
+  let certificates: TestCertificates;
+  let dispatcher: TestDispatcher;
+  let director: CpiClient;
+
+  before(async () => {
+    certificates = await testCertificates({ hostIds: ["host-1"] });
+  });
+
+  beforeEach(async () => {
+    dispatcher = await new TestDispatcher(certificates).start();
+    director = dispatcher.client("director");
+  });
+
+  afterEach(async () => {
+    dispatcher.slow.release();
+    await dispatcher.close();
+  });
+
+  it("lists its CPIs in order of name", async () => {
+    expect((await director.listCpis({})).cpis).to.deep.equal([
+      { name: "a-slow-one", type: "slow", apiVersion: 2, stemcellFormats: ["memory"] },
+      { name: "memory", type: "memory", apiVersion: 2, stemcellFormats: ["memory"] },
+    ]);
+  });
+
+  it("takes the first CPI by default, another by name, and no unknown one", async () => {
+    const vmCid = "vm-x";
+    await director.hasVm({ context: contextOf(1), vmCid });
+    await director.hasVm({ context: contextOf(1, "a-slow-one"), vmCid });
+    expect([dispatcher.memory.calls.length, dispatcher.slow.calls.length]).to.deep.equal([1, 1]);
+    expect(await reasonOfFailed(director.hasVm({ context: contextOf(1, "nobody"), vmCid }))).to.equal("NOT_FOUND");
+  });
+
+  it("passes on who calls and for how long", async () => {
+    await director.hasVm({ context: { ...contextOf(1), stemcellApiVersion: 3 }, vmCid: "vm-x" }, { deadlineMs: 3_000 });
+    const [call] = dispatcher.memory.calls;
+    expect(call).to.include({ requestId: "r1", directorId: "d1", stemcellApiVersion: 3 });
+    expect((call as CpiCall).deadlineAtMs - Date.now()).to.be.within(1_000, 3_000);
+  });
+
+  it("stringifies hints", async () => {
+    const [vm, disk] = [
+      await director.createVm({ ...emptyVm, context: contextOf(1), agentId: "a1" }),
+      await director.createDisk({ ...emptyDisk, context: contextOf(1), sizeMib: 1, az: "z1" }),
+    ];
+    const attached = await director.attachDisk({ context: contextOf(1), vmCid: vm.vmCid, diskCid: disk.diskCid });
+    expect(attached.diskHint).to.deep.equal({ path: `/memory/${disk.diskCid}`, lun: "3" });
+  });
+
+  describe("fencing", () => {
+    it("refuses calls of lower generations as OUTDATED", async () => {
+      await director.fence({ directorId: "d1", directorGeneration: 5 });
+      expect(await reasonOfFailed(director.hasVm({ context: contextOf(4), vmCid: "v" }))).to.equal("OUTDATED");
+      expect(await reasonOfFailed(director.fence({ directorId: "d1", directorGeneration: 4 }))).to.equal("OUTDATED");
+      expect(await director.hasVm({ context: contextOf(5), vmCid: "v" })).to.deep.equal({ exists: false });
+    });
+
+    it("aborts what runs, and answers once it has ended", async () => {
+      const context = contextOf(1, "a-slow-one");
+      const attaching = reasonOfFailed(director.attachDisk({ context, vmCid: "v", diskCid: "d" }));
+      while (!dispatcher.slow.attaching) await new Promise((resolve) => setTimeout(resolve, 5));
+      let isFenced = false;
+      const fencing = dispatcher
+        .client("director")
+        .fence({ directorId: "d1", directorGeneration: 2 })
+        .then(() => {
+          isFenced = true;
+        });
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      expect(dispatcher.slow.attaching.aborted).to.equal(true);
+      expect(isFenced).to.equal(false);
+      dispatcher.slow.release();
+      await fencing;
+      expect(await attaching).to.equal("CANCELLED");
+    });
+
+    it("needs a director that says who it is", async () => {
+      const vmCid = "v";
+      const contexts = [
+        undefined,
+        contextOf(0),
+        contextOf(-1),
+        { ...contextOf(1), directorId: "" },
+        { ...contextOf(1), directorId: "../x" },
+      ];
+      for (const context of contexts)
+        expect(await reasonOfFailed(director.hasVm({ context, vmCid })), JSON.stringify(context)).to.equal(
+          "INVALID_ARGUMENT",
+        );
+      expect(await reasonOfFailed(director.fence({ directorId: "d1", directorGeneration: 0 }))).to.equal(
+        "INVALID_ARGUMENT",
+      );
+    });
+  });
+
+  it("lets operators look without being fenced, and nothing more", async () => {
+    const operator = dispatcher.client("operator");
+    await director.fence({ directorId: "d1", directorGeneration: 5 });
+    expect((await operator.info({ context: undefined })).apiVersion).to.equal(2);
+    expect((await operator.listCpis({})).cpis).to.have.length(2);
+    expect(await operator.hasVm({ context: undefined, vmCid: "v" })).to.deep.equal({ exists: false });
+    expect(await operator.hasDisk({ context: undefined, diskCid: "d" })).to.deep.equal({ exists: false });
+    expect(await reasonOfFailed(operator.getDisks({ context: undefined, vmCid: "v" }))).to.equal("VM_NOT_FOUND");
+    const context = undefined;
+    const denied: Record<string, () => Promise<unknown>> = {
+      createVm: () => operator.createVm({ ...emptyVm, context, agentId: "a" }),
+      deleteVm: () => operator.deleteVm({ context, vmCid: "v" }),
+      createDisk: () => operator.createDisk({ ...emptyDisk, context, sizeMib: 1, az: "z1" }),
+      deleteDisk: () => operator.deleteDisk({ context, diskCid: "d" }),
+      attachDisk: () => operator.attachDisk({ context, vmCid: "v", diskCid: "d" }),
+      detachDisk: () => operator.detachDisk({ context, vmCid: "v", diskCid: "d" }),
+      setDiskMetadata: () => operator.setDiskMetadata({ context, diskCid: "d", metadata: {} }),
+      fence: () => operator.fence({ directorId: "d1", directorGeneration: 9 }),
+    };
+    for (const [method, call] of Object.entries(denied))
+      expect(await reasonOfFailed(call()), method).to.equal("PERMISSION_DENIED");
+  });
+
+  for (const role of ["disk-registry", "disk-agent-host-1", "cpi-dispatcher"])
+    it(`is not for ${role}`, async () => {
+      const stranger = dispatcher.client(role);
+      expect(await reasonOfFailed(stranger.listCpis({}))).to.equal("PERMISSION_DENIED");
+      expect(await reasonOfFailed(stranger.hasVm({ context: contextOf(1), vmCid: "v" }))).to.equal("PERMISSION_DENIED");
+    });
+
+  it("refuses malformed requests", async () => {
+    const context = contextOf(1);
+    const calls: Record<string, () => Promise<unknown>> = {
+      "an empty vm_cid": () => director.hasVm({ context, vmCid: "" }),
+      "a long vm_cid": () => director.hasVm({ context, vmCid: "x".repeat(10_240) }),
+      "a vm_cid with NUL": () => director.hasVm({ context, vmCid: "a\0" }),
+      "a disk_cid with a line feed": () => director.hasDisk({ context, diskCid: "a\nb" }),
+      "an agent_id that is a path": () => director.createVm({ ...emptyVm, context, agentId: "../a" }),
+      "a token that is a path": () => director.createDisk({ ...emptyDisk, context, sizeMib: 1, token: "../a" }),
+      "a negative size": () => director.createDisk({ ...emptyDisk, context, sizeMib: -1, az: "z1" }),
+      "a size of 2^63": () => director.createDisk({ ...emptyDisk, context, sizeMib: 2 ** 63, az: "z1" }),
+      "a malformed az": () => director.createVm({ ...emptyVm, context, agentId: "a", az: "\0" }),
+      "a malformed request_id": () => director.hasVm({ context: { ...context, requestId: "a b" }, vmCid: "v" }),
+    };
+    for (const [what, call] of Object.entries(calls))
+      expect(await reasonOfFailed(call()), what).to.equal("INVALID_ARGUMENT");
+  });
+});
+
+const emptyVm = { stemcellCid: "", cloudProperties: {}, networks: {}, diskCids: [], env: {}, az: "" };
+const emptyDisk = { cloudProperties: {}, vmCid: "", az: "", token: "" };

@@ -1,0 +1,56 @@
+import { CpiServiceService } from "@diskmesh/api/cpi";
+import type { Role } from "@diskmesh/domain";
+import type { RpcServer } from "@diskmesh/rpc";
+import type { DispatcherContext } from "../context.js";
+import { attachDisk } from "./attach-disk.js";
+import { createDisk } from "./create-disk.js";
+import { createVm } from "./create-vm.js";
+import { deleteDisk } from "./delete-disk.js";
+import { deleteVm } from "./delete-vm.js";
+import { detachDisk } from "./detach-disk.js";
+import { fence } from "./fence.js";
+import { getDisks } from "./get-disks.js";
+import { hasDisk } from "./has-disk.js";
+import { hasVm } from "./has-vm.js";
+import { info } from "./info.js";
+import { listCpis } from "./list-cpis.js";
+import { setDiskMetadata } from "./set-disk-metadata.js";
+
+const DIRECTORS: readonly Role[] = ["director"];
+const READERS: readonly Role[] = ["director", "operator"];
+
+/** Offers the CPI contract: to directors all of it, to operators what changes nothing. */
+export function addCpiService(server: RpcServer, context: DispatcherContext): void {
+  server.addService(CpiServiceService, {
+    roles: {
+      info: READERS,
+      createVm: DIRECTORS,
+      deleteVm: DIRECTORS,
+      hasVm: READERS,
+      createDisk: DIRECTORS,
+      deleteDisk: DIRECTORS,
+      hasDisk: READERS,
+      attachDisk: DIRECTORS,
+      detachDisk: DIRECTORS,
+      getDisks: READERS,
+      setDiskMetadata: DIRECTORS,
+      listCpis: READERS,
+      fence: DIRECTORS,
+    },
+    handlers: {
+      info: info(context),
+      createVm: createVm(context),
+      deleteVm: deleteVm(context),
+      hasVm: hasVm(context),
+      createDisk: createDisk(context),
+      deleteDisk: deleteDisk(context),
+      hasDisk: hasDisk(context),
+      attachDisk: attachDisk(context),
+      detachDisk: detachDisk(context),
+      getDisks: getDisks(context),
+      setDiskMetadata: setDiskMetadata(context),
+      listCpis: listCpis(context),
+      fence: fence(context),
+    },
+  });
+}

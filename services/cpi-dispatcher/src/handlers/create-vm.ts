@@ -1,0 +1,21 @@
+import type { CreateVmRequest, CreateVmResponse } from "@diskmesh/api/cpi";
+import { parseId, parseOptionalName } from "@diskmesh/domain";
+import type { DispatcherContext } from "../context.js";
+import { parseCid } from "../model/cid.js";
+import { cpiHandler } from "./cpi-handler.js";
+
+export const createVm = (context: DispatcherContext) =>
+  cpiHandler<CreateVmRequest, CreateVmResponse>(context, async (cpi, request, call) => {
+    const { cloudProperties, networks, env } = request;
+    const vm = {
+      agentId: parseId("agent_id", request.agentId),
+      stemcellCid: request.stemcellCid === "" ? "" : parseCid("stemcell_cid", request.stemcellCid),
+      cloudProperties: cloudProperties ?? {},
+      networks: networks ?? {},
+      diskCids: request.diskCids.map((diskCid) => parseCid("disk_cids", diskCid)),
+      env: env ?? {},
+      az: parseOptionalName("az", request.az) ?? "",
+    };
+    const made = await cpi.createVm(vm, call);
+    return { vmCid: made.vmCid, networks: made.networks, agentId: made.agentId };
+  });

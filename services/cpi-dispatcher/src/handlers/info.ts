@@ -1,0 +1,9 @@
+import type { InfoRequest, InfoResponse } from "@diskmesh/api/cpi";
+import type { DispatcherContext } from "../context.js";
+import { cpiHandler } from "./cpi-handler.js";
+
+export const info = (context: DispatcherContext) =>
+  cpiHandler<InfoRequest, InfoResponse>(context, async (cpi, _request, call) => {
+    const { apiVersion, stemcellFormats } = await cpi.info(call);
+    return { apiVersion, stemcellFormats: [...stemcellFormats] };
+  });

@@ -1,0 +1,98 @@
+import { fileURLToPath } from "node:url";
+import { CpiServiceService } from "@diskmesh/api/cpi";
+import { createClient } from "@diskmesh/rpc";
+import { freePort, ServiceProcess, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { newCall, reasonOfFailed } from "./contract/cpi-contract.js";
+import { RemoteCpi } from "./contract/remote-cpi.js";
+
+describe("the dispatcher's process", function () {
+  this.timeout(20_000);
+  let certs: TestCertificates;
+  let address: string;
+  let config: object;
+  const started: ServiceProcess[] = [];
+
+  before(async () => {
+    certs = await testCertificates();
+  });
+
+  beforeEach(async () => {
+    const port = await freePort();
+    address = `127.0.0.1:${port}`;
+    config = {
+      listen: { host: "127.0.0.1", port },
+      tls: certs.files("cpi-dispatcher"),
+      registry: { address: `127.0.0.1:${await freePort()}` },
+    };
+  });
+
+  afterEach(async () => {
+    for (const process of started.splice(0)) await process.kill();
+  });
+
+  async function start(change: object, waitFor: "serving" | "nothing" = "serving"): Promise<ServiceProcess> {
+    const process = new ServiceProcess({
+      name: "cpi-dispatcher",
+      mainFile: fileURLToPath(new URL("./main.js", import.meta.url)),
+      config: { ...config, ...change },
+      folder: temporaryFolder(),
+      health: { address, tls: certs.files("operator"), serverRole: "cpi-dispatcher" },
+      waitFor,
+    });
+    started.push(process);
+    await process.start();
+    return process;
+  }
+
+  function connect() {
+    const tls = certs.files("director");
+    return createClient(CpiServiceService, { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: 5_000 });
+  }
+
+  it("serves without its registry, says UNAVAILABLE of what needs it, and stops cleanly", async () => {
+    const process = await start({});
+    const client = connect();
+    const { cpis } = await client.listCpis({});
+    expect(cpis).to.deep.equal([{ name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [] }]);
+    expect(await reasonOfFailed(new RemoteCpi(client).hasVm("vm-x", newCall()))).to.equal("UNAVAILABLE");
+    client.close();
+    expect(await process.stop()).to.include({ code: 0 });
+  });
+
+  it("offers each registry that it is given as a CPI", async () => {
+    await start({
+      cpis: [
+        { name: "cell-b", type: "fleet" },
+        { name: "cell-a", type: "fleet", registry: { address: "127.0.0.1:1" } },
+      ],
+    });
+    const client = connect();
+    expect((await client.listCpis({})).cpis.map((cpi) => cpi.name)).to.deep.equal(["cell-a", "cell-b"]);
+    client.close();
+  });
+
+  for (const [what, change, key] of [
+    ["a key nobody knows", { colour: "red" }, "colour"],
+    ["no registry", { registry: undefined }, "registry"],
+    ["a CPI of another type", { cpis: [{ name: "x", type: "aws" }] }, "cpis.0.type"],
+    [
+      "two CPIs of one name",
+      {
+        cpis: [
+          { name: "x", type: "fleet" },
+          { name: "x", type: "fleet" },
+        ],
+      },
+      "cpis",
+    ],
+    ["no CPI", { cpis: [] }, "cpis"],
+  ] as const)
+    it(`does not start with ${what}, and says so in one line`, async () => {
+      const process = await start(change, "nothing");
+      while (!process.exit) await new Promise((resolve) => setTimeout(resolve, 20));
+      expect(process.exit).to.include({ code: 1 });
+      expect(process.logs.trim().split("\n")).to.have.length(1);
+      expect(process.logs).to.include(`${key}:`);
+    });
+});

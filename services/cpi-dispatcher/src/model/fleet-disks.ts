@@ -1,0 +1,39 @@
+import { type DiskId, InvalidArgumentError, MIB_BYTES, parseDiskId, parseName, parseSizeBytes } from "@diskmesh/domain";
+import type { JsonObject } from "../cpi.js";
+
+/** What the cloud properties of a disk type say to the fleet CPI. */
+export interface FleetDiskProperties {
+  /** Empty for the registry's default pool. */
+  readonly pool: string;
+  readonly spreadRacks: boolean;
+}
+
+/** Reads what the fleet CPI knows; properties for other CPIs are left alone, as CPIs do. */
+export function parseFleetDiskProperties(properties: JsonObject): FleetDiskProperties {
+  const { pool = "", spread_racks: spreadRacks = false } = properties;
+  if (typeof pool !== "string") throw wrongProperty("pool", "the name of a device pool");
+  if (typeof spreadRacks !== "boolean") throw wrongProperty("spread_racks", "true or false");
+  return { pool: pool === "" ? "" : parseName("cloud_properties.pool", pool), spreadRacks };
+}
+
+export function sizeBytesOf(sizeMib: number): number {
+  if (!Number.isSafeInteger(sizeMib) || sizeMib <= 0)
+    throw new InvalidArgumentError(`size_mib is ${sizeMib}: it must be a whole number of MiB above 0`);
+  return parseSizeBytes("size_mib in bytes", sizeMib * MIB_BYTES);
+}
+
+/** The disk's id follows from the token, so that the same token finds the same disk. */
+export const diskIdOf = (token: string): DiskId => parseDiskId(`disk-${token}`, "disk id made of the token");
+
+/** Metadata as the registry's labels, in order of name: strings stay, all else becomes JSON. */
+export function labelsOf(metadata: JsonObject): { name: string; value: string }[] {
+  return Object.entries(metadata)
+    .map(([name, value]) => ({ name, value: typeof value === "string" ? value : JSON.stringify(value) }))
+    .sort((a, b) => (a.name < b.name ? -1 : 1));
+}
+
+function wrongProperty(name: string, expected: string): Error {
+  return new InvalidArgumentError(`cloud_properties.${name} must be ${expected}`, {
+    about: { field: `cloud_properties.${name}` },
+  });
+}

@@ -1,0 +1,89 @@
+import { InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { parseCid } from "./cid.js";
+import { stringifiedHint } from "./disk-hint.js";
+import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "./fleet-disks.js";
+
+describe("a disk hint", () => {
+  for (const [given, sent] of [
+    ["/dev/sdb", "/dev/sdb"],
+    [{ path: "/dev/sdb" }, { path: "/dev/sdb" }],
+    [
+      { lun: 3, id: "5", ok: true, host: null },
+      { lun: "3", id: "5", ok: "true" },
+    ],
+    [{ iscsi_settings: { target: 7, username: "u" } }, { iscsi_settings: { target: "7", username: "u" } }],
+    [{ path: ["a", 1] }, { path: '["a",1]' }],
+    [5, "5"],
+  ])
+    it(`${JSON.stringify(given)} is sent as ${JSON.stringify(sent)}`, () => {
+      expect(stringifiedHint(given, "d")).to.deep.equal(sent);
+    });
+
+  for (const given of [null, undefined, "", {}, { path: null }])
+    it(`${JSON.stringify(given)} is none`, () => {
+      expect(() => stringifiedHint(given, "disk-7")).to.throw(InvalidStateError, "disk-7");
+    });
+});
+
+describe("cloud properties of a fleet disk", () => {
+  it("have defaults, and leave alone what is for other CPIs", () => {
+    expect(parseFleetDiskProperties({})).to.deep.equal({ pool: "", spreadRacks: false });
+    expect(parseFleetDiskProperties({ type: "gp3" })).to.deep.equal({ pool: "", spreadRacks: false });
+    expect(parseFleetDiskProperties({ pool: "ssd", spread_racks: true })).to.deep.equal({
+      pool: "ssd",
+      spreadRacks: true,
+    });
+  });
+
+  for (const wrong of [
+    { pool: 5 },
+    { pool: null },
+    { pool: "a b" },
+    { pool: "../x" },
+    { spread_racks: "yes" },
+    { spread_racks: 1 },
+  ])
+    it(`are not ${JSON.stringify(wrong)}`, () => {
+      expect(() => parseFleetDiskProperties(wrong)).to.throw(InvalidArgumentError, "cloud_properties");
+    });
+});
+
+describe("a fleet disk", () => {
+  it("has its size in bytes", () => {
+    expect(sizeBytesOf(1)).to.equal(1_048_576);
+    expect(sizeBytesOf(2 ** 32)).to.equal(2 ** 52);
+  });
+
+  for (const size of [0, -1, 1.5, Number.NaN, 2 ** 33, Number.MAX_SAFE_INTEGER])
+    it(`is not of ${size} MiB`, () => {
+      expect(() => sizeBytesOf(size)).to.throw(InvalidArgumentError, "size_mib");
+    });
+
+  it("has an id made of its token, never one that is no id", () => {
+    expect(diskIdOf("a1")).to.equal("disk-a1");
+    for (const token of ["a/b", "a.b", "x".repeat(60), "\0"])
+      expect(() => diskIdOf(token)).to.throw(InvalidArgumentError);
+  });
+
+  it("has metadata as labels, in order", () => {
+    expect(labelsOf({ b: "text", a: 1, c: { d: [true] }, e: null })).to.deep.equal([
+      { name: "a", value: "1" },
+      { name: "b", value: "text" },
+      { name: "c", value: '{"d":[true]}' },
+      { name: "e", value: "null" },
+    ]);
+  });
+});
+
+describe("a cid", () => {
+  for (const good of ["i-0abc", "12345", "disk/with/slashes", "a.b:c"])
+    it(`may be ${good}`, () => {
+      expect(parseCid("vm_cid", good)).to.equal(good);
+    });
+
+  for (const bad of ["", " ", "a b", "a\0", "a\n", "ü", "x".repeat(256)])
+    it(`is not ${JSON.stringify(bad.slice(0, 10))}`, () => {
+      expect(() => parseCid("vm_cid", bad)).to.throw(InvalidArgumentError, "vm_cid");
+    });
+});
