@@ -1,0 +1,311 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { AbortedError, PermissionDeniedError, UnavailableError } from "@diskmesh/domain";
+import { createClient } from "@diskmesh/rpc";
+import { eventually, spawnService, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { countDescriptors, startTestAgent, type TestAgent } from "./testing/agent-process.js";
+import { makeDeviceFile } from "./testing/device-fixture.js";
+import { AgentOrders, TestRegistry } from "./testing/test-registry.js";
+
+const SIZE = 64 * 4096;
+const DONE = "ORDER_OUTCOME_DONE";
+const ALREADY = "ORDER_OUTCOME_ALREADY";
+const OUTDATED = "ORDER_OUTCOME_OUTDATED";
+const IO_ERROR = "ORDER_OUTCOME_IO_ERROR";
+const UNKNOWN_DEVICE = "ORDER_OUTCOME_UNKNOWN_DEVICE";
+
+describe("the disk agent's process", function () {
+  this.timeout(60_000);
+  let certs: TestCertificates;
+  let folder: string;
+  let registry: TestRegistry;
+  let agent: TestAgent;
+  let a: string;
+  let b: string;
+
+  before(async () => {
+    certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
+  });
+
+  beforeEach(async () => {
+    folder = temporaryFolder();
+    a = makeDeviceFile(folder, "a", SIZE);
+    b = makeDeviceFile(folder, "b", SIZE);
+    registry = new TestRegistry(certs.files("disk-registry"));
+    await registry.start();
+  });
+
+  afterEach(async () => {
+    await agent?.process.kill();
+    await registry.stop();
+  });
+
+  const start = async (devices: readonly object[], config = {}) => {
+    agent = await startTestAgent({
+      hostId: "host-1",
+      folder,
+      certs,
+      registryAddress: registry.address,
+      devices,
+      config,
+    });
+    return agent;
+  };
+
+  const twoDevices = () => [
+    { deviceId: "dev-a", path: a, sizeBytes: SIZE },
+    { deviceId: "dev-b", path: b, sizeBytes: SIZE },
+  ];
+
+  const orders = async (after = 0) => {
+    const { bootId } = await registry.registered("host-1", after);
+    return new AgentOrders(registry, "host-1", agent.address, certs.files("disk-registry"), bootId);
+  };
+
+  const list = async () => {
+    const client = createClient(DiskAgentServiceService, {
+      address: agent.address,
+      tls: certs.files("operator"),
+      serverRole: "disk-agent",
+      defaultDeadlineMs: 5_000,
+    });
+    try {
+      return (await client.listDevices({})).devices;
+    } finally {
+      client.close();
+    }
+  };
+
+  const held = (path: string) => countDescriptors(agent.process.pid, path);
+
+  it("holds all its devices from the start, before any registry is there", async () => {
+    await registry.stop();
+    await start(twoDevices());
+    expect([held(a), held(b)]).to.deep.equal([1, 1]);
+    expect((await list()).map(({ deviceId, attached }) => [deviceId, attached])).to.deep.equal([
+      ["dev-a", true],
+      ["dev-b", true],
+    ]);
+    await registry.start();
+    const registration = await registry.registered("host-1");
+    expect(registration).to.include({ az: "z1", address: agent.address, tabletId: "" });
+  });
+
+  it("bad device files are reported as ERROR with the reason, and harm no other device", async () => {
+    const named = (name: string) => join(folder, name);
+    mkdirSync(named("directory"));
+    execFileSync("mkfifo", [named("fifo")]);
+    makeDeviceFile(folder, "short", SIZE - 1);
+    writeFileSync(named("empty"), "");
+    const bad: [string, object, RegExp][] = [
+      ["missing", { path: named("missing"), sizeBytes: SIZE }, /missing.*there is no such file/],
+      ["directory", { path: named("directory"), sizeBytes: SIZE }, /it is a directory/],
+      ["fifo", { path: named("fifo"), sizeBytes: SIZE }, /it is a FIFO/],
+      ["character", { path: "/dev/null", sizeBytes: SIZE }, /character device/],
+      ["short", { path: named("short"), sizeBytes: SIZE }, /too short.*needed/],
+      ["empty", { path: named("empty") }, /too short/],
+      ["beyond", { path: a, offsetBytes: SIZE, sizeBytes: SIZE }, /too short/],
+    ];
+    await start([...twoDevices(), ...bad.map(([deviceId, device]) => ({ deviceId, ...device }))]);
+    const devices = new Map((await list()).map((device) => [device.deviceId, device]));
+    for (const [deviceId, , reason] of bad) {
+      const device = devices.get(deviceId);
+      expect(device, deviceId).to.include({ health: "HEALTH_ERROR", attached: false });
+      expect(device?.healthMessage, deviceId).to.match(reason);
+    }
+    expect(devices.get("dev-a")).to.include({ health: "HEALTH_ONLINE", attached: true });
+    expect([held(a), held(b), held(named("short")), held(named("fifo"))]).to.deep.equal([1, 1, 0, 0]);
+    const order = await orders();
+    expect(await order.attach("missing")).to.equal(IO_ERROR);
+    expect(await order.attach("dev-a")).to.equal(ALREADY);
+    makeDeviceFile(folder, "missing", SIZE);
+    expect(await order.attach("missing")).to.equal(DONE);
+    expect(held(named("missing"))).to.equal(1);
+    await eventually(() =>
+      registry.heartbeats.some(({ changed }) =>
+        changed.some(({ deviceId, health }) => deviceId === "missing" && health === "HEALTH_ONLINE"),
+      ),
+    );
+  });
+
+  it("closes on detach, opens on attach, and refuses what is outdated", async () => {
+    await start(twoDevices());
+    const order = await orders();
+    const detach = registry.nextGeneration("dev-a");
+    expect(await order.detach("dev-a", detach)).to.equal(DONE);
+    expect([held(a), held(b)]).to.deep.equal([0, 1]);
+    expect(await order.attach("dev-a", detach - 1)).to.equal(OUTDATED);
+    expect(await order.attach("dev-a", detach)).to.equal(OUTDATED);
+    expect(await order.detach("dev-a", detach)).to.equal(ALREADY);
+    expect(await order.detach("nobody")).to.equal(UNKNOWN_DEVICE);
+    expect(held(a)).to.equal(0);
+    expect(await order.attach("dev-a")).to.equal(DONE);
+    expect(held(a)).to.equal(1);
+  });
+
+  it("refuses whole requests: another start, another tablet, a replaced leader", async () => {
+    await start(twoDevices());
+    const { client, bootId } = await orders();
+    const generation = registry.nextGeneration("dev-a") + 10;
+    const send = (boot: string, change: object) => {
+      const stamp = { ...registry.stamp(generation), ...change };
+      const request = { bootId: boot, devices: [{ deviceId: "dev-a", stamp, expected: undefined }] };
+      return client.detachDevices(request).then(
+        () => "obeyed",
+        (error: Error) => error.name,
+      );
+    };
+    expect(await send("another-boot", {})).to.equal("OutdatedError");
+    expect(await send(bootId, { tabletId: "foreign" })).to.equal("InvalidStateError");
+    expect(await send(bootId, { tabletGeneration: 0 })).to.equal("InvalidArgumentError");
+    expect(held(a)).to.equal(1);
+    registry.tabletGeneration = 5;
+    const order = await orders();
+    expect(await order.attach("dev-b")).to.equal(ALREADY);
+    expect(await send(bootId, { tabletGeneration: 4 })).to.equal("OutdatedError");
+    expect(held(a)).to.equal(1);
+    expect(await send(bootId, { tabletGeneration: 5 })).to.equal("obeyed");
+    expect(held(a)).to.equal(0);
+  });
+
+  it("orders come from the registry alone", async () => {
+    await start(twoDevices());
+    const { bootId } = await orders();
+    for (const who of ["operator", "director", "disk-agent-host-2"]) {
+      const order = new AgentOrders(registry, "host-1", agent.address, certs.files(who), bootId);
+      const error = await order.detach("dev-a").catch((thrown) => thrown);
+      expect(error, who).to.be.instanceOf(PermissionDeniedError);
+      order.client.close();
+    }
+    expect(held(a)).to.equal(1);
+  });
+
+  it("a registration's answer attaches and detaches; a refused one changes nothing", async () => {
+    let refusals = 0;
+    registry.answer = () => {
+      refusals += 1;
+      throw new AbortedError("not now");
+    };
+    await start(twoDevices());
+    await eventually(() => refusals >= 2);
+    expect([held(a), held(b)]).to.deep.equal([1, 1]);
+    registry.answer = (request) => registry.allow(request, ["dev-b"]);
+    await eventually(() => held(b) === 0);
+    expect(held(a)).to.equal(1);
+  });
+
+  it("registers again when the registry forgot it", async () => {
+    await start(twoDevices());
+    await orders();
+    registry.forgetOnHeartbeat = true;
+    const before = registry.registrations.length;
+    await eventually(() => registry.registrations.length > before);
+  });
+
+  it("killed at any moment, it comes back with what it had obeyed, without a registry", async () => {
+    await start(twoDevices());
+    for (let round = 0; round < 3; round += 1) {
+      const order = await orders(registry.registrations.length - 1);
+      const under = Array.from({ length: 20 }, (_, index) => {
+        const kind = index % 2 === 0 ? "detach" : "attach";
+        return order[kind]("dev-a").then(
+          () => undefined,
+          () => undefined,
+        );
+      });
+      await order.detach("dev-b");
+      await agent.process.kill();
+      await Promise.all(under);
+      order.client.close();
+      await registry.stop();
+      await agent.process.start();
+      const [deviceA, deviceB] = await list();
+      expect(held(b), "an acknowledged detach").to.equal(0);
+      expect(deviceB?.attached).to.equal(false);
+      expect(held(a)).to.equal(deviceA?.attached ? 1 : 0);
+      await registry.start();
+      await registry.registered("host-1", registry.registrations.length);
+    }
+  });
+
+  it("a torn cache is set aside: the devices are held, and no order is obeyed until it has registered", async () => {
+    await start(twoDevices());
+    const order = await orders();
+    expect(await order.detach("dev-b")).to.equal(DONE);
+    await agent.process.kill();
+    order.client.close();
+    await registry.stop();
+    const cacheFile = join(agent.baseFolder, "agent-cache.json");
+    const text = readFileSync(cacheFile, "utf8");
+    writeFileSync(cacheFile, text.slice(0, text.length / 2));
+    await agent.process.start();
+    expect([held(a), held(b)]).to.deep.equal([1, 1]);
+    const aside = readdirSync(agent.baseFolder).filter((name) => name.startsWith("agent-cache.json.unusable-"));
+    expect(aside).to.have.length(1);
+    expect(agent.process.logs).to.match(/set aside/);
+    registry.answer = () => {
+      throw new AbortedError("not yet");
+    };
+    await registry.start();
+    const { bootId, tabletId } = await registry.registered("host-1", 1);
+    expect(tabletId).to.equal("");
+    const late = new AgentOrders(registry, "host-1", agent.address, certs.files("disk-registry"), bootId);
+    expect(await late.detach("dev-b").catch((error) => error)).to.be.instanceOf(UnavailableError);
+    expect(held(b)).to.equal(1);
+    registry.answer = (request) => registry.allow(request);
+    await eventually(async () => (await late.detach("dev-b").catch(() => "")) === DONE);
+    late.client.close();
+  });
+
+  it("another host's cache is set aside too", async () => {
+    mkdirSync(join(folder, "base"));
+    writeFileSync(
+      join(folder, "base", "agent-cache.json"),
+      JSON.stringify({ format: "diskmesh-agent-cache-1", complete: true, hostId: "host-9" }),
+    );
+    await start(twoDevices());
+    expect(agent.process.logs).to.match(/belongs to host \\*"host-9/);
+    expect(held(a)).to.equal(1);
+  });
+
+  it("a second agent on the same base folder is kept out; one after a SIGTERM is not", async () => {
+    await start(twoDevices());
+    const second = await spawnService({
+      name: "second",
+      mainFile: fileURLToPath(new URL("./main.js", import.meta.url)),
+      folder,
+      config: {
+        hostId: "host-1",
+        az: "z1",
+        listen: { host: "127.0.0.1", port: 0 },
+        tls: certs.files("disk-agent-host-1"),
+        registry: { address: registry.address },
+        baseFolder: agent.baseFolder,
+        devices: [],
+      },
+      health: { address: "127.0.0.1:1", tls: certs.files("operator"), serverRole: "disk-agent" },
+      waitFor: "nothing",
+    });
+    await eventually(() => second.exit !== undefined, { timeoutMs: 10_000 });
+    expect(second.exit?.code).to.equal(1);
+    expect(second.logs).to.match(/another agent is using it/);
+    expect(await agent.process.stop()).to.include({ code: 0 });
+    await agent.process.start();
+    expect(held(a)).to.equal(1);
+  });
+
+  it("a config with overlapping or repeated devices is refused in one line", async () => {
+    const failed = await start([
+      { deviceId: "dev-a", path: a, sizeBytes: 8192 },
+      { deviceId: "dev-b", path: a, offsetBytes: 4096, sizeBytes: 8192 },
+      { deviceId: "dev-a", path: b, sizeBytes: 4096 },
+    ]).catch((error: Error) => error.message);
+    expect(failed).to.match(/overlaps dev-a/);
+    expect(failed).to.match(/dev-a is used twice/);
+    rmSync(b);
+  });
+});

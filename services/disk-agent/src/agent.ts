@@ -1,0 +1,239 @@
+import { randomUUID } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
+import { AgentServer, connectNats } from "@diskmesh/mbus";
+import { createClient, RpcServer } from "@diskmesh/rpc";
+import { type Lifecycle, type Logger, rpcFailureLogger, systemClock } from "@diskmesh/service";
+import { type BaseFolder, lockBaseFolder, makeBaseFolder } from "./base-folder.js";
+import { RemotePart } from "./block-io/remote-part.js";
+import type { BlockIoServing } from "./block-io/serve-stream.js";
+import { CacheFile, readCacheFile } from "./cache/cache-file.js";
+import { Ledger } from "./cache/ledger.js";
+import type { AgentConfig } from "./config.js";
+import type { AgentContext } from "./context.js";
+import { AttachOrders } from "./devices/attach-orders.js";
+import { DeviceTable } from "./devices/device-table.js";
+import { Eraser } from "./devices/eraser.js";
+import { fileOpener } from "./devices/open-file.js";
+import { SessionOrders } from "./devices/session-orders.js";
+import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
+import { attachDevices } from "./handlers/attach-devices.js";
+import { blockIo } from "./handlers/block-io.js";
+import { closeSession } from "./handlers/close-session.js";
+import { detachDevices } from "./handlers/detach-devices.js";
+import { eraseDevice } from "./handlers/erase-device.js";
+import { exportDisk } from "./handlers/export-disk.js";
+import { listDevices } from "./handlers/list-devices.js";
+import { openSession } from "./handlers/open-session.js";
+import { unexportDisk } from "./handlers/unexport-disk.js";
+import { DynamicDisks } from "./mbus/dynamic-disks.js";
+import { agentMethods, heartbeat } from "./mbus/methods.js";
+import { decodeCache, encodeCache } from "./model/cache-contents.js";
+import { emptyMemory } from "./model/memory.js";
+import { keepRegistered } from "./workers/registration.js";
+
+/** Starts the agent: what is remembered, the devices, the exports, then the faces to the registry and to the director. */
+export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log: Logger): Promise<void> {
+  warnOfSmallThreadPool(log);
+  const folders = await makeBaseFolder(config.baseFolder);
+  lifecycle.use("base folder lock", await lockBaseFolder(config.baseFolder));
+  const context = await makeContext(config, folders, log);
+  const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
+  lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, systemClock));
+  await context.devices.start(startOpenTimeoutMs, systemClock);
+  lifecycle.use("erases", context.eraser);
+  lifecycle.use("exports", context.exports);
+  await context.exports.start();
+  const address = await serveRegistryFace(lifecycle, context, log);
+  registerWithRegistry(lifecycle, context, address);
+  await serveDirectorFace(lifecycle, context, folders, log);
+}
+
+// Node does all file I/O on these threads, and a hung device keeps some of them: with the default of 4, one such device
+// can stop all others. Only the environment of the process can change it.
+function warnOfSmallThreadPool(log: Logger): void {
+  const threads = Number(process.env.UV_THREADPOOL_SIZE ?? 4);
+  if (threads < 32)
+    log.warn({ threads }, "start the agent with UV_THREADPOOL_SIZE=64, or a hung device may delay others");
+}
+
+async function makeContext(config: AgentConfig, folders: BaseFolder, log: Logger): Promise<AgentContext> {
+  const ledger = await openLedger(config, folders, log);
+  const clock = systemClock;
+  const answerTimeoutMs = config.timeouts.orderTimeoutMs;
+  const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
+  const devices = new DeviceTable({
+    devices: config.devices,
+    ledger,
+    opener: fileOpener,
+    maxInFlightIoPerDevice,
+    log,
+  });
+  const sessions = new SessionOrders({ ledger, devices, clock, answerTimeoutMs });
+  return {
+    config,
+    bootId: randomUUID(),
+    ledger,
+    devices,
+    attachOrders: new AttachOrders({ ledger, devices, clock, answerTimeoutMs }),
+    sessions,
+    eraser: new Eraser({ devices, sessions, clock, answerTimeoutMs, chunkBytes, log }),
+    exports: new ExportTable({
+      folder: folders.exports,
+      ledger,
+      devices,
+      openRemotePart: openRemotePart(config, log),
+      limits: {
+        maxConnections: config.limits.maxNbdConnections,
+        maxInFlightRequests: config.limits.maxNbdRequestsInFlight,
+        maxInFlightBytes: config.limits.maxNbdBytesInFlight,
+        negotiationTimeoutMs: config.timeouts.nbdNegotiationTimeoutMs,
+        drainTimeoutMs: config.timeouts.drainTimeoutMs,
+        maxEndedExports: config.limits.maxEndedExports,
+      },
+      log,
+    }),
+    clock,
+    log,
+  };
+}
+
+async function openLedger(config: AgentConfig, folders: BaseFolder, log: Logger): Promise<Ledger> {
+  const path = folders.cacheFile;
+  const { contents, setAside } = await readCacheFile(
+    path,
+    (text) => decodeCache(text, config.hostId),
+    `unusable-${systemClock.nowMs()}`,
+  );
+  if (setAside)
+    log.error(
+      { cache_file: path, ...setAside },
+      "the cache file was unusable and is set aside: orders wait for a registration",
+    );
+  return new Ledger(
+    contents ?? emptyMemory(config.hostId),
+    new CacheFile({ path, encode: encodeCache, stored: contents }),
+  );
+}
+
+function openRemotePart(config: AgentConfig, log: Logger): OpenRemotePart {
+  const { maxInFlightPerStream: maxInFlight, blockIoChunkBytes: chunkBytes, rpc } = config.limits;
+  const { remoteIoTimeoutMs: operationTimeoutMs, registerTimeoutMs } = config.timeouts;
+  return (extent, spec) =>
+    new RemotePart({
+      client: createClient(DiskAgentServiceService, {
+        address: extent.address,
+        tls: config.tls,
+        serverRole: "disk-agent",
+        serverName: extent.hostId,
+        defaultDeadlineMs: registerTimeoutMs,
+        maxMessageBytes: rpc.maxMessageBytes,
+      }),
+      diskId: spec.diskId,
+      deviceId: extent.deviceId,
+      sessionNumber: spec.sessionNumber,
+      limits: { operationTimeoutMs, maxInFlight, chunkBytes, reconnect: { minDelayMs: 50, maxDelayMs: 1_000 } },
+      clock: systemClock,
+      random: Math.random,
+      log,
+    });
+}
+
+/** Returns the address at which other hosts reach the agent. */
+async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, log: Logger): Promise<string> {
+  const { config, devices, ledger, clock } = context;
+  const serving: BlockIoServing = {
+    devices,
+    ledger,
+    clock,
+    limits: {
+      maxInFlightPerStream: config.limits.maxInFlightPerStream,
+      maxReadBytes: config.limits.blockIoChunkBytes,
+      takeOverTimeoutMs: config.timeouts.orderTimeoutMs,
+    },
+    machineBootId: (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
+  };
+  const server = new RpcServer({ tls: config.tls, limits: config.limits.rpc, onError: rpcFailureLogger(log) });
+  const registry = ["disk-registry"] as const;
+  server.addService(DiskAgentServiceService, {
+    roles: {
+      attachDevices: registry,
+      detachDevices: registry,
+      listDevices: ["disk-registry", "operator"],
+      openSession: registry,
+      closeSession: registry,
+      eraseDevice: registry,
+      exportDisk: registry,
+      unexportDisk: registry,
+      blockIo: ["disk-agent"],
+    },
+    handlers: {
+      attachDevices: attachDevices(context),
+      detachDevices: detachDevices(context),
+      listDevices: listDevices(context),
+      openSession: openSession(context),
+      closeSession: closeSession(context),
+      eraseDevice: eraseDevice(context),
+      exportDisk: exportDisk(context),
+      unexportDisk: unexportDisk(context),
+      blockIo: blockIo(serving),
+    },
+  });
+  lifecycle.use("gRPC server", () => server.drain());
+  const port = await server.listen(config.listen);
+  server.setServing(true);
+  log.info({ host: config.listen.host, port, boot_id: context.bootId }, "listening");
+  return config.advertisedAddress ?? `${config.listen.host}:${port}`;
+}
+
+function registerWithRegistry(lifecycle: Lifecycle, context: AgentContext, address: string): void {
+  const { config } = context;
+  const client = createClient(AgentRegistrationServiceService, {
+    address: config.registry.address,
+    tls: config.tls,
+    serverRole: "disk-registry",
+    defaultDeadlineMs: config.timeouts.registerTimeoutMs,
+    maxMessageBytes: config.limits.rpc.maxMessageBytes,
+  });
+  const stop = new AbortController();
+  const running = keepRegistered({
+    context,
+    client,
+    address,
+    backoff: config.registration,
+    random: Math.random,
+    signal: stop.signal,
+  });
+  lifecycle.use("registration", async () => {
+    stop.abort(new Error("the agent is stopping"));
+    await running;
+    client.close();
+  });
+}
+
+async function serveDirectorFace(
+  lifecycle: Lifecycle,
+  context: AgentContext,
+  folders: BaseFolder,
+  log: Logger,
+): Promise<void> {
+  const { config, exports } = context;
+  const { hostId, mbus, nats: natsConfig } = config;
+  if (!natsConfig || !mbus.enabled) return;
+  const nats = await connectNats({ ...natsConfig, name: `disk-agent-${hostId}`, log });
+  lifecycle.use("NATS connection", nats);
+  const dynamicDisks = new DynamicDisks({
+    folder: folders.dynamicDisks,
+    findExport: (diskId) => exports.find(diskId),
+  });
+  const server = new AgentServer({
+    nats,
+    agentId: hostId,
+    methods: agentMethods({ hostId, dynamicDisks }),
+    heartbeat: () => heartbeat(hostId),
+    heartbeatIntervalMs: mbus.heartbeatIntervalMs,
+    log,
+  });
+  lifecycle.use("mbus", server);
+}

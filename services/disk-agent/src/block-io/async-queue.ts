@@ -1,0 +1,56 @@
+/**
+ * Hands items from many producers to one consumer, in order. `push` resolves when its item has been taken, so that a
+ * producer can wait for a slow consumer.
+ */
+export class AsyncQueue<Item> implements AsyncIterable<Item> {
+  readonly #items: { item: Item; taken: () => void }[] = [];
+  #wake: (() => void) | undefined;
+  #ended = false;
+  #failure: { error: unknown } | undefined;
+
+  push(item: Item): Promise<void> {
+    if (this.#ended) return Promise.resolve();
+    return new Promise((taken) => {
+      this.#items.push({ item, taken });
+      this.#wake?.();
+    });
+  }
+
+  /** The consumer ends after the items that are there. */
+  end(): void {
+    this.#ended = true;
+    this.#wake?.();
+  }
+
+  /** The consumer throws at once; items that are there are dropped. */
+  fail(error: unknown): void {
+    this.#failure ??= { error };
+    this.#drop();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Item> {
+    try {
+      for (;;) {
+        if (this.#failure) throw this.#failure.error;
+        const next = this.#items.shift();
+        if (next) {
+          next.taken();
+          yield next.item;
+        } else if (this.#ended) return;
+        else
+          await new Promise<void>((wake) => {
+            this.#wake = wake;
+          });
+      }
+    } finally {
+      // A consumer that left takes nothing more: nobody may wait for it.
+      this.#drop();
+    }
+  }
+
+  #drop(): void {
+    this.#ended = true;
+    for (const { taken } of this.#items.splice(0)) taken();
+    this.#wake?.();
+  }
+}

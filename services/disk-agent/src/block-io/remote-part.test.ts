@@ -1,0 +1,208 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { type DeviceId, type DiskId, NotImplementedError } from "@diskmesh/domain";
+import { createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
+import { systemClock } from "@diskmesh/service";
+import { eventually, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { CuttableProxy } from "../testing/cuttable-proxy.js";
+import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
+import { RemotePart } from "./remote-part.js";
+import { serveBlockIo } from "./serve-stream.js";
+
+const SIZE = 64 * 4096;
+const OPERATION_TIMEOUT_MS = 1_500;
+
+describe("a device of another host", function () {
+  this.timeout(20_000);
+  let fixture: DeviceFixture;
+  let server: RpcServer;
+  let proxy: CuttableProxy;
+  let remote: RemotePart;
+  let machineBootId: string;
+
+  beforeEach(async () => {
+    const certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
+    machineBootId = "machine-1";
+    fixture = new DeviceFixture([{ id: "a", file: "a" }]);
+    makeDeviceFile(fixture.folder, "a", SIZE);
+    await fixture.order("attach", "a", 1);
+    await fixture.openSession("a", 1, "host-2");
+    const limits = { maxInFlightPerStream: 8, maxReadBytes: 8192, takeOverTimeoutMs: 200 };
+    const notHere = async () => {
+      throw new NotImplementedError("not here");
+    };
+    server = new RpcServer({
+      tls: certs.files("disk-agent-host-1"),
+      limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 100 },
+    });
+    server.addService(DiskAgentServiceService, {
+      roles: ["disk-agent"],
+      handlers: {
+        attachDevices: notHere,
+        detachDevices: notHere,
+        listDevices: notHere,
+        openSession: notHere,
+        closeSession: notHere,
+        eraseDevice: notHere,
+        exportDisk: notHere,
+        unexportDisk: notHere,
+        blockIo: (requests, call) =>
+          serveBlockIo(requests, call, { ...fixture, clock: systemClock, limits, machineBootId }),
+      },
+    });
+    proxy = await CuttableProxy.start(await server.listen({ host: "127.0.0.1", port: 0 }));
+    remote = new RemotePart({
+      client: createClient(DiskAgentServiceService, {
+        address: `127.0.0.1:${proxy.port}`,
+        tls: certs.files("disk-agent-host-2"),
+        serverRole: "disk-agent",
+        serverName: "host-1",
+        defaultDeadlineMs: 5_000,
+      }),
+      diskId: "disk-1" as DiskId,
+      deviceId: "a" as DeviceId,
+      sessionNumber: 1,
+      limits: {
+        operationTimeoutMs: OPERATION_TIMEOUT_MS,
+        maxInFlight: 8,
+        chunkBytes: 4096,
+        reconnect: { minDelayMs: 20, maxDelayMs: 100 },
+      },
+      clock: systemClock,
+      random: Math.random,
+      log: silentLog,
+    });
+  });
+
+  afterEach(async () => {
+    fixture.files.writes.open();
+    remote.close();
+    await proxy.close();
+    await server.drain();
+    await fixture.devices.stop(1_000, systemClock);
+  });
+
+  const bytes = () => readFileSync(join(fixture.folder, "a"));
+  const nameOf = (promise: Promise<unknown>) =>
+    promise.then(
+      () => "succeeded",
+      (error: Error) => error.name,
+    );
+
+  it("carries large reads and writes in pieces", async () => {
+    const data = Buffer.from(Array.from({ length: SIZE - 10 }, (_, index) => index % 251));
+    await remote.write(10, data, false);
+    await remote.flush();
+    expect(Buffer.from(await remote.read(10, data.length)).equals(data)).to.equal(true);
+    expect(bytes().subarray(10).equals(data)).to.equal(true);
+  });
+
+  it("names what is wrong as the device does", async () => {
+    expect(await nameOf(remote.read(SIZE, 1))).to.equal("InvalidArgumentError");
+    fixture.files.failNextSync = Object.assign(new Error("the drive is gone"), { code: "EIO" });
+    expect(await nameOf(remote.flush())).to.equal("DeviceIoError");
+  });
+
+  it("goes on after its connection was cut, again and again", async () => {
+    for (let round = 1; round <= 3; round += 1) {
+      const write = remote.write(0, Buffer.alloc(SIZE, round), false);
+      proxy.cut();
+      await write;
+      expect(bytes().equals(Buffer.alloc(SIZE, round))).to.equal(true);
+    }
+  });
+
+  it("writes that were cut off and sent again never land after a later write", async () => {
+    await remote.read(0, 1);
+    fixture.files.writes.shut();
+    const first = remote.write(0, Buffer.alloc(6 * 4096, 1), false);
+    // Four are at the device and two wait in the agent's queue.
+    await eventually(() => fixture.files.writes.arrivals === 4);
+    proxy.cut();
+    await sleep(500);
+    expect(fixture.files.writes.arrivals, "sent again while the first ones hang").to.equal(4);
+    fixture.files.writes.open();
+    await first;
+    expect(fixture.files.writes.arrivals, "all six again, and none that was queued").to.equal(10);
+    await remote.write(0, Buffer.alloc(6 * 4096, 2), false);
+    expect(bytes().subarray(0, 6 * 4096)).to.deep.equal(Buffer.alloc(6 * 4096, 2));
+  });
+
+  it("an operation without an answer fails after its time", async () => {
+    await remote.read(0, 1);
+    proxy.holdAnswers();
+    const began = performance.now();
+    expect(await nameOf(remote.write(0, Buffer.alloc(4096, 1), false))).to.equal("UnavailableError");
+    expect(performance.now() - began).to.be.within(OPERATION_TIMEOUT_MS - 50, OPERATION_TIMEOUT_MS + 1_000);
+    proxy.cut();
+    await remote.write(0, Buffer.alloc(4096, 2), false);
+    expect(bytes()[0]).to.equal(2);
+  });
+
+  it("what an operation left behind when its time was up cannot land after a later one", async () => {
+    await remote.read(0, 1);
+    fixture.files.writes.shut();
+    expect(await nameOf(remote.write(0, Buffer.alloc(4096, 1), false))).to.equal("UnavailableError");
+    const later = remote.write(0, Buffer.alloc(4096, 2), false);
+    await sleep(500);
+    expect(fixture.files.writes.arrivals).to.equal(1);
+    fixture.files.writes.open();
+    await later;
+    expect(bytes()[0]).to.equal(2);
+  });
+
+  it("superseded -> outdated at once and for good", async () => {
+    await remote.write(0, Buffer.alloc(1, 1), false);
+    await fixture.openSession("a", 2, "host-2");
+    expect(await nameOf(remote.write(0, Buffer.alloc(1, 9), false))).to.equal("OutdatedError");
+    expect(await nameOf(remote.read(0, 1))).to.equal("OutdatedError");
+    expect(bytes()[0]).to.equal(1);
+  });
+
+  it("superseded while it was away -> outdated", async () => {
+    await remote.read(0, 1);
+    await fixture.openSession("a", 2, "host-2");
+    proxy.cut();
+    expect(await nameOf(remote.write(0, Buffer.alloc(1, 9), false))).to.equal("OutdatedError");
+    expect(bytes()[0]).to.equal(0);
+  });
+
+  it("waits for a device that is detached and attached again", async () => {
+    await remote.read(0, 1);
+    await fixture.order("detach", "a", 2);
+    const write = remote.write(0, Buffer.alloc(1, 5), false);
+    await sleep(200);
+    await fixture.order("attach", "a", 3);
+    await write;
+    expect(bytes()[0]).to.equal(5);
+  });
+
+  it("the machine restarted with writes that were not flushed -> the flush says so", async () => {
+    await remote.write(0, Buffer.alloc(1, 1), false);
+    machineBootId = "machine-2";
+    proxy.cut();
+    expect(await nameOf(remote.flush())).to.equal("DeviceIoError");
+    expect(await nameOf(remote.flush())).to.equal("DeviceIoError");
+  });
+
+  it("the machine restarted after all was flushed -> nothing is lost", async () => {
+    await remote.write(0, Buffer.alloc(1, 1), false);
+    await remote.flush();
+    await remote.write(1, Buffer.alloc(1, 2), true);
+    machineBootId = "machine-2";
+    proxy.cut();
+    await remote.flush();
+  });
+
+  it("closed -> what waits fails at once", async () => {
+    await server.drain();
+    const write = nameOf(remote.write(0, Buffer.alloc(1, 1), false));
+    await sleep(50);
+    remote.close();
+    expect(await write).to.equal("UnavailableError");
+    expect(await nameOf(remote.read(0, 1))).to.equal("UnavailableError");
+  });
+});

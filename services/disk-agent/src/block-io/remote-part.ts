@@ -1,0 +1,259 @@
+import type { BlockIoRequest, BlockIoResponse, DiskAgentServiceService } from "@diskmesh/api/agent";
+import {
+  type BackoffLimits,
+  backoffMs,
+  type DeviceId,
+  DeviceIoError,
+  type DiskId,
+  type DomainError,
+  InvalidArgumentError,
+  messageOf,
+  NotFoundError,
+  OutdatedError,
+  PermissionDeniedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import type { Client } from "@diskmesh/rpc";
+import type { Clock } from "@diskmesh/service";
+import { Slots } from "../devices/slots.js";
+import type { DiskPart } from "../exports/disk-part.js";
+import type { Log } from "../log.js";
+import { AsyncQueue } from "./async-queue.js";
+import { errorOfErrno } from "./errno.js";
+
+export interface RemotePartLimits {
+  /** How long an operation waits for its answer, over all reconnections. */
+  readonly operationTimeoutMs: number;
+  readonly maxInFlight: number;
+  /** The largest read or write sent as one message. */
+  readonly chunkBytes: number;
+  readonly reconnect: BackoffLimits;
+}
+
+export interface RemotePartOptions {
+  readonly client: Pick<Client<typeof DiskAgentServiceService>, "blockIo" | "close">;
+  readonly diskId: DiskId;
+  readonly deviceId: DeviceId;
+  readonly sessionNumber: number;
+  readonly limits: RemotePartLimits;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Log;
+}
+
+type Operation = Exclude<NonNullable<BlockIoRequest["operation"]>, { $case: "open" }>;
+
+interface PendingOperation {
+  readonly id: number;
+  readonly operation: Operation;
+  readonly deadlineAtMs: number;
+  sent: boolean;
+  resolve(data: Uint8Array): void;
+  reject(error: unknown): void;
+}
+
+/**
+ * A device of another host, over one BlockIo stream that is opened again whenever it breaks. Operations without an
+ * answer are then sent again: they are sent only on a stream whose opening was answered, and the other agent answers that
+ * only once everything of the stream before has ended, so no earlier copy can land after a later write.
+ */
+export class RemotePart implements DiskPart {
+  readonly #options: RemotePartOptions;
+  readonly #slots: Slots;
+  readonly #pending = new Map<number, PendingOperation>();
+  readonly #closed = new AbortController();
+  #lastId = 0;
+  #running = false;
+  #sweeping = false;
+  #outgoing: AsyncQueue<BlockIoRequest> | undefined;
+  #stream: AbortController | undefined;
+  /** Set once no operation can succeed any more. */
+  #ended: DomainError | undefined;
+  #machineBootId = "";
+  #acknowledgedWrites = 0;
+  #flushedWrites = 0;
+  #lostWrites = false;
+
+  constructor(options: RemotePartOptions) {
+    this.#options = options;
+    this.#slots = new Slots(options.limits.maxInFlight);
+  }
+
+  async read(offsetBytes: number, lengthBytes: number): Promise<Uint8Array> {
+    const { chunkBytes } = this.#options.limits;
+    const reads: Promise<Uint8Array>[] = [];
+    for (let done = 0; done < lengthBytes; done += chunkBytes) {
+      const value = { offsetBytes: offsetBytes + done, lengthBytes: Math.min(chunkBytes, lengthBytes - done) };
+      reads.push(this.#submit({ $case: "read", value }));
+    }
+    const chunks = await Promise.all(reads);
+    const [only] = chunks;
+    return chunks.length === 1 && only ? only : Buffer.concat(chunks);
+  }
+
+  async write(offsetBytes: number, data: Uint8Array, fua: boolean): Promise<void> {
+    const { chunkBytes } = this.#options.limits;
+    const writes: Promise<unknown>[] = [];
+    for (let done = 0; done < data.length; done += chunkBytes) {
+      const chunk = Buffer.from(data.subarray(done, done + chunkBytes));
+      writes.push(this.#submit({ $case: "write", value: { offsetBytes: offsetBytes + done, data: chunk, fua } }));
+    }
+    // All of them end before the answer: an NBD client may reuse the range after it, even after an error.
+    const results = await Promise.allSettled(writes);
+    const failed = results.find((result) => result.status === "rejected");
+    if (failed) throw failed.reason;
+    if (!fua) this.#acknowledgedWrites += 1;
+  }
+
+  async flush(): Promise<void> {
+    const covered = this.#acknowledgedWrites;
+    await this.#submit({ $case: "flush", value: {} });
+    // The flush may have been answered by a machine that restarted since: then it says nothing of the writes before.
+    if (this.#lostWrites)
+      throw new DeviceIoError(
+        `the machine of device ${this.#options.deviceId} restarted with writes that were acknowledged and not flushed`,
+      );
+    this.#flushedWrites = Math.max(this.#flushedWrites, covered);
+  }
+
+  close(): void {
+    if (this.#closed.signal.aborted) return;
+    this.#closed.abort();
+    this.#end(new UnavailableError(`the export of disk ${this.#options.diskId} has ended`));
+    this.#options.client.close();
+  }
+
+  async #submit(operation: Operation): Promise<Uint8Array> {
+    const release = await this.#slots.acquire();
+    try {
+      if (this.#ended) throw this.#ended;
+      return await new Promise<Uint8Array>((resolve, reject) => {
+        this.#lastId += 1;
+        const deadlineAtMs = this.#options.clock.monotonicMs() + this.#options.limits.operationTimeoutMs;
+        const pending = { id: this.#lastId, operation, deadlineAtMs, sent: false, resolve, reject };
+        this.#pending.set(pending.id, pending);
+        this.#send(pending);
+        void this.#run();
+        void this.#sweep();
+      });
+    } finally {
+      release();
+    }
+  }
+
+  #send(pending: PendingOperation): void {
+    if (!this.#outgoing) return;
+    pending.sent = true;
+    void this.#outgoing.push({ operationId: pending.id, operation: pending.operation });
+  }
+
+  /** Keeps a stream open from the first operation until the end. */
+  async #run(): Promise<void> {
+    if (this.#running) return;
+    this.#running = true;
+    const { clock, random, limits, deviceId, sessionNumber, log } = this.#options;
+    for (let attempts = 0; !this.#ended; attempts += 1) {
+      try {
+        await this.#runStream(() => {
+          attempts = 0;
+        });
+      } catch (error) {
+        if (this.#closed.signal.aborted) return;
+        log.warn(
+          { device_id: deviceId, session_number: sessionNumber, error: messageOf(error) },
+          "block I/O stream lost",
+        );
+        if (isFinal(error)) return this.#end(error);
+      }
+      await clock.sleep(backoffMs(attempts, limits.reconnect, random()), this.#closed.signal).catch(() => undefined);
+    }
+  }
+
+  async #runStream(onOpened: () => void): Promise<void> {
+    const { client, diskId, deviceId, sessionNumber } = this.#options;
+    const stream = new AbortController();
+    const outgoing = new AsyncQueue<BlockIoRequest>();
+    this.#stream = stream;
+    try {
+      void outgoing.push({ operationId: 0, operation: { $case: "open", value: { diskId, deviceId, sessionNumber } } });
+      for await (const answer of client.blockIo(outgoing, {
+        signal: AbortSignal.any([stream.signal, this.#closed.signal]),
+      })) {
+        if (this.#outgoing) this.#settle(answer);
+        else {
+          onOpened();
+          this.#noteMachine(Buffer.from(answer.data).toString());
+          this.#outgoing = outgoing;
+          for (const pending of this.#pending.values()) this.#send(pending);
+        }
+      }
+    } finally {
+      this.#outgoing = undefined;
+      this.#stream = undefined;
+      outgoing.end();
+      stream.abort();
+      for (const pending of this.#pending.values()) pending.sent = false;
+    }
+  }
+
+  #settle(answer: BlockIoResponse): void {
+    const pending = this.#pending.get(answer.operationId);
+    if (!pending) return;
+    this.#pending.delete(answer.operationId);
+    if (answer.errno === "") {
+      pending.resolve(answer.data);
+      return;
+    }
+    const error = errorOfErrno(answer.errno, answer.message);
+    pending.reject(error);
+    if (answer.errno === "ESTALE") this.#end(error);
+  }
+
+  #noteMachine(machineBootId: string): void {
+    if (this.#machineBootId !== "" && this.#machineBootId !== machineBootId)
+      this.#lostWrites ||= this.#acknowledgedWrites > this.#flushedWrites;
+    this.#machineBootId = machineBootId;
+  }
+
+  /** Fails operations whose time is up, while there are any. */
+  async #sweep(): Promise<void> {
+    if (this.#sweeping) return;
+    this.#sweeping = true;
+    const { clock, deviceId, limits } = this.#options;
+    for (let oldest = this.#oldest(); oldest && !this.#ended; oldest = this.#oldest()) {
+      const waitMs = oldest.deadlineAtMs - clock.monotonicMs();
+      if (waitMs > 0) {
+        await clock.sleep(waitMs, this.#closed.signal).catch(() => undefined);
+        continue;
+      }
+      this.#pending.delete(oldest.id);
+      oldest.reject(
+        new UnavailableError(`device ${deviceId} gave no answer within ${limits.operationTimeoutMs} ms`, {
+          outcome: "unknown",
+        }),
+      );
+      // It may still be on its way: only a new stream makes sure that it has ended before anything later begins.
+      if (oldest.sent) this.#stream?.abort();
+    }
+    this.#sweeping = false;
+  }
+
+  #oldest(): PendingOperation | undefined {
+    for (const pending of this.#pending.values()) return pending;
+    return undefined;
+  }
+
+  #end(error: DomainError): void {
+    this.#ended ??= error;
+    for (const pending of this.#pending.values()) pending.reject(error);
+    this.#pending.clear();
+    this.#stream?.abort();
+  }
+}
+
+/** Superseded, or refused in a way that waiting cannot mend. All else may be how a broken connection looks. */
+function isFinal(error: unknown): error is DomainError {
+  return [OutdatedError, PermissionDeniedError, NotFoundError, InvalidArgumentError].some(
+    (kind) => error instanceof kind,
+  );
+}

@@ -1,0 +1,89 @@
+import { open, readFile, rename } from "node:fs/promises";
+import { dirname } from "node:path";
+import { messageOf, UnavailableError } from "@diskmesh/domain";
+
+/**
+ * One small file that is replaced as a whole: write-temp, fsync, rename, fsync-directory. Changes that come while a
+ * write is under way go together into the next one.
+ */
+export class CacheFile<Contents> {
+  readonly #path: string;
+  readonly #encode: (contents: Contents) => string;
+  #wanted: Contents | undefined;
+  #stored: Contents | undefined;
+  #writing: Promise<void> | undefined;
+
+  /** `stored` is what the file holds already; undefined when it holds nothing valid. */
+  constructor(options: { path: string; encode: (contents: Contents) => string; stored: Contents | undefined }) {
+    this.#path = options.path;
+    this.#encode = options.encode;
+    this.#stored = options.stored;
+    this.#wanted = options.stored;
+  }
+
+  /** Resolves once these contents, or later ones, are on disk. Throws UnavailableError when they cannot be written. */
+  async store(contents: Contents): Promise<void> {
+    this.#wanted = contents;
+    if (this.#stored === contents && this.#writing === undefined) return;
+    // A write under way may carry older contents: wait for it, then for one that carries these.
+    if (this.#writing) await this.#writing.catch(() => undefined);
+    if (this.#stored === this.#wanted) return;
+    this.#writing ??= this.#writeNow(this.#wanted).finally(() => {
+      this.#writing = undefined;
+    });
+    await this.#writing;
+  }
+
+  async #writeNow(contents: Contents): Promise<void> {
+    try {
+      await replaceFile(this.#path, this.#encode(contents));
+      this.#stored = contents;
+    } catch (error) {
+      throw new UnavailableError(`the agent cannot remember the order in ${this.#path}: ${messageOf(error)}`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+/** Replaces a file so that after a crash at any moment either the old or the new text is there, whole. */
+export async function replaceFile(path: string, text: string): Promise<void> {
+  const temporary = `${path}.new`;
+  await using file = await openDisposable(temporary, "w");
+  await file.handle.writeFile(text);
+  await file.handle.sync();
+  await rename(temporary, path);
+  await using folder = await openDisposable(dirname(path), "r");
+  await folder.handle.sync();
+}
+
+/** What a cache file holds. `setAside` says where an unusable one was moved and what was wrong with it. */
+export async function readCacheFile<Contents>(
+  path: string,
+  decode: (text: string) => Contents,
+  suffix: string,
+): Promise<{ contents?: Contents; setAside?: { path: string; reason: string } }> {
+  let text: string;
+  try {
+    text = await readFile(path, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
+    return { setAside: await moveAside(path, suffix, messageOf(error)) };
+  }
+  try {
+    return { contents: decode(text) };
+  } catch (error) {
+    return { setAside: await moveAside(path, suffix, messageOf(error)) };
+  }
+}
+
+async function moveAside(path: string, suffix: string, reason: string): Promise<{ path: string; reason: string }> {
+  const aside = `${path}.${suffix}`;
+  await rename(path, aside);
+  return { path: aside, reason };
+}
+
+async function openDisposable(path: string, flags: string) {
+  const handle = await open(path, flags, 0o600);
+  return { handle, [Symbol.asyncDispose]: () => handle.close() };
+}

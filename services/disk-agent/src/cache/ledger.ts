@@ -1,0 +1,28 @@
+import type { AgentMemory } from "../model/memory.js";
+import type { CacheFile } from "./cache-file.js";
+
+/** The agent's memory now, and the way to make it durable. */
+export class Ledger {
+  readonly #file: CacheFile<AgentMemory>;
+  #memory: AgentMemory;
+
+  constructor(memory: AgentMemory, file: CacheFile<AgentMemory>) {
+    this.#memory = memory;
+    this.#file = file;
+  }
+
+  /** What was decided last; it may not be durable yet. What it forbids is forbidden at once. */
+  get memory(): AgentMemory {
+    return this.#memory;
+  }
+
+  /** Takes a decision's memory. Nobody may act on it, or hear of it, before `durable` has resolved. */
+  remember(memory: AgentMemory): void {
+    this.#memory = memory;
+  }
+
+  /** Resolves once all that was remembered so far is on disk. */
+  durable(): Promise<void> {
+    return this.#file.store(this.#memory);
+  }
+}

@@ -1,0 +1,129 @@
+import { MIB_BYTES, parseDeviceId, parseHostId, parseName, parseOptionalName } from "@diskmesh/domain";
+import {
+  durationMsConfig,
+  listenConfig,
+  pathConfig,
+  rpcLimitsConfig,
+  serviceConfig,
+  tlsConfig,
+} from "@diskmesh/service";
+import { z } from "zod";
+
+/** A text that a parser of the domain narrows; what the parser throws is the issue. */
+function parsed<Narrow>(parse: (value: string) => Narrow) {
+  return z.string().transform((value, context) => {
+    try {
+      return parse(value);
+    } catch (error) {
+      context.addIssue({ code: "custom", message: (error as Error).message });
+      return z.NEVER;
+    }
+  });
+}
+
+const sizeBytes = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
+
+const device = z.strictObject({
+  deviceId: parsed(parseDeviceId),
+  /** A regular file or a block device. */
+  path: pathConfig,
+  offsetBytes: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
+  /** All of the file from the offset on when absent. */
+  sizeBytes: sizeBytes.optional(),
+  blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096),
+  serialNumber: z.string().max(255).default(""),
+  pool: parsed((value) => parseOptionalName("pool", value) ?? "").default(""),
+});
+
+type DeviceEntry = z.output<typeof device>;
+
+const devices = z
+  .array(device)
+  .max(10_000)
+  .superRefine((entries, context) => {
+    for (const [index, entry] of entries.entries())
+      for (const other of entries.slice(0, index)) {
+        if (other.deviceId === entry.deviceId)
+          context.addIssue({ code: "custom", path: [index, "deviceId"], message: `${entry.deviceId} is used twice` });
+        else if (other.path === entry.path && overlap(other, entry))
+          context.addIssue({ code: "custom", path: [index], message: `overlaps ${other.deviceId} on ${entry.path}` });
+      }
+  });
+
+function overlap(a: DeviceEntry, b: DeviceEntry): boolean {
+  const end = (entry: DeviceEntry) => entry.offsetBytes + (entry.sizeBytes ?? Number.POSITIVE_INFINITY);
+  return a.offsetBytes < end(b) && b.offsetBytes < end(a);
+}
+
+const anywhere = ["0.0.0.0", "::"];
+
+export const configSchema = z
+  .strictObject({
+    ...serviceConfig,
+    /** As in the agent's certificate. */
+    hostId: parsed(parseHostId),
+    az: parsed((value) => parseName("az", value)),
+    rack: parsed((value) => parseOptionalName("rack", value) ?? "").default(""),
+    listen: listenConfig,
+    /** Where other hosts reach this agent, as "address:port"; what it listens on when absent. */
+    advertisedAddress: z.string().min(1).max(255).optional(),
+    tls: tlsConfig,
+    registry: z.strictObject({ address: z.string().min(1) }),
+    /** Holds the cache, the exports' sockets and the links to them. One agent at a time uses it. */
+    baseFolder: pathConfig,
+    devices,
+    nats: z.strictObject({ servers: z.array(z.string().min(1)).min(1), tls: tlsConfig }).optional(),
+    mbus: z
+      .strictObject({ enabled: z.boolean().default(true), heartbeatIntervalMs: durationMsConfig.default(30_000) })
+      .prefault({}),
+    timeouts: z
+      .strictObject({
+        /** How long an order may take to be answered; what is not done by then is `pending` and goes on. */
+        orderTimeoutMs: durationMsConfig.default(1_000),
+        /** How long the start waits for slow device files; they go on opening behind it. */
+        startOpenTimeoutMs: durationMsConfig.default(3_000),
+        /** How long a stop, and the end of an export, wait for I/O under way. */
+        drainTimeoutMs: durationMsConfig.default(2_000),
+        registerTimeoutMs: durationMsConfig.default(10_000),
+        heartbeatTimeoutMs: durationMsConfig.default(5_000),
+        /** How long I/O on another host's device waits for that host. */
+        remoteIoTimeoutMs: durationMsConfig.default(30_000),
+        nbdNegotiationTimeoutMs: durationMsConfig.default(10_000),
+      })
+      .prefault({}),
+    registration: z
+      .strictObject({ minDelayMs: durationMsConfig.default(100), maxDelayMs: durationMsConfig.default(5_000) })
+      .prefault({}),
+    limits: z
+      .strictObject({
+        rpc: rpcLimitsConfig,
+        maxDevicesPerOrder: z.int().min(1).max(100_000).default(10_000),
+        maxExtentsPerExport: z.int().min(1).max(10_000).default(1_000),
+        maxInFlightIoPerDevice: z.int().min(1).max(1024).default(16),
+        maxInFlightPerStream: z.int().min(1).max(1024).default(16),
+        blockIoChunkBytes: z
+          .int()
+          .min(4096)
+          .max(64 * MIB_BYTES)
+          .default(MIB_BYTES),
+        eraseChunkBytes: z
+          .int()
+          .min(4096)
+          .max(64 * MIB_BYTES)
+          .default(MIB_BYTES),
+        maxNbdConnections: z.int().min(1).max(1024).default(16),
+        maxNbdRequestsInFlight: z.int().min(1).max(1024).default(64),
+        maxNbdBytesInFlight: z
+          .int()
+          .min(4096)
+          .default(64 * MIB_BYTES),
+        maxEndedExports: z.int().min(1).max(100_000).default(1_000),
+      })
+      .prefault({}),
+  })
+  .refine(({ listen, advertisedAddress }) => advertisedAddress !== undefined || !anywhere.includes(listen.host), {
+    path: ["advertisedAddress"],
+    message: "give one: nobody can reach the address that the agent listens on",
+  });
+
+export type AgentConfig = z.output<typeof configSchema>;

@@ -1,0 +1,24 @@
+import type { Clock } from "@diskmesh/service";
+import type { Ledger } from "./cache/ledger.js";
+import type { AgentConfig } from "./config.js";
+import type { AttachOrders } from "./devices/attach-orders.js";
+import type { DeviceTable } from "./devices/device-table.js";
+import type { Eraser } from "./devices/eraser.js";
+import type { SessionOrders } from "./devices/session-orders.js";
+import type { ExportTable } from "./exports/export-table.js";
+import type { Log } from "./log.js";
+
+/** What handlers and workers share; each takes what it uses. */
+export interface AgentContext {
+  readonly config: AgentConfig;
+  /** Made anew at each start: orders for an earlier one are refused. */
+  readonly bootId: string;
+  readonly ledger: Ledger;
+  readonly devices: DeviceTable;
+  readonly attachOrders: AttachOrders;
+  readonly sessions: SessionOrders;
+  readonly eraser: Eraser;
+  readonly exports: ExportTable;
+  readonly clock: Clock;
+  readonly log: Log;
+}

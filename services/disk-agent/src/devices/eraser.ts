@@ -1,0 +1,101 @@
+import { type DeviceId, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { Log } from "../log.js";
+import type { Device } from "./device.js";
+import type { DeviceTable } from "./device-table.js";
+import type { DeviceOutcome } from "./outcome.js";
+import type { SessionOrders } from "./session-orders.js";
+
+interface EraseJob {
+  readonly sessionNumber: number;
+  erasedBytes: number;
+  state: "running" | "done" | "outdated" | "failed";
+  message: string;
+}
+
+/** Overwrites devices with zeros, one job per device, each under a session of its own. */
+export class Eraser {
+  readonly #devices: DeviceTable;
+  readonly #sessions: SessionOrders;
+  readonly #clock: Clock;
+  readonly #answerTimeoutMs: number;
+  readonly #zeros: Buffer;
+  readonly #log: Log;
+  readonly #jobs = new Map<DeviceId, EraseJob>();
+  #stopped = false;
+
+  constructor(options: {
+    devices: DeviceTable;
+    sessions: SessionOrders;
+    clock: Clock;
+    answerTimeoutMs: number;
+    chunkBytes: number;
+    log: Log;
+  }) {
+    this.#devices = options.devices;
+    this.#sessions = options.sessions;
+    this.#clock = options.clock;
+    this.#answerTimeoutMs = options.answerTimeoutMs;
+    this.#zeros = Buffer.alloc(options.chunkBytes);
+    this.#log = options.log;
+  }
+
+  /** Starts an erase or joins the one under way in the same session; answers when it is done or the time is up. */
+  async erase(
+    deviceId: DeviceId,
+    sessionNumber: number,
+    stamp: Stamp,
+  ): Promise<{ outcome: DeviceOutcome; erasedBytes: number }> {
+    const wish = { number: sessionNumber, purpose: "erase" as const, diskId: "", holderHostId: "" };
+    const [opened] = await this.#sessions.open([deviceId], wish, stamp);
+    if (!opened) throw new Error("opening one session has one outcome");
+    if (opened.outcome !== "done" && opened.outcome !== "already") return { outcome: opened, erasedBytes: 0 };
+    const device = this.#devices.get(deviceId);
+    const job = this.#join(device, sessionNumber);
+    await this.#devices.condition.until(
+      () => (job.state === "running" ? undefined : true),
+      this.#answerTimeoutMs,
+      this.#clock,
+    );
+    const outcomes = { running: "pending", done: "done", outdated: "outdated", failed: "io_error" } as const;
+    const outcome = job.state === "failed" && !device.attached ? "not_attached" : outcomes[job.state];
+    return { outcome: { deviceId, outcome, message: job.message, stamp }, erasedBytes: job.erasedBytes };
+  }
+
+  /** Makes jobs end after the chunk they are at. */
+  stop(): void {
+    this.#stopped = true;
+  }
+
+  #join(device: Device, sessionNumber: number): EraseJob {
+    const known = this.#jobs.get(device.id);
+    if (known?.sessionNumber === sessionNumber && (known.state === "running" || known.state === "done")) return known;
+    const job: EraseJob = { sessionNumber, erasedBytes: 0, state: "running", message: "" };
+    this.#jobs.set(device.id, job);
+    void this.#run(device, job);
+    return job;
+  }
+
+  async #run(device: Device, job: EraseJob): Promise<void> {
+    this.#log.info({ device_id: device.id, session_number: job.sessionNumber }, "erase started");
+    try {
+      while (job.erasedBytes < device.sizeBytes) {
+        if (this.#stopped) throw new Error("the agent is stopping");
+        const chunk = this.#zeros.subarray(0, Math.min(this.#zeros.length, device.sizeBytes - job.erasedBytes));
+        await device.write(job.sessionNumber, job.erasedBytes, chunk, { fua: false });
+        job.erasedBytes += chunk.length;
+      }
+      await device.flush(job.sessionNumber);
+      job.state = "done";
+      this.#log.info({ device_id: device.id, session_number: job.sessionNumber }, "erase done");
+    } catch (error) {
+      job.state = error instanceof OutdatedError ? "outdated" : "failed";
+      job.message = messageOf(error);
+      this.#log.warn(
+        { device_id: device.id, session_number: job.sessionNumber, error: job.message },
+        "erase ended early",
+      );
+    }
+    this.#devices.condition.notify();
+  }
+}

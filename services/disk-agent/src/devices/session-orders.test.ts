@@ -1,0 +1,224 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { type DeviceId, UnavailableError } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/service";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { DeviceFixture, makeDeviceFile, TABLET } from "../testing/device-fixture.js";
+
+const SIZE = 16 * 4096;
+const stamp = { tabletId: TABLET, tabletGeneration: 1, deviceGeneration: 0 };
+const OLD = Buffer.alloc(4096, 1);
+const NEW = Buffer.alloc(4096, 2);
+
+describe("sessions", () => {
+  let fixture: DeviceFixture;
+  const write = (session: number, data: Buffer, options = {}) =>
+    fixture.device("a").write(session, 0, data, { fua: false, ...options });
+  const nameOf = (promise: Promise<unknown>) =>
+    promise.then(
+      () => "succeeded",
+      (error: Error) => error.name,
+    );
+  const bytes = () => readFileSync(join(fixture.folder, "a")).subarray(0, 4096);
+
+  beforeEach(async () => {
+    fixture = new DeviceFixture([{ id: "a", file: "a" }]);
+    makeDeviceFile(fixture.folder, "a", SIZE);
+    await fixture.order("attach", "a", 1);
+  });
+
+  afterEach(async () => {
+    fixture.files.writes.open();
+    await fixture.devices.stop(1_000, systemClock);
+  });
+
+  it("no session -> no I/O; granted -> I/O; superseded -> outdated; fenced -> nobody", async () => {
+    expect(await nameOf(write(1, OLD))).to.equal("UnavailableError");
+    expect(await fixture.openSession("a", 1)).to.equal("done");
+    expect(await fixture.openSession("a", 1)).to.equal("already");
+    expect(await nameOf(write(1, OLD))).to.equal("succeeded");
+    expect(await fixture.openSession("a", 2)).to.equal("done");
+    expect(await nameOf(write(1, OLD))).to.equal("OutdatedError");
+    expect(await nameOf(write(2, NEW))).to.equal("succeeded");
+    expect(await fixture.openSession("a", 1)).to.equal("outdated");
+    expect(await fixture.openSession("a", 3, "")).to.equal("done");
+    expect(await nameOf(write(2, OLD))).to.equal("OutdatedError");
+    expect(bytes()).to.deep.equal(NEW);
+  });
+
+  it("a higher session is pending while a lower one's write is in flight, and no byte of it lands after the grant", async () => {
+    await fixture.openSession("a", 1);
+    fixture.files.writes.shut();
+    const inFlight = write(1, OLD);
+    // More than may be in flight on the device: these wait in the agent's own queue.
+    const queued = Array.from({ length: 6 }, () => nameOf(write(1, OLD)));
+    await eventually(() => fixture.files.writes.arrivals === 4);
+    expect(await fixture.openSession("a", 2)).to.equal("pending");
+    expect(() => fixture.device("a").checkAccess(2)).to.throw(UnavailableError, "not granted yet");
+    fixture.files.writes.open();
+    expect(await fixture.openSession("a", 2)).to.equal("done");
+    await inFlight;
+    expect(fixture.files.writes.arrivals, "queued writes of the old session reached the file").to.equal(4);
+    expect((await Promise.all(queued)).filter((name) => name === "OutdatedError")).to.have.length(3);
+    await write(2, NEW);
+    expect(await nameOf(write(1, OLD))).to.equal("OutdatedError");
+    expect(bytes()).to.deep.equal(NEW);
+  });
+
+  it("of two sessions that wait, the higher one wins and the lower one hears so", async () => {
+    await fixture.openSession("a", 1);
+    fixture.files.writes.shut();
+    const inFlight = write(1, OLD);
+    await eventually(() => fixture.files.writes.arrivals === 1);
+    const [second, third] = [fixture.openSession("a", 2), fixture.openSession("a", 3)];
+    fixture.files.writes.open();
+    expect(await Promise.all([second, third])).to.deep.equal(["outdated", "done"]);
+    await inFlight;
+  });
+
+  it("the session number is on disk before it is granted", async () => {
+    await fixture.openSession("a", 7);
+    const cache = JSON.parse(readFileSync(join(fixture.folder, "cache.json"), "utf8"));
+    expect(cache.devices.a.session.number).to.equal(7);
+  });
+
+  it("a fence needs no attached device, a holder's session does", async () => {
+    await fixture.order("detach", "a", 2);
+    expect(await fixture.openSession("a", 1)).to.equal("not_attached");
+    expect(await fixture.openSession("a", 2, "")).to.equal("done");
+    await fixture.order("attach", "a", 3);
+    expect(await nameOf(write(1, OLD))).to.equal("OutdatedError");
+    expect(await fixture.openSession("a", 3)).to.equal("done");
+  });
+
+  it("a closed session obeys nobody", async () => {
+    await fixture.openSession("a", 1);
+    const close = async () => (await fixture.sessions.close(["a" as DeviceId], 1, stamp))[0]?.outcome;
+    expect(await close()).to.equal("done");
+    expect(await close()).to.equal("already");
+    expect(await nameOf(write(1, OLD))).to.equal("OutdatedError");
+  });
+
+  it("I/O outside the device is refused, and touches nothing", async () => {
+    await fixture.openSession("a", 1);
+    for (const [offset, length] of [
+      [SIZE, 1],
+      [-1, 1],
+      [SIZE - 1, 2],
+      [2 ** 53, 1],
+    ] as const) {
+      const buffer = Buffer.alloc(length);
+      expect(await nameOf(fixture.device("a").write(1, offset, buffer, { fua: false }))).to.equal(
+        "InvalidArgumentError",
+      );
+      expect(await nameOf(fixture.device("a").read(1, offset, length))).to.equal("InvalidArgumentError");
+    }
+    expect(fixture.files.writes.arrivals).to.equal(0);
+  });
+
+  it("short reads and writes of the operating system are carried on with", async () => {
+    await fixture.openSession("a", 1);
+    fixture.files.maxBytesPerCall = 1000;
+    const data = Buffer.from(Array.from({ length: 4096 }, (_, index) => index % 251));
+    await write(1, data);
+    expect(bytes().equals(data)).to.equal(true);
+    expect((await fixture.device("a").read(1, 1, 4095)).equals(data.subarray(1))).to.equal(true);
+  });
+
+  it("FUA and flush put what was written onto the device, other writes do not", async () => {
+    await fixture.openSession("a", 1);
+    await write(1, OLD);
+    expect(fixture.files.syncCount).to.equal(0);
+    await write(1, OLD, { fua: true });
+    expect(fixture.files.syncCount).to.equal(1);
+    await fixture.device("a").flush(1);
+    expect(fixture.files.syncCount).to.equal(2);
+  });
+
+  it("a failed sync is not forgotten by the next one of its session", async () => {
+    await fixture.openSession("a", 1);
+    await write(1, OLD);
+    fixture.files.failNextSync = new Error("EIO: the drive is gone");
+    expect(await nameOf(fixture.device("a").flush(1))).to.equal("DeviceIoError");
+    expect(await nameOf(fixture.device("a").flush(1))).to.equal("DeviceIoError");
+    expect(await nameOf(write(1, OLD, { fua: true }))).to.equal("DeviceIoError");
+    await fixture.openSession("a", 2);
+    expect(await nameOf(fixture.device("a").flush(2))).to.equal("succeeded");
+  });
+
+  it("a new stream waits for the writes of the one before, and its queued writes never begin", async () => {
+    await fixture.openSession("a", 1);
+    const device = fixture.device("a");
+    const [first, second] = [new AbortController(), new AbortController()];
+    device.replaceStream(1, first);
+    fixture.files.writes.shut();
+    const writes = Array.from({ length: 6 }, () => nameOf(write(1, OLD, { signal: first.signal })));
+    await eventually(() => fixture.files.writes.arrivals === 4);
+    device.replaceStream(1, second);
+    expect(first.signal.aborted).to.equal(true);
+    expect(device.isQuietBelow(2)).to.equal(false);
+    fixture.files.writes.open();
+    expect((await Promise.all(writes)).filter((name) => name === "succeeded")).to.have.length(4);
+    expect(device.isQuietBelow(2)).to.equal(true);
+  });
+});
+
+describe("erase", () => {
+  let fixture: DeviceFixture;
+  const erase = (session: number) => fixture.eraser.erase("a" as DeviceId, session, stamp);
+
+  beforeEach(async () => {
+    fixture = new DeviceFixture([{ id: "a", file: "a" }]);
+    makeDeviceFile(fixture.folder, "a", SIZE);
+    await fixture.order("attach", "a", 1);
+    await fixture.openSession("a", 1);
+    await fixture.device("a").write(1, 0, Buffer.alloc(SIZE, 1), { fua: true });
+  });
+
+  afterEach(async () => {
+    fixture.files.writes.open();
+    await fixture.devices.stop(1_000, systemClock);
+  });
+
+  it("overwrites every byte, and says so again when asked again", async () => {
+    const { outcome, erasedBytes } = await erase(2);
+    expect([outcome.outcome, erasedBytes]).to.deep.equal(["done", SIZE]);
+    expect(readFileSync(join(fixture.folder, "a")).equals(Buffer.alloc(SIZE))).to.equal(true);
+    const arrivals = fixture.files.writes.arrivals;
+    expect((await erase(2)).outcome.outcome).to.equal("done");
+    expect(fixture.files.writes.arrivals, "the device was erased twice").to.equal(arrivals);
+  });
+
+  it("a slow one is pending with its progress, and is joined", async () => {
+    fixture.files.writes.shut();
+    const first = await erase(2);
+    expect([first.outcome.outcome, first.erasedBytes]).to.deep.equal(["pending", 0]);
+    fixture.files.writes.open();
+    await eventually(async () => (await erase(2)).outcome.outcome === "done");
+    // One write of the whole device before the erase.
+    expect(fixture.files.writes.arrivals).to.equal(1 + SIZE / 4096);
+  });
+
+  it("fences the earlier writer off, and is itself superseded by a newer session", async () => {
+    fixture.files.writes.shut();
+    await erase(2);
+    const late = fixture.device("a").write(1, 0, Buffer.alloc(1), { fua: false });
+    expect(await late.catch((error: Error) => error.name)).to.equal("OutdatedError");
+    const opened = fixture.openSession("a", 3);
+    fixture.files.writes.open();
+    expect(await opened).to.equal("done");
+    const arrivals = fixture.files.writes.arrivals;
+    expect((await erase(2)).outcome.outcome).to.equal("outdated");
+    await fixture.device("a").write(3, 0, Buffer.alloc(SIZE, 3), { fua: false });
+    expect(fixture.files.writes.arrivals, "the erase went on").to.equal(arrivals + 1);
+    expect(readFileSync(join(fixture.folder, "a")).equals(Buffer.alloc(SIZE, 3))).to.equal(true);
+  });
+
+  it("an erase of a detached device is refused, and works once it is attached", async () => {
+    await fixture.order("detach", "a", 2);
+    expect((await erase(2)).outcome.outcome).to.equal("not_attached");
+    await fixture.order("attach", "a", 3);
+    expect((await erase(2)).outcome.outcome).to.equal("done");
+  });
+});

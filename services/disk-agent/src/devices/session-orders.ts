@@ -1,0 +1,108 @@
+import type { DeviceId, Stamp } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { Ledger } from "../cache/ledger.js";
+import {
+  decideCloseSession,
+  decideOpenSession,
+  isCurrentSession,
+  type SessionVerdict,
+  type SessionWish,
+  superseded,
+} from "../model/sessions.js";
+import type { DeviceTable } from "./device-table.js";
+import type { DeviceOutcome } from "./outcome.js";
+
+type Came = Pick<DeviceOutcome, "outcome" | "message">;
+
+/** Opens and ends sessions. `remember` decides and blocks lower sessions at once; `run` waits until it is granted. */
+export class SessionOrders {
+  readonly #ledger: Ledger;
+  readonly #devices: DeviceTable;
+  readonly #clock: Clock;
+  readonly #answerTimeoutMs: number;
+
+  constructor(options: { ledger: Ledger; devices: DeviceTable; clock: Clock; answerTimeoutMs: number }) {
+    this.#ledger = options.ledger;
+    this.#devices = options.devices;
+    this.#clock = options.clock;
+    this.#answerTimeoutMs = options.answerTimeoutMs;
+  }
+
+  /** Gives each device to the session: first remembered durably for all, then granted one by one as each falls quiet. */
+  async open(deviceIds: readonly DeviceId[], wish: SessionWish, stamp: Stamp): Promise<DeviceOutcome[]> {
+    const verdicts = new Map<DeviceId, SessionVerdict>();
+    for (const deviceId of deviceIds) {
+      if (!this.#devices.has(deviceId)) continue;
+      const { memory, verdict } = decideOpenSession(this.#ledger.memory, deviceId, wish);
+      this.#ledger.remember(memory);
+      verdicts.set(deviceId, verdict);
+    }
+    await this.#ledger.durable();
+    return Promise.all(
+      deviceIds.map(async (deviceId) => {
+        const verdict = verdicts.get(deviceId);
+        const came: Came = verdict
+          ? await this.#grant(deviceId, wish, verdict)
+          : { outcome: "unknown_device", message: `host ${this.#ledger.memory.hostId} has no device ${deviceId}` };
+        return { deviceId, ...came, stamp };
+      }),
+    );
+  }
+
+  async #grant(deviceId: DeviceId, wish: SessionWish, verdict: SessionVerdict): Promise<Came> {
+    if (verdict.verdict === "outdated") return { outcome: "outdated", message: verdict.message };
+    const device = this.#devices.get(deviceId);
+    if (device.grantedSession === wish.number && device.attached && this.#isCurrent(deviceId, wish))
+      return { outcome: "already", message: "" };
+    const quiet = await this.#devices.condition.until(
+      () => (!this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined),
+      this.#answerTimeoutMs,
+      this.#clock,
+    );
+    if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
+    if (!quiet) return { outcome: "pending", message: `I/O of lower sessions is in flight on device ${deviceId}` };
+    device.grant(wish.number);
+    // A fence needs no open file: it is remembered, and whoever opens the file later finds it.
+    const isFence = wish.purpose === "disk" && wish.holderHostId === "";
+    if (device.attached || isFence) return { outcome: "done", message: "" };
+    return { outcome: "not_attached", message: `device ${deviceId} is not attached` };
+  }
+
+  /** Ends the session on each device, and waits until nothing submitted under it is in flight. */
+  async close(deviceIds: readonly DeviceId[], number: number, stamp: Stamp): Promise<DeviceOutcome[]> {
+    const changed = new Map<DeviceId, boolean>();
+    for (const deviceId of deviceIds) {
+      if (!this.#devices.has(deviceId)) continue;
+      const decision = decideCloseSession(this.#ledger.memory, deviceId, number);
+      this.#ledger.remember(decision.memory);
+      changed.set(deviceId, decision.changed);
+    }
+    await this.#ledger.durable();
+    return Promise.all(
+      deviceIds.map(async (deviceId): Promise<DeviceOutcome> => {
+        const device = this.#devices.find(deviceId);
+        if (!device) {
+          const message = `host ${this.#ledger.memory.hostId} has no device ${deviceId}`;
+          return { deviceId, outcome: "unknown_device", message, stamp };
+        }
+        const quiet = await this.#devices.condition.until(
+          () => (device.isQuietBelow(number + 1) ? true : undefined),
+          this.#answerTimeoutMs,
+          this.#clock,
+        );
+        if (!quiet) return { deviceId, outcome: "pending", message: `I/O is in flight on device ${deviceId}`, stamp };
+        return { deviceId, outcome: changed.get(deviceId) ? "done" : "already", message: "", stamp };
+      }),
+    );
+  }
+
+  #isCurrent(deviceId: DeviceId, wish: SessionWish): boolean {
+    return isCurrentSession(this.#ledger.memory, deviceId, wish.number);
+  }
+
+  #superseded(deviceId: DeviceId, number: number): Came {
+    const current = this.#ledger.memory.devices.get(deviceId)?.session;
+    if (!current) throw new Error(`no session is remembered for device ${deviceId}`);
+    return { outcome: "outdated", message: superseded(deviceId, number, current) };
+  }
+}

@@ -1,0 +1,164 @@
+import { join } from "node:path";
+import { type DiskId, InvalidArgumentError, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { Ledger } from "../cache/ledger.js";
+import type { DeviceTable } from "../devices/device-table.js";
+import type { Log } from "../log.js";
+import { decideExport, decideUnexport } from "../model/exports.js";
+import type { ExportExtent, ExportSpec } from "../model/memory.js";
+import { NbdServer, type NbdServerLimits } from "../nbd/server.js";
+import type { DiskPart } from "./disk-part.js";
+import { LinearDisk } from "./linear-disk.js";
+import { LocalPart } from "./local-part.js";
+
+/** Opens a device of another host for an export. */
+export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPart;
+
+interface Running {
+  readonly sessionNumber: number;
+  readonly disk: LinearDisk;
+  readonly server: NbdServer;
+}
+
+/** The disks served on this host. */
+export class ExportTable {
+  readonly #folder: string;
+  readonly #ledger: Ledger;
+  readonly #devices: DeviceTable;
+  readonly #openRemotePart: OpenRemotePart;
+  readonly #limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
+  readonly #log: Log;
+  readonly #running = new Map<DiskId, Running>();
+  readonly #turns = new Map<DiskId, Promise<void>>();
+  #closed = false;
+
+  constructor(options: {
+    /** Holds the sockets; exists and belongs to the agent alone. */
+    folder: string;
+    ledger: Ledger;
+    devices: DeviceTable;
+    openRemotePart: OpenRemotePart;
+    limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
+    log: Log;
+  }) {
+    this.#folder = options.folder;
+    this.#ledger = options.ledger;
+    this.#devices = options.devices;
+    this.#openRemotePart = options.openRemotePart;
+    this.#limits = options.limits;
+    this.#log = options.log;
+  }
+
+  /** Serves again what was served when the agent stopped; sessions that were superseded since refuse the I/O. */
+  async start(): Promise<void> {
+    for (const diskId of this.#ledger.memory.exports.keys())
+      try {
+        await this.#apply(diskId);
+      } catch (error) {
+        this.#log.error({ disk_id: diskId, error: messageOf(error) }, "a disk cannot be served again");
+      }
+  }
+
+  /** Serves a disk and returns its socket's path. The same order again changes nothing. */
+  async serve(spec: ExportSpec): Promise<string> {
+    this.#check(spec);
+    this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
+    await this.#ledger.durable();
+    await this.#apply(spec.diskId);
+    // Read again: another order may have come in between.
+    const running = this.#running.get(spec.diskId);
+    if (running?.sessionNumber !== spec.sessionNumber)
+      throw new UnavailableError(
+        `the export of disk ${spec.diskId} in session ${spec.sessionNumber} was ended meanwhile`,
+      );
+    return this.#socketPath(spec.diskId);
+  }
+
+  /** Ends exports of the disk up to a session, and forbids them. */
+  async end(diskId: DiskId, sessionNumber: number): Promise<void> {
+    const { maxEndedExports } = this.#limits;
+    this.#ledger.remember(decideUnexport(this.#ledger.memory, diskId, sessionNumber, maxEndedExports));
+    await this.#ledger.durable();
+    await this.#apply(diskId);
+  }
+
+  /** Disks served now, in order of disk id. */
+  list(): { diskId: DiskId; sessionNumber: number }[] {
+    return [...this.#running]
+      .map(([diskId, { sessionNumber }]) => ({ diskId, sessionNumber }))
+      .sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
+  }
+
+  /** The socket of a disk that is served now. */
+  find(diskId: DiskId): string | undefined {
+    return this.#running.has(diskId) ? this.#socketPath(diskId) : undefined;
+  }
+
+  /** Ends serving, not the exports: the next start serves them again. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all([...this.#running.keys()].map((diskId) => this.#apply(diskId)));
+  }
+
+  #socketPath(diskId: DiskId): string {
+    return join(this.#folder, `${diskId}.sock`);
+  }
+
+  #check(spec: ExportSpec): void {
+    for (const extent of spec.extents) {
+      if (extent.hostId !== this.#ledger.memory.hostId) continue;
+      const device = this.#devices.get(extent.deviceId);
+      device.checkAccess(spec.sessionNumber);
+      if (extent.sizeBytes > device.sizeBytes)
+        throw new InvalidArgumentError(
+          `device ${device.id} holds ${device.sizeBytes} bytes, but its extent in disk ${spec.diskId} has ${extent.sizeBytes}`,
+        );
+    }
+  }
+
+  /** One after another for each disk: makes what is served agree with what is remembered. */
+  #apply(diskId: DiskId): Promise<void> {
+    const before = this.#turns.get(diskId) ?? Promise.resolve();
+    const turn = before
+      .catch(() => undefined)
+      .then(() => this.#applyNow(diskId))
+      .finally(() => {
+        if (this.#turns.get(diskId) === turn) this.#turns.delete(diskId);
+      });
+    this.#turns.set(diskId, turn);
+    return turn;
+  }
+
+  async #applyNow(diskId: DiskId): Promise<void> {
+    const spec = this.#closed ? undefined : this.#ledger.memory.exports.get(diskId)?.spec;
+    const running = this.#running.get(diskId);
+    if (running && running.sessionNumber !== spec?.sessionNumber) {
+      this.#running.delete(diskId);
+      await running.server.close(this.#limits.drainTimeoutMs);
+      running.disk.close();
+      this.#log.info({ disk_id: diskId, session_number: running.sessionNumber }, "export ended");
+    }
+    if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
+  }
+
+  async #listen(spec: ExportSpec): Promise<Running> {
+    const disk = new LinearDisk(
+      spec.extents.map((extent) => ({ part: this.#openPart(extent, spec), sizeBytes: extent.sizeBytes })),
+    );
+    const served = { name: spec.diskId, sizeBytes: disk.sizeBytes, blockSizeBytes: spec.blockSizeBytes };
+    const socketPath = this.#socketPath(spec.diskId);
+    try {
+      const server = await NbdServer.listen({ socketPath, served, disk, limits: this.#limits, log: this.#log });
+      this.#log.info({ disk_id: spec.diskId, session_number: spec.sessionNumber }, "export served");
+      return { sessionNumber: spec.sessionNumber, disk, server };
+    } catch (error) {
+      disk.close();
+      throw error;
+    }
+  }
+
+  #openPart(extent: ExportExtent, spec: ExportSpec): DiskPart {
+    return extent.hostId === this.#ledger.memory.hostId
+      ? new LocalPart(this.#devices.get(extent.deviceId), spec.sessionNumber)
+      : this.#openRemotePart(extent, spec);
+  }
+}

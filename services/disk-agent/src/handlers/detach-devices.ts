@@ -1,0 +1,8 @@
+import type { DiskAgentServiceService } from "@diskmesh/api/agent";
+import type { Handlers } from "@diskmesh/rpc";
+import type { AgentContext } from "../context.js";
+import { orderDevices } from "./order-devices.js";
+
+export function detachDevices(context: AgentContext): Handlers<typeof DiskAgentServiceService>["detachDevices"] {
+  return async (request) => ({ outcomes: await orderDevices(context, "detach", request) });
+}

@@ -1,0 +1,62 @@
+import { readlink, rename, rm, symlink } from "node:fs/promises";
+import { join } from "node:path";
+import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
+
+/** The links by which jobs on the host find their dynamic disks: one per disk, named by the disk's id. */
+export class DynamicDisks {
+  readonly #folder: string;
+  readonly #findExport: (diskId: DiskId) => string | undefined;
+
+  constructor(options: {
+    folder: string;
+    /** The socket at which this agent serves a disk; undefined when it does not. */
+    findExport: (diskId: DiskId) => string | undefined;
+  }) {
+    this.#folder = options.folder;
+    this.#findExport = options.findExport;
+  }
+
+  /** Links a disk to this agent's own export of it; a hint may confirm the target but never chooses it. */
+  async add(diskCid: unknown, hint: unknown): Promise<void> {
+    const diskId = parseCid(diskCid);
+    const target = this.#findExport(diskId);
+    if (target === undefined)
+      throw new NotFoundError(`disk ${diskId} is not exported on this host: publish it to the host first`, {
+        about: { disk_id: diskId },
+      });
+    const hinted = pathOfHint(hint);
+    if (hinted !== undefined && hinted !== target)
+      throw new InvalidArgumentError(
+        `the hint's path ${quoted(hinted)} is not where disk ${diskId} is served: ${target}`,
+      );
+    const link = join(this.#folder, diskId);
+    if ((await readlink(link).catch(() => undefined)) === target) return;
+    // A rename replaces an older link in one step: whoever looks finds one or the other.
+    const temporary = `${link}.new`;
+    await rm(temporary, { force: true });
+    await symlink(target, temporary);
+    await rename(temporary, link);
+  }
+
+  /** Removes the link; one that is not there is removed already. */
+  async remove(diskCid: unknown): Promise<void> {
+    await rm(join(this.#folder, parseCid(diskCid)), { force: true });
+  }
+}
+
+function parseCid(value: unknown): DiskId {
+  if (typeof value !== "string") throw new InvalidArgumentError("the disk cid is not a text");
+  return parseDiskId(value, "disk_cid");
+}
+
+/** The path that a BOSH disk hint names: the hint itself when it is a text, else its `path`. */
+function pathOfHint(hint: unknown): string | undefined {
+  if (hint === null || hint === undefined || hint === "") return undefined;
+  if (typeof hint === "string") return hint;
+  if (typeof hint !== "object" || Array.isArray(hint))
+    throw new InvalidArgumentError("the disk hint is not an object or a text");
+  const { path } = hint as { path?: unknown };
+  if (path === undefined || path === null || path === "") return undefined;
+  if (typeof path !== "string") throw new InvalidArgumentError("the disk hint's path is not a text");
+  return path;
+}

@@ -1,0 +1,48 @@
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { expect } from "chai";
+import { decodeCache, encodeCache } from "./cache-contents.js";
+import { decideExport, decideUnexport } from "./exports.js";
+import { type AgentMemory, emptyMemory, withDevice } from "./memory.js";
+
+const HOST = "host-1" as HostId;
+
+function full(): AgentMemory {
+  let memory: AgentMemory = { ...emptyMemory(HOST), tabletId: "tablet", tabletGeneration: 4, exportFloor: 2 };
+  const session = { number: 7, purpose: "disk", diskId: "disk-1", holderHostId: "host-2", ended: false } as const;
+  const order = { tabletGeneration: 4, deviceGeneration: 9, kind: "detach" } as const;
+  memory = withDevice(memory, "a" as DeviceId, { order, session });
+  memory = withDevice(memory, "b" as DeviceId, { order: { ...order, kind: "attach" } });
+  const extent = { deviceId: "a" as DeviceId, hostId: HOST, address: "127.0.0.1:7", sizeBytes: 4096 };
+  const spec = { diskId: "disk-1" as DiskId, sessionNumber: 7, blockSizeBytes: 4096, extents: [extent] };
+  return decideUnexport(decideExport(memory, spec).memory, "disk-2" as DiskId, 8, 10);
+}
+
+describe("the cache's contents", () => {
+  it("read back as they were written", () => {
+    expect(decodeCache(encodeCache(full()), HOST)).to.deep.equal(full());
+    expect(decodeCache(encodeCache(emptyMemory(HOST)), HOST)).to.deep.equal(emptyMemory(HOST));
+  });
+
+  it("torn anywhere -> refused", () => {
+    const text = encodeCache(full()).trimEnd();
+    for (let length = 0; length < text.length; length += 1)
+      expect(() => decodeCache(text.slice(0, length), HOST), `cut to ${length}`).to.throw();
+  });
+
+  const text = encodeCache(full());
+  const rows: [string, string, RegExp][] = [
+    ["another host's", encodeCache(emptyMemory("host-2" as HostId)), /belongs to host "host-2"/],
+    ["another format", text.replace("agent-cache-1", "agent-cache-9"), /format/],
+    ["no JSON", "hello", /JSON/],
+    ["a list", "[]", /not an object/],
+    ["a negative generation", text.replace('"tabletGeneration":4', '"tabletGeneration":-4'), /tabletGeneration/],
+    ["an unknown kind", text.replace('"detach"', '"hold"'), /kind/],
+    ["a device id that is a path", text.replace('"a":', '"../a":'), /malformed/],
+    ["a fraction as session", text.replace('"number":7', '"number":7.5'), /number/],
+  ];
+  for (const [title, torn, message] of rows)
+    it(`${title} -> refused`, () => {
+      expect(torn).not.to.equal(text);
+      expect(() => decodeCache(torn, HOST)).to.throw(message);
+    });
+});

@@ -1,0 +1,114 @@
+import { type DeviceId, type DiskId, type HostId, parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
+import type {
+  AgentMemory,
+  DeviceMemory,
+  ExportMemory,
+  ExportSpec,
+  RememberedOrder,
+  RememberedSession,
+} from "./memory.js";
+
+const FORMAT = "diskmesh-agent-cache-1";
+
+/** The memory as the text of the cache file. */
+export function encodeCache(memory: AgentMemory): string {
+  const { devices, exports, ...rest } = memory;
+  return `${JSON.stringify({ format: FORMAT, ...rest, devices: Object.fromEntries(devices), exports: Object.fromEntries(exports), complete: true })}\n`;
+}
+
+/**
+ * The memory that a cache file holds. Throws an Error that says why the text cannot be trusted: torn, of another format,
+ * or of another host.
+ */
+export function decodeCache(text: string, hostId: HostId): AgentMemory {
+  const root = asObject("the file", JSON.parse(text));
+  if (root.format !== FORMAT) throw new Error(`its format is ${JSON.stringify(root.format)}, not ${FORMAT}`);
+  // The last key: a text cut short by accident does not parse, a text put together by hand must be whole.
+  if (root.complete !== true) throw new Error("it is not complete");
+  if (root.hostId !== hostId) throw new Error(`it belongs to host ${JSON.stringify(root.hostId)}, not ${hostId}`);
+  const devices = new Map<DeviceId, DeviceMemory>();
+  for (const [key, value] of Object.entries(asObject("devices", root.devices)))
+    devices.set(parseDeviceId(key), decodeDevice(`devices.${key}`, value));
+  const exports = new Map<DiskId, ExportMemory>();
+  for (const [key, value] of Object.entries(asObject("exports", root.exports)))
+    exports.set(parseDiskId(key), decodeExport(parseDiskId(key), value));
+  return {
+    hostId,
+    tabletId: asString("tabletId", root.tabletId),
+    tabletGeneration: asCount("tabletGeneration", root.tabletGeneration),
+    devices,
+    exports,
+    exportFloor: asCount("exportFloor", root.exportFloor),
+  };
+}
+
+function decodeDevice(where: string, value: unknown): DeviceMemory {
+  const device = asObject(where, value);
+  const order = device.order === undefined ? undefined : decodeOrder(`${where}.order`, device.order);
+  const session = device.session === undefined ? undefined : decodeSession(`${where}.session`, device.session);
+  return { ...(order && { order }), ...(session && { session }) };
+}
+
+function decodeOrder(where: string, value: unknown): RememberedOrder {
+  const order = asObject(where, value);
+  if (order.kind !== "attach" && order.kind !== "detach")
+    throw new Error(`${where}.kind is ${JSON.stringify(order.kind)}`);
+  return {
+    tabletGeneration: asCount(`${where}.tabletGeneration`, order.tabletGeneration),
+    deviceGeneration: asCount(`${where}.deviceGeneration`, order.deviceGeneration),
+    kind: order.kind,
+  };
+}
+
+function decodeSession(where: string, value: unknown): RememberedSession {
+  const session = asObject(where, value);
+  if (session.purpose !== "disk" && session.purpose !== "erase")
+    throw new Error(`${where}.purpose is ${JSON.stringify(session.purpose)}`);
+  if (typeof session.ended !== "boolean") throw new Error(`${where}.ended is not true or false`);
+  return {
+    number: asCount(`${where}.number`, session.number),
+    purpose: session.purpose,
+    diskId: asString(`${where}.diskId`, session.diskId),
+    holderHostId: asString(`${where}.holderHostId`, session.holderHostId),
+    ended: session.ended,
+  };
+}
+
+function decodeExport(diskId: DiskId, value: unknown): ExportMemory {
+  const where = `exports.${diskId}`;
+  const known = asObject(where, value);
+  const sessionNumber = asCount(`${where}.sessionNumber`, known.sessionNumber);
+  if (known.spec === undefined) return { sessionNumber };
+  const spec = asObject(`${where}.spec`, known.spec);
+  if (!Array.isArray(spec.extents)) throw new Error(`${where}.spec.extents is not a list`);
+  const decoded: ExportSpec = {
+    diskId,
+    sessionNumber,
+    blockSizeBytes: asCount(`${where}.spec.blockSizeBytes`, spec.blockSizeBytes),
+    extents: spec.extents.map((item: unknown, index) => {
+      const extent = asObject(`${where}.spec.extents.${index}`, item);
+      return {
+        deviceId: parseDeviceId(asString("deviceId", extent.deviceId)),
+        hostId: parseHostId(asString("hostId", extent.hostId)),
+        address: asString("address", extent.address),
+        sizeBytes: asCount("sizeBytes", extent.sizeBytes),
+      };
+    }),
+  };
+  return { sessionNumber, spec: decoded };
+}
+
+function asObject(where: string, value: unknown): Record<string, unknown> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw new Error(`${where} is not an object`);
+  return value as Record<string, unknown>;
+}
+
+function asString(where: string, value: unknown): string {
+  if (typeof value !== "string") throw new Error(`${where} is not a text`);
+  return value;
+}
+
+function asCount(where: string, value: unknown): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 0) throw new Error(`${where} is not a whole number from 0`);
+  return value as number;
+}

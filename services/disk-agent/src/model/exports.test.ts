@@ -1,0 +1,63 @@
+import { type DeviceId, type DiskId, type HostId, InvalidStateError, OutdatedError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { decideExport, decideUnexport } from "./exports.js";
+import { type AgentMemory, type ExportSpec, emptyMemory } from "./memory.js";
+
+const EMPTY = emptyMemory("host-1" as HostId);
+const disk = (name: string) => name as DiskId;
+
+const spec = (sessionNumber: number, diskId = "disk-1", sizeBytes = 4096): ExportSpec => ({
+  diskId: disk(diskId),
+  sessionNumber,
+  blockSizeBytes: 4096,
+  extents: [{ deviceId: "d" as DeviceId, hostId: "host-1" as HostId, address: "127.0.0.1:1", sizeBytes }],
+});
+
+const serve = (memory: AgentMemory, wanted: ExportSpec) => decideExport(memory, wanted).memory;
+
+describe("decideExport and decideUnexport", () => {
+  it("higher -> served; the same again -> the same; lower -> outdated", () => {
+    const memory = serve(serve(EMPTY, spec(3)), spec(5));
+    expect(memory.exports.get(disk("disk-1"))?.spec?.sessionNumber).to.equal(5);
+    expect(decideExport(memory, spec(5)).verdict).to.equal("same");
+    expect(() => decideExport(memory, spec(4))).to.throw(OutdatedError);
+  });
+
+  it("the same session with other extents -> refused", () => {
+    expect(() => decideExport(serve(EMPTY, spec(3)), spec(3, "disk-1", 8192))).to.throw(InvalidStateError);
+  });
+
+  it("the same session at a moved address -> the same", () => {
+    const moved = spec(3);
+    const extents = moved.extents.map((extent) => ({ ...extent, address: "127.0.0.1:2" }));
+    expect(decideExport(serve(EMPTY, spec(3)), { ...moved, extents }).verdict).to.equal("same");
+  });
+
+  it("unexport -> ends that and lower sessions for good", () => {
+    const memory = decideUnexport(serve(EMPTY, spec(3)), disk("disk-1"), 4, 10);
+    expect(memory.exports.get(disk("disk-1"))).to.deep.equal({ sessionNumber: 4 });
+    for (const session of [3, 4]) expect(() => decideExport(memory, spec(session))).to.throw(OutdatedError);
+    expect(decideExport(memory, spec(5)).verdict).to.equal("serve");
+  });
+
+  it("unexport of a lower session -> the export stays", () => {
+    const memory = serve(EMPTY, spec(3));
+    expect(decideUnexport(memory, disk("disk-1"), 2, 10)).to.equal(memory);
+  });
+
+  it("unexport before the export arrives -> the export is outdated", () => {
+    const memory = decideUnexport(EMPTY, disk("disk-1"), 3, 10);
+    expect(() => decideExport(memory, spec(3))).to.throw(OutdatedError);
+  });
+
+  it("more ended exports than are remembered -> what they forbade stays forbidden", () => {
+    let memory = serve(EMPTY, spec(100, "served"));
+    for (const session of [1, 2, 3, 4, 5]) memory = decideUnexport(memory, disk(`disk-${session}`), session, 2);
+    expect([...memory.exports.keys()]).to.have.members(["served", "disk-4", "disk-5"]);
+    expect(memory.exportFloor).to.equal(3);
+    for (const session of [1, 2, 3])
+      expect(() => decideExport(memory, spec(session, `disk-${session}`))).to.throw(OutdatedError);
+    expect(decideExport(memory, spec(6, "disk-1")).verdict).to.equal("serve");
+    expect(memory.exports.get(disk("served"))?.spec?.sessionNumber).to.equal(100);
+  });
+});

@@ -1,0 +1,78 @@
+import { type DiskId, InvalidStateError, OutdatedError } from "@diskmesh/domain";
+import type { AgentMemory, ExportMemory, ExportSpec } from "./memory.js";
+
+/**
+ * What to make of an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
+ * before, or this one was ended.
+ */
+export function decideExport(
+  memory: AgentMemory,
+  spec: ExportSpec,
+): { memory: AgentMemory; verdict: "serve" | "same" } {
+  const known = memory.exports.get(spec.diskId);
+  if (known?.spec !== undefined && known.sessionNumber === spec.sessionNumber) {
+    if (!sameSpec(known.spec, spec))
+      throw new InvalidStateError(
+        `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with other devices: take a new session number`,
+        { about: { disk_id: spec.diskId } },
+      );
+    return { memory, verdict: "same" };
+  }
+  const highest = known?.sessionNumber ?? memory.exportFloor;
+  if (spec.sessionNumber <= highest)
+    throw new OutdatedError(
+      `the export of disk ${spec.diskId} in session ${spec.sessionNumber} is outdated: session ${highest} was exported or ended since`,
+      { about: { disk_id: spec.diskId } },
+    );
+  return { memory: withExport(memory, spec.diskId, { sessionNumber: spec.sessionNumber, spec }), verdict: "serve" };
+}
+
+/**
+ * Ends the exports of a disk up to a session number. At most `maxEnded` ended exports are remembered one by one; what
+ * older ones forbade is kept as one floor under all session numbers, which grow over the whole fleet.
+ */
+export function decideUnexport(
+  memory: AgentMemory,
+  diskId: DiskId,
+  sessionNumber: number,
+  maxEnded: number,
+): AgentMemory {
+  const known = memory.exports.get(diskId);
+  if (known === undefined ? sessionNumber <= memory.exportFloor : known.sessionNumber > sessionNumber) return memory;
+  if (known?.sessionNumber === sessionNumber && known.spec === undefined) return memory;
+  return dropOldestEnded(withExport(memory, diskId, { sessionNumber }), maxEnded);
+}
+
+function dropOldestEnded(memory: AgentMemory, maxEnded: number): AgentMemory {
+  const ended = [...memory.exports].filter(([, known]) => known.spec === undefined);
+  if (ended.length <= maxEnded) return memory;
+  ended.sort(([, a], [, b]) => a.sessionNumber - b.sessionNumber);
+  const dropped = ended.slice(0, ended.length - maxEnded);
+  const exports = new Map(memory.exports);
+  for (const [diskId] of dropped) exports.delete(diskId);
+  const exportFloor = Math.max(memory.exportFloor, ...dropped.map(([, known]) => known.sessionNumber));
+  return { ...memory, exports, exportFloor };
+}
+
+function withExport(memory: AgentMemory, diskId: DiskId, change: ExportMemory): AgentMemory {
+  const exports = new Map(memory.exports);
+  exports.set(diskId, change);
+  return { ...memory, exports };
+}
+
+// Addresses are left out: an agent that moved is still the same place for the bytes.
+function sameSpec(a: ExportSpec, b: ExportSpec): boolean {
+  return (
+    a.blockSizeBytes === b.blockSizeBytes &&
+    a.extents.length === b.extents.length &&
+    a.extents.every((extent, index) => {
+      const other = b.extents[index];
+      return (
+        other !== undefined &&
+        extent.deviceId === other.deviceId &&
+        extent.hostId === other.hostId &&
+        extent.sizeBytes === other.sizeBytes
+      );
+    })
+  );
+}

@@ -1,0 +1,88 @@
+import type { DeviceId, DiskId, HostId, Stamp } from "@diskmesh/domain";
+
+/**
+ * What the agent must not forget: it is on disk before the agent acts on it. All of it is immutable; a decision returns
+ * the next memory.
+ */
+export interface AgentMemory {
+  readonly hostId: HostId;
+  /** The tablet whose orders are obeyed; empty until the first registration. */
+  readonly tabletId: string;
+  /** The highest generation seen of that tablet. */
+  readonly tabletGeneration: number;
+  readonly devices: ReadonlyMap<DeviceId, DeviceMemory>;
+  readonly exports: ReadonlyMap<DiskId, ExportMemory>;
+  /** Exports of disks not in `exports` are outdated up to this session number: what ended ones left when they were dropped. */
+  readonly exportFloor: number;
+}
+
+export type OrderKind = "attach" | "detach";
+
+export interface RememberedOrder {
+  readonly tabletGeneration: number;
+  readonly deviceGeneration: number;
+  readonly kind: OrderKind;
+}
+
+export interface RememberedSession {
+  readonly number: number;
+  readonly purpose: "disk" | "erase";
+  /** Empty for an erase. */
+  readonly diskId: string;
+  /** The host that may do I/O; empty for an erase and for a session that only fences others off. */
+  readonly holderHostId: string;
+  /** Nobody is obeyed any more, until a higher session. */
+  readonly ended: boolean;
+}
+
+export interface DeviceMemory {
+  readonly order?: RememberedOrder;
+  readonly session?: RememberedSession;
+}
+
+export interface ExportExtent {
+  readonly deviceId: DeviceId;
+  readonly hostId: HostId;
+  readonly address: string;
+  readonly sizeBytes: number;
+}
+
+export interface ExportSpec {
+  readonly diskId: DiskId;
+  readonly sessionNumber: number;
+  readonly blockSizeBytes: number;
+  readonly extents: readonly ExportExtent[];
+}
+
+export interface ExportMemory {
+  /** The highest session number with which an export of the disk was ordered or ended. */
+  readonly sessionNumber: number;
+  /** What is to be served; absent when the export was ended. */
+  readonly spec?: ExportSpec;
+}
+
+export function emptyMemory(hostId: HostId): AgentMemory {
+  return { hostId, tabletId: "", tabletGeneration: 0, devices: new Map(), exports: new Map(), exportFloor: 0 };
+}
+
+/** The last stamp obeyed for a device; undefined when none was. */
+export function lastStamp(memory: AgentMemory, deviceId: DeviceId): Stamp | undefined {
+  const order = memory.devices.get(deviceId)?.order;
+  if (order === undefined) return undefined;
+  return {
+    tabletId: memory.tabletId,
+    tabletGeneration: order.tabletGeneration,
+    deviceGeneration: order.deviceGeneration,
+  };
+}
+
+/** Whether the device is to be held: a device that was never ordered detached is (seed 004). */
+export function isWanted(memory: AgentMemory, deviceId: DeviceId): boolean {
+  return memory.devices.get(deviceId)?.order?.kind !== "detach";
+}
+
+export function withDevice(memory: AgentMemory, deviceId: DeviceId, change: DeviceMemory): AgentMemory {
+  const devices = new Map(memory.devices);
+  devices.set(deviceId, { ...devices.get(deviceId), ...change });
+  return { ...memory, devices };
+}

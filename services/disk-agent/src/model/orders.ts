@@ -1,0 +1,109 @@
+import {
+  compareStamps,
+  type DeviceId,
+  formatStamp,
+  InvalidArgumentError,
+  InvalidStateError,
+  OutdatedError,
+  type Stamp,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { type AgentMemory, lastStamp, type OrderKind, withDevice } from "./memory.js";
+
+/** An attach or detach order for one device. */
+export interface DeviceOrder {
+  readonly deviceId: DeviceId;
+  readonly stamp: Stamp;
+  readonly kind: OrderKind;
+}
+
+export type OrderVerdict =
+  /** Newer than all before: it is remembered now and is to be done. */
+  | { readonly verdict: "obey" }
+  /** The same order again: already so, or join the attempt under way, or try again after a failure. */
+  | { readonly verdict: "converge" }
+  | { readonly verdict: "outdated"; readonly message: string }
+  | { readonly verdict: "unknown_device"; readonly message: string };
+
+/**
+ * Rule 1: whether a request may be looked at, and the memory with its tablet generation. Throws when the request is for
+ * another start of the agent, from another tablet, or from a leader that has been replaced.
+ */
+export function acceptRequest(
+  memory: AgentMemory,
+  bootId: string,
+  request: { readonly bootId: string; readonly stamps: readonly Stamp[] },
+): AgentMemory {
+  if (request.bootId !== bootId)
+    throw new OutdatedError(
+      `the order is for start ${JSON.stringify(request.bootId.slice(0, 80))} of the agent of host ${memory.hostId}, which runs as ${bootId}: wait for its registration`,
+      { about: { host_id: memory.hostId } },
+    );
+  if (memory.tabletId === "")
+    throw new UnavailableError(
+      `the agent of host ${memory.hostId} remembers no registry: it obeys orders once it has registered`,
+      { about: { host_id: memory.hostId } },
+    );
+  if (request.stamps.length === 0) throw new InvalidArgumentError("the order has no stamp: give one");
+  let highest = memory.tabletGeneration;
+  for (const stamp of request.stamps) {
+    if (stamp.tabletId !== memory.tabletId)
+      throw new InvalidStateError(
+        `the order is of tablet ${JSON.stringify(stamp.tabletId.slice(0, 80))}, but the agent of host ${memory.hostId} obeys tablet ${memory.tabletId} alone`,
+        { about: { host_id: memory.hostId } },
+      );
+    if (stamp.tabletGeneration < memory.tabletGeneration)
+      throw new OutdatedError(
+        `the order ${formatStamp(stamp)} comes from a replaced leader: the agent of host ${memory.hostId} has seen tablet generation ${memory.tabletGeneration}`,
+        { about: { host_id: memory.hostId } },
+      );
+    highest = Math.max(highest, stamp.tabletGeneration);
+  }
+  return highest === memory.tabletGeneration ? memory : { ...memory, tabletGeneration: highest };
+}
+
+/** Rule 2: what to make of an order for one device, and the memory with it. */
+export function decideOrder(
+  memory: AgentMemory,
+  knownDevices: { has(deviceId: DeviceId): boolean },
+  order: DeviceOrder,
+): { memory: AgentMemory; verdict: OrderVerdict } {
+  if (!knownDevices.has(order.deviceId)) {
+    const message = `host ${memory.hostId} has no device ${order.deviceId}`;
+    return { memory, verdict: { verdict: "unknown_device", message } };
+  }
+  const last = lastStamp(memory, order.deviceId);
+  const lastKind = memory.devices.get(order.deviceId)?.order?.kind;
+  if (last !== undefined && lastKind !== undefined) {
+    const difference = compareStamps(order.stamp, last);
+    if (difference === 0 && lastKind === order.kind) return { memory, verdict: { verdict: "converge" } };
+    if (difference <= 0) return { memory, verdict: outdated(order, last, lastKind) };
+  }
+  const { tabletGeneration, deviceGeneration } = order.stamp;
+  const next = withDevice(memory, order.deviceId, { order: { tabletGeneration, deviceGeneration, kind: order.kind } });
+  return { memory: next, verdict: { verdict: "obey" } };
+}
+
+/** Rule 3: whether the order is still the last one for its device. Asked again after every await. */
+export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean {
+  const last = lastStamp(memory, order.deviceId);
+  return (
+    last !== undefined &&
+    order.stamp.tabletId === last.tabletId &&
+    compareStamps(order.stamp, last) === 0 &&
+    memory.devices.get(order.deviceId)?.order?.kind === order.kind
+  );
+}
+
+/** The verdict over an order that a later one overtook while it was being done. */
+export function overtaken(memory: AgentMemory, order: DeviceOrder): OrderVerdict & { verdict: "outdated" } {
+  const last = lastStamp(memory, order.deviceId);
+  const lastKind = memory.devices.get(order.deviceId)?.order?.kind;
+  if (last === undefined || lastKind === undefined) throw new Error(`no order is remembered for ${order.deviceId}`);
+  return outdated(order, last, lastKind);
+}
+
+function outdated(order: DeviceOrder, last: Stamp, lastKind: OrderKind): OrderVerdict & { verdict: "outdated" } {
+  const message = `${order.kind} ${formatStamp(order.stamp)} of device ${order.deviceId} is outdated: the last order obeyed was ${lastKind} ${formatStamp(last)}`;
+  return { verdict: "outdated", message };
+}

@@ -1,0 +1,72 @@
+import type { DeviceId, HostId } from "@diskmesh/domain";
+import { expect } from "chai";
+import { emptyMemory } from "./memory.js";
+import { decideCloseSession, decideOpenSession, isCurrentSession, type SessionWish } from "./sessions.js";
+
+const DEVICE = "device-1" as DeviceId;
+const EMPTY = emptyMemory("host-1" as HostId);
+
+const wish = (number: number, change: Partial<SessionWish> = {}): SessionWish => ({
+  number,
+  purpose: "disk",
+  diskId: "disk-1",
+  holderHostId: "host-1",
+  ...change,
+});
+
+describe("decideOpenSession", () => {
+  const rows: [string, SessionWish, SessionWish, string][] = [
+    ["higher -> supersedes", wish(5), wish(6), "supersede"],
+    ["lower -> outdated", wish(5), wish(4), "outdated"],
+    ["equal -> the same", wish(5), wish(5), "same"],
+    ["equal for another disk -> outdated", wish(5), wish(5, { diskId: "disk-2" }), "outdated"],
+    ["equal for another holder -> outdated", wish(5), wish(5, { holderHostId: "host-2" }), "outdated"],
+    [
+      "equal for an erase -> outdated",
+      wish(5),
+      wish(5, { purpose: "erase", diskId: "", holderHostId: "" }),
+      "outdated",
+    ],
+  ];
+  for (const [title, first, second, verdict] of rows)
+    it(title, () => {
+      const { memory } = decideOpenSession(EMPTY, DEVICE, first);
+      const decision = decideOpenSession(memory, DEVICE, second);
+      expect(decision.verdict.verdict).to.equal(verdict);
+      const obeyed = verdict === "supersede" ? second.number : first.number;
+      expect(isCurrentSession(decision.memory, DEVICE, obeyed)).to.equal(true);
+    });
+
+  it("the first one -> supersedes nobody and is remembered", () => {
+    const { memory, verdict } = decideOpenSession(EMPTY, DEVICE, wish(1));
+    expect(verdict.verdict).to.equal("supersede");
+    expect(memory.devices.get(DEVICE)?.session).to.deep.equal({ ...wish(1), ended: false });
+  });
+});
+
+describe("decideCloseSession", () => {
+  const opened = decideOpenSession(EMPTY, DEVICE, wish(5)).memory;
+
+  it("the current one -> nobody is obeyed, and it cannot be opened again", () => {
+    const { memory, changed } = decideCloseSession(opened, DEVICE, 5);
+    expect(changed).to.equal(true);
+    expect(isCurrentSession(memory, DEVICE, 5)).to.equal(false);
+    expect(decideOpenSession(memory, DEVICE, wish(5)).verdict.verdict).to.equal("outdated");
+    expect(decideOpenSession(memory, DEVICE, wish(6)).verdict.verdict).to.equal("supersede");
+  });
+
+  it("a lower one -> nothing changes", () => {
+    expect(decideCloseSession(opened, DEVICE, 4)).to.deep.equal({ memory: opened, changed: false });
+  });
+
+  it("one that was never seen -> ended in advance", () => {
+    const { memory } = decideCloseSession(opened, DEVICE, 7);
+    expect(isCurrentSession(memory, DEVICE, 5)).to.equal(false);
+    expect(decideOpenSession(memory, DEVICE, wish(7)).verdict.verdict).to.equal("outdated");
+  });
+
+  it("twice -> nothing changes the second time", () => {
+    const { memory } = decideCloseSession(opened, DEVICE, 5);
+    expect(decideCloseSession(memory, DEVICE, 5).changed).to.equal(false);
+  });
+});

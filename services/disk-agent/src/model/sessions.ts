@@ -1,0 +1,74 @@
+import type { DeviceId } from "@diskmesh/domain";
+import { type AgentMemory, type RememberedSession, withDevice } from "./memory.js";
+
+export type SessionWish = Omit<RememberedSession, "ended">;
+
+export type SessionVerdict =
+  /** Remembered now: lower sessions may submit nothing more; granted once what they submitted has ended. */
+  | { readonly verdict: "supersede" }
+  /** The session that is remembered already. */
+  | { readonly verdict: "same" }
+  | { readonly verdict: "outdated"; readonly message: string };
+
+/** A device obeys only the highest session number it has seen. */
+export function decideOpenSession(
+  memory: AgentMemory,
+  deviceId: DeviceId,
+  wish: SessionWish,
+): { memory: AgentMemory; verdict: SessionVerdict } {
+  const current = memory.devices.get(deviceId)?.session;
+  if (current !== undefined && wish.number <= current.number) {
+    const same =
+      wish.number === current.number &&
+      !current.ended &&
+      wish.purpose === current.purpose &&
+      wish.diskId === current.diskId &&
+      wish.holderHostId === current.holderHostId;
+    return {
+      memory,
+      verdict: same
+        ? { verdict: "same" }
+        : { verdict: "outdated", message: superseded(deviceId, wish.number, current) },
+    };
+  }
+  return {
+    memory: withDevice(memory, deviceId, { session: { ...wish, ended: false } }),
+    verdict: { verdict: "supersede" },
+  };
+}
+
+/** Ends a session and all lower ones. A number that was never seen here is ended in advance. */
+export function decideCloseSession(
+  memory: AgentMemory,
+  deviceId: DeviceId,
+  number: number,
+): { memory: AgentMemory; changed: boolean } {
+  const current = memory.devices.get(deviceId)?.session;
+  if (current !== undefined && (current.number > number || (current.number === number && current.ended)))
+    return { memory, changed: false };
+  const session: RememberedSession =
+    current?.number === number
+      ? { ...current, ended: true }
+      : { number, purpose: "disk", diskId: "", holderHostId: "", ended: true };
+  return { memory: withDevice(memory, deviceId, { session }), changed: true };
+}
+
+export function isCurrentSession(memory: AgentMemory, deviceId: DeviceId, number: number): boolean {
+  const current = memory.devices.get(deviceId)?.session;
+  return current !== undefined && current.number === number && !current.ended;
+}
+
+/** Why a session number is not obeyed, for error messages. */
+export function superseded(deviceId: DeviceId, number: number, current: RememberedSession): string {
+  if (current.number === number)
+    return current.ended
+      ? `session ${number} of device ${deviceId} has ended`
+      : `session ${number} of device ${deviceId} was opened for ${describe(current)}`;
+  return `session ${number} of device ${deviceId} is outdated: session ${current.number} was opened since`;
+}
+
+function describe(session: RememberedSession): string {
+  if (session.purpose === "erase") return "an erase";
+  const holder = session.holderHostId === "" ? "no holder" : `holder ${session.holderHostId}`;
+  return `disk ${session.diskId} with ${holder}`;
+}

@@ -1,0 +1,161 @@
+import type { Socket } from "node:net";
+import { DeviceIoError, InvalidArgumentError, messageOf, OutdatedError } from "@diskmesh/domain";
+import { Slots } from "../devices/slots.js";
+import type { DiskPart } from "../exports/disk-part.js";
+import type { Log } from "../log.js";
+import { ByteReader, ConnectionEndedError } from "./byte-reader.js";
+import { type NbdExport, negotiate } from "./handshake.js";
+import {
+  COMMAND,
+  COMMAND_FLAG,
+  decodeRequest,
+  encodeSimpleReply,
+  MAX_REQUEST_BYTES,
+  NBD_ERROR,
+  type NbdRequest,
+  REQUEST_BYTES,
+} from "./protocol.js";
+
+export interface NbdConnectionLimits {
+  readonly negotiationTimeoutMs: number;
+  readonly maxInFlightRequests: number;
+  readonly maxInFlightBytes: number;
+}
+
+/** One client's connection to an export: negotiation, then requests answered in any order. */
+export class NbdConnection {
+  readonly #socket: Socket;
+  readonly #reader: ByteReader;
+  readonly #served: NbdExport;
+  readonly #disk: DiskPart;
+  readonly #limits: NbdConnectionLimits;
+  readonly #log: Log;
+  readonly #running = new Set<Promise<void>>();
+  #draining = false;
+
+  constructor(options: { socket: Socket; served: NbdExport; disk: DiskPart; limits: NbdConnectionLimits; log: Log }) {
+    this.#socket = options.socket;
+    this.#reader = new ByteReader(options.socket);
+    this.#served = options.served;
+    this.#disk = options.disk;
+    this.#limits = options.limits;
+    this.#log = options.log;
+  }
+
+  /** Resolves when the connection has ended; what the client does wrong ends this connection alone. */
+  async run(): Promise<void> {
+    const tooLate = setTimeout(
+      () => this.#socket.destroy(new Error("negotiation took too long")),
+      this.#limits.negotiationTimeoutMs,
+    );
+    try {
+      if (await negotiate(this.#reader, this.#socket, this.#served)) {
+        clearTimeout(tooLate);
+        await this.#transmit();
+      }
+    } catch (error) {
+      if (!(error instanceof ConnectionEndedError) && !this.#draining)
+        this.#log.warn({ disk_id: this.#served.name, error: messageOf(error) }, "NBD connection closed");
+    } finally {
+      clearTimeout(tooLate);
+      await Promise.all(this.#running);
+      // Ends after what was written has been sent; a client that does not read is cut off by `close`.
+      this.#socket.end(() => this.#socket.destroy());
+    }
+  }
+
+  /** Takes no more requests and waits until those under way are answered. */
+  async drain(): Promise<void> {
+    this.#draining = true;
+    await Promise.all(this.#running);
+  }
+
+  close(): void {
+    this.#draining = true;
+    this.#socket.destroy();
+  }
+
+  async #transmit(): Promise<void> {
+    const requests = new Slots(this.#limits.maxInFlightRequests);
+    const bytes = new Slots(this.#limits.maxInFlightBytes);
+    for (;;) {
+      // Room first: a client that sends faster than the disk takes is held back by its own socket.
+      const releaseRequest = await requests.acquire();
+      const request = decodeRequest(await this.#reader.read(REQUEST_BYTES));
+      if (request.command === COMMAND.DISC) return;
+      const hasPayload = request.command === COMMAND.WRITE;
+      if (hasPayload && request.lengthBytes > MAX_REQUEST_BYTES)
+        throw new Error(`a write of ${request.lengthBytes} bytes is above the limit of ${MAX_REQUEST_BYTES}`);
+      const releaseBytes = await bytes.acquire(Math.min(request.lengthBytes, MAX_REQUEST_BYTES));
+      const payload = hasPayload ? await this.#reader.read(request.lengthBytes) : undefined;
+      if (this.#draining) return;
+      const running = this.#answer(request, payload).finally(() => {
+        this.#running.delete(running);
+        releaseBytes();
+        releaseRequest();
+      });
+      this.#running.add(running);
+    }
+  }
+
+  async #answer(request: NbdRequest, payload: Buffer | undefined): Promise<void> {
+    let data: Uint8Array | undefined;
+    let error = this.#refusal(request);
+    if (error === 0) {
+      try {
+        data = await this.#perform(request, payload);
+      } catch (thrown) {
+        error = nbdErrorOf(thrown);
+        this.#log.warn({ disk_id: this.#served.name, error: messageOf(thrown) }, "an NBD request failed");
+      }
+    }
+    await this.#send(encodeSimpleReply(request.cookie, error), data);
+  }
+
+  /** 0 when the request may be tried. */
+  #refusal(request: NbdRequest): number {
+    // Clients may set FUA on any command once it is offered; where nothing is written it means nothing.
+    if ((request.flags & ~COMMAND_FLAG.FUA) !== 0) return NBD_ERROR.EINVAL;
+    if (request.command === COMMAND.FLUSH) return 0;
+    if (request.command !== COMMAND.READ && request.command !== COMMAND.WRITE) return NBD_ERROR.EINVAL;
+    if (request.lengthBytes > MAX_REQUEST_BYTES) return NBD_ERROR.EOVERFLOW;
+    const end = request.offsetBytes + BigInt(request.lengthBytes);
+    if (end <= BigInt(this.#served.sizeBytes)) return 0;
+    return request.command === COMMAND.WRITE ? NBD_ERROR.ENOSPC : NBD_ERROR.EINVAL;
+  }
+
+  async #perform(request: NbdRequest, payload: Buffer | undefined): Promise<Uint8Array | undefined> {
+    const offsetBytes = Number(request.offsetBytes);
+    switch (request.command) {
+      case COMMAND.READ:
+        return this.#disk.read(offsetBytes, request.lengthBytes);
+      case COMMAND.WRITE:
+        await this.#disk.write(offsetBytes, payload ?? Buffer.alloc(0), (request.flags & COMMAND_FLAG.FUA) !== 0);
+        return undefined;
+      default:
+        await this.#disk.flush();
+        return undefined;
+    }
+  }
+
+  /** Resolves once the kernel has taken the reply, so that answers to a client that does not read stay bounded. */
+  async #send(header: Buffer, data: Uint8Array | undefined): Promise<void> {
+    if (this.#socket.destroyed) return;
+    await new Promise<void>((resolve) => {
+      // Both parts are queued in one go: no other reply may come between them.
+      if (data === undefined) this.#socket.write(header, () => resolve());
+      else {
+        this.#socket.write(header);
+        this.#socket.write(data, () => resolve());
+      }
+    });
+  }
+}
+
+/** The number that an NBD client is told. */
+export function nbdErrorOf(error: unknown): number {
+  if (error instanceof OutdatedError) return NBD_ERROR.ESHUTDOWN;
+  if (error instanceof InvalidArgumentError) return NBD_ERROR.EINVAL;
+  const code = error instanceof DeviceIoError ? (error.cause as NodeJS.ErrnoException | undefined)?.code : undefined;
+  return code === "ENOSPC" ? NBD_ERROR.ENOSPC : NBD_ERROR.EIO;
+}

@@ -1,0 +1,362 @@
+import { execFile } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { createConnection, type Socket } from "node:net";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { DeviceIoError, OutdatedError } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/service";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { DiskPart } from "../exports/disk-part.js";
+import { LinearDisk } from "../exports/linear-disk.js";
+import { LocalPart } from "../exports/local-part.js";
+import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
+import { ByteReader } from "./byte-reader.js";
+import { NbdClient } from "./client.js";
+import * as nbd from "./protocol.js";
+import { NbdServer } from "./server.js";
+
+const run = promisify(execFile);
+const DEVICE_BYTES = 4 * 1024 * 1024;
+const DISK_BYTES = 2 * DEVICE_BYTES;
+const LIMITS = {
+  maxConnections: 4,
+  maxInFlightRequests: 8,
+  maxInFlightBytes: 8 * 1024 * 1024,
+  negotiationTimeoutMs: 300,
+};
+
+describe("the NBD export", () => {
+  let fixture: DeviceFixture;
+  let disk: LinearDisk;
+  let server: NbdServer;
+  let socketPath: string;
+
+  beforeEach(async () => {
+    fixture = new DeviceFixture([
+      { id: "a", file: "a" },
+      { id: "b", file: "b" },
+    ]);
+    for (const id of ["a", "b"]) {
+      makeDeviceFile(fixture.folder, id, DEVICE_BYTES);
+      await fixture.order("attach", id, id === "a" ? 1 : 2);
+      await fixture.openSession(id, 1);
+    }
+    const parts = ["a", "b"].map((id) => new LocalPart(fixture.device(id), 1));
+    disk = new LinearDisk(parts.map((part) => ({ part, sizeBytes: DEVICE_BYTES })));
+    // Deeper than the 107 bytes that a Unix socket's path may have, and with a space.
+    const folder = join(fixture.folder, "deep folder ".repeat(12).trim());
+    mkdirSync(folder);
+    socketPath = join(folder, "disk-1.sock");
+    server = await serve(disk);
+  });
+
+  afterEach(async () => {
+    fixture.files.writes.open();
+    await server.close(500);
+    await fixture.devices.stop(1_000, systemClock);
+  });
+
+  const serve = (part: DiskPart) => {
+    const served = { name: "disk-1", sizeBytes: DISK_BYTES, blockSizeBytes: 4096 };
+    return NbdServer.listen({ socketPath, served, disk: part, limits: LIMITS, log: silentLog });
+  };
+
+  /** A short path to the socket, for clients that know no long ones. */
+  const shortPath = () => {
+    const link = join(fixture.folder, "s");
+    if (!existsSync(link)) symlinkSync(join(socketPath, ".."), link);
+    return join(link, "disk-1.sock");
+  };
+
+  const uri = () => `nbd+unix:///disk-1?socket=${shortPath()}`;
+
+  it("reads back what was written, across devices, on several connections at once", async () => {
+    const [one, two] = await Promise.all([NbdClient.connect({ socketPath }), NbdClient.connect({ socketPath })]);
+    expect(one.sizeBytes).to.equal(DISK_BYTES);
+    const data = randomBytes(DISK_BYTES);
+    const chunk = 96 * 1024 + 1;
+    const writes: Promise<void>[] = [];
+    for (let at = 0; at < DISK_BYTES; at += chunk)
+      writes.push((at % 2 ? one : two).write(at, data.subarray(at, at + chunk), { fua: at % 3 === 0 }));
+    await Promise.all(writes);
+    await one.flush();
+    expect((await two.read(0, DISK_BYTES)).equals(data)).to.equal(true);
+    const files = ["a", "b"].map((id) => readFileSync(join(fixture.folder, id)));
+    expect(Buffer.concat(files).equals(data)).to.equal(true);
+    await Promise.all([one.disconnect(), two.disconnect()]);
+  });
+
+  it("puts what was written onto every device on FLUSH, and onto those written on FUA", async () => {
+    const client = await NbdClient.connect({ socketPath });
+    await client.write(0, Buffer.alloc(1));
+    expect(fixture.files.syncCount).to.equal(0);
+    await client.write(0, Buffer.alloc(1), { fua: true });
+    expect(fixture.files.syncCount).to.equal(1);
+    await client.flush();
+    expect(fixture.files.syncCount).to.equal(3);
+    await client.disconnect();
+  });
+
+  it("belongs to the agent's user alone, and replaces a socket that was left behind", async () => {
+    expect(statSync(socketPath).mode & 0o777).to.equal(0o600);
+    await server.close(500);
+    expect(existsSync(socketPath)).to.equal(false);
+    writeFileSync(socketPath, "left behind");
+    server = await serve(disk);
+    await (await NbdClient.connect({ socketPath })).disconnect();
+  });
+
+  it("names each failure as NBD does", async () => {
+    const client = await NbdClient.connect({ socketPath });
+    const codeOf = (promise: Promise<unknown>) =>
+      promise.then(
+        () => "none",
+        (error) => error.code,
+      );
+    expect(await codeOf(client.read(DISK_BYTES, 1))).to.equal("EINVAL");
+    expect(await codeOf(client.write(DISK_BYTES - 1, Buffer.alloc(2)))).to.equal("ENOSPC");
+    await fixture.openSession("b", 2);
+    expect(await codeOf(client.write(DEVICE_BYTES, Buffer.alloc(1)))).to.equal("ESHUTDOWN");
+    expect(await codeOf(client.write(DEVICE_BYTES - 1, Buffer.alloc(2)))).to.equal("ESHUTDOWN");
+    expect(await codeOf(client.read(0, 1))).to.equal("none");
+    await fixture.order("detach", "a", 3);
+    expect(await codeOf(client.read(0, 1))).to.equal("EIO");
+    await client.disconnect();
+  });
+
+  it("maps what a disk throws", async () => {
+    const full = Object.assign(new Error("no space"), { code: "ENOSPC" });
+    for (const [error, code] of [
+      [new DeviceIoError("x"), "EIO"],
+      [new DeviceIoError("x", { cause: full }), "ENOSPC"],
+      [new OutdatedError("x"), "ESHUTDOWN"],
+      [new TypeError("a bug"), "EIO"],
+    ] as const) {
+      await server.close(500);
+      const fail = () => Promise.reject(error);
+      server = await serve({ read: fail, write: fail, flush: fail, close: () => {} });
+      const client = await NbdClient.connect({ socketPath });
+      expect(await client.flush().catch((thrown) => thrown.code)).to.equal(code);
+      await client.disconnect();
+    }
+  });
+
+  it("refuses an export of another name", async () => {
+    expect(await NbdClient.connect({ socketPath, exportName: "disk-2" }).catch((error) => error.message)).to.match(
+      /disk-1 alone/,
+    );
+  });
+
+  describe("malformed input closes that connection only", () => {
+    let good: NbdClient;
+
+    beforeEach(async () => {
+      good = await NbdClient.connect({ socketPath });
+    });
+
+    afterEach(async () => {
+      await good.write(0, Buffer.from("still here"));
+      await good.disconnect();
+    });
+
+    const raw = async () => {
+      const socket = createConnection(shortPath());
+      socket.on("error", () => {});
+      const reader = new ByteReader(socket);
+      await reader.read(18);
+      return { socket, reader };
+    };
+
+    const closed = (socket: Socket) => eventually(() => socket.destroyed || socket.readableEnded, { timeoutMs: 3_000 });
+
+    const flags = (value: number) => {
+      const bytes = Buffer.alloc(4);
+      bytes.writeUInt32BE(value, 0);
+      return bytes;
+    };
+
+    const go = async ({ socket, reader }: Awaited<ReturnType<typeof raw>>) => {
+      socket.write(Buffer.concat([flags(3), nbd.encodeOption(nbd.OPTION.GO, nbd.encodeInfoRequest("", []))]));
+      for (;;) {
+        const { reply, lengthBytes } = nbd.decodeOptionReplyHeader(await reader.read(20));
+        await reader.read(lengthBytes);
+        if (reply === nbd.REPLY.ACK) return;
+      }
+    };
+
+    const request = (change: object) =>
+      nbd.encodeRequest({ flags: 0, command: 0, cookie: 7n, offsetBytes: 0n, lengthBytes: 1, ...change });
+
+    const beforeTransmission: [string, Buffer][] = [
+      ["unknown client flags", flags(0xffff)],
+      ["an option without its magic number", Buffer.concat([flags(3), Buffer.alloc(16, 0xee)])],
+      ["an option longer than allowed", Buffer.concat([flags(3), nbd.encodeOption(99, Buffer.alloc(9000))])],
+      ["EXPORT_NAME of another export", Buffer.concat([flags(3), nbd.encodeOption(1, Buffer.from("other"))])],
+      ["HTTP", Buffer.from("GET / HTTP/1.1\r\n\r\n")],
+    ];
+    for (const [title, bytes] of beforeTransmission)
+      it(title, async () => {
+        const { socket, reader } = await raw();
+        socket.write(bytes);
+        const drained = reader.read(1).catch(() => undefined);
+        await closed(socket);
+        await drained;
+        socket.destroy();
+      });
+
+    it("silence during negotiation", async () => {
+      const { socket, reader } = await raw();
+      const drained = reader.read(1).catch(() => undefined);
+      await closed(socket);
+      await drained;
+    });
+
+    const inTransmission: [string, Buffer][] = [
+      ["a request without its magic number", Buffer.alloc(28, 0xee)],
+      ["a write above 32 MiB", request({ command: nbd.COMMAND.WRITE, lengthBytes: 32 * 1024 * 1024 + 1 })],
+    ];
+    for (const [title, bytes] of inTransmission)
+      it(title, async () => {
+        const connection = await raw();
+        await go(connection);
+        connection.socket.write(bytes);
+        const drained = connection.reader.read(1).catch(() => undefined);
+        await closed(connection.socket);
+        await drained;
+        connection.socket.destroy();
+      });
+
+    it("what can be answered is: unknown options and commands, unknown flags, a read that is too long", async () => {
+      const connection = await raw();
+      const { socket, reader } = connection;
+      socket.write(
+        Buffer.concat([
+          flags(3),
+          nbd.encodeOption(8, Buffer.alloc(0)),
+          nbd.encodeOption(nbd.OPTION.INFO, Buffer.alloc(3)),
+        ]),
+      );
+      for (const expected of [nbd.REPLY.ERR_UNSUP, nbd.REPLY.ERR_INVALID]) {
+        const { reply, lengthBytes } = nbd.decodeOptionReplyHeader(await reader.read(20));
+        await reader.read(lengthBytes);
+        expect(reply).to.equal(expected);
+      }
+      socket.write(nbd.encodeOption(nbd.OPTION.GO, nbd.encodeInfoRequest("", [])));
+      for (let reply: number = nbd.REPLY.INFO; reply !== nbd.REPLY.ACK; ) {
+        const header = nbd.decodeOptionReplyHeader(await reader.read(20));
+        await reader.read(header.lengthBytes);
+        reply = header.reply;
+      }
+      for (const [change, error] of [
+        [{ command: 4 }, nbd.NBD_ERROR.EINVAL],
+        [{ flags: 1 << 7 }, nbd.NBD_ERROR.EINVAL],
+        [{ lengthBytes: 0xffff_ffff }, nbd.NBD_ERROR.EOVERFLOW],
+        [{ offsetBytes: 2n ** 64n - 1n }, nbd.NBD_ERROR.EINVAL],
+      ] as const) {
+        socket.write(request(change));
+        expect(nbd.decodeSimpleReply(await reader.read(16))).to.deep.equal({ cookie: 7n, error });
+      }
+      socket.destroy();
+    });
+
+    it("a client that vanishes in the middle of a write changes nothing", async () => {
+      const connection = await raw();
+      await go(connection);
+      connection.socket.write(request({ command: nbd.COMMAND.WRITE, lengthBytes: 4096 }));
+      connection.socket.write(Buffer.alloc(4095, 9));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      connection.socket.destroy();
+      expect((await good.read(1024, 1024)).equals(Buffer.alloc(1024))).to.equal(true);
+    });
+  });
+
+  it("takes no more connections than allowed", async () => {
+    const clients = await Promise.all(Array.from({ length: 4 }, () => NbdClient.connect({ socketPath })));
+    expect(await NbdClient.connect({ socketPath }).catch(() => "refused")).to.equal("refused");
+    await Promise.all(clients.map((client) => client.disconnect()));
+    await eventually(async () => (await NbdClient.connect({ socketPath })).disconnect());
+  });
+
+  it("a close answers what is under way, and cuts off after the time given", async () => {
+    const client = await NbdClient.connect({ socketPath });
+    fixture.files.writes.shut();
+    const write = client.write(0, Buffer.alloc(4096, 5));
+    await eventually(() => fixture.files.writes.arrivals === 1);
+    const closing = server.close(5_000);
+    fixture.files.writes.open();
+    await Promise.all([write, closing]);
+    server = await serve(disk);
+    const second = await NbdClient.connect({ socketPath });
+    fixture.files.writes.shut();
+    const stuck = second.write(0, Buffer.alloc(4096, 6)).catch((error) => error.message);
+    await eventually(() => fixture.files.writes.arrivals === 2);
+    await server.close(50);
+    expect(await stuck).to.match(/ended/);
+    fixture.files.writes.open();
+    server = await serve(disk);
+  });
+
+  /** Runs a client that nobody here wrote; skips by name when it is not installed. */
+  const tool = async (context: Mocha.Context, name: string, args: string[]): Promise<string> => {
+    try {
+      return (await run(name, args)).stdout;
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === "ENOENT") skipBecause(context, `${name} is not installed`);
+      throw error;
+    }
+  };
+
+  it("nbdinfo finds the size, the flags and the name", async function () {
+    const info = JSON.parse(await tool(this, "nbdinfo", ["--json", uri()]));
+    const [served] = info.exports;
+    expect(info.protocol).to.equal("newstyle-fixed");
+    expect(served["export-size"]).to.equal(DISK_BYTES);
+    expect(served).to.include({
+      can_flush: true,
+      can_fua: true,
+      can_multi_conn: true,
+      can_trim: false,
+      can_zero: false,
+      is_read_only: false,
+    });
+    const listed = JSON.parse(await tool(this, "nbdinfo", ["--json", "--list", uri()]));
+    expect(listed.exports.map((one: { "export-name": string }) => one["export-name"])).to.deep.equal(["disk-1"]);
+  });
+
+  it("nbdcopy copies in and out over several connections", async function () {
+    const [source, target] = [join(fixture.folder, "in"), join(fixture.folder, "out")];
+    writeFileSync(source, randomBytes(DISK_BYTES));
+    await tool(this, "nbdcopy", ["--connections=4", "--flush", source, uri()]);
+    await tool(this, "nbdcopy", ["--connections=4", uri(), target]);
+    expect(readFileSync(source).equals(readFileSync(target))).to.equal(true);
+  });
+
+  it("qemu-img finds the size, and compares equal what it converted", async function () {
+    const source = join(fixture.folder, "in");
+    writeFileSync(source, randomBytes(DISK_BYTES));
+    const info = JSON.parse(await tool(this, "qemu-img", ["info", "--output=json", "-f", "raw", uri()]));
+    expect(info["virtual-size"]).to.equal(DISK_BYTES);
+    await tool(this, "qemu-img", ["convert", "-n", "-f", "raw", "-O", "raw", source, uri()]);
+    const compared = await tool(this, "qemu-img", ["compare", "-f", "raw", "-F", "raw", source, uri()]);
+    expect(compared).to.match(/identical/);
+  });
+
+  it("qemu-io writes, flushes, reads and verifies patterns, also unaligned and with FUA", async function () {
+    const commands = [
+      "write -P 0x5a 0 1M",
+      "write -f -P 0x33 4190208 8192",
+      "aio_flush",
+      "read -P 0x5a 0 1M",
+      "read -P 0x33 4190208 8192",
+    ];
+    const output = await tool(this, "qemu-io", ["-f", "raw", ...commands.flatMap((command) => ["-c", command]), uri()]);
+    expect(output).not.to.match(/fail|error/i);
+    expect(output.match(/read \d+\/\d+ bytes/g)).to.have.length(2);
+    const wrong = await tool(this, "qemu-io", ["-f", "raw", "-c", "read -P 0x01 0 4096", uri()]).catch(
+      (error) => error.stdout,
+    );
+    expect(wrong, "a pattern that is not there").to.match(/Pattern verification failed/);
+  });
+});

@@ -1,0 +1,88 @@
+import { chmod, rm } from "node:fs/promises";
+import { createServer, type Server, type Socket } from "node:net";
+import { messageOf, UnavailableError } from "@diskmesh/domain";
+import type { DiskPart } from "../exports/disk-part.js";
+import type { Log } from "../log.js";
+import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
+import type { NbdExport } from "./handshake.js";
+import { shortSocketPath } from "./socket-path.js";
+
+export interface NbdServerLimits extends NbdConnectionLimits {
+  readonly maxConnections: number;
+}
+
+/** Serves one disk on one Unix socket. */
+export class NbdServer {
+  readonly #server: Server;
+  readonly #connections: Set<NbdConnection>;
+  readonly #socketPath: string;
+  readonly #shortName: AsyncDisposable;
+
+  private constructor(options: {
+    server: Server;
+    connections: Set<NbdConnection>;
+    socketPath: string;
+    shortName: AsyncDisposable;
+  }) {
+    this.#server = options.server;
+    this.#connections = options.connections;
+    this.#socketPath = options.socketPath;
+    this.#shortName = options.shortName;
+  }
+
+  /** Replaces whatever an agent that was killed left at the path. */
+  static async listen(options: {
+    socketPath: string;
+    served: NbdExport;
+    disk: DiskPart;
+    limits: NbdServerLimits;
+    log: Log;
+  }): Promise<NbdServer> {
+    const { socketPath, served, disk, limits, log } = options;
+    await rm(socketPath, { force: true });
+    const connections = new Set<NbdConnection>();
+    const accept = (socket: Socket) => {
+      socket.on("error", (error) => log.info({ disk_id: served.name, error: messageOf(error) }, "NBD socket failed"));
+      const connection = new NbdConnection({ socket, served, disk, limits, log });
+      connections.add(connection);
+      void connection.run().finally(() => connections.delete(connection));
+    };
+    // Half-open: a client may end its side and still read its last answers.
+    const server = createServer({ allowHalfOpen: true }, accept);
+    server.maxConnections = limits.maxConnections;
+    const shortName = await shortSocketPath(socketPath);
+    try {
+      await new Promise<void>((resolve, reject) => {
+        server.once("error", reject);
+        server.listen(shortName.path, resolve);
+      });
+      await chmod(socketPath, 0o600);
+    } catch (error) {
+      server.close();
+      await shortName[Symbol.asyncDispose]();
+      throw new UnavailableError(
+        `cannot serve disk ${served.name} at ${JSON.stringify(socketPath)}: ${messageOf(error)}`,
+        {
+          cause: error,
+        },
+      );
+    }
+    return new NbdServer({ server, connections, socketPath, shortName });
+  }
+
+  /** Accepts nobody more, answers the requests under way as far as the time allows, closes, and removes the socket. */
+  async close(drainTimeoutMs: number): Promise<void> {
+    const closed = new Promise<void>((resolve) => this.#server.close(() => resolve()));
+    const drained = Promise.all([...this.#connections].map((connection) => connection.drain()));
+    let timer: NodeJS.Timeout | undefined;
+    const timeout = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, drainTimeoutMs);
+    });
+    await Promise.race([drained, timeout]);
+    clearTimeout(timer);
+    for (const connection of this.#connections) connection.close();
+    await closed;
+    await rm(this.#socketPath, { force: true });
+    await this.#shortName[Symbol.asyncDispose]();
+  }
+}

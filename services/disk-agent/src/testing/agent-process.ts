@@ -1,0 +1,65 @@
+import { mkdirSync, readdirSync, readlinkSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { TlsFiles } from "@diskmesh/rpc";
+import { freePort, type ServiceProcess, spawnService, type TestCertificates } from "@diskmesh/testkit";
+
+const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
+
+export interface TestAgentOptions {
+  readonly hostId: string;
+  readonly folder: string;
+  readonly certs: TestCertificates;
+  readonly registryAddress: string;
+  readonly devices: readonly object[];
+  /** Merged over the config. */
+  readonly config?: object;
+}
+
+/** A real agent process, waited for until it serves. */
+export async function startTestAgent(options: TestAgentOptions): Promise<TestAgent> {
+  const { hostId, folder, certs, registryAddress, devices, config } = options;
+  mkdirSync(folder, { recursive: true });
+  const tls: TlsFiles = certs.files(`disk-agent-${hostId}`);
+  const port = await freePort();
+  const address = `127.0.0.1:${port}`;
+  const process = await spawnService({
+    name: hostId,
+    mainFile: MAIN_FILE,
+    config: {
+      hostId,
+      az: "z1",
+      listen: { host: "127.0.0.1", port },
+      tls,
+      registry: { address: registryAddress },
+      baseFolder: join(folder, "base"),
+      devices,
+      timeouts: { orderTimeoutMs: 1_000, startOpenTimeoutMs: 1_000, remoteIoTimeoutMs: 20_000 },
+      ...config,
+    },
+    folder,
+    health: { address, tls: certs.files("operator"), serverRole: "disk-agent", serverName: hostId },
+  });
+  return { hostId, address, process, baseFolder: join(folder, "base") };
+}
+
+export interface TestAgent {
+  readonly hostId: string;
+  readonly address: string;
+  readonly process: ServiceProcess;
+  readonly baseFolder: string;
+}
+
+/** How many descriptors of a process are open on a file. */
+export function countDescriptors(pid: number, path: string): number {
+  const folder = `/proc/${pid}/fd`;
+  let count = 0;
+  for (const fd of readdirSync(folder)) {
+    try {
+      if (readlinkSync(join(folder, fd)) === path) count += 1;
+    } catch {
+      // Closed between the listing and the look.
+    }
+  }
+  return count;
+}

@@ -1,0 +1,89 @@
+import { truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { DeviceId, HostId } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/service";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { CacheFile } from "../cache/cache-file.js";
+import { Ledger } from "../cache/ledger.js";
+import { AttachOrders } from "../devices/attach-orders.js";
+import { DeviceTable } from "../devices/device-table.js";
+import { Eraser } from "../devices/eraser.js";
+import type { DeviceOutcome } from "../devices/outcome.js";
+import { SessionOrders } from "../devices/session-orders.js";
+import type { Log } from "../log.js";
+import { encodeCache } from "../model/cache-contents.js";
+import { emptyMemory, type OrderKind } from "../model/memory.js";
+import { decideOrder } from "../model/orders.js";
+import { SlowFiles } from "./slow-files.js";
+
+export const silentLog: Log = { info: () => {}, warn: () => {}, error: () => {} };
+
+/** A device file of zeros. */
+export function makeDeviceFile(folder: string, name: string, sizeBytes: number): string {
+  const path = join(folder, name);
+  writeFileSync(path, "");
+  truncateSync(path, sizeBytes);
+  return path;
+}
+
+export const TABLET = "tablet-1";
+export const ANSWER_TIMEOUT_MS = 60;
+
+/** The device shells over real files, without a process or a network around them. */
+export class DeviceFixture {
+  readonly folder = temporaryFolder();
+  readonly files = new SlowFiles();
+  readonly ledger: Ledger;
+  readonly devices: DeviceTable;
+  readonly attachOrders: AttachOrders;
+  readonly sessions: SessionOrders;
+  readonly eraser: Eraser;
+
+  /** `devices`: the file's name and the device's place in it. */
+  constructor(
+    devices: { id: string; file: string; offsetBytes?: number; sizeBytes?: number }[],
+    eraseChunkBytes = 4096,
+  ) {
+    const memory = { ...emptyMemory("host-1" as HostId), tabletId: TABLET, tabletGeneration: 1 };
+    const path = join(this.folder, "cache.json");
+    this.ledger = new Ledger(memory, new CacheFile({ path, encode: encodeCache, stored: undefined }));
+    const configs = devices.map(({ id, file, offsetBytes = 0, sizeBytes }) => ({
+      deviceId: id as DeviceId,
+      path: join(this.folder, file),
+      offsetBytes,
+      sizeBytes,
+      blockSizeBytes: 4096,
+      serialNumber: "",
+      pool: "",
+    }));
+    const { ledger, files: opener } = this;
+    this.devices = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, log: silentLog });
+    const shared = { ledger, devices: this.devices, clock: systemClock, answerTimeoutMs: ANSWER_TIMEOUT_MS };
+    this.attachOrders = new AttachOrders(shared);
+    this.sessions = new SessionOrders(shared);
+    this.eraser = new Eraser({ ...shared, sessions: this.sessions, chunkBytes: eraseChunkBytes, log: silentLog });
+  }
+
+  /** An order as a handler does it. */
+  async order(kind: OrderKind, id: string, generation: number): Promise<DeviceOutcome["outcome"]> {
+    const stamp = { tabletId: TABLET, tabletGeneration: 1, deviceGeneration: generation };
+    const order = { deviceId: id as DeviceId, stamp, kind };
+    const { memory, verdict } = decideOrder(this.ledger.memory, this.devices, order);
+    this.ledger.remember(memory);
+    await this.ledger.durable();
+    return (await this.attachOrders.run(order, verdict, undefined)).outcome;
+  }
+
+  /** Opens a session for host-1 as a handler does it. */
+  async openSession(id: string, number: number, holderHostId = "host-1"): Promise<DeviceOutcome["outcome"]> {
+    const stamp = { tabletId: TABLET, tabletGeneration: 1, deviceGeneration: 0 };
+    const wish = { number, purpose: "disk" as const, diskId: "disk-1", holderHostId };
+    const [outcome] = await this.sessions.open([id as DeviceId], wish, stamp);
+    if (!outcome) throw new Error("no outcome");
+    return outcome.outcome;
+  }
+
+  device(id: string) {
+    return this.devices.get(id as DeviceId);
+  }
+}

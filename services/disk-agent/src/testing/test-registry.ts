@@ -1,0 +1,167 @@
+import { DiskAgentServiceService, type OrderOutcome } from "@diskmesh/api/agent";
+import {
+  AgentRegistrationServiceService,
+  type HeartbeatRequest,
+  type RegisterAgentRequest,
+  type RegisterAgentResponse,
+} from "@diskmesh/api/registry";
+import { NotFoundError } from "@diskmesh/domain";
+import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
+import { eventually } from "@diskmesh/testkit";
+
+/** The registry's end of the contract as a real gRPC server, with every answer in the test's hands. */
+export class TestRegistry {
+  readonly registrations: RegisterAgentRequest[] = [];
+  readonly heartbeats: HeartbeatRequest[] = [];
+  readonly tabletId = "tablet-1";
+  tabletGeneration = 1;
+  /** What a registration is answered; throws to refuse it. All devices are allowed unless a test says otherwise. */
+  answer: (request: RegisterAgentRequest) => RegisterAgentResponse = (request) => this.allow(request);
+  forgetOnHeartbeat = false;
+  readonly #tls: TlsFiles;
+  readonly #generations = new Map<string, number>();
+  #server: RpcServer | undefined;
+  #deviceGeneration = 0;
+  port = 0;
+
+  constructor(tls: TlsFiles) {
+    this.#tls = tls;
+  }
+
+  get address(): string {
+    return `127.0.0.1:${this.port}`;
+  }
+
+  async start(): Promise<void> {
+    this.#server = new RpcServer({ tls: this.#tls, limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 200 } });
+    this.#server.addService(AgentRegistrationServiceService, {
+      roles: ["disk-agent"],
+      handlers: {
+        registerAgent: async (request) => {
+          this.registrations.push(request);
+          return this.answer(request);
+        },
+        heartbeat: async (request) => {
+          this.heartbeats.push(request);
+          if (this.forgetOnHeartbeat) throw new NotFoundError("no such host");
+          return { tabletGeneration: this.tabletGeneration };
+        },
+      },
+    });
+    this.port = await this.#server.listen({ host: "127.0.0.1", port: this.port });
+    this.#server.setServing(true);
+  }
+
+  async stop(): Promise<void> {
+    await this.#server?.drain();
+  }
+
+  allow(request: RegisterAgentRequest, unknown: readonly string[] = []): RegisterAgentResponse {
+    const stamped = request.devices.map(({ deviceId }) => {
+      const generation = this.#generations.get(deviceId) ?? this.nextGeneration(deviceId);
+      return { deviceId, stamp: this.stamp(generation), reason: "" };
+    });
+    return {
+      tabletId: this.tabletId,
+      tabletGeneration: this.tabletGeneration,
+      allowedDevices: stamped.filter(({ deviceId }) => !unknown.includes(deviceId)),
+      unknownDevices: stamped.filter(({ deviceId }) => unknown.includes(deviceId)),
+      heartbeatIntervalMs: 100,
+    };
+  }
+
+  nextGeneration(deviceId: string): number {
+    this.#deviceGeneration += 1;
+    this.#generations.set(deviceId, this.#deviceGeneration);
+    return this.#deviceGeneration;
+  }
+
+  stamp(deviceGeneration = 0) {
+    return { tabletId: this.tabletId, tabletGeneration: this.tabletGeneration, deviceGeneration };
+  }
+
+  async registered(hostId: string, after = 0): Promise<RegisterAgentRequest> {
+    return eventually(
+      () => {
+        const found = this.registrations.slice(after).findLast((request) => request.hostId === hostId);
+        if (!found) throw new Error(`host ${hostId} did not register`);
+        return found;
+      },
+      { timeoutMs: 10_000 },
+    );
+  }
+}
+
+/** What a registry does with one agent. */
+export class AgentOrders {
+  readonly client: Client<typeof DiskAgentServiceService>;
+  readonly #registry: TestRegistry;
+
+  constructor(
+    registry: TestRegistry,
+    readonly hostId: string,
+    readonly address: string,
+    tls: TlsFiles,
+    /** Of the start that orders are for. */
+    readonly bootId: string,
+  ) {
+    this.#registry = registry;
+    this.client = createClient(DiskAgentServiceService, {
+      address,
+      tls,
+      serverRole: "disk-agent",
+      serverName: hostId,
+      defaultDeadlineMs: 10_000,
+    });
+  }
+
+  async attach(
+    deviceId: string,
+    generation = this.#registry.nextGeneration(deviceId),
+  ): Promise<OrderOutcome | undefined> {
+    const devices = [{ deviceId, stamp: this.#registry.stamp(generation), expected: undefined }];
+    const { outcomes } = await this.client.attachDevices({ bootId: this.bootId, devices });
+    return outcomes[0]?.outcome;
+  }
+
+  async detach(
+    deviceId: string,
+    generation = this.#registry.nextGeneration(deviceId),
+  ): Promise<OrderOutcome | undefined> {
+    const devices = [{ deviceId, stamp: this.#registry.stamp(generation), expected: undefined }];
+    const { outcomes } = await this.client.detachDevices({ bootId: this.bootId, devices });
+    return outcomes[0]?.outcome;
+  }
+
+  async openSession(
+    deviceIds: string[],
+    sessionNumber: number,
+    diskId: string,
+    holderHostId: string,
+  ): Promise<(OrderOutcome | undefined)[]> {
+    const { outcomes } = await this.client.openSession({
+      bootId: this.bootId,
+      stamp: this.#registry.stamp(),
+      sessionNumber,
+      diskId,
+      holderHostId,
+      deviceIds,
+    });
+    return outcomes.map(({ outcome }) => outcome);
+  }
+
+  async export(
+    diskId: string,
+    sessionNumber: number,
+    extents: { deviceId: string; hostId: string; address: string; sizeBytes: number }[],
+  ): Promise<string> {
+    const stamp = this.#registry.stamp();
+    const request = { bootId: this.bootId, stamp, diskId, sessionNumber, blockSizeBytes: 4096, extents };
+    return (await this.client.exportDisk(request)).exportPath;
+  }
+
+  async unexport(diskId: string, sessionNumber: number): Promise<void> {
+    const stamp = this.#registry.stamp();
+    await this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber });
+  }
+}

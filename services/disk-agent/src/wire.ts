@@ -1,0 +1,184 @@
+import {
+  type AgentDevice,
+  type DeviceOrder as DeviceOrderMessage,
+  type DeviceOutcome as DeviceOutcomeMessage,
+  type ExpectedDevice as ExpectedDeviceMessage,
+  type ExportDiskRequest,
+  OrderOutcome,
+} from "@diskmesh/api/agent";
+import type { Stamp as StampMessage } from "@diskmesh/api/common";
+import { Health, type RegisterAgentResponse, type ReportedDevice } from "@diskmesh/api/registry";
+import {
+  type DeviceId,
+  InvalidArgumentError,
+  parseDeviceId,
+  parseDiskId,
+  parseHostId,
+  parseId,
+  parseSizeBytes,
+  quoted,
+  type Stamp,
+} from "@diskmesh/domain";
+import type { ExpectedDevice } from "./devices/attach-orders.js";
+import type { Device } from "./devices/device.js";
+import type { DeviceOutcome } from "./devices/outcome.js";
+import { type AgentMemory, type ExportSpec, lastStamp, type OrderKind } from "./model/memory.js";
+import type { DeviceOrder } from "./model/orders.js";
+import type { RegistrationAnswer } from "./model/registration.js";
+
+/** The one place where messages and the model's terms are turned into each other. */
+
+/** The stamp of a request that is not about one device's attach or detach: its device generation is 0. */
+export function parseLeaderStamp(stamp: StampMessage | undefined): Stamp {
+  return parseStampOf("stamp", stamp, 0);
+}
+
+function parseStamp(field: string, stamp: StampMessage | undefined): Stamp {
+  return parseStampOf(field, stamp, 1);
+}
+
+function parseStampOf(field: string, stamp: StampMessage | undefined, minDeviceGeneration: number): Stamp {
+  if (!stamp) throw new InvalidArgumentError(`${field} is missing: give one`, { about: { field } });
+  const { tabletGeneration, deviceGeneration } = stamp;
+  const tabletId = parseId(`${field}.tablet_id`, stamp.tabletId);
+  atLeast(`${field}.tablet_generation`, tabletGeneration, 1);
+  atLeast(`${field}.device_generation`, deviceGeneration, minDeviceGeneration);
+  return { tabletId, tabletGeneration, deviceGeneration };
+}
+
+function atLeast(field: string, value: number, minimum: number): number {
+  if (value >= minimum) return value;
+  throw new InvalidArgumentError(`${field} is ${value}: it must be at least ${minimum}`, { about: { field } });
+}
+
+export function parseSessionNumber(value: number): number {
+  return atLeast("session_number", value, 1);
+}
+
+export function parseDeviceIds(values: readonly string[], maxDevices: number): DeviceId[] {
+  refuseTooMany("device_ids", values.length, maxDevices);
+  const deviceIds = values.map((value) => parseDeviceId(value, "device_ids"));
+  refuseRepeated(deviceIds);
+  return deviceIds;
+}
+
+export interface ParsedOrder {
+  readonly order: DeviceOrder;
+  readonly expected: ExpectedDevice | undefined;
+}
+
+export function parseOrders(
+  kind: OrderKind,
+  messages: readonly DeviceOrderMessage[],
+  maxDevices: number,
+): ParsedOrder[] {
+  refuseTooMany("devices", messages.length, maxDevices);
+  const orders = messages.map((message) => {
+    const deviceId = parseDeviceId(message.deviceId);
+    const stamp = parseStamp(`stamp of device ${deviceId}`, message.stamp);
+    return { order: { deviceId, stamp, kind }, expected: message.expected && parseExpected(message.expected) };
+  });
+  refuseRepeated(orders.map(({ order }) => order.deviceId));
+  return orders;
+}
+
+function parseExpected(message: ExpectedDeviceMessage): ExpectedDevice {
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber } = message;
+  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber };
+}
+
+function refuseTooMany(field: string, count: number, limit: number): void {
+  if (count === 0) throw new InvalidArgumentError(`${field} is empty: name at least one`, { about: { field } });
+  if (count > limit)
+    throw new InvalidArgumentError(`${field} names ${count} things: at most ${limit} may be in one request`, {
+      about: { field },
+    });
+}
+
+function refuseRepeated(deviceIds: readonly DeviceId[]): void {
+  const seen = new Set<DeviceId>();
+  for (const deviceId of deviceIds) {
+    if (seen.has(deviceId)) throw new InvalidArgumentError(`device ${deviceId} is named twice in one request`);
+    seen.add(deviceId);
+  }
+}
+
+export function parseExportSpec(request: ExportDiskRequest, maxExtents: number): ExportSpec {
+  const diskId = parseDiskId(request.diskId);
+  refuseTooMany("extents", request.extents.length, maxExtents);
+  const blockSizeBytes = parseSizeBytes("block_size_bytes", request.blockSizeBytes);
+  // NBD takes powers of two alone as preferred block sizes.
+  if (blockSizeBytes < 512 || (blockSizeBytes & (blockSizeBytes - 1)) !== 0)
+    throw new InvalidArgumentError(`block_size_bytes is ${blockSizeBytes}: it must be a power of two from 512`);
+  const extents = request.extents.map((extent) => ({
+    deviceId: parseDeviceId(extent.deviceId),
+    hostId: parseHostId(extent.hostId),
+    address: parseAddress("extents.address", extent.address),
+    sizeBytes: parseSizeBytes("extents.size_bytes", extent.sizeBytes),
+  }));
+  refuseRepeated(extents.map(({ deviceId }) => deviceId));
+  parseSizeBytes(
+    "the sum of extents.size_bytes",
+    extents.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+  );
+  return { diskId, sessionNumber: parseSessionNumber(request.sessionNumber), blockSizeBytes, extents };
+}
+
+// The gRPC library also takes paths and other schemes: nothing but a host and a port may reach it.
+function parseAddress(field: string, value: string): string {
+  if (value.length <= 300 && /^([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$/.test(value)) return value;
+  throw new InvalidArgumentError(`${field} ${quoted(value)} is malformed: give "address:port"`, { about: { field } });
+}
+
+const OUTCOMES = {
+  done: OrderOutcome.DONE,
+  already: OrderOutcome.ALREADY,
+  pending: OrderOutcome.PENDING,
+  outdated: OrderOutcome.OUTDATED,
+  unknown_device: OrderOutcome.UNKNOWN_DEVICE,
+  device_changed: OrderOutcome.DEVICE_CHANGED,
+  io_error: OrderOutcome.IO_ERROR,
+  not_attached: OrderOutcome.NOT_ATTACHED,
+} as const satisfies Record<DeviceOutcome["outcome"], OrderOutcome>;
+
+export function encodeOutcome(outcome: DeviceOutcome): DeviceOutcomeMessage {
+  const { deviceId, message, stamp } = outcome;
+  return { deviceId, outcome: OUTCOMES[outcome.outcome], message, stamp: { ...stamp } };
+}
+
+export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDevice {
+  const { path, offsetBytes } = device.config;
+  return {
+    deviceId: device.id,
+    path,
+    offsetBytes,
+    sizeBytes: device.sizeBytes,
+    attached: device.attached,
+    stamp: lastStamp(memory, device.id),
+    sessionNumber: memory.devices.get(device.id)?.session?.number ?? 0,
+    ...encodeHealth(device),
+  };
+}
+
+export function encodeReportedDevice(device: Device, memory: AgentMemory): ReportedDevice {
+  const { blockSizeBytes, serialNumber, pool } = device.config;
+  return { ...encodeAgentDevice(device, memory), blockSizeBytes, serialNumber, pool };
+}
+
+export function encodeHealth(device: Device): { health: Health; healthMessage: string } {
+  const healthMessage = device.healthMessage ?? "";
+  return { health: healthMessage === "" ? Health.ONLINE : Health.ERROR, healthMessage };
+}
+
+export function parseRegistrationAnswer(message: RegisterAgentResponse): RegistrationAnswer {
+  const parse = (device: { deviceId: string; stamp?: StampMessage | undefined }) => {
+    const deviceId = parseDeviceId(device.deviceId);
+    return { deviceId, stamp: parseStamp(`stamp of device ${deviceId}`, device.stamp) };
+  };
+  return {
+    tabletId: parseId("tablet_id", message.tabletId),
+    tabletGeneration: atLeast("tablet_generation", message.tabletGeneration, 1),
+    allowed: message.allowedDevices.map(parse),
+    unknown: message.unknownDevices.map(parse),
+  };
+}
