@@ -22,9 +22,9 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** One lock. */
 export interface Lock {
-  /** "instance" or "disk". */
+  /** "deployment", "instance" or "disk". */
   type: string;
-  /** The instance's id or the disk's name. */
+  /** The name of the deployment or disk, or the id of the instance. */
   resource: string;
   /** The task that holds it. */
   taskId: number;

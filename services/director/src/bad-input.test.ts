@@ -1,0 +1,248 @@
+import { DynamicDiskServiceService, TaskState } from "@diskmesh/api/director";
+import { InvalidArgumentError, InvalidStateError, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
+import { createClient } from "@diskmesh/rpc";
+import { expect } from "chai";
+import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
+
+type ErrorClass = new (message: string) => Error;
+
+describe("bad input to the director", function () {
+  this.timeout(60_000);
+  let director: TestDirector;
+  let instanceId: string;
+
+  before(async () => {
+    director = await TestDirector.start();
+    [instanceId] = (await director.deploy("web", 1)) as [string];
+  });
+  after(() => director?.stop());
+
+  const provide = (more: object): Promise<unknown> =>
+    director.disks.provideDisk({
+      diskName: "d",
+      instanceId,
+      diskPoolName: "fast",
+      sizeBytes: 1,
+      metadata: undefined,
+      wait: false,
+      ...more,
+    });
+  const create = (more: object): Promise<unknown> =>
+    director.disks.createDisk({
+      diskName: "d",
+      deployment: "web",
+      az: "z1",
+      diskPoolName: "fast",
+      sizeBytes: 1,
+      metadata: undefined,
+      wait: false,
+      ...more,
+    });
+  const update = (content: string, name = "", type = "cloud"): Promise<unknown> =>
+    director.configs.updateConfig({ type, name, content });
+  const deploy = (text: string): Promise<unknown> => director.deployments.deploy({ manifest: text, wait: false });
+  const listTasks = (more: object): Promise<unknown> =>
+    director.tasks.listTasks({ states: [], deployment: "", pageSize: 0, pageToken: "", ...more });
+  const watch = async (taskId: number, fromIndex = 0): Promise<void> => {
+    for await (const _ of director.tasks.watchTask({ taskId, fromIndex })) return;
+  };
+  let deep: object = {};
+  for (let depth = 0; depth < 30; depth++) deep = { deep };
+
+  const ROWS: [string, () => Promise<unknown>, ErrorClass, RegExp][] = [
+    ["no disk name", () => provide({ diskName: "" }), InvalidArgumentError, /disk_name is empty/],
+    [
+      "a disk name that climbs",
+      () => provide({ diskName: "../x" }),
+      InvalidArgumentError,
+      /disk_name "\.\.\/x" is malformed/,
+    ],
+    [
+      "a disk name of 10 KiB",
+      () => provide({ diskName: "x".repeat(10_240) }),
+      InvalidArgumentError,
+      /disk_name .* is longer than 255/,
+    ],
+    [
+      "a disk name with NUL",
+      () => provide({ diskName: "a\0b" }),
+      InvalidArgumentError,
+      /disk_name "a\\u0000b" is malformed/,
+    ],
+    [
+      "a malformed instance id",
+      () => provide({ instanceId: "a/b" }),
+      InvalidArgumentError,
+      /instance_id "a\/b" is malformed/,
+    ],
+    ["a malformed pool", () => provide({ diskPoolName: " " }), InvalidArgumentError, /disk_pool_name/],
+    ["no size", () => provide({ sizeBytes: 0 }), InvalidArgumentError, /size_bytes is 0/],
+    ["a negative size", () => provide({ sizeBytes: -1 }), InvalidArgumentError, /size_bytes is -1/],
+    [
+      "metadata too long",
+      () => provide({ metadata: { a: "x".repeat(20_000) } }),
+      InvalidArgumentError,
+      /metadata has \d+ bytes as JSON: the limit is 16384/,
+    ],
+    ["metadata too deep", () => provide({ metadata: deep }), InvalidArgumentError, /nested more than 16 deep/],
+    [
+      "metadata that is no number",
+      () => provide({ metadata: { a: Number.NaN } }),
+      InvalidArgumentError,
+      /metadata holds NaN/,
+    ],
+    ["create without deployment", () => create({ deployment: "" }), InvalidArgumentError, /deployment is empty/],
+    ["create without az", () => create({ az: "" }), InvalidArgumentError, /az is empty/],
+    [
+      "detach without name",
+      () => director.disks.detachDisk({ diskName: "", wait: false }),
+      InvalidArgumentError,
+      /disk_name is empty/,
+    ],
+    [
+      "delete without name",
+      () => director.disks.deleteDisk({ diskName: "", wait: false }),
+      InvalidArgumentError,
+      /disk_name is empty/,
+    ],
+    [
+      "get an unknown disk",
+      () => director.disks.getDisk({ diskName: "nobody" }),
+      NotFoundError,
+      /disk `nobody` not found/,
+    ],
+    [
+      "a negative page size",
+      () => director.disks.listDisks({ deployment: "", pageSize: -1, pageToken: "" }),
+      InvalidArgumentError,
+      /page_size is -1/,
+    ],
+    ["a malformed page token", () => listTasks({ pageToken: "zzz" }), InvalidArgumentError, /page_token "zzz"/],
+    [
+      "a state that is none",
+      () => listTasks({ states: [TaskState.UNSPECIFIED] }),
+      InvalidArgumentError,
+      /is no state of a task/,
+    ],
+    ["task 0", () => director.tasks.getTask({ taskId: 0 }), InvalidArgumentError, /task_id is 0/],
+    ["an unknown task", () => director.tasks.getTask({ taskId: 12345 }), NotFoundError, /there is no task 12345/],
+    ["watching an unknown task", () => watch(12345), NotFoundError, /there is no task 12345/],
+    ["watching from before the start", () => watch(1, -1), InvalidArgumentError, /from_index is -1/],
+    ["a config of another type", () => update("a: 1", "", "cpi"), InvalidArgumentError, /type "cpi" is not known/],
+    ["a config with a malformed name", () => update(CLOUD_CONFIG, "../x"), InvalidArgumentError, /name "\.\.\/x"/],
+    ["a config that is no YAML", () => update("azs: {"), InvalidArgumentError, /not valid YAML: line 1/],
+    [
+      "an az in two configs",
+      () => update("azs: [{name: z1}]", "more"),
+      InvalidArgumentError,
+      /az `z1` comes twice in the cloud configs `default`, `more`/,
+    ],
+    [
+      "a disk type twice",
+      () => update("disk_types: [{name: a, disk_size: 1}, {name: a, disk_size: 1}]", "more"),
+      InvalidArgumentError,
+      /disk_type `a` comes twice/,
+    ],
+    [
+      "an unknown config",
+      () => director.configs.getConfig({ type: "cloud", name: "nobody" }),
+      NotFoundError,
+      /there is no cloud config `nobody`/,
+    ],
+    ["an empty manifest", () => deploy(""), InvalidArgumentError, /the manifest is empty/],
+    [
+      "a manifest above the limit",
+      () => deploy(`name: web\n# ${"x".repeat(1024 * 1024)}`),
+      InvalidArgumentError,
+      /the manifest has \d+ bytes: the limit is 1048576/,
+    ],
+    [
+      "an az that no cloud config has",
+      () => deploy(manifest("web", 1, ["z9"])),
+      InvalidStateError,
+      /AZ `z9` is in no cloud config: the AZs are `z1`, `z2`/,
+    ],
+    [
+      "instances of an unknown deployment",
+      () => director.deployments.listInstances({ deployment: "nobody" }),
+      NotFoundError,
+      /deployment `nobody` not found/,
+    ],
+    [
+      "deleting a deployment without name",
+      () => director.deployments.deleteDeployment({ deployment: "", wait: false }),
+      InvalidArgumentError,
+      /deployment is empty/,
+    ],
+  ];
+  for (const [cause, call, expected, text] of ROWS) {
+    it(`${cause} -> ${expected.name}`, async () => {
+      const error = await call().then(
+        () => new Error("it was accepted"),
+        (thrown: Error) => thrown,
+      );
+      expect(error.message).to.match(text);
+      expect(error).to.be.instanceOf(expected);
+    });
+  }
+
+  it("after all that -> no task was made, and no config changed", async () => {
+    const { tasks } = await director.tasks.listTasks({ states: [], deployment: "", pageSize: 0, pageToken: "" });
+    expect(tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
+    const { configs } = await director.configs.listConfigs({ type: "" });
+    expect(configs.map(({ configId, type, name }) => ({ configId, type, name }))).to.deep.equal([
+      { configId: 1, type: "cloud", name: "default" },
+    ]);
+  });
+
+  it("the same config again -> the same version; changed -> the next", async () => {
+    const same = await director.configs.updateConfig({ type: "cloud", name: "default", content: CLOUD_CONFIG });
+    expect(same.config?.configId).to.equal(1);
+    const next = await director.configs.updateConfig({
+      type: "cloud",
+      name: "default",
+      content: `${CLOUD_CONFIG}# more\n`,
+    });
+    expect(next.config?.configId).to.equal(2);
+    const more = await director.configs.updateConfig({ type: "cloud", name: "more", content: "azs: [{name: z3}]" });
+    expect(more.config?.configId).to.equal(3);
+    expect((await director.configs.getConfig({ type: "cloud", name: "" })).config?.configId).to.equal(2);
+  });
+
+  it("another role -> PERMISSION_DENIED", async () => {
+    const tls = director.certs.files("disk-agent-host-1");
+    const client = createClient(DynamicDiskServiceService, {
+      address: director.address,
+      tls,
+      serverRole: "director",
+      defaultDeadlineMs: 5_000,
+    });
+    const error = await client.detachDisk({ diskName: "d", wait: false }).catch((thrown: unknown) => thrown);
+    client.close();
+    expect(error).to.be.instanceOf(PermissionDeniedError);
+  });
+});
+
+describe("dynamic disks turned off", function () {
+  this.timeout(60_000);
+  it("any call -> FAILED_PRECONDITION that names the setting", async () => {
+    const director = await TestDirector.start({ dynamicDisks: {} });
+    try {
+      const page = { deployment: "", pageSize: 0, pageToken: "" };
+      for (const call of [
+        director.detach("d"),
+        director.delete("d"),
+        director.provide("d", "i"),
+        director.disks.listDisks(page),
+      ]) {
+        const error = await call.catch((thrown: unknown) => thrown);
+        expect(error)
+          .to.be.instanceOf(InvalidStateError)
+          .with.property("message")
+          .that.contains("dynamicDisks.enabled");
+      }
+    } finally {
+      await director.stop();
+    }
+  });
+});

@@ -1,0 +1,105 @@
+import {
+  durationMsConfig,
+  listenConfig,
+  pathConfig,
+  rpcLimitsConfig,
+  serviceConfig,
+  tlsConfig,
+} from "@diskmesh/service";
+import { z } from "zod";
+
+const HOUR_MS = 3_600_000;
+const count = z.int().min(1).max(1_000_000);
+const sizeBytes = z
+  .int()
+  .min(1)
+  .max(64 * 1024 * 1024);
+const address = z.string().min(1);
+
+/** The director's config file. */
+export const directorConfig = z.strictObject({
+  ...serviceConfig,
+  /** Written into the metadata of disks, as BOSH does. */
+  name: z.string().min(1).max(255).default("diskmesh"),
+  listen: listenConfig,
+  tls: tlsConfig,
+  /** Of the gRPC server. */
+  limits: rpcLimitsConfig,
+  tablet: z.strictObject({ storage: pathConfig, name: z.string().min(1).default("director") }),
+  dispatcher: z.strictObject({ address }),
+  nats: z.strictObject({ servers: z.array(address).min(1) }),
+  /** Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant. */
+  dynamicDisks: z.strictObject({ enabled: z.boolean().default(false), workers: count.default(16) }).prefault({}),
+  queues: z
+    .strictObject({
+      urgent: z.strictObject({ workers: count.default(4) }).prefault({}),
+      normal: z.strictObject({ workers: count.default(4) }).prefault({}),
+    })
+    .prefault({}),
+  /** Of the locks on instances and disk names. Those on deployments last as long as a task of the normal queue may. */
+  locks: z
+    .strictObject({
+      deadlineMs: durationMsConfig.default(240_000),
+      acquireTimeoutMs: durationMsConfig.default(60_000),
+    })
+    .prefault({}),
+  tasks: z
+    .strictObject({
+      /** So many ended tasks are kept, with their events. */
+      retentionCount: count.default(2_000),
+      /** Most tasks of each queue that have not ended. Those of the normal queue hold manifests. */
+      queueLengths: z
+        .strictObject({
+          urgent: count.default(1_000),
+          normal: count.default(200),
+          dynamicDisks: count.default(10_000),
+        })
+        .prefault({}),
+      eventsPerTask: count.default(10_000),
+      /** How long a task may take from the moment a worker took it. */
+      timeoutsMs: z
+        .strictObject({
+          urgent: durationMsConfig.default(HOUR_MS),
+          normal: durationMsConfig.default(24 * HOUR_MS),
+          dynamicDisks: durationMsConfig.default(HOUR_MS),
+        })
+        .prefault({}),
+      /** A call with `wait` answers so long before its deadline. */
+      waitMarginMs: durationMsConfig.default(500),
+    })
+    .prefault({}),
+  cpi: z
+    .strictObject({
+      callTimeoutMs: durationMsConfig.default(300_000),
+      /** How long a call that failed in passing is repeated. */
+      retryMs: durationMsConfig.default(60_000),
+    })
+    .prefault({}),
+  agents: z
+    .strictObject({
+      requestTimeoutMs: durationMsConfig.default(45_000),
+      taskPollIntervalMs: durationMsConfig.default(20),
+      /** How long a new VM's agent may take to answer. */
+      readyTimeoutMs: durationMsConfig.default(600_000),
+      /** How long an agent that does not answer is told of a disk that was attached. */
+      attachTimeoutMs: durationMsConfig.default(60_000),
+      /** How long an agent that does not answer can delay a detach. */
+      detachTimeoutMs: durationMsConfig.default(10_000),
+    })
+    .prefault({}),
+  paging: z.strictObject({ defaultPageSize: count.default(100), maxPageSize: count.default(1_000) }).prefault({}),
+  content: z
+    .strictObject({
+      configSizeBytes: sizeBytes.default(1024 * 1024),
+      manifestSizeBytes: sizeBytes.default(1024 * 1024),
+      metadataSizeBytes: sizeBytes.default(16 * 1024),
+      /** Configs that differ in type or name. */
+      configNames: count.default(20),
+      /** Versions kept of each. */
+      configVersions: count.default(10),
+      instancesPerDeployment: count.default(1_000),
+    })
+    .prefault({}),
+});
+
+export type DirectorConfig = z.output<typeof directorConfig>;

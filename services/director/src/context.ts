@@ -1,0 +1,138 @@
+import { randomUUID } from "node:crypto";
+import type { AgentClient } from "@diskmesh/mbus";
+import { type Clock, type Lifecycle, type Logger, systemClock } from "@diskmesh/service";
+import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
+import type { DirectorConfig } from "./config.js";
+import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
+import type { JobContext } from "./jobs/job.js";
+import { planners } from "./jobs/planners.js";
+import type { TaskQueue } from "./model/task.js";
+import { type DirectorTablet, schema } from "./schema.js";
+import { LockKeeper } from "./workers/lock-keeper.js";
+import { Retention } from "./workers/retention.js";
+import { TaskChanges } from "./workers/task-changes.js";
+import { TaskLog } from "./workers/task-log.js";
+import { TaskRunner } from "./workers/task-runner.js";
+import { TaskTimes } from "./workers/task-times.js";
+import { Tasks } from "./workers/tasks.js";
+import { CloudConfigs } from "./yaml/cloud-configs.js";
+
+/** What handlers work with. */
+export interface Context {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly cloudConfigs: CloudConfigs;
+  readonly tasks: Tasks;
+  readonly taskLog: TaskLog;
+  readonly changes: TaskChanges;
+  readonly locks: LockKeeper;
+  readonly clock: Clock;
+}
+
+export interface Director {
+  readonly context: Context;
+  readonly runner: TaskRunner;
+  readonly times: TaskTimes;
+}
+
+export interface Connections {
+  readonly cpi: CpiClient;
+  readonly agents: AgentClient;
+}
+
+const CHECK_INTERVAL_MS = 250;
+
+/** Claims the tablet. A folder that cannot be used, or is in use, is one clear error. */
+export async function openState(
+  config: DirectorConfig,
+  lifecycle: Lifecycle,
+): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
+  const { storage, name } = config.tablet;
+  const address = `${config.listen.host}:${config.listen.port}`;
+  const tablet = await Tablet.open({ name, schema, storage: openStorage(storage, name), address });
+  lifecycle.use("tablet", tablet);
+  void tablet.lost.then((reason) => lifecycle.fail(reason));
+  return { tablet, eventLog: lifecycle.use("event log", openEventLog(storage, name)) };
+}
+
+/** Puts the parts together; nothing runs yet. */
+export function createDirector(
+  config: DirectorConfig,
+  state: { readonly tablet: DirectorTablet; readonly eventLog: EventLog },
+  connections: Connections,
+  lifecycle: Lifecycle,
+  log: Logger,
+): Director {
+  const { tablet, eventLog } = state;
+  const clock = systemClock;
+  const random = Math.random;
+  const changes = new TaskChanges();
+  const cloudConfigs = new CloudConfigs(config.content.configSizeBytes);
+  const taskLog = new TaskLog({ eventLog, changes, eventsPerTask: config.tasks.eventsPerTask, log });
+  const { waitMarginMs, retentionCount } = config.tasks;
+  const queueLengths = byQueue(config.tasks.queueLengths);
+  const tasks = new Tasks({ tablet, changes, clock, queueLengths, waitMarginMs });
+  const cpi = new CpiCalls({
+    client: connections.cpi,
+    directorId: tablet.id,
+    directorGeneration: tablet.generation,
+    ...config.cpi,
+    clock,
+    random,
+  });
+  const jobs: JobContext = {
+    config,
+    tablet,
+    cpi,
+    agents: connections.agents,
+    cloudConfigs,
+    clock,
+    newId: randomUUID,
+    random,
+  };
+  const timeoutsMs = byQueue(config.tasks.timeoutsMs);
+  const locks = new LockKeeper({
+    times: {
+      // Its owner's own timeout comes first.
+      deployment: {
+        deadlineMs: timeoutsMs.normal + config.locks.deadlineMs,
+        acquireTimeoutMs: timeoutsMs.normal,
+      },
+      instance: config.locks,
+      disk: config.locks,
+    },
+    clock,
+    onGranted: (taskIds) => runner.resume(taskIds),
+  });
+  const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: CHECK_INTERVAL_MS });
+  const workers = {
+    urgent: config.queues.urgent.workers,
+    normal: config.queues.normal.workers,
+    dynamic_disks: config.dynamicDisks.workers,
+  };
+  const runner = new TaskRunner({
+    context: jobs,
+    planners,
+    locks,
+    taskLog,
+    changes,
+    times,
+    workers,
+    clock,
+    random,
+    log,
+  });
+  lifecycle.use("retention", new Retention({ tablet, taskLog, retentionCount, log }));
+  lifecycle.use("task times", times);
+  lifecycle.use("task runner", runner);
+  return { context: { config, tablet, cloudConfigs, tasks, taskLog, changes, locks, clock }, runner, times };
+}
+
+/** Config keys are camel case, names of queues are BOSH's. */
+function byQueue(values: {
+  readonly urgent: number;
+  readonly normal: number;
+  readonly dynamicDisks: number;
+}): Readonly<Record<TaskQueue, number>> {
+  return { urgent: values.urgent, normal: values.normal, dynamic_disks: values.dynamicDisks };
+}

@@ -1,0 +1,155 @@
+import { TaskState } from "@diskmesh/api/director";
+import { expect } from "chai";
+import type { Gate } from "./testing/gate.js";
+import { manifest, TestDirector } from "./testing/test-director.js";
+
+/** The director is killed while one call is under way, before or after its effect, and started again. */
+describe("a director killed between two steps", function () {
+  this.timeout(120_000);
+  let director: TestDirector;
+  let first: string;
+  let nextDisk = 0;
+  let name: string;
+
+  before(async () => {
+    director = await TestDirector.start();
+    [first] = (await director.deploy("web", 1)) as [string];
+  });
+  after(() => director?.stop());
+  beforeEach(() => {
+    name = `disk-${++nextDisk}`;
+  });
+
+  async function crashAt(gate: Gate, start: () => Promise<{ task: { taskId: number } | undefined }>): Promise<number> {
+    const { task } = await start();
+    await gate.reached;
+    await director.process.kill();
+    const starting = director.process.start();
+    // The new director must wait until what the old one started has ended.
+    await starting;
+    gate.release();
+    return task?.taskId ?? 0;
+  }
+  const provide = () =>
+    director.disks.provideDisk({
+      diskName: name,
+      instanceId: first,
+      diskPoolName: "fast",
+      sizeBytes: 1024 * 1024,
+      metadata: { owner: "ann" },
+      wait: false,
+    });
+
+  for (const method of ["createDisk", "attachDisk", "setDiskMetadata"] as const) {
+    for (const when of ["before", "after"] as const) {
+      it(`provide, killed ${when} the effect of ${method} -> done once`, async () => {
+        const disksBefore = director.cpi.disks.size;
+        const taskId = await crashAt(director.cpi.gate(method, when), provide);
+        const task = await director.ended(taskId);
+        expect(task).to.include({ state: TaskState.DONE, attempts: 2 });
+        const { disk } = await director.disks.getDisk({ diskName: name });
+        expect(director.cpi.disks.size).to.equal(disksBefore + 1);
+        expect(director.cpi.disks.get(disk?.diskCid ?? "")).to.deep.include({ vmCid: disk?.vmCid });
+        expect(director.cpi.disks.get(disk?.diskCid ?? "")?.metadata).to.include({ owner: "ann" });
+        expect(director.agent("host-1").links.has(disk?.diskCid ?? "")).to.equal(true);
+      });
+    }
+  }
+
+  it("provide, killed while the agent is told -> done once, the agent told", async () => {
+    const taskId = await crashAt(director.agent("host-1").gate(), provide);
+    expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
+    const { disk } = await director.disks.getDisk({ diskName: name });
+    expect(director.agent("host-1").links.has(disk?.diskCid ?? "")).to.equal(true);
+  });
+
+  for (const when of ["before", "after"] as const) {
+    it(`detach, killed ${when} the effect of detachDisk -> done`, async () => {
+      await director.provide(name, first);
+      const { disk } = await director.disks.getDisk({ diskName: name });
+      const taskId = await crashAt(director.cpi.gate("detachDisk", when), () =>
+        director.disks.detachDisk({ diskName: name, wait: false }),
+      );
+      expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
+      expect(director.cpi.disks.get(disk?.diskCid ?? "")?.vmCid).to.equal("");
+      expect((await director.disks.getDisk({ diskName: name })).disk?.vmCid).to.equal("");
+    });
+
+    it(`delete, killed ${when} the effect of deleteDisk -> done`, async () => {
+      await director.provide(name, first);
+      await director.detach(name);
+      const { disk } = await director.disks.getDisk({ diskName: name });
+      const taskId = await crashAt(director.cpi.gate("deleteDisk", when), () =>
+        director.disks.deleteDisk({ diskName: name, wait: false }),
+      );
+      expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
+      expect(director.cpi.disks.has(disk?.diskCid ?? "")).to.equal(false);
+    });
+
+    it(`deploy, killed ${when} the effect of createVm -> one VM`, async () => {
+      const deployment = `deployment-${when}`;
+      const taskId = await crashAt(director.cpi.gate("createVm", when), () =>
+        director.deployments.deploy({ manifest: manifest(deployment, 1), wait: false }),
+      );
+      expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
+      const { instances } = await director.deployments.listInstances({ deployment });
+      expect(instances).to.have.lengthOf(1);
+      expect([...director.cpi.vms.keys()]).to.include(instances[0]?.vmCid);
+      expect(director.cpi.vms.size).to.equal(2);
+      const deleting = await crashAt(director.cpi.gate("deleteVm", when), () =>
+        director.deployments.deleteDeployment({ deployment, wait: false }),
+      );
+      expect(await director.ended(deleting)).to.include({ state: TaskState.DONE, attempts: 2 });
+      expect(director.cpi.vms.size).to.equal(1);
+    });
+  }
+
+  it("queued and waiting tasks -> all run after the restart, and locks are free again", async () => {
+    const gate = director.cpi.gate("createDisk", "before");
+    const names = Array.from({ length: 8 }, (_, index) => `${name}-${index}`);
+    const ids: number[] = [];
+    for (const diskName of names) {
+      const { task } = await director.disks.provideDisk({
+        diskName,
+        instanceId: first,
+        diskPoolName: "fast",
+        sizeBytes: 1,
+        metadata: undefined,
+        wait: false,
+      });
+      ids.push(task?.taskId ?? 0);
+    }
+    await gate.reached;
+    await director.process.kill();
+    gate.release();
+    await director.process.start();
+    for (const taskId of ids) expect((await director.ended(taskId)).state).to.equal(TaskState.DONE);
+    expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
+  });
+
+  it("cancelling when it was killed -> cancelled", async () => {
+    const gate = director.cpi.gate("createDisk", "after");
+    const { task } = await provide();
+    await gate.reached;
+    await director.tasks.cancelTask({ taskId: task?.taskId ?? 0 });
+    await director.process.kill();
+    gate.release();
+    await director.process.start();
+    expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.CANCELLED);
+    // What it left behind is found again by its token, and is not made twice.
+    const disksBefore = director.cpi.disks.size;
+    expect((await director.delete(name)).state).to.equal(TaskState.DONE);
+    expect(director.cpi.disks.size).to.equal(disksBefore - 1);
+  });
+
+  it("SIGTERM while a task runs -> a clean exit, and the next director finishes the task", async () => {
+    const gate = director.cpi.gate("attachDisk", "before");
+    const { task } = await provide();
+    await gate.reached;
+    const stopping = director.process.stop();
+    gate.release();
+    expect((await stopping).code).to.equal(0);
+    await director.process.start();
+    expect(await director.ended(task?.taskId ?? 0)).to.include({ state: TaskState.DONE, attempts: 2 });
+  });
+});

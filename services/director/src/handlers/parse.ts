@@ -1,0 +1,78 @@
+import {
+  InvalidArgumentError,
+  InvalidStateError,
+  MIB_BYTES,
+  parseId,
+  parseName,
+  parseSizeBytes,
+} from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import type { Json, JsonObject } from "../model/json.js";
+
+/** Dynamic disks are off unless an operator has turned them on. */
+export function refuseUnlessEnabled(context: Context): void {
+  if (context.config.dynamicDisks.enabled) return;
+  throw new InvalidStateError(
+    "dynamic disks are off: set dynamicDisks.enabled to true in the director's config and restart it",
+  );
+}
+
+export const parseDiskName = (value: string): string => parseName("disk_name", value);
+export const parseInstanceId = (value: string): string => parseId("instance_id", value);
+
+/** Whole MiB, BOSH's unit, and not less than asked for. */
+export function parseSizeMib(value: number): number {
+  return Math.ceil(parseSizeBytes("size_bytes", value) / MIB_BYTES);
+}
+
+export function parseTaskId(value: number): number {
+  if (Number.isSafeInteger(value) && value > 0) return value;
+  throw new InvalidArgumentError(`task_id is ${value}: task ids count up from 1`, { about: { field: "task_id" } });
+}
+
+export function parsePageSize(context: Context, value: number): number {
+  const { defaultPageSize, maxPageSize } = context.config.paging;
+  if (value < 0)
+    throw new InvalidArgumentError(`page_size is ${value}: it must not be negative`, { about: { field: "page_size" } });
+  return Math.min(value === 0 ? defaultPageSize : value, maxPageSize);
+}
+
+/** A page of what is read one further than asked for, and where the next begins. */
+export function pageOf<T>(
+  read: readonly T[],
+  size: number,
+  keyOf: (item: T) => string,
+): { items: T[]; nextPageToken: string } {
+  const items = read.slice(0, size);
+  const last = items.at(-1);
+  return { items, nextPageToken: read.length > size && last !== undefined ? keyOf(last) : "" };
+}
+
+const MAX_METADATA_DEPTH = 16;
+
+/** Null when none was given. */
+export function parseMetadata(
+  context: Context,
+  value: Readonly<Record<string, unknown>> | undefined,
+): JsonObject | null {
+  if (value === undefined) return null;
+  refuseOddValues(value, MAX_METADATA_DEPTH);
+  const sizeBytes = Buffer.byteLength(JSON.stringify(value));
+  const limitBytes = context.config.content.metadataSizeBytes;
+  if (sizeBytes > limitBytes) {
+    throw new InvalidArgumentError(`metadata has ${sizeBytes} bytes as JSON: the limit is ${limitBytes}`, {
+      about: { field: "metadata" },
+    });
+  }
+  return value as JsonObject;
+}
+
+/** Protobuf's numbers may be infinite or none at all, JSON's may not. */
+function refuseOddValues(value: unknown, depthLeft: number): asserts value is Json {
+  const about = { about: { field: "metadata" } };
+  if (typeof value === "number" && !Number.isFinite(value))
+    throw new InvalidArgumentError(`metadata holds ${value}, which is no JSON value`, about);
+  if (typeof value !== "object" || value === null) return;
+  if (depthLeft === 0) throw new InvalidArgumentError(`metadata is nested more than ${MAX_METADATA_DEPTH} deep`, about);
+  for (const inner of Object.values(value)) refuseOddValues(inner, depthLeft - 1);
+}

@@ -1,0 +1,72 @@
+import {
+  ConfigServiceService,
+  DeploymentServiceService,
+  DynamicDiskServiceService,
+  LockServiceService,
+  TaskServiceService,
+} from "@diskmesh/api/director";
+import type { RpcServer } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { attachDisk } from "./attach-disk.js";
+import { cancelTask } from "./cancel-task.js";
+import { createDisk } from "./create-disk.js";
+import { deleteDeployment } from "./delete-deployment.js";
+import { deleteDisk } from "./delete-disk.js";
+import { deploy } from "./deploy.js";
+import { detachDisk } from "./detach-disk.js";
+import { getConfig } from "./get-config.js";
+import { getDisk } from "./get-disk.js";
+import { getTask } from "./get-task.js";
+import { listConfigs } from "./list-configs.js";
+import { listDeployments } from "./list-deployments.js";
+import { listDisks } from "./list-disks.js";
+import { listInstances } from "./list-instances.js";
+import { listLocks } from "./list-locks.js";
+import { listTasks } from "./list-tasks.js";
+import { provideDisk } from "./provide-disk.js";
+import { updateConfig } from "./update-config.js";
+import { watchTask } from "./watch-task.js";
+
+/** Everything is for operators; nothing else calls a director. */
+export function addServices(server: RpcServer, context: Context): void {
+  const roles = ["operator"] as const;
+  server.addService(ConfigServiceService, {
+    roles,
+    handlers: {
+      updateConfig: updateConfig(context),
+      getConfig: getConfig(context),
+      listConfigs: listConfigs(context),
+    },
+  });
+  server.addService(DeploymentServiceService, {
+    roles,
+    handlers: {
+      deploy: deploy(context),
+      deleteDeployment: deleteDeployment(context),
+      listDeployments: listDeployments(context),
+      listInstances: listInstances(context),
+    },
+  });
+  server.addService(DynamicDiskServiceService, {
+    roles,
+    handlers: {
+      provideDisk: provideDisk(context),
+      createDisk: createDisk(context),
+      attachDisk: attachDisk(context),
+      detachDisk: detachDisk(context),
+      deleteDisk: deleteDisk(context),
+      getDisk: getDisk(context),
+      listDisks: listDisks(context),
+    },
+  });
+  server.addService(TaskServiceService, {
+    roles,
+    handlers: {
+      getTask: getTask(context),
+      listTasks: listTasks(context),
+      cancelTask: cancelTask(context),
+      watchTask: watchTask(context),
+    },
+  });
+  server.addService(LockServiceService, { roles, handlers: { listLocks: listLocks(context) } });
+}

@@ -1,0 +1,74 @@
+import { type BackoffLimits, backoffMs, DomainError, TimeoutError } from "@diskmesh/domain";
+import { AgentError } from "@diskmesh/mbus";
+import type { TaskRun } from "../workers/task-run.js";
+import type { JobContext } from "./job.js";
+
+const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 2_000 };
+const PING_TIMEOUT_MS = 1_000;
+
+/**
+ * Has an agent do something that may be done twice: when its answer is lost or it is away, it is asked again until the
+ * time is over. Agents too old to know the method have nothing to do.
+ */
+export async function tellAgent(
+  context: JobContext,
+  run: TaskRun,
+  agentId: string,
+  method: string,
+  args: readonly unknown[],
+  timeoutMs: number,
+): Promise<void> {
+  await repeat(context, run, timeoutMs, (leftMs) =>
+    context.agents.call(agentId, method, args, {
+      signal: run.stopped,
+      // So that a lost answer leaves time to ask again.
+      requestTimeoutMs: Math.min(context.config.agents.requestTimeoutMs, Math.max(1_000, timeoutMs / 3)),
+      timeoutMs: leftMs,
+      unknownMethodIs: "ignored",
+    }),
+  );
+}
+
+/** Waits until a new VM's agent answers. While it restarts it may answer with errors. */
+export async function awaitAgent(context: JobContext, run: TaskRun, agentId: string): Promise<void> {
+  const { readyTimeoutMs } = context.config.agents;
+  try {
+    await repeat(
+      context,
+      run,
+      readyTimeoutMs,
+      () => context.agents.call(agentId, "ping", [], { signal: run.stopped, timeoutMs: PING_TIMEOUT_MS }),
+      (error) => error instanceof AgentError,
+    );
+  } catch (error) {
+    run.checkpoint();
+    if (!(error instanceof DomainError)) throw error;
+    throw new TimeoutError(`agent ${agentId} did not answer within ${readyTimeoutMs} ms: ${error.message}`, {
+      cause: error,
+      about: { agent_id: agentId },
+    });
+  }
+}
+
+async function repeat(
+  context: JobContext,
+  run: TaskRun,
+  timeoutMs: number,
+  attempt: (leftMs: number) => Promise<unknown>,
+  passes: (error: unknown) => boolean = () => false,
+): Promise<void> {
+  const { clock } = context;
+  const endAtMs = clock.monotonicMs() + timeoutMs;
+  for (let attempts = 0; ; attempts++) {
+    try {
+      await attempt(Math.max(1, endAtMs - clock.monotonicMs()));
+      return;
+    } catch (error) {
+      run.checkpoint();
+      const delayMs = backoffMs(attempts, BACKOFF, context.random());
+      const retryable = (error instanceof DomainError && error.retryable) || passes(error);
+      if (!retryable || clock.monotonicMs() + delayMs >= endAtMs) throw error;
+      await clock.sleep(delayMs, run.stopped);
+    }
+  }
+}

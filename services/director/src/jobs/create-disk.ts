@@ -1,0 +1,36 @@
+import { azNamed, diskTypeNamed } from "../model/cloud-config.js";
+import { decideCreate } from "../model/disk-decisions.js";
+import type { JobOf } from "../model/task.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { refuseUnlessOpen } from "./deployment-steps.js";
+import { createDisk, metadataFor, setDiskMetadata } from "./disk-steps.js";
+import type { JobContext, Planner } from "./job.js";
+
+type CreateJob = JobOf<"create_dynamic_disk">;
+
+/** Makes a disk and attaches it to nothing. */
+export const createDiskOnly: Planner<"create_dynamic_disk"> = (context, job, tables) => {
+  refuseUnlessOpen(tables, job.deployment);
+  return { locks: [{ type: "disk", resource: job.diskName }], run: (run) => create(context, run, job) };
+};
+
+async function create(context: JobContext, run: TaskRun, job: CreateJob): Promise<string> {
+  for (;;) {
+    run.checkpoint();
+    const { disk, metadata, step, intent } = await context.tablet.read((tables) => {
+      const config = context.cloudConfigs.current(tables);
+      const { deployment, pool, sizeMib } = job;
+      const az = azNamed(config, job.az);
+      const disk = tables.disks.get(job.diskName);
+      const metadata = metadataFor(context, deployment, job.metadata);
+      const wanted = { name: job.diskName, deployment, az: az.name, cpi: az.cpi };
+      const step = decideCreate(disk, { ...wanted, made: { pool, sizeMib }, metadata });
+      const cloudProperties = disk?.cloudProperties ?? diskTypeNamed(config, pool).cloudProperties;
+      return { disk, metadata, step, intent: { ...wanted, pool, sizeMib, cloudProperties } };
+    });
+    if (step.do === "nothing") return step.result;
+    if (step.do === "create") await createDisk(context, run, intent, "");
+    else if (step.do === "set_metadata" && disk && metadata) await setDiskMetadata(context, run, disk, metadata);
+    else throw new TypeError(`a creation cannot ${step.do}`);
+  }
+}

@@ -1,0 +1,43 @@
+import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
+import { deleteIfThere } from "./delete-disk.js";
+import { instancesOf } from "./deploy.js";
+import type { Planner } from "./job.js";
+import { deleteInstance } from "./vm-steps.js";
+
+/** Deletes a deployment with its VMs and its dynamic disks. */
+export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tables) => {
+  const { deployment: name } = job;
+  const deployment = tables.deployments.get(name);
+  const instances = instancesOf(tables, name);
+  const disks = [...tables.disks.by("byDeployment", name)];
+  if (deployment !== undefined && !deployment.deleting) {
+    return {
+      locks: [{ type: "deployment", resource: name }],
+      run: async (run) => {
+        await run.stage("Preparing deletion", name, () =>
+          context.tablet.transact((tx) => tx.deployments.put({ ...deployment, deleting: true })),
+        );
+        return undefined;
+      },
+    };
+  }
+  const step = decideDeleteDeployment(instances, disks);
+  const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
+  return {
+    locks: locksOfStep(name, step, attached),
+    run: async (run) => {
+      if (step.do === "delete_instance") await deleteInstance(context, run, step.instance);
+      else if (step.do === "delete_disk") await deleteIfThere(context, run, step.disk.name);
+      else if (step.do === "nothing") {
+        const deleted = await context.tablet.transact((tx) => {
+          // A disk may have been asked for while nobody looked; then there is more to do.
+          if (tx.disks.count("byDeployment", name) > 0) return undefined;
+          return tx.deployments.delete(name);
+        });
+        if (deleted === undefined) return undefined;
+        return deleted ? `deleted deployment \`${name}\`` : `deployment \`${name}\` was already deleted`;
+      }
+      return undefined;
+    },
+  };
+};

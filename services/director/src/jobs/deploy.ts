@@ -1,0 +1,45 @@
+import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deployment.js";
+import type { Instance } from "../model/instance.js";
+import type { DirectorTables } from "../schema.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { recordManifest } from "./deployment-steps.js";
+import type { JobContext, Planner } from "./job.js";
+import { awaitVm, createVm, deleteInstance } from "./vm-steps.js";
+
+/** Makes a deployment be as its manifest says. */
+export const deploy: Planner<"update_deployment"> = (context, job, tables) => {
+  const { deployment: name, manifest } = job;
+  const deployment = tables.deployments.get(name);
+  if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest) {
+    return {
+      locks: [{ type: "deployment", resource: name }],
+      run: async (run) => {
+        await recordManifest(context, run, name, manifest);
+        return undefined;
+      },
+    };
+  }
+  const step = decideDeploy(instancesOf(tables, name));
+  const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
+  return {
+    locks: locksOfStep(name, step, attached),
+    run: async (run) => {
+      if (step.do === "nothing") return `/deployments/${name}`;
+      await runStep(context, run, step);
+      return undefined;
+    },
+  };
+};
+
+async function runStep(context: JobContext, run: TaskRun, step: DeploymentStep): Promise<void> {
+  if (step.do === "create_vm") await createVm(context, run, step.instance);
+  else if (step.do === "await_agent") await awaitVm(context, run, step.instance);
+  else if (step.do === "delete_instance") await deleteInstance(context, run, step.instance);
+}
+
+/** In order of group and index. */
+export function instancesOf(tables: DirectorTables, deployment: string): Instance[] {
+  return [...tables.instances.by("byDeployment", deployment)].sort((a, b) =>
+    a.group < b.group ? -1 : a.group > b.group ? 1 : a.index - b.index,
+  );
+}

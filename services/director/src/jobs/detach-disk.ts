@@ -1,0 +1,24 @@
+import { decideDetach } from "../model/disk-decisions.js";
+import type { LockName } from "../model/locks.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { detachDisk } from "./disk-steps.js";
+import type { JobContext, Planner } from "./job.js";
+
+/** Detaches a disk from whatever VM it is attached to. */
+export const detachDynamicDisk: Planner<"detach_dynamic_disk"> = (context, job, tables) => {
+  const instanceId = tables.disks.get(job.diskName)?.instanceId ?? "";
+  const locks: LockName[] = instanceId === "" ? [] : [{ type: "instance", resource: instanceId }];
+  locks.push({ type: "disk", resource: job.diskName });
+  return { locks, run: (run) => detach(context, run, job.diskName) };
+};
+
+async function detach(context: JobContext, run: TaskRun, diskName: string): Promise<string> {
+  for (let detached = false; ; detached = true) {
+    run.checkpoint();
+    const step = await context.tablet.read((tables) =>
+      decideDetach(tables.disks.get(diskName), diskName, { detached }),
+    );
+    if (step.do === "nothing") return step.result;
+    await detachDisk(context, run, diskName);
+  }
+}

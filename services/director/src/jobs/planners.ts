@@ -1,0 +1,18 @@
+import { createDiskOnly } from "./create-disk.js";
+import { deleteDeployment } from "./delete-deployment.js";
+import { deleteDynamicDisk } from "./delete-disk.js";
+import { deploy } from "./deploy.js";
+import { detachDynamicDisk } from "./detach-disk.js";
+import type { Planners } from "./job.js";
+import { attachDiskOnly, provideDisk } from "./provide-disk.js";
+
+/** Who plans which job. */
+export const planners: Planners = {
+  provide_dynamic_disk: provideDisk,
+  create_dynamic_disk: createDiskOnly,
+  attach_dynamic_disk: attachDiskOnly,
+  detach_dynamic_disk: detachDynamicDisk,
+  delete_dynamic_disk: deleteDynamicDisk,
+  update_deployment: deploy,
+  delete_deployment: deleteDeployment,
+};

@@ -1,0 +1,5 @@
+import { runService } from "@diskmesh/service";
+import { directorConfig } from "./config.js";
+import { startDirector } from "./start.js";
+
+await runService("director", directorConfig, startDirector);

@@ -1,0 +1,77 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { JsonObject } from "./json.js";
+
+export interface Az {
+  readonly name: string;
+  readonly cloudProperties: JsonObject;
+  /** Empty for the default one. */
+  readonly cpi: string;
+}
+
+/** What seed 002 calls a disk pool. */
+export interface DiskType {
+  readonly name: string;
+  readonly sizeMib: number;
+  readonly cloudProperties: JsonObject;
+}
+
+/** All cloud configs together. */
+export interface CloudConfig {
+  readonly azs: readonly Az[];
+  readonly diskTypes: readonly DiskType[];
+}
+
+/** Several named cloud configs are one: their lists are put together. */
+export function mergeCloudConfigs(configs: readonly CloudConfig[]): CloudConfig {
+  return {
+    azs: configs.flatMap((config) => config.azs),
+    diskTypes: configs.flatMap((config) => config.diskTypes),
+  };
+}
+
+/** What comes twice, e.g. "az `z1`"; undefined when nothing does. */
+export function findDuplicate(config: CloudConfig): string | undefined {
+  const az = firstTwice(config.azs.map((each) => each.name));
+  if (az !== undefined) return `az \`${az}\``;
+  const diskType = firstTwice(config.diskTypes.map((each) => each.name));
+  return diskType === undefined ? undefined : `disk_type \`${diskType}\``;
+}
+
+function firstTwice(names: readonly string[]): string | undefined {
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) return name;
+    seen.add(name);
+  }
+  return undefined;
+}
+
+export function azNamed(config: CloudConfig, name: string): Az {
+  const az = config.azs.find((each) => each.name === name);
+  if (az === undefined) {
+    throw new InvalidStateError(
+      `AZ \`${name}\` is in no cloud config: ${listed("AZs", config.azs)}; update the cloud config`,
+      { about: { az: name } },
+    );
+  }
+  return az;
+}
+
+export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
+  const diskType = config.diskTypes.find((each) => each.name === name);
+  if (diskType === undefined) {
+    throw new InvalidStateError(
+      `could not find disk pool by name \`${name}\`: ${listed("disk_types", config.diskTypes)}; update the cloud config`,
+      { about: { disk_pool_name: name } },
+    );
+  }
+  return diskType;
+}
+
+const MOST_NAMES_LISTED = 10;
+
+function listed(what: string, all: readonly { readonly name: string }[]): string {
+  if (all.length === 0) return `there are no ${what}`;
+  const names = all.slice(0, MOST_NAMES_LISTED).map((each) => `\`${each.name}\``);
+  return `the ${what} are ${names.join(", ")}${all.length > MOST_NAMES_LISTED ? ` and ${all.length - MOST_NAMES_LISTED} more` : ""}`;
+}

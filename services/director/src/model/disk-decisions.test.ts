@@ -1,0 +1,277 @@
+import { expect } from "chai";
+import {
+  type Disk,
+  type DiskState,
+  diskAttached,
+  diskCreated,
+  diskDetached,
+  diskNotAttached,
+  intendAttachDisk,
+  intendCreateDisk,
+  intendDeleteDisk,
+  intendDetachDisk,
+} from "./disk.js";
+import {
+  type DiskStep,
+  decideCreate,
+  decideDelete,
+  decideDetach,
+  decideProvide,
+  type WantedDisk,
+} from "./disk-decisions.js";
+import type { Target } from "./instance.js";
+
+const TARGET: Target = { instanceId: "i1", deployment: "web", az: "z1", cpi: "", vmCid: "vm-1", agentId: "host-1" };
+const OTHER: Target = { ...TARGET, instanceId: "i2", vmCid: "vm-2", agentId: "host-2" };
+const WANTED: WantedDisk = {
+  name: "d",
+  deployment: "web",
+  az: "z1",
+  cpi: "",
+  made: { pool: "fast", sizeMib: 64 },
+  metadata: undefined,
+};
+
+function inState(state: DiskState, target = TARGET): Disk {
+  const creating = intendCreateDisk(undefined, {
+    name: "d",
+    deployment: "web",
+    az: "z1",
+    cpi: "",
+    pool: "fast",
+    sizeMib: 64,
+    cloudProperties: {},
+    token: "t",
+  });
+  const detached = diskCreated(creating, "disk-t");
+  switch (state) {
+    case "creating":
+      return creating;
+    case "detached":
+      return detached;
+    case "attaching":
+      return intendAttachDisk(detached, target);
+    case "attached":
+      return diskAttached(intendAttachDisk(detached, target), { path: "/run/d.sock" });
+    case "detaching":
+      return intendDetachDisk(diskAttached(intendAttachDisk(detached, target), "x"));
+    case "deleting":
+      return intendDeleteDisk(detached);
+  }
+}
+
+/** The step's name, or the error's text. */
+function decided(decide: () => DiskStep): string {
+  try {
+    const step = decide();
+    return step.do === "nothing" ? step.result : step.do;
+  } catch (error) {
+    return `refused: ${(error as Error).message}`;
+  }
+}
+
+interface Row {
+  readonly disk: Disk | undefined;
+  readonly cause: string;
+  readonly effect: string;
+  readonly wanted?: Partial<WantedDisk>;
+  readonly target?: Target;
+  readonly told?: boolean;
+}
+
+const PROVIDE: Row[] = [
+  { disk: undefined, cause: "no disk", effect: "create" },
+  {
+    disk: undefined,
+    cause: "no disk, attach alone",
+    wanted: { made: undefined },
+    effect: "refused: disk `d` not found",
+  },
+  { disk: inState("creating"), cause: "creation left unfinished", effect: "create" },
+  { disk: inState("detached"), cause: "detached", effect: "attach" },
+  { disk: inState("attaching"), cause: "attach left unfinished", effect: "attach" },
+  { disk: inState("detaching"), cause: "detach left unfinished", effect: "attach" },
+  { disk: inState("attached"), cause: "attached, agent perhaps not told", effect: "tell_agent" },
+  {
+    disk: inState("attached"),
+    cause: "attached, agent told",
+    told: true,
+    effect: "attached disk `d` to `vm-1` in deployment `web`",
+  },
+  {
+    disk: inState("attached"),
+    cause: "attached, other metadata",
+    wanted: { metadata: { a: "1" } },
+    told: true,
+    effect: "set_metadata",
+  },
+  {
+    disk: { ...inState("attached"), metadata: { a: { b: 1, c: [2] } } },
+    cause: "attached, equal metadata",
+    wanted: { metadata: { a: { c: [2], b: 1 } } },
+    effect: "tell_agent",
+  },
+  { disk: { ...inState("attached"), metadata: { a: 1 } }, cause: "attached, no metadata given", effect: "tell_agent" },
+  {
+    disk: inState("deleting"),
+    cause: "deletion left unfinished",
+    effect: "refused: disk `d` is being deleted: delete it again to finish that first",
+  },
+  {
+    disk: inState("attached", OTHER),
+    cause: "attached elsewhere",
+    effect: "refused: disk `d` is attached to a different vm `vm-2`: detach it first",
+  },
+  {
+    disk: inState("attaching", OTHER),
+    cause: "perhaps attached elsewhere",
+    effect: "refused: disk `d` is being attached to a different vm `vm-2`: detach it first",
+  },
+  {
+    disk: inState("detaching", OTHER),
+    cause: "perhaps still attached elsewhere",
+    effect: "refused: disk `d` is being detached from a different vm `vm-2`: detach it first",
+  },
+  {
+    disk: inState("attached", { ...TARGET, vmCid: "vm-0" }),
+    cause: "attached to the instance's former VM",
+    effect: "refused: disk `d` is attached to a different vm `vm-0`: detach it first",
+  },
+  {
+    disk: inState("attached"),
+    cause: "another size",
+    wanted: { made: { pool: "fast", sizeMib: 65 } },
+    effect: "refused: disk `d` was first asked for with 64 MiB, now with 65 MiB: ask for the same size",
+  },
+  {
+    disk: inState("detached"),
+    cause: "another pool",
+    wanted: { made: { pool: "slow", sizeMib: 64 } },
+    effect: "refused: disk `d` was first asked for from disk pool `fast`, now from `slow`: ask for the same pool",
+  },
+  {
+    disk: inState("creating"),
+    cause: "another size, creation left unfinished",
+    wanted: { made: { pool: "fast", sizeMib: 1 } },
+    effect: "refused: disk `d` was first asked for with 64 MiB, now with 1 MiB: ask for the same size",
+  },
+  { disk: inState("detached"), cause: "another size, attach alone", wanted: { made: undefined }, effect: "attach" },
+  {
+    disk: inState("detached"),
+    cause: "another AZ",
+    wanted: { az: "z2" },
+    effect: "refused: disk `d` is in AZ `z1`, not in AZ `z2`",
+  },
+  {
+    disk: inState("detached"),
+    cause: "another CPI",
+    wanted: { cpi: "east" },
+    effect: "refused: disk `d` uses CPI (default), not CPI `east`",
+  },
+  {
+    disk: inState("detached"),
+    cause: "another deployment",
+    wanted: { deployment: "ci" },
+    effect: "refused: disk `d` belongs to deployment `web`, not to deployment `ci`",
+  },
+];
+
+describe("disk decisions", () => {
+  for (const row of PROVIDE) {
+    it(`provide: ${row.cause} -> ${row.effect}`, () => {
+      const decide = (): DiskStep =>
+        decideProvide(row.disk, { ...WANTED, ...row.wanted }, row.target ?? TARGET, { agentTold: row.told ?? false });
+      expect(decided(decide)).to.equal(row.effect);
+    });
+  }
+
+  const DETACH: [DiskState | undefined, boolean, string][] = [
+    [undefined, false, "refused: disk `d` not found"],
+    ["creating", false, "disk `d` was already detached"],
+    ["detached", false, "disk `disk-t` was already detached"],
+    ["detached", true, "detached disk `disk-t`"],
+    ["deleting", false, "disk `disk-t` was already detached"],
+    ["attaching", false, "detach"],
+    ["attached", false, "detach"],
+    ["detaching", false, "detach"],
+  ];
+  for (const [state, detached, effect] of DETACH) {
+    it(`detach: ${state ?? "no disk"}${detached ? ", by this task" : ""} -> ${effect}`, () => {
+      expect(decided(() => decideDetach(state && inState(state), "d", { detached }))).to.equal(effect);
+    });
+  }
+
+  const DELETE: [DiskState | undefined, string, string][] = [
+    [undefined, "", "disk with name `d` was already deleted"],
+    [undefined, "disk-t", "deleted disk `disk-t`"],
+    ["creating", "", "create"],
+    ["detached", "", "delete"],
+    ["deleting", "", "delete"],
+    ["attaching", "", "refused: disk `d` is being attached to vm `vm-1`: detach it first"],
+    ["attached", "", "refused: disk `d` is attached to vm `vm-1`: detach it first"],
+    ["detaching", "", "refused: disk `d` is being detached from vm `vm-1`: detach it first"],
+  ];
+  for (const [state, deletedCid, effect] of DELETE) {
+    it(`delete: ${state ?? "no disk"}${deletedCid ? ", by this task" : ""} -> ${effect}`, () => {
+      expect(decided(() => decideDelete(state && inState(state), "d", { deletedCid }))).to.equal(effect);
+    });
+  }
+
+  const CREATE: [DiskState | undefined, Partial<WantedDisk>, string][] = [
+    [undefined, {}, "create"],
+    ["creating", {}, "create"],
+    ["detached", {}, "created disk `d` in deployment `web`"],
+    ["attached", {}, "created disk `d` in deployment `web`"],
+    ["detached", { metadata: { a: 1 } }, "set_metadata"],
+    ["deleting", {}, "refused: disk `d` is being deleted: delete it again to finish that first"],
+    [
+      "detached",
+      { made: { pool: "fast", sizeMib: 65 } },
+      "refused: disk `d` was first asked for with 64 MiB, now with 65 MiB: ask for the same size",
+    ],
+    ["detached", { az: "z2" }, "refused: disk `d` is in AZ `z1`, not in AZ `z2`"],
+  ];
+  for (const [state, wanted, effect] of CREATE) {
+    it(`create: ${state ?? "no disk"} ${JSON.stringify(wanted)} -> ${effect}`, () => {
+      expect(decided(() => decideCreate(state && inState(state), { ...WANTED, ...wanted }))).to.equal(effect);
+    });
+  }
+});
+
+describe("disk states", () => {
+  const EVENTS = {
+    intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other" }),
+    create: (disk: Disk) => diskCreated(disk, "disk-t"),
+    intend_attach: (disk: Disk) => intendAttachDisk(disk, TARGET),
+    attach: (disk: Disk) => diskAttached(disk, "x"),
+    intend_detach: intendDetachDisk,
+    fail_attach: diskNotAttached,
+    detach: diskDetached,
+    intend_delete: intendDeleteDisk,
+  };
+  const EXPECTED: Record<DiskState, Partial<Record<keyof typeof EVENTS, DiskState>>> = {
+    creating: { intend_create: "creating", create: "detached" },
+    detached: { intend_attach: "attaching", intend_delete: "deleting" },
+    attaching: { intend_attach: "attaching", attach: "attached", fail_attach: "detached", intend_detach: "detaching" },
+    attached: { intend_detach: "detaching" },
+    detaching: { intend_attach: "attaching", intend_detach: "detaching", detach: "detached" },
+    deleting: { intend_delete: "deleting" },
+  };
+  for (const state of Object.keys(EXPECTED) as DiskState[]) {
+    for (const event of Object.keys(EVENTS) as (keyof typeof EVENTS)[]) {
+      const expected = EXPECTED[state][event];
+      it(`${state}, ${event} -> ${expected ?? "refused"}`, () => {
+        if (expected === undefined) expect(() => EVENTS[event](inState(state))).to.throw(`disk \`d\` is ${state}`);
+        else expect(EVENTS[event](inState(state)).state).to.equal(expected);
+      });
+    }
+  }
+
+  it("creation asked for again -> the first token is kept", () => {
+    expect(intendCreateDisk(inState("creating"), { ...inState("creating"), token: "other" }).token).to.equal("t");
+  });
+
+  it("detached -> no trace of the VM", () => {
+    expect(diskDetached(inState("detaching"))).to.include({ instanceId: "", vmCid: "", hint: null });
+  });
+});

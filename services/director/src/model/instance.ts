@@ -1,0 +1,105 @@
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+
+/**
+ * What is known of an instance's VM.
+ * none: there is no VM. creating: create_vm may have been called. created: there is one; its agent has not answered yet.
+ * running: its agent has answered. deleting: its disks are being detached, or delete_vm may have been called.
+ */
+export type VmState = "none" | "creating" | "created" | "running" | "deleting";
+
+/** One member of an instance group; it outlives its VMs. */
+export interface Instance {
+  readonly instanceId: string;
+  readonly deployment: string;
+  readonly group: string;
+  readonly index: number;
+  readonly az: string;
+  /** The manifest has no place for it any more: its VM is deleted, then it. */
+  readonly leaving: boolean;
+  readonly vmState: VmState;
+  /** The intent to make a VM, recorded before the call that makes it; CPIs that can, find the VM again by it. */
+  readonly vmToken: string;
+  readonly vmCid: string;
+  readonly agentId: string;
+  /** Name of the CPI that made the VM; empty for the default one. */
+  readonly cpi: string;
+}
+
+/** An instance with a VM that a disk can be attached to. */
+export interface Target {
+  readonly instanceId: string;
+  readonly deployment: string;
+  readonly az: string;
+  readonly cpi: string;
+  readonly vmCid: string;
+  readonly agentId: string;
+}
+
+export type VmEvent = "intend_create" | "create" | "fail_create" | "answer" | "intend_delete" | "delete";
+
+const TRANSITIONS: Readonly<Record<VmEvent, Partial<Record<VmState, VmState>>>> = {
+  intend_create: { none: "creating", creating: "creating" },
+  create: { creating: "created" },
+  fail_create: { creating: "none" },
+  answer: { created: "running" },
+  // Not from creating: without the VM's id nothing could be deleted, so the creation is finished first.
+  intend_delete: { created: "deleting", running: "deleting", deleting: "deleting" },
+  delete: { deleting: "none" },
+};
+
+function moved(instance: Instance, event: VmEvent): Instance {
+  const vmState = TRANSITIONS[event][instance.vmState];
+  if (vmState === undefined) {
+    throw new InvalidStateError(
+      `the vm of ${formatInstance(instance)} is ${instance.vmState}: it cannot ${event.replace("_", " ")}`,
+      { about: { instance_id: instance.instanceId } },
+    );
+  }
+  return { ...instance, vmState };
+}
+
+/** Keeps the token of an intent that may have been acted on. */
+export function intendCreateVm(instance: Instance, token: string, cpi: string): Instance {
+  const next = moved(instance, "intend_create");
+  return instance.vmState === "creating" ? next : { ...next, vmToken: token, cpi };
+}
+
+export function vmCreated(instance: Instance, vm: { readonly vmCid: string; readonly agentId: string }): Instance {
+  return { ...moved(instance, "create"), vmCid: vm.vmCid, agentId: vm.agentId };
+}
+
+/** create_vm is known to have made nothing. */
+export function vmNotCreated(instance: Instance): Instance {
+  return { ...moved(instance, "fail_create"), vmToken: "", cpi: "" };
+}
+
+export function agentAnswered(instance: Instance): Instance {
+  return moved(instance, "answer");
+}
+
+export function intendDeleteVm(instance: Instance): Instance {
+  return moved(instance, "intend_delete");
+}
+
+export function vmDeleted(instance: Instance): Instance {
+  return { ...moved(instance, "delete"), vmToken: "", vmCid: "", agentId: "", cpi: "" };
+}
+
+/** Where a disk asked for on that instance goes. */
+export function targetOf(instanceId: string, instance: Instance | undefined): Target {
+  if (instance === undefined) {
+    throw new NotFoundError(`instance \`${instanceId}\` not found`, { about: { instance_id: instanceId } });
+  }
+  if (instance.vmState !== "created" && instance.vmState !== "running") {
+    throw new InvalidStateError(
+      `no active vm found for instance \`${instanceId}\`: its vm is ${instance.vmState === "none" ? "not there" : `${instance.vmState}`}; deploy \`${instance.deployment}\` again`,
+      { about: { instance_id: instanceId } },
+    );
+  }
+  return instance;
+}
+
+/** As people know it. */
+export function formatInstance(instance: Pick<Instance, "group" | "instanceId">): string {
+  return `${instance.group}/${instance.instanceId}`;
+}

@@ -1,0 +1,13 @@
+/** A JSON value, e.g. a disk's hint or metadata: stored and passed on, unread. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [name: string]: Json };
+export type JsonObject = { readonly [name: string]: Json };
+
+/** Whether two JSON values are equal whatever the order of their names. */
+export function sameJson(a: Json, b: Json): boolean {
+  if (a === b) return true;
+  if (a === null || b === null || typeof a !== "object" || typeof b !== "object") return false;
+  if (Array.isArray(a) !== Array.isArray(b)) return false;
+  const entries = Object.entries(a);
+  if (entries.length !== Object.keys(b).length) return false;
+  return entries.every(([name, value]) => Object.hasOwn(b, name) && sameJson(value, (b as JsonObject)[name] as Json));
+}

@@ -1,0 +1,198 @@
+/** Locks are always taken in this order of types, and by resource within one type: so nobody waits in a circle. */
+export const LOCK_TYPES = ["deployment", "instance", "disk"] as const;
+export type LockType = (typeof LOCK_TYPES)[number];
+
+export interface LockName {
+  readonly type: LockType;
+  readonly resource: string;
+}
+
+export interface LockTimes {
+  /** After that its owner is stopped. The lock stays held until the owner's work has ended. */
+  readonly deadlineMs: number;
+  /** After that a task that waits gives up. */
+  readonly acquireTimeoutMs: number;
+}
+
+/** One lock that is held. */
+export interface HeldLock extends LockName {
+  readonly taskId: number;
+  readonly deadlineAtMs: number;
+  readonly waitingTaskIds: readonly number[];
+}
+
+interface Waiter {
+  readonly taskId: number;
+  readonly sinceMs: number;
+}
+
+interface Held {
+  readonly name: LockName;
+  taskId: number;
+  grantedAtMs: number;
+  readonly waiters: Waiter[];
+}
+
+/** A task that waited too long, for which lock, and who has it. */
+export interface GivenUp {
+  readonly taskId: number;
+  readonly lock: LockName;
+  readonly ownerTaskId: number;
+}
+
+export interface Settled {
+  /**
+   * unchanged: the task held exactly these locks before; what it read while it held them is still true.
+   * acquired: it holds them now, and must read again what it read before.
+   * waiting: it holds some, waits for the next, and is granted it in its turn.
+   */
+  readonly outcome: "unchanged" | "acquired" | "waiting";
+  /** Tasks that were granted a lock they waited for. */
+  readonly granted: readonly number[];
+}
+
+export function compareLocks(a: LockName, b: LockName): number {
+  return (
+    LOCK_TYPES.indexOf(a.type) - LOCK_TYPES.indexOf(b.type) ||
+    (a.resource < b.resource ? -1 : a.resource > b.resource ? 1 : 0)
+  );
+}
+
+function keyOf(lock: LockName): string {
+  return `${lock.type} ${lock.resource}`;
+}
+
+/**
+ * Who holds and who waits for which lock, first in first served. In memory only: a new director has no running
+ * owners. No clock in here; times are arguments.
+ */
+export class LockTable {
+  readonly #times: Readonly<Record<LockType, LockTimes>>;
+  readonly #held = new Map<string, Held>();
+  /** In the order in which they were taken. */
+  readonly #ofTask = new Map<number, LockName[]>();
+  readonly #waitsFor = new Map<number, string>();
+
+  constructor(times: Readonly<Record<LockType, LockTimes>>) {
+    this.#times = times;
+  }
+
+  get size(): number {
+    return this.#held.size;
+  }
+
+  /**
+   * Makes the task hold exactly these locks, in their order. What it holds in common with them from the first on, it
+   * keeps; the rest it gives back first, since taking an earlier lock while holding a later one could close a circle.
+   */
+  settle(taskId: number, wanted: readonly LockName[], nowMs: number): Settled {
+    for (const [index, lock] of wanted.entries()) {
+      const previous = wanted[index - 1];
+      if (previous !== undefined && compareLocks(previous, lock) >= 0)
+        throw new TypeError(`${keyOf(lock)} is out of the order of locks`);
+    }
+    const mine = this.#ofTask.get(taskId) ?? [];
+    let common = 0;
+    while (
+      common < mine.length &&
+      common < wanted.length &&
+      compareLocks(mine[common] as LockName, wanted[common] as LockName) === 0
+    )
+      common++;
+    const changed = mine.length !== wanted.length || common !== wanted.length;
+    const granted = this.#give(taskId, mine.slice(common), nowMs);
+    const next = wanted[common];
+    const waitsFor = this.#waitsFor.get(taskId);
+    if (waitsFor !== undefined && (next === undefined || waitsFor !== keyOf(next))) this.#stopWaiting(taskId);
+    for (const lock of wanted.slice(common)) {
+      if (!this.#takeOrWait(taskId, lock, nowMs)) return { outcome: "waiting", granted };
+    }
+    return { outcome: changed ? "acquired" : "unchanged", granted };
+  }
+
+  /** Gives back all locks of a task, and its place in any queue. Returns the tasks that got one. */
+  release(taskId: number, nowMs: number): number[] {
+    this.#stopWaiting(taskId);
+    return this.#give(taskId, this.#ofTask.get(taskId) ?? [], nowMs);
+  }
+
+  /** Locks whose deadline is past. They stay held. */
+  overdue(nowMs: number): HeldLock[] {
+    return this.list().filter((lock) => nowMs >= lock.deadlineAtMs);
+  }
+
+  /** Tasks that have waited for their lock too long. They still wait, until released. */
+  givenUp(nowMs: number): GivenUp[] {
+    const all: GivenUp[] = [];
+    for (const held of this.#held.values()) {
+      for (const waiter of held.waiters) {
+        if (nowMs - waiter.sinceMs >= this.#times[held.name.type].acquireTimeoutMs) {
+          all.push({ taskId: waiter.taskId, lock: held.name, ownerTaskId: held.taskId });
+        }
+      }
+    }
+    return all;
+  }
+
+  /** In order of type and resource. */
+  list(): HeldLock[] {
+    return [...this.#held.values()]
+      .map((held) => ({
+        ...held.name,
+        taskId: held.taskId,
+        deadlineAtMs: held.grantedAtMs + this.#times[held.name.type].deadlineMs,
+        waitingTaskIds: held.waiters.map((waiter) => waiter.taskId),
+      }))
+      .sort(compareLocks);
+  }
+
+  #takeOrWait(taskId: number, lock: LockName, nowMs: number): boolean {
+    const held = this.#held.get(keyOf(lock));
+    if (held === undefined) {
+      this.#held.set(keyOf(lock), { name: lock, taskId, grantedAtMs: nowMs, waiters: [] });
+      this.#noteHeld(taskId, lock);
+      return true;
+    }
+    if (!this.#waitsFor.has(taskId)) {
+      held.waiters.push({ taskId, sinceMs: nowMs });
+      this.#waitsFor.set(taskId, keyOf(lock));
+    }
+    return false;
+  }
+
+  #noteHeld(taskId: number, lock: LockName): void {
+    const mine = this.#ofTask.get(taskId);
+    if (mine === undefined) this.#ofTask.set(taskId, [lock]);
+    else mine.push(lock);
+  }
+
+  #give(taskId: number, locks: readonly LockName[], nowMs: number): number[] {
+    const granted: number[] = [];
+    for (const lock of locks) {
+      const held = this.#held.get(keyOf(lock)) as Held;
+      const next = held.waiters.shift();
+      if (next === undefined) {
+        this.#held.delete(keyOf(lock));
+        continue;
+      }
+      held.taskId = next.taskId;
+      held.grantedAtMs = nowMs;
+      this.#waitsFor.delete(next.taskId);
+      this.#noteHeld(next.taskId, lock);
+      granted.push(next.taskId);
+    }
+    const kept = (this.#ofTask.get(taskId) ?? []).filter((lock) => !locks.includes(lock));
+    if (kept.length === 0) this.#ofTask.delete(taskId);
+    else this.#ofTask.set(taskId, kept);
+    return granted;
+  }
+
+  #stopWaiting(taskId: number): void {
+    const key = this.#waitsFor.get(taskId);
+    if (key === undefined) return;
+    this.#waitsFor.delete(taskId);
+    const waiters = this.#held.get(key)?.waiters ?? [];
+    const index = waiters.findIndex((waiter) => waiter.taskId === taskId);
+    if (index >= 0) waiters.splice(index, 1);
+  }
+}

@@ -1,0 +1,153 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { JsonObject } from "./json.js";
+
+export type TaskState = "queued" | "processing" | "cancelling" | "done" | "error" | "cancelled" | "timeout";
+export type TaskQueue = "urgent" | "normal" | "dynamic_disks";
+export const TASK_QUEUES: readonly TaskQueue[] = ["urgent", "normal", "dynamic_disks"];
+
+/** What a task is to do. Everything else is read from the tables when it runs. */
+export type Job =
+  | {
+      readonly type: "provide_dynamic_disk";
+      readonly diskName: string;
+      readonly instanceId: string;
+      readonly pool: string;
+      readonly sizeMib: number;
+      readonly metadata: JsonObject | null;
+    }
+  | {
+      readonly type: "create_dynamic_disk";
+      readonly diskName: string;
+      readonly deployment: string;
+      readonly az: string;
+      readonly pool: string;
+      readonly sizeMib: number;
+      readonly metadata: JsonObject | null;
+    }
+  | {
+      readonly type: "attach_dynamic_disk";
+      readonly diskName: string;
+      readonly instanceId: string;
+      readonly metadata: JsonObject | null;
+    }
+  | { readonly type: "detach_dynamic_disk"; readonly diskName: string }
+  | { readonly type: "delete_dynamic_disk"; readonly diskName: string }
+  | { readonly type: "update_deployment"; readonly deployment: string; readonly manifest: string }
+  | { readonly type: "delete_deployment"; readonly deployment: string };
+export type JobType = Job["type"];
+export type JobOf<Type extends JobType> = Extract<Job, { readonly type: Type }>;
+
+/** Why a task is to stop before its job is through, and which end that is. */
+export interface Stop {
+  readonly as: "cancelled" | "timeout";
+  readonly why: string;
+}
+
+/** A durable unit of work. */
+export interface Task {
+  readonly taskId: number;
+  readonly type: JobType;
+  readonly description: string;
+  readonly queue: TaskQueue;
+  readonly user: string;
+  /** Empty when it is about none. */
+  readonly deployment: string;
+  readonly state: TaskState;
+  /** Null once the task has ended: a manifest is large, and nobody runs it again. */
+  readonly job: Job | null;
+  readonly stop: Stop | null;
+  readonly result: string;
+  /** How many directors have taken it. */
+  readonly attempts: number;
+  readonly createdAtMs: number;
+  readonly startedAtMs: number | null;
+  readonly endedAtMs: number | null;
+}
+
+export const MAX_RESULT_LENGTH = 2_000;
+
+export function hasEnded(task: Task): boolean {
+  return task.endedAtMs !== null;
+}
+
+export type NewTask = Pick<Task, "taskId" | "description" | "queue" | "user" | "deployment"> & { readonly job: Job };
+
+export function newTask(wanted: NewTask, nowMs: number): Task {
+  return {
+    ...wanted,
+    type: wanted.job.type,
+    state: "queued",
+    stop: null,
+    result: "",
+    attempts: 0,
+    createdAtMs: nowMs,
+    startedAtMs: null,
+    endedAtMs: null,
+  };
+}
+
+/**
+ * What moves a task. A worker takes it, or puts it back because it waits for a lock; somebody stops it; its job
+ * succeeds, fails, or has heeded the stop.
+ */
+export type TaskEvent = "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
+
+/** "stopped" stands for the end that the stop names. */
+const TRANSITIONS: Readonly<Record<TaskEvent, Partial<Record<TaskState, TaskState | "stopped">>>> = {
+  // Processing already: the director that took it died. It is run again.
+  take: { queued: "processing", processing: "processing" },
+  put_back: { queued: "queued", processing: "queued" },
+  stop: { queued: "stopped", processing: "cancelling", cancelling: "cancelling" },
+  // A job that got through although it was asked to stop has succeeded, and says so.
+  succeed: { queued: "done", processing: "done", cancelling: "done" },
+  fail: { queued: "error", processing: "error", cancelling: "error" },
+  heed: { cancelling: "stopped" },
+};
+
+function nextState(task: Task, event: TaskEvent, stop: Stop | null): TaskState {
+  const next = TRANSITIONS[event][task.state];
+  if (next === undefined) {
+    throw new InvalidStateError(`task ${task.taskId} is ${task.state}: it cannot ${event.replace("_", " ")} any more`, {
+      about: { task_id: String(task.taskId) },
+    });
+  }
+  return next === "stopped" ? (stop?.as ?? "cancelled") : next;
+}
+
+/** `again`: this director had it already and had put it back, so that it is no further attempt. */
+export function take(task: Task, nowMs: number, { again }: { readonly again: boolean }): Task {
+  return {
+    ...task,
+    state: nextState(task, "take", null),
+    attempts: again ? task.attempts : task.attempts + 1,
+    startedAtMs: task.startedAtMs ?? nowMs,
+  };
+}
+
+export function putBack(task: Task): Task {
+  return { ...task, state: nextState(task, "put_back", null) };
+}
+
+/** The first reason to stop stands. Ends a task that nobody works on. */
+export function requestStop(task: Task, stop: Stop, nowMs: number): Task {
+  const kept = task.stop ?? stop;
+  const state = nextState(task, "stop", kept);
+  return state === "cancelling"
+    ? { ...task, state, stop: kept }
+    : ended({ ...task, stop: kept }, state, kept.why, nowMs);
+}
+
+export type TaskEnd =
+  | { readonly event: "succeed"; readonly result: string }
+  | { readonly event: "fail"; readonly result: string }
+  | { readonly event: "heed" };
+
+export function end(task: Task, how: TaskEnd, nowMs: number): Task {
+  const state = nextState(task, how.event, task.stop);
+  return ended(task, state, how.event === "heed" ? (task.stop?.why ?? "task cancelled") : how.result, nowMs);
+}
+
+function ended(task: Task, state: TaskState, result: string, nowMs: number): Task {
+  const text = result.length > MAX_RESULT_LENGTH ? `${result.slice(0, MAX_RESULT_LENGTH)}...` : result;
+  return { ...task, state, result: text, job: null, endedAtMs: nowMs };
+}

@@ -1,0 +1,65 @@
+import { type Tables, type Tablet, type Transaction, table } from "@diskmesh/tablet";
+import type { Config } from "./model/config.js";
+import type { Deployment } from "./model/deployment.js";
+import type { Disk } from "./model/disk.js";
+import type { Instance } from "./model/instance.js";
+import { hasEnded, type Task } from "./model/task.js";
+
+/** The last number given out, by what is counted. */
+interface Counter {
+  readonly name: "config" | "task";
+  readonly value: number;
+}
+
+/** Numbers as keys that sort as the numbers do. */
+export function configKey(configId: number): string {
+  return String(configId).padStart(16, "0");
+}
+
+/** Sorts the newest task first, which is how tasks are listed. */
+export function taskKey(taskId: number): string {
+  return configKey(Number.MAX_SAFE_INTEGER - taskId);
+}
+
+/** Type and name of a config as one value. Neither holds a space. */
+export function configIdentity(config: { readonly type: string; readonly name: string }): string {
+  return `${config.type} ${config.name}`;
+}
+
+/** The director's tablet. */
+export const schema = {
+  configs: table<Config>({ key: (config) => configKey(config.configId), indexes: { byIdentity: configIdentity } }),
+  deployments: table<Deployment>({ key: (deployment) => deployment.name }),
+  instances: table<Instance>({
+    key: (instance) => instance.instanceId,
+    indexes: { byDeployment: (instance) => instance.deployment },
+  }),
+  disks: table<Disk>({
+    key: (disk) => disk.name,
+    indexes: {
+      byDeployment: (disk) => disk.deployment,
+      byInstance: (disk) => (disk.instanceId === "" ? undefined : disk.instanceId),
+    },
+  }),
+  tasks: table<Task>({
+    key: (task) => taskKey(task.taskId),
+    indexes: {
+      byDeployment: (task) => (task.deployment === "" ? undefined : task.deployment),
+      byEnd: (task) => (hasEnded(task) ? "ended" : "live"),
+      liveByQueue: (task) => (hasEnded(task) ? undefined : task.queue),
+    },
+  }),
+  counters: table<Counter>({ key: (counter) => counter.name }),
+};
+
+export type DirectorSchema = typeof schema;
+export type DirectorTablet = Tablet<DirectorSchema>;
+export type DirectorTables = Tables<DirectorSchema>;
+export type DirectorTransaction = Transaction<DirectorSchema>;
+
+/** The next number of what is counted; it is given out with the transaction, or not at all. */
+export function nextNumber(tx: DirectorTransaction, name: Counter["name"]): number {
+  const value = (tx.counters.get(name)?.value ?? 0) + 1;
+  tx.counters.put({ name, value });
+  return value;
+}

@@ -1,0 +1,266 @@
+import { type Task, TaskState } from "@diskmesh/api/director";
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { manifest, TestDirector } from "./testing/test-director.js";
+
+const WANTED = { diskPoolName: "fast", sizeBytes: 1024 * 1024, metadata: undefined };
+
+describe("tasks", function () {
+  this.timeout(60_000);
+  let director: TestDirector;
+  let first: string;
+  let second: string;
+  let nextDisk = 0;
+  let name: string;
+
+  before(async () => {
+    director = await TestDirector.start({
+      dynamicDisks: { enabled: true, workers: 2 },
+      tasks: { waitMarginMs: 200, timeoutsMs: { normal: 5_000 } },
+    });
+    [first, second] = (await director.deploy("web", 2)) as [string, string];
+  });
+  after(() => director?.stop());
+  beforeEach(() => {
+    name = `disk-${++nextDisk}`;
+  });
+
+  async function startProvide(diskName: string, instanceId: string): Promise<number> {
+    const { task } = await director.disks.provideDisk({ ...WANTED, diskName, instanceId, wait: false });
+    return task?.taskId ?? 0;
+  }
+  const stateOf = async (taskId: number): Promise<string> => (await director.task(taskId)).state;
+
+  it("a deploy that hangs -> does not delay a disk", async () => {
+    const gate = director.cpi.gate("createVm", "before");
+    const { task } = await director.deployments.deploy({ manifest: manifest("slow", 1), wait: false });
+    await gate.reached;
+    expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
+    expect(await stateOf(task?.taskId ?? 0)).to.equal(TaskState.PROCESSING);
+    gate.release();
+    expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
+  });
+
+  it("tasks that wait for a lock -> take no worker from others, and go on one after the other", async () => {
+    const gate = director.cpi.gate("attachDisk", "before");
+    const held = await startProvide(name, first);
+    await gate.reached;
+    const waiting = await Promise.all([1, 2, 3].map((index) => startProvide(`${name}-${index}`, first)));
+    expect((await director.provide(`${name}-other`, second)).state).to.equal(TaskState.DONE);
+    for (const taskId of waiting) expect(await stateOf(taskId)).to.equal(TaskState.QUEUED);
+    const { locks } = await director.locks.listLocks({});
+    expect(locks.map(({ type, resource, taskId }) => ({ type, resource, taskId }))).to.deep.equal([
+      { type: "instance", resource: first, taskId: held },
+      { type: "disk", resource: name, taskId: held },
+    ]);
+    expect(locks[0]?.waitingTaskIds).to.have.members(waiting);
+    expect(locks[0]?.deadline?.getTime()).to.be.closeTo(Date.now() + 240_000, 10_000);
+    gate.release();
+    for (const taskId of [held, ...waiting]) {
+      expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 1 });
+    }
+    expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
+  });
+
+  it("wait, the task takes longer than the call -> the task as it is, before the deadline", async () => {
+    const gate = director.cpi.gate("createDisk", "before");
+    const started = Date.now();
+    const { task } = await director.disks.provideDisk(
+      { ...WANTED, diskName: name, instanceId: first, wait: true },
+      { deadlineMs: 1_000 },
+    );
+    expect(task?.state).to.equal(TaskState.PROCESSING);
+    // It answered, so it was in time; and it did wait.
+    expect(Date.now() - started).to.be.at.least(500);
+    gate.release();
+    expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
+  });
+
+  it("cancelled while it waits for a lock -> cancelled at once, and out of the way", async () => {
+    const gate = director.cpi.gate("createDisk", "before");
+    const held = await startProvide(name, first);
+    await gate.reached;
+    const waiting = await startProvide(`${name}-waiting`, first);
+    await eventually(
+      async () => (await director.locks.listLocks({})).locks[0]?.waitingTaskIds.includes(waiting) ?? false,
+    );
+    const { task } = await director.tasks.cancelTask({ taskId: waiting });
+    expect(task).to.include({ state: TaskState.CANCELLED, result: "cancelled by operator" });
+    expect((await director.locks.listLocks({})).locks[0]?.waitingTaskIds).to.deep.equal([]);
+    gate.release();
+    expect((await director.ended(held)).state).to.equal(TaskState.DONE);
+  });
+
+  it("cancelled while a CPI call is under way -> stops after it, keeps its locks until then", async () => {
+    const gate = director.cpi.gate("createDisk", "before");
+    const taskId = await startProvide(name, first);
+    await gate.reached;
+    expect((await director.tasks.cancelTask({ taskId })).task?.state).to.equal(TaskState.CANCELLING);
+    expect((await director.tasks.cancelTask({ taskId })).task?.state).to.equal(TaskState.CANCELLING);
+    const waiting = await startProvide(name, first);
+    expect((await director.locks.listLocks({})).locks.map((lock) => lock.taskId)).to.deep.equal([taskId, taskId]);
+    gate.release();
+    expect((await director.ended(taskId)).state).to.equal(TaskState.CANCELLED);
+    // The next one finds what was made and goes on from there.
+    expect((await director.ended(waiting)).state).to.equal(TaskState.DONE);
+    expect(director.cpi.calls.filter((call) => call.startsWith("createDisk")).length).to.equal(
+      new Set(director.cpi.calls.filter((call) => call.startsWith("createDisk"))).size,
+    );
+  });
+
+  it("cancelled after it has ended, or unknown -> refused", async () => {
+    const task = await director.provide(name, first);
+    const refused = await director.tasks.cancelTask({ taskId: task.taskId }).catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(InvalidStateError).with.property("message").that.contains("has ended (done)");
+    const unknown = await director.tasks.cancelTask({ taskId: 999_999 }).catch((error: unknown) => error);
+    expect(unknown).to.be.instanceOf(NotFoundError);
+  });
+
+  it("watched by many from different places -> each sees its part as it comes, and the end", async () => {
+    const gate = director.cpi.gate("attachDisk", "before");
+    const taskId = await startProvide(name, first);
+    await gate.reached;
+    const watching = Array.from({ length: 20 }, () => director.watch(taskId));
+    let seen = 0;
+    const early = (async () => {
+      for await (const { update } of director.tasks.watchTask({ taskId, fromIndex: 1 })) {
+        if (update?.$case === "event") expect(update.value.index).to.equal(1 + seen);
+        seen++;
+      }
+    })();
+    await eventually(() => seen === 2);
+    gate.release();
+    const all = await Promise.all(watching);
+    expect(all[0]).to.deep.equal([
+      "Creating disk: started",
+      "Creating disk: finished",
+      "Attaching disk: started",
+      "Attaching disk: finished",
+      "Telling agent: started",
+      "Telling agent: finished",
+      "ended TASK_STATE_DONE",
+    ]);
+    for (const lines of all) expect(lines).to.deep.equal(all[0]);
+    await early;
+    expect(seen).to.equal(6);
+    expect(await director.watch(taskId)).to.deep.equal(all[0]);
+  });
+
+  it("a step fails -> its event and the task say why", async () => {
+    director.cpi.failNext("createDisk", new InvalidStateError("the moon is full"));
+    const task = await director.provide(name, first);
+    expect(task.result).to.equal("CPI createDisk failed: the moon is full");
+    const messages: string[] = [];
+    for await (const { update } of director.tasks.watchTask({ taskId: task.taskId, fromIndex: 0 })) {
+      if (update?.$case === "event") messages.push(update.value.message);
+    }
+    expect(messages).to.deep.equal(["", "CPI createDisk failed: the moon is full"]);
+  });
+
+  it("takes longer than tasks of its queue may -> told to stop, and ends as timeout", async () => {
+    const gate = director.cpi.gate("createVm", "before");
+    const { task } = await director.deployments.deploy({ manifest: manifest("slower", 1), wait: false });
+    const taskId = task?.taskId ?? 0;
+    await gate.reached;
+    await eventually(async () => (await director.task(taskId)).state === TaskState.CANCELLING, { timeoutMs: 10_000 });
+    gate.release();
+    const ended = await director.ended(taskId);
+    expect(ended.state).to.equal(TaskState.TIMEOUT);
+    expect(ended.result).to.equal("it took longer than 5000 ms (tasks.timeoutsMs)");
+  });
+
+  it("list -> newest first, in pages, by state and deployment", async () => {
+    await director.provide(name, "nobody");
+    const ids: number[] = [];
+    for (let pageToken = ""; ; ) {
+      const page = await director.tasks.listTasks({ states: [], deployment: "", pageSize: 7, pageToken });
+      ids.push(...page.tasks.map((task) => task.taskId));
+      pageToken = page.nextPageToken;
+      if (pageToken === "") break;
+    }
+    expect(ids).to.deep.equal([...ids].sort((a, b) => b - a));
+    expect(ids.at(-1)).to.equal(1);
+    const failed = await director.tasks.listTasks({
+      states: [TaskState.ERROR],
+      deployment: "",
+      pageSize: 0,
+      pageToken: "",
+    });
+    expect(failed.tasks[0]?.taskId).to.equal(ids[0]);
+    expect(new Set(failed.tasks.map((task) => task.state))).to.deep.equal(new Set([TaskState.ERROR]));
+    const ofSlow = await director.tasks.listTasks({ states: [], deployment: "slow", pageSize: 0, pageToken: "" });
+    expect(ofSlow.tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
+  });
+});
+
+describe("limits of tasks", function () {
+  this.timeout(60_000);
+  let director: TestDirector;
+  let first: string;
+
+  before(async () => {
+    director = await TestDirector.start({
+      locks: { deadlineMs: 1_500, acquireTimeoutMs: 600 },
+      tasks: { retentionCount: 10, queueLengths: { dynamicDisks: 5 } },
+    });
+    [first] = (await director.deploy("web", 1)) as [string];
+  });
+  after(() => director?.stop());
+
+  const start = async (diskName: string): Promise<Task> =>
+    (await director.disks.provideDisk({ ...WANTED, diskName, instanceId: first, wait: false })).task as Task;
+
+  it("waits too long for a lock -> an error that names the lock and its owner", async () => {
+    const gate = director.cpi.gate("createDisk", "before");
+    const held = await start("a");
+    await gate.reached;
+    const task = await director.provide("b", first);
+    expect(task.state).to.equal(TaskState.ERROR);
+    expect(task.result).to.equal(
+      `could not get the lock of instance \`${first}\` in time: task ${held.taskId} (${held.description}) holds it; try again later`,
+    );
+    gate.release();
+    expect((await director.ended(held.taskId)).state).to.equal(TaskState.DONE);
+  });
+
+  it("holds a lock past its deadline -> told to stop, but the lock is free only when it has", async () => {
+    const gate = director.cpi.gate("createDisk", "before");
+    const held = await start("c");
+    await gate.reached;
+    await eventually(async () => (await director.task(held.taskId)).state === TaskState.CANCELLING);
+    expect((await director.locks.listLocks({})).locks.map((lock) => lock.taskId)).to.deep.equal([
+      held.taskId,
+      held.taskId,
+    ]);
+    gate.release();
+    const ended = await director.ended(held.taskId);
+    expect(ended.state).to.equal(TaskState.TIMEOUT);
+    expect(ended.result).to.equal(`it held the lock of instance \`${first}\` past its deadline`);
+    expect((await director.provide("c", first, WANTED)).state).to.equal(TaskState.DONE);
+  });
+
+  it("too many tasks that have not ended -> refused", async () => {
+    const gate = director.cpi.gate("createDisk", "before");
+    const ids = [];
+    for (let index = 0; index < 5; index++) ids.push((await start("d")).taskId);
+    const refused = await start("d").catch((error: Error) => error.message);
+    expect(refused).to.contain("5 tasks of the queue dynamic_disks have not ended yet");
+    gate.release();
+    for (const taskId of ids) await director.ended(taskId);
+  });
+
+  it("many ended tasks -> the oldest are forgotten, with their events", async () => {
+    for (let index = 0; index < 15; index++) await director.provide("e", first);
+    const tasks = await eventually(async () => {
+      const page = await director.tasks.listTasks({ states: [], deployment: "", pageSize: 0, pageToken: "" });
+      expect(page.tasks.length).to.be.at.most(11);
+      return page.tasks;
+    });
+    expect(tasks.length).to.be.within(10, 11);
+    const oldest = tasks.at(-1)?.taskId ?? 0;
+    expect(oldest).to.be.greaterThan(1);
+    const forgotten = await director.watch(1).catch((error: unknown) => error);
+    expect(forgotten).to.be.instanceOf(NotFoundError);
+  });
+});

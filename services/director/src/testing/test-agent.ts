@@ -1,0 +1,75 @@
+import { type AgentMethod, AgentServer, connectNats, type NatsConnection } from "@diskmesh/mbus";
+import type { TestCertificates } from "@diskmesh/testkit";
+import { Gate } from "./gate.js";
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {} };
+
+/** A VM's agent that remembers which disks it was told of. */
+export class TestAgent {
+  /** Disk cid -> hint. */
+  readonly links = new Map<string, unknown>();
+  readonly calls: string[] = [];
+  /** Thrown by the next methods, first to last; undefined lets one pass. */
+  readonly failures: (Error | undefined)[] = [];
+  #gate: Gate | undefined;
+  #server: AgentServer | undefined;
+  #nats: NatsConnection | undefined;
+
+  constructor(
+    readonly agentId: string,
+    private readonly natsAddress: string,
+    private readonly certs: TestCertificates,
+  ) {}
+
+  /** The next method stops before its effect. */
+  gate(): Gate {
+    this.#gate = new Gate();
+    return this.#gate;
+  }
+
+  async start(): Promise<void> {
+    const nats = await connectNats({
+      servers: [this.natsAddress],
+      tls: this.certs.files(`disk-agent-${this.agentId}`),
+      name: this.agentId,
+      reconnect: { stepMs: 50, maxMs: 200 },
+    });
+    this.#nats = nats;
+    this.#server = new AgentServer({
+      nats,
+      agentId: this.agentId,
+      methods: {
+        add_dynamic_disk: this.#method("async", "add", ([cid, hint]) => this.links.set(String(cid), hint)),
+        remove_dynamic_disk: this.#method("sync", "remove", ([cid]) => this.links.delete(String(cid))),
+      },
+      heartbeat: () => ({}),
+      heartbeatIntervalMs: 60_000,
+      log: silent,
+    });
+    await nats.whenConnected(AbortSignal.timeout(10_000));
+  }
+
+  async stop(): Promise<void> {
+    await this.#server?.close();
+    await this.#nats?.close();
+    this.#server = undefined;
+    this.#nats = undefined;
+  }
+
+  #method(mode: "sync" | "async", name: string, effect: (args: readonly unknown[]) => unknown): AgentMethod {
+    return {
+      mode,
+      minArguments: 1,
+      run: async (args) => {
+        this.calls.push(`${name} ${String(args[0])}`);
+        const gate = this.#gate;
+        this.#gate = undefined;
+        await gate?.pass();
+        const failure = this.failures.shift();
+        if (failure) throw failure;
+        effect(args);
+        return {};
+      },
+    };
+  }
+}

@@ -1,0 +1,190 @@
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import {
+  ConfigServiceService,
+  DeploymentServiceService,
+  DynamicDiskServiceService,
+  LockServiceService,
+  type Task,
+  TaskServiceService,
+} from "@diskmesh/api/director";
+import { type Identity, identityUri } from "@diskmesh/domain";
+import { mbusPermissions } from "@diskmesh/mbus";
+import { type Client, createClient, type RpcServer } from "@diskmesh/rpc";
+import {
+  freePort,
+  type NatsServer,
+  type ServiceProcess,
+  spawnService,
+  startNats,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
+import { MemoryCpi } from "./memory-cpi.js";
+import { TestAgent } from "./test-agent.js";
+
+const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
+const HOST_IDS = ["host-1", "host-2", "host-3"];
+
+export const CLOUD_CONFIG = `
+azs:
+- name: z1
+- name: z2
+disk_types:
+- name: fast
+  disk_size: 1024
+  cloud_properties: {pool: ssd}
+- name: slow
+  disk_size: 1024
+`;
+
+export function manifest(name: string, instances: number, azs = ["z1"]): string {
+  return `name: ${name}\ninstance_groups:\n- name: db\n  instances: ${instances}\n  azs: [${azs.join(", ")}]\n`;
+}
+
+/** A director process, with a CPI and agents in this process, over real gRPC and NATS. */
+export class TestDirector {
+  readonly disks: Client<typeof DynamicDiskServiceService>;
+  readonly tasks: Client<typeof TaskServiceService>;
+  readonly deployments: Client<typeof DeploymentServiceService>;
+  readonly configs: Client<typeof ConfigServiceService>;
+  readonly locks: Client<typeof LockServiceService>;
+
+  private constructor(
+    readonly cpi: MemoryCpi,
+    readonly agents: readonly TestAgent[],
+    readonly nats: NatsServer,
+    readonly process: ServiceProcess,
+    readonly certs: TestCertificates,
+    readonly address: string,
+    private cpiServer: RpcServer,
+    private readonly cpiPort: number,
+  ) {
+    const options = {
+      address,
+      tls: certs.files("operator"),
+      serverRole: "director",
+      defaultDeadlineMs: 20_000,
+    } as const;
+    this.disks = createClient(DynamicDiskServiceService, options);
+    this.tasks = createClient(TaskServiceService, options);
+    this.deployments = createClient(DeploymentServiceService, options);
+    this.configs = createClient(ConfigServiceService, options);
+    this.locks = createClient(LockServiceService, options);
+  }
+
+  static async start(overrides: object = {}): Promise<TestDirector> {
+    const folder = temporaryFolder();
+    const certs = await testCertificates({ hostIds: HOST_IDS });
+    const identities: Identity[] = [
+      { role: "director", name: "" },
+      ...HOST_IDS.map((name): Identity => ({ role: "disk-agent", name })),
+    ];
+    const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
+    const nats = await startNats({ folder, certs, users });
+    const cpi = new MemoryCpi(HOST_IDS);
+    const { server, port: cpiPort } = await cpi.serve(certs.files("cpi-dispatcher"));
+    const agents = HOST_IDS.map((hostId) => new TestAgent(hostId, nats.address, certs));
+    await Promise.all(agents.map((agent) => agent.start()));
+    const port = await freePort();
+    const address = `127.0.0.1:${port}`;
+    const process = await spawnService({
+      name: "director",
+      mainFile: MAIN_FILE,
+      folder,
+      config: {
+        listen: { host: "127.0.0.1", port },
+        tls: certs.files("director"),
+        log: { level: "debug" },
+        tablet: { storage: join(folder, "state") },
+        dispatcher: { address: `127.0.0.1:${cpiPort}` },
+        nats: { servers: [nats.address] },
+        dynamicDisks: { enabled: true, workers: 4 },
+        agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
+        cpi: { retryMs: 2_000, callTimeoutMs: 30_000 },
+        ...overrides,
+      },
+      health: { address, tls: certs.files("operator"), serverRole: "director" },
+    });
+    return new TestDirector(cpi, agents, nats, process, certs, address, server, cpiPort);
+  }
+
+  agent(agentId: string): TestAgent {
+    return this.agents.find((agent) => agent.agentId === agentId) as TestAgent;
+  }
+
+  /** Uploads a cloud config and deploys; returns the instances' ids, by index. */
+  async deploy(name: string, instances: number): Promise<string[]> {
+    await this.configs.updateConfig({ type: "cloud", name: "", content: CLOUD_CONFIG });
+    const { task } = await this.deployments.deploy({ manifest: manifest(name, instances), wait: true });
+    if (task?.state !== "TASK_STATE_DONE") throw new Error(`the deploy ended as ${task?.state}: ${task?.result}`);
+    const { instances: all } = await this.deployments.listInstances({ deployment: name });
+    return all.map((instance) => instance.instanceId);
+  }
+
+  /** Provides a disk and waits for the end of the task. */
+  async provide(diskName: string, instanceId: string, more: Partial<ProvideOptions> = {}): Promise<Task> {
+    const { task } = await this.disks.provideDisk({
+      diskName,
+      instanceId,
+      diskPoolName: "fast",
+      sizeBytes: 64 * 1024 * 1024,
+      metadata: undefined,
+      wait: true,
+      ...more,
+    });
+    return task as Task;
+  }
+
+  async detach(diskName: string): Promise<Task> {
+    return (await this.disks.detachDisk({ diskName, wait: true })).task as Task;
+  }
+
+  async delete(diskName: string): Promise<Task> {
+    return (await this.disks.deleteDisk({ diskName, wait: true })).task as Task;
+  }
+
+  async task(taskId: number): Promise<Task> {
+    return (await this.tasks.getTask({ taskId })).task as Task;
+  }
+
+  /** Everything a task's log says, as "stage: task state", and its end. */
+  async watch(taskId: number): Promise<string[]> {
+    const lines: string[] = [];
+    for await (const { update } of this.tasks.watchTask({ taskId, fromIndex: 0 }, { deadlineMs: 20_000 })) {
+      if (update?.$case === "event") lines.push(`${update.value.stage}: ${update.value.state}`);
+      if (update?.$case === "ended") lines.push(`ended ${update.value.state}`);
+    }
+    return lines;
+  }
+
+  async stopCpi(): Promise<void> {
+    await this.cpiServer.drain();
+  }
+
+  async startCpi(): Promise<void> {
+    this.cpiServer = (await this.cpi.serve(this.certs.files("cpi-dispatcher"), this.cpiPort)).server;
+  }
+
+  /** The task once it has ended. */
+  async ended(taskId: number): Promise<Task> {
+    await this.watch(taskId);
+    return this.task(taskId);
+  }
+
+  async stop(): Promise<void> {
+    for (const client of [this.disks, this.tasks, this.deployments, this.configs, this.locks]) client.close();
+    await this.process.kill();
+    await Promise.all(this.agents.map((agent) => agent.stop()));
+    await this.cpiServer.drain();
+    await this.nats.stop();
+  }
+}
+
+interface ProvideOptions {
+  readonly diskPoolName: string;
+  readonly sizeBytes: number;
+  readonly metadata: { [name: string]: unknown } | undefined;
+  readonly wait: boolean;
+}

@@ -1,0 +1,97 @@
+import type {
+  DynamicDisk,
+  Lock,
+  Config as WireConfig,
+  Deployment as WireDeployment,
+  Instance as WireInstance,
+  Task as WireTask,
+  TaskEvent as WireTaskEvent,
+} from "@diskmesh/api/director";
+import { TaskQueue as WireTaskQueue, TaskState as WireTaskState } from "@diskmesh/api/director";
+import { MIB_BYTES } from "@diskmesh/domain";
+import type { Config } from "./model/config.js";
+import type { Deployment } from "./model/deployment.js";
+import type { Disk } from "./model/disk.js";
+import type { Instance } from "./model/instance.js";
+import type { Task, TaskQueue, TaskState } from "./model/task.js";
+import type { TaskEvent } from "./model/task-event.js";
+import type { ShownLock } from "./workers/lock-keeper.js";
+
+const TASK_STATES: Readonly<Record<TaskState, WireTaskState>> = {
+  queued: WireTaskState.QUEUED,
+  processing: WireTaskState.PROCESSING,
+  cancelling: WireTaskState.CANCELLING,
+  done: WireTaskState.DONE,
+  error: WireTaskState.ERROR,
+  cancelled: WireTaskState.CANCELLED,
+  timeout: WireTaskState.TIMEOUT,
+};
+
+const TASK_QUEUES: Readonly<Record<TaskQueue, WireTaskQueue>> = {
+  urgent: WireTaskQueue.URGENT,
+  normal: WireTaskQueue.NORMAL,
+  dynamic_disks: WireTaskQueue.DYNAMIC_DISKS,
+};
+
+/** Undefined for a state that no task can be in. */
+export function decodeTaskState(state: WireTaskState): TaskState | undefined {
+  return (Object.keys(TASK_STATES) as TaskState[]).find((each) => TASK_STATES[each] === state);
+}
+
+export function encodeTask(task: Task): WireTask {
+  const { taskId, type, description, result, user, deployment, attempts } = task;
+  return {
+    taskId,
+    type,
+    description,
+    state: TASK_STATES[task.state],
+    queue: TASK_QUEUES[task.queue],
+    result,
+    user,
+    deployment,
+    attempts,
+    createdAt: new Date(task.createdAtMs),
+    startedAt: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
+    endedAt: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),
+  };
+}
+
+export function encodeTaskEvent(event: TaskEvent, index: number): WireTaskEvent {
+  const { stage, task, state, message } = event;
+  return { index, time: new Date(event.timeMs), stage, task, state, message };
+}
+
+export function encodeDisk(disk: Disk): DynamicDisk {
+  return {
+    diskName: disk.name,
+    diskCid: disk.diskCid,
+    deployment: disk.deployment,
+    instanceId: disk.instanceId,
+    vmCid: disk.vmCid,
+    az: disk.az,
+    sizeBytes: disk.sizeMib * MIB_BYTES,
+    diskPoolName: disk.pool,
+    cpi: disk.cpi,
+    metadata: { ...disk.metadata },
+    diskHint: disk.hint ?? undefined,
+  };
+}
+
+export function encodeInstance(instance: Instance): WireInstance {
+  const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
+  return { instanceId, deployment, group, index, az, vmCid, agentId, cpi };
+}
+
+export function encodeDeployment({ name, manifest }: Deployment): WireDeployment {
+  return { name, manifest };
+}
+
+export function encodeConfig(config: Config): WireConfig {
+  const { configId, type, name, content, createdAtMs } = config;
+  return { configId, type, name, content, createdAt: new Date(createdAtMs) };
+}
+
+export function encodeLock(lock: ShownLock): Lock {
+  const { type, resource, taskId, deadline, waitingTaskIds } = lock;
+  return { type, resource, taskId, deadline, waitingTaskIds: [...waitingTaskIds] };
+}

@@ -1,0 +1,69 @@
+import { messageOf } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { CallerSignals } from "../cpi/cpi-calls.js";
+import type { TaskEvent } from "../model/task-event.js";
+import type { TaskLog } from "./task-log.js";
+
+/** Thrown where a task that shall stop can do so cleanly. */
+export class StopRequested extends Error {
+  override readonly name = "StopRequested";
+}
+
+/** One task while a worker runs it. */
+export class TaskRun implements CallerSignals {
+  readonly requestId: string;
+  // Of its own, each: signals that all tasks share would gather a listener for every call under way.
+  readonly #stopping = new AbortController();
+  readonly #stop = new AbortController();
+
+  constructor(
+    readonly taskId: number,
+    private readonly taskLog: TaskLog,
+    private readonly clock: Clock,
+  ) {
+    this.requestId = `task-${taskId}`;
+  }
+
+  /** The process ends. */
+  get stopping(): AbortSignal {
+    return this.#stopping.signal;
+  }
+
+  /** The task shall stop, or the process. */
+  get stopped(): AbortSignal {
+    return this.#stop.signal;
+  }
+
+  stop(): void {
+    this.#stop.abort(new StopRequested(`task ${this.taskId} shall stop`));
+  }
+
+  /** Because the process ends: calls under way are cut off, too. */
+  interrupt(): void {
+    this.#stopping.abort(new StopRequested("the director stops"));
+    this.stop();
+  }
+
+  /** Nothing is under way here: a good place to stop. */
+  checkpoint(): void {
+    this.#stop.signal.throwIfAborted();
+  }
+
+  /** Runs one step between two events. */
+  async stage<T>(stage: string, task: string, work: () => Promise<T>): Promise<T> {
+    this.checkpoint();
+    this.event({ stage, task, state: "started", message: "" });
+    try {
+      const result = await work();
+      this.event({ stage, task, state: "finished", message: "" });
+      return result;
+    } catch (error) {
+      this.event({ stage, task, state: "failed", message: messageOf(error) });
+      throw error;
+    }
+  }
+
+  event(event: Omit<TaskEvent, "timeMs">): void {
+    this.taskLog.append(this.taskId, { timeMs: this.clock.nowMs(), ...event });
+  }
+}

@@ -1,0 +1,158 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { createLogger, systemClock } from "@diskmesh/service";
+import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { JobContext, Planner, Planners } from "../jobs/job.js";
+import type { LockName } from "../model/locks.js";
+import { hasEnded, newTask, type Task } from "../model/task.js";
+import { type DirectorTablet, nextNumber, schema, taskKey } from "../schema.js";
+import { LockKeeper } from "./lock-keeper.js";
+import { TaskChanges } from "./task-changes.js";
+import { TaskLog } from "./task-log.js";
+import { TaskRunner } from "./task-runner.js";
+import { TaskTimes } from "./task-times.js";
+
+const LONG = { deadlineMs: 60_000, acquireTimeoutMs: 60_000 };
+const DISK: LockName = { type: "disk", resource: "d" };
+
+/** The runner on a real tablet and event log, with planners of the test's own. */
+describe("task runner", () => {
+  let tablet: DirectorTablet;
+  let eventLog: EventLog;
+  let runner: TaskRunner;
+  let taskLog: TaskLog;
+  let appendDelayMs: number;
+
+  beforeEach(async () => {
+    const folder = temporaryFolder();
+    appendDelayMs = 0;
+    tablet = await Tablet.open({ name: "director", schema, storage: openStorage(folder, "director"), address: "" });
+    eventLog = openEventLog(folder, "director");
+  });
+  afterEach(async () => {
+    await runner.close();
+    await eventLog.close();
+    await tablet.close();
+  });
+
+  async function start(detach: Planner<"detach_dynamic_disk">, workers = 4): Promise<void> {
+    const log = createLogger({ service: "test", level: "silent" });
+    const changes = new TaskChanges();
+    const slowLog: EventLog = {
+      append: async (stream, lines) => {
+        await sleep(appendDelayMs);
+        return eventLog.append(stream, lines);
+      },
+      read: (stream, options) => eventLog.read(stream, options),
+      drop: (stream) => eventLog.drop(stream),
+      close: () => eventLog.close(),
+    };
+    taskLog = new TaskLog({ eventLog: slowLog, changes, eventsPerTask: 100, log });
+    const clock = systemClock;
+    const locks = new LockKeeper({
+      times: { deployment: LONG, instance: LONG, disk: LONG },
+      clock,
+      onGranted: (taskIds) => runner.resume(taskIds),
+    });
+    const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: 60_000 };
+    const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: 1_000 });
+    // Only the tablet is asked for: the planners here do not use the rest.
+    const context = { tablet } as unknown as JobContext;
+    const planners = { detach_dynamic_disk: detach } as unknown as Planners;
+    const counts = { urgent: workers, normal: workers, dynamic_disks: workers };
+    runner = new TaskRunner({
+      context,
+      planners,
+      locks,
+      taskLog,
+      changes,
+      times,
+      workers: counts,
+      clock,
+      random: Math.random,
+      log,
+    });
+    await runner.start();
+  }
+
+  function add(diskName = "d"): Promise<number> {
+    return tablet.transact((tx) => {
+      const job = { type: "detach_dynamic_disk", diskName } as const;
+      const taskId = nextNumber(tx, "task");
+      tx.tasks.put(newTask({ taskId, job, description: "", queue: "dynamic_disks", user: "", deployment: "" }, 0));
+      return taskId;
+    });
+  }
+  const taskOf = (taskId: number): Promise<Task | undefined> =>
+    tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+  const ended = (taskId: number): Promise<Task> =>
+    eventually(async () => {
+      const task = await taskOf(taskId);
+      if (task === undefined || !hasEnded(task)) throw new Error("not ended yet");
+      return task;
+    });
+
+  it("what was planned before the locks were held -> is planned again once they are", async () => {
+    let plans = 0;
+    await start((context, job, tables) => {
+      plans++;
+      const seen = tables.deployments.get(job.diskName)?.manifest ?? "nothing";
+      // Somebody else changes it just after the first look.
+      if (plans === 1) {
+        queueMicrotask(
+          () =>
+            void context.tablet.transact((tx) => tx.deployments.put({ name: "d", manifest: "new", deleting: false })),
+        );
+      }
+      return { locks: [DISK], run: async () => `saw ${seen}` };
+    });
+    expect((await ended(await add())).result).to.equal("saw new");
+    expect(plans).to.equal(2);
+  });
+
+  it("a task has ended -> all its events are there", async () => {
+    appendDelayMs = 200;
+    await start(() => ({
+      locks: [],
+      run: async (run) => {
+        await run.stage("Working", "on it", async () => {});
+        return "done";
+      },
+    }));
+    const taskId = await add();
+    await ended(taskId);
+    expect((await taskLog.read(taskId, 0, 10)).map((event) => event.state)).to.deep.equal(["started", "finished"]);
+  });
+
+  it("a bug in a job -> an error of the task that tells nothing of the inside", async () => {
+    await start(() => ({
+      locks: [DISK],
+      run: async () => {
+        throw new TypeError("secret is undefined");
+      },
+    }));
+    const task = await ended(await add());
+    expect(task.state).to.equal("error");
+    expect(task.result).to.match(/^an internal error; .* taskId 1$/);
+    expect((await ended(await add())).state).to.equal("error");
+  });
+
+  it("one worker -> tasks run in the order in which they were asked for", async () => {
+    const order: string[] = [];
+    await start(
+      (_, job) => ({
+        locks: [DISK],
+        run: async () => {
+          order.push(job.diskName);
+          return "";
+        },
+      }),
+      1,
+    );
+    const names = Array.from({ length: 50 }, (_, index) => `disk-${index}`);
+    const ids = await Promise.all(names.map((name) => add(name)));
+    for (const taskId of ids) await ended(taskId);
+    expect(order).to.deep.equal(names);
+  });
+});

@@ -1,0 +1,258 @@
+import { DomainError, messageOf } from "@diskmesh/domain";
+import { type Clock, type Logger, WorkQueue } from "@diskmesh/service";
+import type { Change } from "@diskmesh/tablet";
+import type { JobContext, Planners, Step } from "../jobs/job.js";
+import type { JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
+import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
+import { type DirectorTables, taskKey } from "../schema.js";
+import type { LockKeeper } from "./lock-keeper.js";
+import type { TaskChanges } from "./task-changes.js";
+import type { TaskLog } from "./task-log.js";
+import { TaskRun } from "./task-run.js";
+import type { TaskTimes } from "./task-times.js";
+
+export interface TaskRunnerOptions {
+  readonly context: JobContext;
+  readonly planners: Planners;
+  readonly locks: LockKeeper;
+  readonly taskLog: TaskLog;
+  readonly changes: TaskChanges;
+  readonly times: TaskTimes;
+  readonly workers: Readonly<Record<TaskQueue, number>>;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+type Planned =
+  | { readonly kind: "step"; readonly task: Task; readonly step: Step }
+  | { readonly kind: "end"; readonly how: TaskEnd }
+  | { readonly kind: "over" };
+
+/**
+ * Runs tasks. A queue holds ids; what to do for one is planned from the tables each time, step by step, so a task may
+ * be left at any moment and taken up again: when it waits for a lock, it gives its worker back.
+ */
+export class TaskRunner {
+  readonly #options: TaskRunnerOptions;
+  readonly #queues: Readonly<Record<TaskQueue, WorkQueue>>;
+  readonly #running = new Map<number, TaskRun>();
+  /** Tasks that count as taken by this director. */
+  readonly #taken = new Set<number>();
+  /** The queues of tasks that wait for a lock. */
+  readonly #waiting = new Map<number, TaskQueue>();
+  #started = false;
+  #closing = false;
+  #unwatch: () => void = () => {};
+
+  constructor(options: TaskRunnerOptions) {
+    this.#options = options;
+    this.#queues = Object.fromEntries(TASK_QUEUES.map((name) => [name, this.#newQueue(name)])) as Record<
+      TaskQueue,
+      WorkQueue
+    >;
+    // From the start, so that watchers hear of tasks even before they can be run.
+    this.#unwatch = options.context.tablet.watch((changes) => this.#onChanges(changes));
+  }
+
+  /** Takes up what is recorded, and from now on what is. Only the one director that dispatchers obey may do so. */
+  async start(): Promise<void> {
+    this.#started = true;
+    const live = await this.#options.context.tablet.read((tables) => [...tables.tasks.by("byEnd", "live")]);
+    // Oldest first.
+    for (const task of live.reverse()) this.enqueue(task);
+  }
+
+  enqueue(task: Pick<Task, "taskId" | "queue">): void {
+    if (this.#started) this.#queues[task.queue].enqueue(String(task.taskId));
+  }
+
+  /** These were granted a lock they waited for. */
+  resume(taskIds: readonly number[]): void {
+    for (const taskId of taskIds) {
+      const queue = this.#waiting.get(taskId);
+      if (queue !== undefined) this.enqueue({ taskId, queue });
+    }
+  }
+
+  /** Makes a task that runs end early; one that does not run is left alone. */
+  stopRun(taskId: number): void {
+    this.#running.get(taskId)?.stop();
+  }
+
+  /** Interrupts what runs, without recording an end: the next director takes it up. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    for (const run of this.#running.values()) run.interrupt();
+    await Promise.all(Object.values(this.#queues).map((queue) => queue.close()));
+    this.#unwatch();
+  }
+
+  #newQueue(name: TaskQueue): WorkQueue {
+    const { clock, random, workers, log } = this.#options;
+    return new WorkQueue({
+      name,
+      concurrency: workers[name],
+      backoff: { minDelayMs: 100, maxDelayMs: 5_000 },
+      clock,
+      random,
+      process: async (key) => {
+        await this.#process(Number(key));
+        return "done";
+      },
+      onFailure: ({ key, error, retryInMs }) => {
+        log.error({ taskId: Number(key), err: error, retryInMs }, "cannot run a task");
+      },
+    });
+  }
+
+  #onChanges(changes: readonly Change[]): void {
+    for (const change of changes) {
+      if (change.table !== "tasks" || change.document === null) continue;
+      const task = change.document as Task;
+      this.#options.changes.touch(task.taskId);
+      if (task.state === "queued") this.enqueue(task);
+      if (task.state === "cancelling") {
+        this.stopRun(task.taskId);
+        this.enqueue(task);
+      }
+      if (hasEnded(task) && !this.#running.has(task.taskId)) this.#forget(task.taskId);
+    }
+  }
+
+  async #process(taskId: number): Promise<void> {
+    if (this.#closing) return;
+    const { taskLog, clock } = this.#options;
+    const run = new TaskRun(taskId, taskLog, clock);
+    this.#running.set(taskId, run);
+    let outcome: "waiting" | "ended" = "waiting";
+    try {
+      outcome = await this.#advance(taskId, run);
+    } finally {
+      this.#running.delete(taskId);
+    }
+    if (outcome === "ended") this.#forget(taskId);
+    // One that was stopped while it was being put back: from here on its end is heard of, but not before.
+    else if (!this.#closing && (await this.#isOver(taskId))) this.#forget(taskId);
+  }
+
+  #isOver(taskId: number): Promise<boolean> {
+    return this.#options.context.tablet.read((tables) => {
+      const task = tables.tasks.get(taskKey(taskId));
+      return task === undefined || hasEnded(task);
+    });
+  }
+
+  /** It has ended, and so has the work on it: its locks are free. */
+  #forget(taskId: number): void {
+    this.#taken.delete(taskId);
+    this.#waiting.delete(taskId);
+    this.#options.times.forget(taskId);
+    this.#options.taskLog.forget(taskId);
+    this.#options.locks.release(taskId);
+  }
+
+  async #advance(taskId: number, run: TaskRun): Promise<"waiting" | "ended"> {
+    for (;;) {
+      const planned = await this.#plan(taskId);
+      if (planned.kind === "over") return "ended";
+      if (planned.kind === "end") {
+        await this.#end(taskId, planned.how);
+        return "ended";
+      }
+      const settled = this.#options.locks.settle(taskId, planned.step.locks);
+      if (settled === "waiting") {
+        this.#waiting.set(taskId, planned.task.queue);
+        await this.#putBack(planned.task);
+        return "waiting";
+      }
+      // What the plan was made from may have changed before the locks were held.
+      if (settled === "acquired") continue;
+      if (!(await this.#take(taskId))) continue;
+      const how = await this.#runStep(planned.step, run);
+      if (how === "interrupted") {
+        // The event log closes after the runner.
+        await this.#options.taskLog.flush(taskId);
+        return "waiting";
+      }
+      if (how !== "more") {
+        await this.#end(taskId, how);
+        return "ended";
+      }
+    }
+  }
+
+  #plan(taskId: number): Promise<Planned> {
+    const { context } = this.#options;
+    return context.tablet.read((tables): Planned => {
+      const task = tables.tasks.get(taskKey(taskId));
+      if (task === undefined || hasEnded(task) || task.job === null) return { kind: "over" };
+      if (task.state === "cancelling") return { kind: "end", how: { event: "heed" } };
+      try {
+        return { kind: "step", task, step: this.#stepOf(task, tables) };
+      } catch (error) {
+        return { kind: "end", how: { event: "fail", result: this.#textOf(taskId, error) } };
+      }
+    });
+  }
+
+  #stepOf<Type extends JobType>(task: Task, tables: DirectorTables): Step {
+    const job = task.job as JobOf<Type>;
+    const planner = this.#options.planners[job.type as Type];
+    return planner(this.#options.context, job, tables);
+  }
+
+  /** False when it was stopped in the meantime. */
+  async #take(taskId: number): Promise<boolean> {
+    const { context, clock, times } = this.#options;
+    const again = this.#taken.has(taskId);
+    const taken = await context.tablet.transact((tx) => {
+      const task = tx.tasks.get(taskKey(taskId));
+      if (task === undefined || hasEnded(task) || task.state === "cancelling") return undefined;
+      if (task.state === "processing" && again) return task;
+      const next = take(task, clock.nowMs(), { again });
+      tx.tasks.put(next);
+      return next;
+    });
+    if (taken === undefined) return false;
+    this.#taken.add(taskId);
+    times.begin(taken);
+    return true;
+  }
+
+  async #putBack(task: Task): Promise<void> {
+    if (task.state !== "processing") return;
+    await this.#options.context.tablet.transact((tx) => {
+      const current = tx.tasks.get(taskKey(task.taskId));
+      if (current?.state === "processing") tx.tasks.put(putBack(current));
+    });
+  }
+
+  async #runStep(step: Step, run: TaskRun): Promise<TaskEnd | "more" | "interrupted"> {
+    try {
+      const result = await step.run(run);
+      return result === undefined ? "more" : { event: "succeed", result };
+    } catch (error) {
+      if (run.stopping.aborted) return "interrupted";
+      if (run.stopped.aborted) return { event: "heed" };
+      return { event: "fail", result: this.#textOf(run.taskId, error) };
+    }
+  }
+
+  async #end(taskId: number, how: TaskEnd): Promise<void> {
+    const { context, taskLog, clock } = this.#options;
+    // Whoever sees the end has seen all events.
+    await taskLog.flush(taskId);
+    await context.tablet.transact((tx) => {
+      const task = tx.tasks.get(taskKey(taskId));
+      if (task !== undefined && !hasEnded(task)) tx.tasks.put(end(task, how, clock.nowMs()));
+    });
+  }
+
+  /** Errors of the domain are for the user; anything else is a bug, and goes to the log. */
+  #textOf(taskId: number, error: unknown): string {
+    if (error instanceof DomainError) return messageOf(error);
+    this.#options.log.error({ taskId, err: error }, "a task failed by a bug");
+    return `an internal error; the director's log says more under taskId ${taskId}`;
+  }
+}

@@ -1,0 +1,103 @@
+import { formatIdentity, InvalidStateError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Clock } from "@diskmesh/service";
+import { hasEnded, type Job, newTask, requestStop, type Stop, type Task, type TaskQueue } from "../model/task.js";
+import { type DirectorTables, type DirectorTablet, type DirectorTransaction, nextNumber, taskKey } from "../schema.js";
+import type { TaskChanges } from "./task-changes.js";
+
+export interface TasksOptions {
+  readonly tablet: DirectorTablet;
+  readonly changes: TaskChanges;
+  readonly clock: Clock;
+  /** Most tasks of each queue that have not ended. */
+  readonly queueLengths: Readonly<Record<TaskQueue, number>>;
+  readonly waitMarginMs: number;
+}
+
+export interface WantedTask {
+  readonly job: Job;
+  readonly queue: TaskQueue;
+  readonly description: string;
+  /** Which deployment it is about, as far as is known; empty for none. */
+  readonly deployment: (tables: DirectorTables) => string;
+  /** Decides on the state of this moment whether to accept it; throws to refuse. */
+  readonly check?: (tables: DirectorTables) => void;
+}
+
+/** The durable side of tasks, for handlers: what is written here, the runner hears of and acts on. */
+export class Tasks {
+  readonly #options: TasksOptions;
+
+  constructor(options: TasksOptions) {
+    this.#options = options;
+  }
+
+  /** Records a task. Once this resolves it will be run, whatever happens to this process. */
+  start(call: CallContext, wanted: WantedTask): Promise<Task> {
+    const { tablet, clock, queueLengths } = this.#options;
+    return tablet.transact((tx) => {
+      const { job, queue, description } = wanted;
+      const queueLength = queueLengths[queue];
+      if (tx.tasks.count("liveByQueue", queue) >= queueLength) {
+        throw new ResourceExhaustedError(
+          `${queueLength} tasks of the queue ${queue} have not ended yet, which is the limit (tasks.queueLengths): try again later`,
+        );
+      }
+      wanted.check?.(tx);
+      const user = call.identity.name === "" ? formatIdentity(call.identity) : call.identity.name;
+      const deployment = wanted.deployment(tx);
+      const task = newTask(
+        { taskId: nextNumber(tx, "task"), description, queue, user, deployment, job },
+        clock.nowMs(),
+      );
+      tx.tasks.put(task);
+      return task;
+    });
+  }
+
+  get(taskId: number): Promise<Task> {
+    return this.#options.tablet.read((tables) => taskOf(tables, taskId));
+  }
+
+  /** Asks a task to stop. */
+  stop(taskId: number, stop: Stop): Promise<Task> {
+    return this.#options.tablet.transact((tx) => stopTask(tx, taskId, stop, this.#options.clock.nowMs()));
+  }
+
+  /** The task once it has ended, or as it is when the call's deadline is near. */
+  async whenEnded(taskId: number, call: CallContext): Promise<Task> {
+    const { changes, clock, waitMarginMs } = this.#options;
+    const leftMs = Math.max(0, call.deadlineAtMs - clock.nowMs() - waitMarginMs);
+    const late = AbortSignal.timeout(Math.min(leftMs, 2_147_483_647));
+    using watch = changes.watch(taskId);
+    for (;;) {
+      const task = await this.get(taskId);
+      if (hasEnded(task) || late.aborted) return task;
+      await watch.changed(AbortSignal.any([late, call.signal])).catch(() => {});
+      call.signal.throwIfAborted();
+    }
+  }
+}
+
+export function taskOf(tables: DirectorTables, taskId: number): Task {
+  const task = tables.tasks.get(taskKey(taskId));
+  if (task === undefined) {
+    throw new NotFoundError(`there is no task ${taskId}; old tasks are forgotten`, {
+      about: { task_id: String(taskId) },
+    });
+  }
+  return task;
+}
+
+/** Within a transaction. */
+export function stopTask(tx: DirectorTransaction, taskId: number, stop: Stop, nowMs: number): Task {
+  const task = taskOf(tx, taskId);
+  if (hasEnded(task)) {
+    throw new InvalidStateError(`task ${taskId} has ended (${task.state}): it cannot be cancelled any more`, {
+      about: { task_id: String(taskId) },
+    });
+  }
+  const stopped = requestStop(task, stop, nowMs);
+  tx.tasks.put(stopped);
+  return stopped;
+}

@@ -1,0 +1,22 @@
+import { MAX_NAME_LENGTH_BYTES, messageOf, parseName } from "@diskmesh/domain";
+import { z } from "zod";
+import type { Json, JsonObject } from "../model/json.js";
+
+/** A name that users choose, held to the same rule as in requests. */
+export const nameSchema = z
+  .string()
+  .max(MAX_NAME_LENGTH_BYTES)
+  .superRefine((name, context) => {
+    try {
+      parseName("the name", name);
+    } catch (error) {
+      context.addIssue({ code: "custom", message: messageOf(error) });
+    }
+  });
+
+// Infinity and dates are YAML, but no CPI could be told of them.
+const jsonSchema: z.ZodType<Json> = z.lazy(() =>
+  z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(jsonSchema), z.record(z.string(), jsonSchema)]),
+);
+
+export const cloudPropertiesSchema: z.ZodType<JsonObject> = z.record(z.string(), jsonSchema);
