@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { type BackoffLimits, backoffMs, CancelledError, DomainError } from "@diskmesh/domain";
 import type { Clock } from "./clock.js";
 
@@ -55,7 +56,10 @@ export class WorkQueue {
   readonly #runs = new Set<Promise<void>>();
   readonly #closing = new AbortController();
 
-  constructor(private readonly options: WorkQueueOptions) {}
+  constructor(private readonly options: WorkQueueOptions) {
+    // Every run listens to the one signal: as many listeners as runs are meant, not leaked.
+    setMaxListeners(0, this.#closing.signal);
+  }
 
   /** How many keys there are in each state. */
   get counts(): { readonly ready: number; readonly running: number; readonly waiting: number } {

@@ -15,7 +15,7 @@ export const dispatcherConfig = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  limits: rpcLimitsConfig,
+  rpc: rpcLimitsConfig,
   registry: registryConfig,
   /** The first one is the default. */
   cpis: z

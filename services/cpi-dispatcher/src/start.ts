@@ -14,7 +14,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
     return { name, type, cpi: new FleetCpi(client) };
   });
   const context: DispatcherContext = { cpis, fence: new Fence({ maxDirectors: config.maxDirectors }) };
-  const server = new RpcServer({ tls: config.tls, limits: config.limits, onError: rpcFailureLogger(log) });
+  const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
   addCpiService(server, context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);

@@ -23,8 +23,7 @@ export const directorConfig = z.strictObject({
   name: z.string().min(1).max(255).default("diskmesh"),
   listen: listenConfig,
   tls: tlsConfig,
-  /** Of the gRPC server. */
-  limits: rpcLimitsConfig,
+  rpc: rpcLimitsConfig,
   tablet: z.strictObject({ storage: pathConfig, name: z.string().min(1).default("director") }),
   dispatcher: z.strictObject({ address }),
   nats: z.strictObject({ servers: z.array(address).min(1) }),

@@ -17,7 +17,7 @@ export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig
   const state = await openState(config, lifecycle);
   const connections = await connect(config, lifecycle, log);
   const { context, runner, times } = createDirector(config, state, connections, lifecycle, log);
-  const server = new RpcServer({ tls: config.tls, limits: config.limits, onError: rpcFailureLogger(log) });
+  const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
   addServices(server, context);
   lifecycle.use("gRPC server", server);
   const port = await server.listen(config.listen);
@@ -35,7 +35,7 @@ async function connect(config: DirectorConfig, lifecycle: Lifecycle, log: Logger
     tls: config.tls,
     serverRole: "cpi-dispatcher",
     defaultDeadlineMs: config.cpi.callTimeoutMs,
-    maxMessageBytes: config.limits.maxMessageBytes,
+    maxMessageBytes: config.rpc.maxMessageBytes,
   });
   lifecycle.use("CPI client", cpi);
   const nats = await connectNats({ servers: config.nats.servers, tls: config.tls, name: "director", log });

@@ -118,7 +118,8 @@ async function openLedger(config: AgentConfig, folders: BaseFolder, log: Logger)
 }
 
 function openRemotePart(config: AgentConfig, log: Logger): OpenRemotePart {
-  const { maxInFlightPerStream: maxInFlight, blockIoChunkBytes: chunkBytes, rpc } = config.limits;
+  const { maxInFlightPerStream: maxInFlight, blockIoChunkBytes: chunkBytes } = config.limits;
+  const { rpc } = config;
   const { remoteIoTimeoutMs: operationTimeoutMs, registerTimeoutMs } = config.timeouts;
   return (extent, spec) =>
     new RemotePart({
@@ -154,7 +155,7 @@ async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, lo
     },
     machineBootId: (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
   };
-  const server = new RpcServer({ tls: config.tls, limits: config.limits.rpc, onError: rpcFailureLogger(log) });
+  const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
   const registry = ["disk-registry"] as const;
   server.addService(DiskAgentServiceService, {
     roles: {
@@ -194,7 +195,7 @@ function registerWithRegistry(lifecycle: Lifecycle, context: AgentContext, addre
     tls: config.tls,
     serverRole: "disk-registry",
     defaultDeadlineMs: config.timeouts.registerTimeoutMs,
-    maxMessageBytes: config.limits.rpc.maxMessageBytes,
+    maxMessageBytes: config.rpc.maxMessageBytes,
   });
   const stop = new AbortController();
   const running = keepRegistered({

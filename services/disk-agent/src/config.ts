@@ -39,7 +39,7 @@ type DeviceEntry = z.output<typeof device>;
 
 const devices = z
   .array(device)
-  .max(10_000)
+  .max(4_096)
   .superRefine((entries, context) => {
     for (const [index, entry] of entries.entries())
       for (const other of entries.slice(0, index)) {
@@ -94,9 +94,9 @@ export const configSchema = z
     registration: z
       .strictObject({ minDelayMs: durationMsConfig.default(100), maxDelayMs: durationMsConfig.default(5_000) })
       .prefault({}),
+    rpc: rpcLimitsConfig,
     limits: z
       .strictObject({
-        rpc: rpcLimitsConfig,
         maxDevicesPerOrder: z.int().min(1).max(100_000).default(10_000),
         maxExtentsPerExport: z.int().min(1).max(10_000).default(1_000),
         maxInFlightIoPerDevice: z.int().min(1).max(1024).default(16),

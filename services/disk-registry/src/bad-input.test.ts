@@ -1,0 +1,424 @@
+import { readFileSync } from "node:fs";
+import { connect } from "node:http2";
+import {
+  AgentRegistrationServiceService,
+  CreateDiskRequest,
+  DiskRegistryServiceService,
+  RegisterAgentRequest,
+  ReportedDevice,
+} from "@diskmesh/api/registry";
+import { createClient } from "@diskmesh/rpc";
+import { expect } from "chai";
+import type { TestAgent } from "./testing/test-agent.js";
+import { type RegistryClient, TestRegistry } from "./testing/test-registry.js";
+
+type Call = (operator: RegistryClient) => Promise<unknown>;
+
+const MALFORMED_IDS: readonly [string, string][] = [
+  ["../", "../etc/passwd"],
+  ["10 KiB", "x".repeat(10 * 1024)],
+  ["NUL", "a\0b"],
+  ["a space", "a b"],
+  ["a newline", "a\nb"],
+  ["a wildcard", "host.*"],
+  ["not ASCII", "hôst"],
+];
+
+const page = { pageSize: 0, pageToken: "" };
+const disk = (change: object) => CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: 1, az: "z1", ...change });
+
+/** Every method that takes an id, called with the one given. */
+const BY_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => Promise<unknown>>> = {
+  "AddHost host_id": (operator, hostId) => operator.addHost({ hostId, dryRun: false }),
+  "RemoveHost host_id": (operator, hostId) => operator.removeHost({ hostId, dryRun: false }),
+  "PurgeHost host_id": (operator, hostId) => operator.purgeHost({ hostId, dryRun: false, force: true }),
+  "AddDevice host_id": (operator, hostId) =>
+    operator.addDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false }),
+  "RemoveDevice host_id": (operator, hostId) =>
+    operator.removeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false }),
+  "PurgeDevice host_id": (operator, hostId) =>
+    operator.purgeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false, force: true }),
+  "GetHost host_id": (operator, hostId) => operator.getHost({ hostId }),
+  "GetDevice device_id": (operator, deviceId) => operator.getDevice({ deviceId }),
+  "CreateDisk disk_id": (operator, diskId) => operator.createDisk(disk({ diskId })),
+  "DeleteDisk disk_id": (operator, diskId) => operator.deleteDisk({ diskId }),
+  "GetDisk disk_id": (operator, diskId) => operator.getDisk({ diskId }),
+  "SetDiskLabels disk_id": (operator, diskId) => operator.setDiskLabels({ diskId, labels: [] }),
+  "PublishDisk disk_id": (operator, diskId) => operator.publishDisk({ diskId, hostId: "h1" }),
+  "PublishDisk host_id": (operator, hostId) => operator.publishDisk({ diskId: "x", hostId }),
+  "UnpublishDisk disk_id": (operator, diskId) => operator.unpublishDisk({ diskId, hostId: "" }),
+  "AssignHost vm_cid": (operator, vmCid) => operator.assignHost({ vmCid, az: "", diskIds: [] }),
+  "UnassignHost vm_cid": (operator, vmCid) => operator.unassignHost({ vmCid }),
+};
+
+/** Where the empty string is no id either, but means "not given". */
+const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => Promise<unknown>>> = {
+  "AddDevice device_id": (operator, deviceId) =>
+    operator.addDevice({ hostId: "h1", deviceId, path: "", dryRun: false }),
+  "RemoveDevice device_id": (operator, deviceId) =>
+    operator.removeDevice({ hostId: "h1", deviceId, path: "", dryRun: false }),
+  "PurgeDevice device_id": (operator, deviceId) =>
+    operator.purgeDevice({ hostId: "h1", deviceId, path: "", dryRun: false, force: true }),
+  "CreateDisk host_id": (operator, hostId) => operator.createDisk(disk({ hostId })),
+  "ListDevices host_id": (operator, hostId) =>
+    operator.listDevices({ hostId, attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", ...page }),
+  "ListDisks host_id": (operator, hostId) => operator.listDisks({ hostId, ...page }),
+  "UnpublishDisk host_id": (operator, hostId) => operator.unpublishDisk({ diskId: "x", hostId }),
+  "AssignHost disk_ids": (operator, diskId) => operator.assignHost({ vmCid: "vm", az: "", diskIds: [diskId] }),
+};
+
+const REFUSED: readonly [string, Call, string, string][] = [
+  ["CreateDisk, size 0", (o) => o.createDisk(disk({ sizeBytes: 0 })), "InvalidArgumentError", "size_bytes is 0"],
+  [
+    "CreateDisk, negative size",
+    (o) => o.createDisk(disk({ sizeBytes: -1 })),
+    "InvalidArgumentError",
+    "size_bytes is -1",
+  ],
+  ["CreateDisk, nowhere", (o) => o.createDisk(disk({ az: "" })), "InvalidArgumentError", "az and host_id"],
+  ["CreateDisk, malformed az", (o) => o.createDisk(disk({ az: "../z" })), "InvalidArgumentError", "az"],
+  ["CreateDisk, malformed pool", (o) => o.createDisk(disk({ pool: "\0" })), "InvalidArgumentError", "pool"],
+  ["CreateDisk, unknown host", (o) => o.createDisk(disk({ hostId: "h9" })), "NotFoundError", "h9"],
+  [
+    "CreateDisk, larger than everything",
+    (o) => o.createDisk(disk({ sizeBytes: Number.MAX_SAFE_INTEGER })),
+    "ResourceExhaustedError",
+    "does not fit",
+  ],
+  [
+    "CreateDisk, 65 labels",
+    (o) => o.createDisk(disk({ labels: Array.from({ length: 65 }, (_, i) => ({ name: `n${i}`, value: "" })) })),
+    "InvalidArgumentError",
+    "at most 64",
+  ],
+  [
+    "CreateDisk, a label twice",
+    (o) =>
+      o.createDisk(
+        disk({
+          labels: [
+            { name: "a", value: "" },
+            { name: "a", value: "" },
+          ],
+        }),
+      ),
+    "InvalidArgumentError",
+    "twice",
+  ],
+  [
+    "CreateDisk, a label too long",
+    (o) => o.createDisk(disk({ labels: [{ name: "a", value: "x".repeat(1_025) }] })),
+    "InvalidArgumentError",
+    "1024",
+  ],
+  [
+    "CreateDisk, a label without a name",
+    (o) => o.createDisk(disk({ labels: [{ name: "", value: "x" }] })),
+    "InvalidArgumentError",
+    "label name",
+  ],
+  ["GetHost, unknown", (o) => o.getHost({ hostId: "h9" }), "NotFoundError", "h9"],
+  ["GetDevice, unknown", (o) => o.getDevice({ deviceId: "d9" }), "NotFoundError", "d9"],
+  ["GetDisk, unknown", (o) => o.getDisk({ diskId: "x9" }), "NotFoundError", "x9"],
+  ["SetDiskLabels, unknown", (o) => o.setDiskLabels({ diskId: "x9", labels: [] }), "NotFoundError", "x9"],
+  ["PublishDisk, unknown disk", (o) => o.publishDisk({ diskId: "x9", hostId: "h1" }), "NotFoundError", "x9"],
+  ["UnpublishDisk, unknown disk", (o) => o.unpublishDisk({ diskId: "x9", hostId: "" }), "NotFoundError", "x9"],
+  [
+    "AddDevice, id and path",
+    (o) => o.addDevice({ hostId: "h1", deviceId: "d1", path: "/dev/d1", dryRun: false }),
+    "InvalidArgumentError",
+    "both given",
+  ],
+  [
+    "AddDevice, neither id nor path",
+    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "", dryRun: false }),
+    "InvalidArgumentError",
+    "both empty",
+  ],
+  [
+    "AddDevice, path without host",
+    (o) => o.addDevice({ hostId: "", deviceId: "", path: "/dev/d1", dryRun: false }),
+    "InvalidArgumentError",
+    "host_id is empty",
+  ],
+  [
+    "AddDevice, path with NUL",
+    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "/dev/\0", dryRun: false }),
+    "InvalidArgumentError",
+    "control character",
+  ],
+  [
+    "AddDevice, path of 10 KiB",
+    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "/".repeat(10_240), dryRun: false }),
+    "InvalidArgumentError",
+    "longer than 4096",
+  ],
+  [
+    "ListHosts, negative page size",
+    (o) => o.listHosts({ az: "", vmCid: "", pageSize: -1, pageToken: "" }),
+    "InvalidArgumentError",
+    "page_size is -1",
+  ],
+  [
+    "ListDevices, negative page size",
+    (o) =>
+      o.listDevices({ hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", pageSize: -5, pageToken: "" }),
+    "InvalidArgumentError",
+    "page_size is -5",
+  ],
+  [
+    "ListDisks, malformed page token",
+    (o) => o.listDisks({ hostId: "", pageSize: 0, pageToken: "!!" }),
+    "InvalidArgumentError",
+    "page_token is malformed",
+  ],
+  [
+    "ListDisks, page token of no id",
+    (o) => o.listDisks({ hostId: "", pageSize: 0, pageToken: Buffer.from("../").toString("base64url") }),
+    "InvalidArgumentError",
+    "page_token is malformed",
+  ],
+  [
+    "ListHosts, page token of 10 KiB",
+    (o) => o.listHosts({ az: "", vmCid: "", pageSize: 0, pageToken: "A".repeat(10_240) }),
+    "InvalidArgumentError",
+    "page_token is malformed",
+  ],
+];
+
+/** CMS actions answer in their result what is no malformed request. */
+const ANSWERED: readonly [
+  string,
+  (o: RegistryClient) => Promise<{ result: { code: string; message: string } | undefined }>,
+  string,
+  string,
+][] = [
+  ["AddHost, unknown", (o) => o.addHost({ hostId: "h9", dryRun: false }), "E_NOT_FOUND", "h9"],
+  ["RemoveHost, unknown", (o) => o.removeHost({ hostId: "h9", dryRun: false }), "E_NOT_FOUND", "h9"],
+  ["PurgeHost, unknown", (o) => o.purgeHost({ hostId: "h9", dryRun: false, force: true }), "E_NOT_FOUND", "h9"],
+  [
+    "AddDevice, unknown device",
+    (o) => o.addDevice({ hostId: "h1", deviceId: "d9", path: "", dryRun: false }),
+    "E_NOT_FOUND",
+    "d9",
+  ],
+  [
+    "AddDevice, unknown host",
+    (o) => o.addDevice({ hostId: "h9", deviceId: "d1", path: "", dryRun: false }),
+    "E_NOT_FOUND",
+    "h9",
+  ],
+  [
+    "AddDevice, unknown path",
+    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "/dev/../d1", dryRun: false }),
+    "E_NOT_FOUND",
+    "no device on path",
+  ],
+  [
+    "AddDevice, another host's device",
+    (o) => o.addDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false }),
+    "E_ARGUMENT",
+    "belongs to host h1",
+  ],
+  [
+    "RemoveDevice, another host's device",
+    (o) => o.removeDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false }),
+    "E_ARGUMENT",
+    "belongs to host h1",
+  ],
+  [
+    "PurgeDevice, another host's device",
+    (o) => o.purgeDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false, force: true }),
+    "E_ARGUMENT",
+    "belongs to host h1",
+  ],
+];
+
+const reported = (change: object) =>
+  ReportedDevice.fromPartial({ deviceId: "d1", path: "/dev/d1", sizeBytes: 4096, blockSizeBytes: 512, ...change });
+
+const REGISTRATIONS: readonly [string, Partial<RegisterAgentRequest>, string, string][] = [
+  ["another host's id", { hostId: "h2" }, "PermissionDeniedError", "not the one in its certificate"],
+  ["a malformed host id", { hostId: "../h1" }, "InvalidArgumentError", "host_id"],
+  ["no host id", { hostId: "" }, "InvalidArgumentError", "host_id is empty"],
+  ["no boot id", { bootId: "" }, "InvalidArgumentError", "boot_id"],
+  ["no az", { az: "" }, "InvalidArgumentError", "az"],
+  ["no address", { address: "" }, "InvalidArgumentError", "address"],
+  ["an address without a port", { address: "10.0.0.1" }, "InvalidArgumentError", "address"],
+  ["an address with port 0", { address: "10.0.0.1:0" }, "InvalidArgumentError", "address"],
+  ["an address that is another scheme", { address: "unix:///etc/passwd:1" }, "InvalidArgumentError", "address"],
+  ["a device twice", { devices: [reported({}), reported({})] }, "InvalidArgumentError", "twice"],
+  ["a malformed device id", { devices: [reported({ deviceId: "../d1" })] }, "InvalidArgumentError", "device_id"],
+  ["a device without a path", { devices: [reported({ path: "" })] }, "InvalidArgumentError", "path"],
+  ["a device of negative size", { devices: [reported({ sizeBytes: -4096 })] }, "InvalidArgumentError", "size_bytes"],
+  ["a device of size 0 that is well", { devices: [reported({ sizeBytes: 0 })] }, "InvalidArgumentError", "size_bytes"],
+  ["a negative offset", { devices: [reported({ offsetBytes: -1 })] }, "InvalidArgumentError", "offset_bytes"],
+  [
+    "an implausible session",
+    { devices: [reported({ sessionNumber: Number.MAX_SAFE_INTEGER })] },
+    "InvalidArgumentError",
+    "session_number",
+  ],
+  [
+    "too many devices",
+    { devices: Array.from({ length: 4_097 }, (_, i) => reported({ deviceId: `d${i}` })) },
+    "InvalidArgumentError",
+    "at most 4096",
+  ],
+  [
+    "another registry's agent",
+    { tabletId: "some-other-tablet" },
+    "InvalidStateError",
+    "obeys tablet some-other-tablet",
+  ],
+];
+
+describe("bad input, through a real server", function () {
+  this.timeout(30_000);
+  let registry: TestRegistry;
+  let agent: TestAgent;
+
+  before(async () => {
+    registry = await TestRegistry.start();
+    agent = await registry.agent("h1", ["d1"]);
+    await agent.register();
+    const second = await registry.agent("h2", []);
+    await second.register();
+  });
+  after(async () => registry?.stop());
+
+  const refused = async (promise: Promise<unknown>, name: string, says: string): Promise<void> => {
+    let error: Error | undefined;
+    await promise.catch((reason: Error) => {
+      error = reason;
+    });
+    expect(error?.name, error?.message ?? "it was not refused").to.equal(name);
+    expect(error?.message).to.contain(says);
+    expect(error?.message.length, "an error never repeats a long input").to.be.below(1_000);
+  };
+
+  for (const [method, call] of Object.entries(BY_ID)) {
+    it(`${method}: malformed or empty -> INVALID_ARGUMENT`, async () => {
+      const field = method.split(" ")[1] ?? "";
+      for (const [, id] of [["empty", ""], ...MALFORMED_IDS] as const) {
+        await refused(call(registry.operator, id), "InvalidArgumentError", field);
+      }
+    });
+  }
+
+  for (const [method, call] of Object.entries(BY_OPTIONAL_ID)) {
+    it(`${method}: malformed -> INVALID_ARGUMENT`, async () => {
+      const field = method.split(" ")[1] ?? "";
+      for (const [, id] of MALFORMED_IDS) await refused(call(registry.operator, id), "InvalidArgumentError", field);
+    });
+  }
+
+  for (const [cause, call, name, says] of REFUSED) {
+    it(`${cause} -> ${name}`, () => refused(call(registry.operator), name, says));
+  }
+
+  for (const [cause, call, code, says] of ANSWERED) {
+    it(`${cause} -> ${code}`, async () => {
+      const { result } = await call(registry.operator);
+      expect(result?.code).to.equal(`ACTION_CODE_${code}`);
+      expect(result?.message).to.contain(says);
+    });
+  }
+
+  for (const [cause, change, name, says] of REGISTRATIONS) {
+    it(`an agent registers with ${cause} -> ${name}, nothing half done`, async () => {
+      const before = await registry.device("d1");
+      await refused(agent.register(change), name, says);
+      expect(await registry.device("d1")).to.deep.equal(before);
+    });
+  }
+
+  it("a heartbeat for another host -> PERMISSION_DENIED", () =>
+    refused(agent.heartbeat("h2"), "PermissionDeniedError", "not the one in its certificate"));
+
+  it("sizes of 2^53, 2^63 and bytes that are no message -> INVALID_ARGUMENT, never rounded", async () => {
+    const sizeField = 0x10;
+    const raw: readonly (readonly number[])[] = [
+      [sizeField, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x10],
+      [sizeField, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01],
+      [0x0a, 0x7f, 0x01],
+    ];
+    const { createDisk } = DiskRegistryServiceService;
+    for (const bytes of raw) {
+      const definition = { createDisk: { ...createDisk, requestSerialize: () => Buffer.from(bytes) } };
+      const client = createClient(definition, {
+        address: registry.address,
+        tls: registry.certificates.files("operator"),
+        serverRole: "disk-registry",
+        defaultDeadlineMs: 5_000,
+      });
+      await refused(client.createDisk(disk({})), "InvalidArgumentError", "").finally(() => client.close());
+    }
+  });
+
+  it("a message above the limit -> RESOURCE_EXHAUSTED", async () => {
+    const client = createClient(DiskRegistryServiceService, {
+      address: registry.address,
+      tls: registry.certificates.files("operator"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 5_000,
+      maxMessageBytes: 16 * 1024 * 1024,
+    });
+    const labels = [{ name: "a", value: "x".repeat(5 * 1024 * 1024) }];
+    const calling = client.setDiskLabels({ diskId: "x", labels });
+    await refused(calling, "ResourceExhaustedError", "larger than max").finally(() => client.close());
+  });
+
+  const roles: readonly [string, Call, boolean][] = [
+    ["cpi-dispatcher", (c) => c.getHost({ hostId: "h1" }), true],
+    ["cpi-dispatcher", (c) => c.deleteDisk({ diskId: "none" }), true],
+    ["cpi-dispatcher", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
+    ["cpi-dispatcher", (c) => c.purgeHost({ hostId: "h1", dryRun: true, force: true }), false],
+    ["director", (c) => c.listDisks({ hostId: "", ...page }), true],
+    ["director", (c) => c.deleteDisk({ diskId: "none" }), false],
+    ["director", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
+    ["disk-agent-h1", (c) => c.getHost({ hostId: "h1" }), false],
+    ["disk-agent-h1", (c) => c.publishDisk({ diskId: "x", hostId: "h1" }), false],
+    ["disk-registry", (c) => c.getHost({ hostId: "h1" }), false],
+  ];
+  for (const [name, call, allowed] of roles) {
+    it(`the certificate of ${name}, ${String(call).replace(/^\(c\) => c\./, "")} -> ${allowed ? "served" : "PERMISSION_DENIED"}`, async () => {
+      const client = registry.client(name);
+      if (allowed) await call(client);
+      else await refused(call(client), "PermissionDeniedError", "may not call");
+    });
+  }
+
+  it("an operator who registers a host -> PERMISSION_DENIED", async () => {
+    const client = createClient(AgentRegistrationServiceService, {
+      address: registry.address,
+      tls: registry.certificates.files("operator"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 5_000,
+    });
+    const registering = client.registerAgent(RegisterAgentRequest.fromPartial({ hostId: "h1" }));
+    await refused(registering, "PermissionDeniedError", "may not call").finally(() => client.close());
+  });
+
+  it("no certificate -> no connection", async () => {
+    const ca = readFileSync(registry.certificates.files("operator").caFile);
+    const outcome = await new Promise<string>((resolve) => {
+      const session = connect(`https://${registry.address}`, { ca, checkServerIdentity: () => undefined });
+      session.on("error", () => resolve("refused"));
+      session.on("close", () => resolve("refused"));
+      const call = session.request({
+        ":method": "POST",
+        ":path": "/diskmesh.registry.v1.DiskRegistryService/ListHosts",
+      });
+      call.on("error", () => resolve("refused"));
+      call.on("response", () => resolve("answered"));
+      call.end();
+    });
+    expect(outcome).to.equal("refused");
+  });
+
+  it("after all of this -> it serves", async () => {
+    const { hosts } = await registry.operator.listHosts({ az: "", vmCid: "", ...page });
+    expect(hosts.map((host) => host.hostId)).to.deep.equal(["h1", "h2"]);
+  });
+});

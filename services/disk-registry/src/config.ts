@@ -1,0 +1,111 @@
+import {
+  durationMsConfig,
+  listenConfig,
+  pathConfig,
+  rpcLimitsConfig,
+  serviceConfig,
+  tlsConfig,
+} from "@diskmesh/service";
+import { z } from "zod";
+
+const count = z.int().min(1).max(10_000_000);
+
+const backoffConfig = z
+  .strictObject({ minDelayMs: durationMsConfig.default(100), maxDelayMs: durationMsConfig.default(30_000) })
+  .refine(({ minDelayMs, maxDelayMs }) => minDelayMs <= maxDelayMs, "minDelayMs must not be above maxDelayMs")
+  .prefault({});
+
+const heartbeatConfig = z
+  .strictObject({
+    /** What agents are told to keep to; also how often silence is looked for. */
+    intervalMs: durationMsConfig.default(2_000),
+    /** Silence after which a host is UNAVAILABLE. */
+    timeoutMs: durationMsConfig.default(10_000),
+  })
+  .refine(({ intervalMs, timeoutMs }) => intervalMs < timeoutMs, "intervalMs must be below timeoutMs")
+  .prefault({});
+
+/** The configuration of the disk-registry process. */
+export const configSchema = z.strictObject({
+  ...serviceConfig,
+  listen: listenConfig,
+  tls: tlsConfig,
+  /** Where others reach this process; `listen` by default. */
+  advertisedAddress: z.string().min(1).optional(),
+  tablet: z.strictObject({
+    /** A folder, or the address of a database. */
+    storage: z.union([z.string().regex(/^[a-z][a-z0-9+.-]*:\/\//i), pathConfig]),
+    name: z.string().default("registry"),
+  }),
+  heartbeat: heartbeatConfig,
+  /** How long the word of an UNAVAILABLE host is waited for before its closing devices count as detached. */
+  unavailableRemovalTimeoutMs: durationMsConfig.default(3_600_000),
+  /** When callers of CMS actions and CreateDisk are told to ask again. */
+  retryAfter: z
+    .strictObject({
+      /** While agents let go of devices. */
+      closingMs: durationMsConfig.default(1_000),
+      /** While disks are in the way, or a host is UNAVAILABLE. */
+      waitingMs: durationMsConfig.default(10_000),
+      /** While devices are erased. */
+      erasingMs: durationMsConfig.default(1_000),
+    })
+    .prefault({}),
+  /** Attach and detach orders to agents. */
+  orders: z
+    .strictObject({
+      backoff: backoffConfig,
+      rpcTimeoutMs: durationMsConfig.default(15_000),
+      /** Hosts ordered at once; one order is in flight per host. */
+      concurrency: count.default(256),
+      maxDevicesPerOrder: count.default(4_096),
+    })
+    .prefault({}),
+  /** Publishing and unpublishing disks. */
+  publications: z
+    .strictObject({
+      backoff: backoffConfig,
+      rpcTimeoutMs: durationMsConfig.default(15_000),
+      /** How long a fence waits for the old host to end its export by itself. */
+      unexportTimeoutMs: durationMsConfig.default(2_000),
+      /** Disks worked on at once. */
+      concurrency: count.default(64),
+      /** How long before a call's deadline it is answered that the work goes on. */
+      answerMarginMs: durationMsConfig.default(250),
+    })
+    .prefault({}),
+  /** Erasing dirty devices. */
+  erase: z
+    .strictObject({
+      backoff: backoffConfig,
+      rpcTimeoutMs: durationMsConfig.default(15_000),
+      /** How often an erase under way is asked after. */
+      pollIntervalMs: durationMsConfig.default(200),
+      /** Devices erased at once in the whole fleet. */
+      concurrency: count.default(64),
+    })
+    .prefault({}),
+  paging: z
+    .strictObject({
+      defaultPageSize: count.default(100),
+      maxPageSize: count.default(1_000),
+      /** Things looked at for one page of a filtered list: a page may be short, or empty, and have a next one. */
+      maxScannedPerPage: count.default(100_000),
+    })
+    .prefault({}),
+  limits: z
+    .strictObject({
+      maxHosts: count.default(100_000),
+      maxDevicesPerHost: count.default(4_096),
+      maxExportsPerHost: count.default(4_096),
+      maxDisks: count.default(1_000_000),
+      maxDevicesPerDisk: count.default(256),
+      maxLabelsPerDisk: count.default(64),
+      maxLabelLength: count.default(1_024),
+      maxTextLength: count.default(4_096),
+    })
+    .prefault({}),
+  rpc: rpcLimitsConfig,
+});
+
+export type Config = z.output<typeof configSchema>;

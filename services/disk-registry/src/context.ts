@@ -1,0 +1,30 @@
+import type { Clock, Logger } from "@diskmesh/service";
+import type { Tablet } from "@diskmesh/tablet";
+import type { AgentClients } from "./agent-clients.js";
+import type { Config } from "./config.js";
+import type { DiskChanges } from "./disk-changes.js";
+import type { Liveness } from "./liveness.js";
+import type { Leader } from "./model/orders.js";
+import type { RegistrySchema } from "./model/schema.js";
+import type { Workers } from "./workers/workers.js";
+
+export type RegistryTablet = Tablet<RegistrySchema>;
+
+/** What workers need. */
+export interface WorkContext {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly tablet: RegistryTablet;
+  readonly leader: Leader;
+  readonly agents: AgentClients;
+  readonly liveness: Liveness;
+}
+
+/** What handlers need. */
+export interface Context extends WorkContext {
+  readonly diskChanges: DiskChanges;
+  readonly workers: Workers;
+}

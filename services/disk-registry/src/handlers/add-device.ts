@@ -1,0 +1,18 @@
+import type { AddDeviceRequest, AddDeviceResponse } from "@diskmesh/api/registry";
+import type { Context } from "../context.js";
+import * as model from "../model/add-action.js";
+import { namedDevices } from "../model/device-selection.js";
+import { parseDeviceSelector } from "../requests.js";
+import { runAction } from "../run-action.js";
+
+export async function addDevice(context: Context, request: AddDeviceRequest): Promise<AddDeviceResponse> {
+  const selector = parseDeviceSelector(request);
+  const { clock } = context;
+  const result = await runAction(
+    context,
+    request.dryRun,
+    (tx) => model.addDevice(tx, selector, clock.nowMs()),
+    (tables) => namedDevices(tables, selector),
+  );
+  return { result };
+}

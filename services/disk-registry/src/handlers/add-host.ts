@@ -1,0 +1,18 @@
+import type { AddHostRequest, AddHostResponse } from "@diskmesh/api/registry";
+import { parseHostId } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import * as model from "../model/add-action.js";
+import { devicesOfHost } from "../model/device-selection.js";
+import { runAction } from "../run-action.js";
+
+export async function addHost(context: Context, request: AddHostRequest): Promise<AddHostResponse> {
+  const hostId = parseHostId(request.hostId);
+  const { clock } = context;
+  const result = await runAction(
+    context,
+    request.dryRun,
+    (tx) => model.addHost(tx, hostId, clock.nowMs()),
+    (tables) => devicesOfHost(tables, hostId),
+  );
+  return { result };
+}

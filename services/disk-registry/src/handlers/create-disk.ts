@@ -1,0 +1,36 @@
+import type { CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/registry";
+import { InvalidArgumentError, parseDiskId, parseHostId, parseOptionalName, parseSizeBytes } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { diskLimits } from "../limits.js";
+import { createDisk as create } from "../model/disks.js";
+import type { DiskRequest } from "../model/schema.js";
+import { parseLabels } from "../requests.js";
+import { diskMessage } from "../wire.js";
+
+export async function createDisk(context: Context, request: CreateDiskRequest): Promise<CreateDiskResponse> {
+  const { tablet, config, clock } = context;
+  const diskId = parseDiskId(request.diskId);
+  const wanted = parseRequest(request);
+  const labels = parseLabels(request.labels, config.limits);
+  const disk = await tablet.transact((tx) =>
+    diskMessage(tx, create(tx, diskId, wanted, labels, diskLimits(config), clock.nowMs())),
+  );
+  return { disk };
+}
+
+function parseRequest(request: CreateDiskRequest): DiskRequest {
+  const az = parseOptionalName("az", request.az) ?? "";
+  const hostId = request.hostId === "" ? "" : parseHostId(request.hostId);
+  if (az === "" && hostId === "") {
+    throw new InvalidArgumentError("az and host_id are both empty: say where the disk shall be", {
+      about: { field: "az" },
+    });
+  }
+  return {
+    sizeBytes: parseSizeBytes("size_bytes", request.sizeBytes),
+    az,
+    hostId,
+    pool: parseOptionalName("pool", request.pool) ?? "default",
+    spreadRacks: request.spreadRacks,
+  };
+}

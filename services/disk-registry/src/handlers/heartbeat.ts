@@ -1,0 +1,35 @@
+import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/registry";
+import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import { requireOwnHost } from "../agent-identity.js";
+import type { Context } from "../context.js";
+import { applyHeartbeat, type DeviceHealth, requireRegistered } from "../model/heartbeats.js";
+import { plainText, requireAtMost } from "../requests.js";
+import { healthOf } from "../wire.js";
+
+export async function heartbeat(
+  context: Context,
+  request: HeartbeatRequest,
+  call: CallContext,
+): Promise<HeartbeatResponse> {
+  const { tablet, liveness, leader, clock, config, workers } = context;
+  const hostId = parseHostId(request.hostId);
+  requireOwnHost(call, hostId);
+  const bootId = parseId("boot_id", request.bootId);
+  requireAtMost("changed", request.changed, config.limits.maxDevicesPerHost);
+  const changed = request.changed.map(
+    (entry): DeviceHealth => ({
+      deviceId: parseDeviceId(entry.deviceId),
+      health: healthOf(entry.health, "health"),
+      healthMessage: plainText(entry.healthMessage, config.limits.maxTextLength),
+    }),
+  );
+  const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
+  liveness.hear(hostId);
+  // Most heartbeats change nothing, and must cost next to nothing.
+  if (host.state === "UNAVAILABLE" || changed.length > 0) {
+    await tablet.transact((tx) => applyHeartbeat(tx, hostId, bootId, changed, clock.nowMs()));
+    workers.wakeHost(hostId);
+  }
+  return { tabletGeneration: leader.tabletGeneration };
+}

@@ -1,0 +1,22 @@
+import type { ListDisksRequest, ListDisksResponse } from "@diskmesh/api/registry";
+import { parseHostId } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { parsePage, takePage } from "../paging.js";
+import { diskMessage } from "../wire.js";
+
+export async function listDisks({ tablet, config }: Context, request: ListDisksRequest): Promise<ListDisksResponse> {
+  const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);
+  const page = parsePage(request, config.paging);
+  return tablet.read((tables) => {
+    const candidates =
+      hostId === undefined ? tables.disks.entries(page) : tables.disks.by("byPublicationHost", hostId, page);
+    const found = takePage(
+      candidates,
+      (disk) => disk.diskId,
+      () => true,
+      page,
+      config.paging,
+    );
+    return { disks: found.items.map((disk) => diskMessage(tables, disk)), nextPageToken: found.nextPageToken };
+  });
+}

@@ -1,0 +1,23 @@
+import type { PublishDiskRequest, PublishDiskResponse } from "@diskmesh/api/registry";
+import { parseDiskId, parseHostId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { publishProgress, requestPublish, unpublishProgress } from "../model/publications.js";
+import { waitForPublication } from "../wait-for-publication.js";
+
+export async function publishDisk(
+  context: Context,
+  request: PublishDiskRequest,
+  call: CallContext,
+): Promise<PublishDiskResponse> {
+  const { tablet, workers } = context;
+  const diskId = parseDiskId(request.diskId);
+  const hostId = parseHostId(request.hostId);
+  for (;;) {
+    const { progress } = await tablet.transact((tx) => requestPublish(tx, diskId, hostId));
+    workers.wakeDisk(diskId);
+    if (progress !== "busy") break;
+    await waitForPublication(context, call, diskId, (tables) => unpublishProgress(tables, diskId));
+  }
+  return { disk: await waitForPublication(context, call, diskId, (tables) => publishProgress(tables, diskId, hostId)) };
+}

@@ -1,0 +1,23 @@
+import { ActionCode, type PurgeHostRequest, type PurgeHostResponse } from "@diskmesh/api/registry";
+import { parseHostId } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import * as model from "../model/purge-action.js";
+import { runAction } from "../run-action.js";
+
+export async function purgeHost(context: Context, request: PurgeHostRequest): Promise<PurgeHostResponse> {
+  const hostId = parseHostId(request.hostId);
+  const { agents, liveness, tablet, workers } = context;
+  const affected = await tablet.read((tables) => model.disksAffectedByPurge(tables, hostId));
+  const result = await runAction(
+    context,
+    request.dryRun,
+    (tx) => model.purgeHost(tx, hostId, request.force),
+    () => [],
+  );
+  if (!request.dryRun && result.code === ActionCode.S_OK) {
+    agents.forget(hostId);
+    liveness.forget(hostId);
+    for (const diskId of affected) workers.wakeDisk(diskId);
+  }
+  return { result };
+}

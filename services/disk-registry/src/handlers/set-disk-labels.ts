@@ -1,0 +1,15 @@
+import type { SetDiskLabelsRequest, SetDiskLabelsResponse } from "@diskmesh/api/registry";
+import { parseDiskId } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { setDiskLabels as setLabels } from "../model/disks.js";
+import { parseLabels } from "../requests.js";
+import { diskMessage } from "../wire.js";
+
+export async function setDiskLabels(
+  { tablet, config }: Context,
+  request: SetDiskLabelsRequest,
+): Promise<SetDiskLabelsResponse> {
+  const diskId = parseDiskId(request.diskId);
+  const labels = parseLabels(request.labels, config.limits);
+  return { disk: await tablet.transact((tx) => diskMessage(tx, setLabels(tx, diskId, labels))) };
+}

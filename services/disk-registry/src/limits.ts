@@ -1,0 +1,20 @@
+import type { Config } from "./config.js";
+import type { DiskLimits } from "./model/disks.js";
+import type { RemovalLimits } from "./model/remove-action.js";
+
+/** What the model needs of the config. */
+export function removalLimits({ unavailableRemovalTimeoutMs, retryAfter }: Config): RemovalLimits {
+  return {
+    unavailableRemovalTimeoutMs,
+    closingRetryAfterMs: retryAfter.closingMs,
+    waitingRetryAfterMs: retryAfter.waitingMs,
+  };
+}
+
+export function diskLimits({ limits, retryAfter }: Config): DiskLimits {
+  return {
+    maxDisks: limits.maxDisks,
+    maxDevicesPerDisk: limits.maxDevicesPerDisk,
+    erasingRetryAfterMs: retryAfter.erasingMs,
+  };
+}

@@ -1,0 +1,54 @@
+import type { HostId } from "@diskmesh/domain";
+import { type ActionResult, actionResult } from "./action-result.js";
+import { advance } from "./attach-states.js";
+import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import type { Device, RegistryTransaction } from "./schema.js";
+
+/** Takes a host and all its devices into operation. */
+export function addHost(tx: RegistryTransaction, hostId: HostId, nowMs: number): ActionResult {
+  const host = findHost(tx, hostId);
+  if ("refused" in host) return host.refused;
+  const wished = host.found.removalRequested;
+  if (wished) tx.hosts.put({ ...host.found, removalRequested: false });
+  const devices = devicesOfHost(tx, hostId);
+  const changed = addAll(tx, devices, nowMs);
+  if (changed === 0 && !wished) {
+    return actionResult("S_ALREADY", `host ${hostId} is in operation with its ${devices.length} devices`);
+  }
+  return actionResult(
+    "S_OK",
+    `host ${hostId} is in operation; ${changed} of its ${devices.length} devices were taken in`,
+  );
+}
+
+/** Takes one device, or all devices on a path, into operation. */
+export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, nowMs: number): ActionResult {
+  const devices = findDevices(tx, selector);
+  if ("refused" in devices) return devices.refused;
+  const names = devices.found.map((device) => device.deviceId).join(", ");
+  const changed = addAll(tx, devices.found, nowMs);
+  if (changed === 0) return actionResult("S_ALREADY", `in operation already: ${names}`);
+  return actionResult("S_OK", `in operation: ${names}`);
+}
+
+/** How many devices it changed. */
+function addAll(tx: RegistryTransaction, devices: readonly Device[], nowMs: number): number {
+  let changed = 0;
+  for (const device of devices) {
+    const added = withoutWish(acceptReplacement(advance(tx, device, "add", nowMs)));
+    if (added === device) continue;
+    tx.devices.put(added);
+    changed++;
+  }
+  return changed;
+}
+
+const withoutWish = (device: Device): Device =>
+  device.removalRequested ? { ...device, removalRequested: false } : device;
+
+/** Replaced hardware becomes the device, of unknown contents. While a disk is on the device, its bytes are the missing hardware's. */
+function acceptReplacement(device: Device): Device {
+  const { replacement, ...rest } = device;
+  if (replacement === undefined || device.diskId !== "") return device;
+  return { ...rest, ...replacement, dirty: true, eraseSessionNumber: 0, health: "ONLINE", healthMessage: "" };
+}

@@ -1,0 +1,118 @@
+import { expect } from "chai";
+import { aDevice, aHost, diskId, hostId, MIB, TestFleet } from "../testing/fleet-fixture.js";
+import { allocate } from "./allocation.js";
+import type { Device, DiskRequest, Host } from "./schema.js";
+
+const request = (fields: Partial<DiskRequest> = {}): DiskRequest => ({
+  sizeBytes: 64 * MIB,
+  az: "z1",
+  hostId: "",
+  pool: "default",
+  spreadRacks: false,
+  ...fields,
+});
+
+/** "h1:a=64,b=64@/dev/p" is host h1 with devices h1-a of 64 MiB and h1-b of 64 MiB on path /dev/p. */
+function fleetOf(hosts: readonly Host[], text: string): TestFleet {
+  const devices: Device[] = [];
+  for (const part of text.split(" ")) {
+    const [host = "", list = ""] = part.split(":");
+    for (const entry of list.split(",")) {
+      const [name = "", rest = ""] = entry.split("=");
+      const [size = "", path] = rest.split("@");
+      const id = `${host}-${name}`;
+      devices.push(aDevice(id, { hostId: hostId(host), sizeBytes: Number(size) * MIB, path: path ?? `/dev/${id}` }));
+    }
+  }
+  return new TestFleet({ hosts, devices });
+}
+
+function chosen(fleet: TestFleet, wanted: DiskRequest, maxDevices = 16): string {
+  const allocation = allocate(fleet.tables, wanted, maxDevices);
+  return "devices" in allocation ? allocation.devices.map((device) => device.deviceId).join(" ") : "none";
+}
+
+const three = [aHost("h1", { rack: "r1" }), aHost("h2", { rack: "r1" }), aHost("h3", { rack: "r2" })];
+
+describe("allocation", () => {
+  const cases: readonly [string, string, Partial<DiskRequest>, string][] = [
+    ["one device suffices -> the smallest that does", "h1:a=64,b=32,c=128", { sizeBytes: 20 * MIB }, "h1-b"],
+    ["none suffices alone -> the largest first", "h1:a=64,b=32,c=128", { sizeBytes: 180 * MIB }, "h1-c h1-a"],
+    ["one host suffices -> no second host", "h1:a=64 h2:a=64,b=64", { sizeBytes: 128 * MIB }, "h2-a h2-b"],
+    ["no host suffices -> several", "h1:a=64 h2:a=64,b=64", { sizeBytes: 192 * MIB }, "h2-a h2-b h1-a"],
+    ["devices of one path are preferred", "h1:a=64,b=64@/p,c=64@/p", { sizeBytes: 128 * MIB }, "h1-b h1-c"],
+    ["a host is named -> only that", "h1:a=64,b=64 h2:a=64", { hostId: hostId("h2") }, "h2-a"],
+    ["too little -> nothing at all", "h1:a=64 h2:a=64", { sizeBytes: 129 * MIB }, "none"],
+    ["another az -> nothing", "h1:a=64", { az: "z2" }, "none"],
+    ["another pool -> nothing", "h1:a=64", { pool: "fast" }, "none"],
+    [
+      "racks spread -> one of each rack first",
+      "h1:a=64,b=64 h2:a=64,b=64 h3:a=64",
+      { sizeBytes: 192 * MIB, spreadRacks: true },
+      "h1-a h3-a h2-a",
+    ],
+    [
+      "racks spread, one rack used up -> the other gives more",
+      "h1:a=64,b=64 h3:a=64",
+      { sizeBytes: 192 * MIB, spreadRacks: true },
+      "h1-a h3-a h1-b",
+    ],
+    ["racks spread, too little -> nothing", "h1:a=64 h3:a=64", { sizeBytes: 200 * MIB, spreadRacks: true }, "none"],
+  ];
+  for (const [title, fleet, wanted, expected] of cases) {
+    it(title, () => expect(chosen(fleetOf(three, fleet), request(wanted))).to.equal(expected));
+  }
+
+  it("more devices than a disk may have -> nothing", () => {
+    const fleet = fleetOf(three, "h1:a=64,b=64,c=64");
+    expect(chosen(fleet, request({ sizeBytes: 192 * MIB }), 2)).to.equal("none");
+    expect(chosen(fleet, request({ sizeBytes: 192 * MIB, spreadRacks: true }), 2)).to.equal("none");
+  });
+
+  const unusable: readonly [string, Partial<Device>, Partial<Host>][] = [
+    ["ATTACHING", { attachState: "ATTACHING" }, {}],
+    ["UNKNOWN", { attachState: "UNKNOWN" }, {}],
+    ["CLOSING", { attachState: "CLOSING" }, {}],
+    ["DETACHED", { attachState: "DETACHED" }, {}],
+    ["dirty", { dirty: true }, {}],
+    ["in WARNING", { health: "WARNING" }, {}],
+    ["in ERROR", { health: "ERROR" }, {}],
+    ["to be removed", { removalRequested: true }, {}],
+    ["of another disk", { diskId: diskId("x") }, {}],
+    ["of an UNAVAILABLE host", {}, { state: "UNAVAILABLE" }],
+    ["of a host in WARNING", {}, { state: "WARNING" }],
+    ["of a host to be removed", {}, { removalRequested: true }],
+  ];
+  for (const [title, device, host] of unusable) {
+    it(`the only device is ${title} -> nothing`, () => {
+      const fleet = new TestFleet({ hosts: [aHost("h1", host)], devices: [aDevice("d1", device)] });
+      expect(chosen(fleet, request())).to.equal("none");
+    });
+  }
+
+  it("dirty devices would suffice -> the shortage says how many are being erased", () => {
+    const fleet = new TestFleet({
+      devices: [aDevice("d1"), aDevice("d2", { dirty: true }), aDevice("d3", { dirty: true, pool: "fast" })],
+    });
+    const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), 16);
+    expect(wanted).to.deep.equal({
+      shortage: { freeBytes: 64 * MIB, erasingDevices: 1, erasingBytes: 64 * MIB, sufficesAfterErase: true },
+    });
+    const tooMuch = allocate(fleet.tables, request({ sizeBytes: 129 * MIB }), 16);
+    expect(tooMuch).to.deep.include({
+      shortage: { freeBytes: 64 * MIB, erasingDevices: 1, erasingBytes: 64 * MIB, sufficesAfterErase: false },
+    });
+  });
+
+  it("10,000 hosts -> a choice in a few milliseconds", () => {
+    const hosts = Array.from({ length: 10_000 }, (_, i) => aHost(`h${i}`));
+    const devices = hosts.flatMap((host) => [
+      aDevice(`${host.hostId}-a`, { hostId: host.hostId }),
+      aDevice(`${host.hostId}-b`, { hostId: host.hostId }),
+    ]);
+    const fleet = new TestFleet({ hosts, devices });
+    const startedAt = performance.now();
+    for (let i = 0; i < 10; i++) expect(chosen(fleet, request({ sizeBytes: 128 * MIB }))).to.equal("h0-a h0-b");
+    expect((performance.now() - startedAt) / 10).to.be.below(100);
+  });
+});

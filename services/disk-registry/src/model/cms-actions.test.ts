@@ -1,0 +1,349 @@
+import { expect } from "chai";
+import { aDevice, aDisk, aHost, deviceId, diskId, type Fleet, hostId, TestFleet } from "../testing/fleet-fixture.js";
+import type { ActionResult } from "./action-result.js";
+import { addDevice, addHost } from "./add-action.js";
+import { purgeDevice, purgeHost } from "./purge-action.js";
+import { giveUpOnHost, type RemovalLimits, removeDevice, removeHost } from "./remove-action.js";
+import type { RegistryTransaction } from "./schema.js";
+
+const NOW_MS = 10_000_000;
+const limits: RemovalLimits = {
+  unavailableRemovalTimeoutMs: 3_600_000,
+  closingRetryAfterMs: 1_000,
+  waitingRetryAfterMs: 10_000,
+};
+const h1 = hostId("h1");
+
+type Act = (tx: RegistryTransaction) => ActionResult;
+const actions = {
+  addHost: (tx: RegistryTransaction) => addHost(tx, h1, NOW_MS),
+  addD1: (tx: RegistryTransaction) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS),
+  addPath: (tx: RegistryTransaction) => addDevice(tx, { hostId: h1, path: "/dev/shared" }, NOW_MS),
+  addD1OfH2: (tx: RegistryTransaction) => addDevice(tx, { hostId: hostId("h2"), deviceId: deviceId("d1") }, NOW_MS),
+  removeHost: (tx: RegistryTransaction) => removeHost(tx, h1, limits, NOW_MS),
+  removeD1: (tx: RegistryTransaction) => removeDevice(tx, { deviceId: deviceId("d1") }, limits, NOW_MS),
+  removePath: (tx: RegistryTransaction) => removeDevice(tx, { hostId: h1, path: "/dev/shared" }, limits, NOW_MS),
+  purgeHost: (tx: RegistryTransaction) => purgeHost(tx, h1, false),
+  purgeHostForce: (tx: RegistryTransaction) => purgeHost(tx, h1, true),
+  purgeD1: (tx: RegistryTransaction) => purgeDevice(tx, { deviceId: deviceId("d1") }, false, NOW_MS),
+  purgeD1Force: (tx: RegistryTransaction) => purgeDevice(tx, { deviceId: deviceId("d1") }, true, NOW_MS),
+} satisfies Record<string, Act>;
+
+const unknown = (id: string, more = {}) => aDevice(id, { attachState: "UNKNOWN", dirty: true, ...more });
+const attached = (id: string, more = {}) => aDevice(id, more);
+const held = (id: string, disk: string, more = {}) => aDevice(id, { diskId: diskId(disk), ...more });
+const onShared = { path: "/dev/shared" };
+const silentSince = (stateChangedAtMs: number) => [
+  aHost("h1", { state: "UNAVAILABLE", stateChangedAtMs, stateMessage: "silent" }),
+];
+
+interface Row {
+  readonly cause: string;
+  readonly fleet: Fleet;
+  readonly action: keyof typeof actions;
+  readonly code: ActionResult["code"];
+  readonly says?: string;
+  readonly dependent?: readonly string[];
+  /** "state generation flags" by device after the action; null when it is gone. */
+  readonly devices?: Readonly<Record<string, string | null>>;
+  readonly wish?: boolean;
+}
+
+const rows: readonly Row[] = [
+  {
+    cause: "AddHost with UNKNOWN devices",
+    action: "addHost",
+    code: "S_OK",
+    fleet: { devices: [unknown("d1"), unknown("d2")] },
+    devices: { d1: "ATTACHING 101 dirty", d2: "ATTACHING 102 dirty" },
+  },
+  {
+    cause: "AddHost of a host that never registered",
+    action: "addHost",
+    code: "E_NOT_FOUND",
+    fleet: { hosts: [] },
+    says: "host h1 never registered",
+  },
+  {
+    cause: "AddHost again",
+    action: "addHost",
+    code: "S_ALREADY",
+    fleet: { devices: [attached("d1"), attached("d2", { attachState: "ATTACHING" })] },
+    devices: { d1: "ATTACHED 1", d2: "ATTACHING 1" },
+  },
+  {
+    cause: "AddHost cancels the wish to remove",
+    action: "addHost",
+    code: "S_OK",
+    wish: false,
+    fleet: { hosts: [aHost("h1", { removalRequested: true })], devices: [held("d1", "x", { removalRequested: true })] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "AddHost while closing",
+    action: "addHost",
+    code: "S_OK",
+    fleet: { devices: [attached("d1", { attachState: "CLOSING", removalRequested: true })] },
+    devices: { d1: "ATTACHING 101" },
+  },
+  {
+    cause: "AddDevice by id",
+    action: "addD1",
+    code: "S_OK",
+    fleet: { devices: [unknown("d1"), unknown("d2")] },
+    devices: { d1: "ATTACHING 101 dirty", d2: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddDevice by path takes all devices on it",
+    action: "addPath",
+    code: "S_OK",
+    fleet: { devices: [unknown("d1", onShared), unknown("d2", onShared), unknown("d3")] },
+    devices: { d1: "ATTACHING 101 dirty", d2: "ATTACHING 102 dirty", d3: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddDevice of an unreported device",
+    action: "addD1",
+    code: "E_NOT_FOUND",
+    fleet: {},
+    says: "device d1 was never reported",
+  },
+  {
+    cause: "AddDevice of an unreported path",
+    action: "addPath",
+    code: "E_NOT_FOUND",
+    fleet: {},
+    says: "no device on path",
+  },
+  {
+    cause: "AddDevice of a device that is another host's",
+    action: "addD1OfH2",
+    code: "E_ARGUMENT",
+    says: "belongs to host h1, not to h2",
+    fleet: { hosts: [aHost("h1"), aHost("h2")], devices: [unknown("d1")] },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddDevice accepts replaced hardware without a disk, dirty",
+    action: "addD1",
+    code: "S_OK",
+    fleet: {
+      devices: [
+        attached("d1", {
+          attachState: "ATTACHING",
+          health: "ERROR",
+          replacement: { path: "/dev/new", offsetBytes: 0, sizeBytes: 5, blockSizeBytes: 1, serialNumber: "new" },
+        }),
+      ],
+    },
+    devices: { d1: "ATTACHING 1 dirty" },
+  },
+  {
+    cause: "RemoveHost with free devices",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "2 devices are being closed",
+    wish: true,
+    fleet: { devices: [attached("d1"), attached("d2", { attachState: "ATTACHING" }), unknown("d3")] },
+    devices: { d1: "CLOSING 101 wish", d2: "CLOSING 102 wish", d3: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "RemoveHost with one disk left holds all its devices back",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    dependent: ["x"],
+    wish: true,
+    fleet: { devices: [held("d1", "x"), attached("d2")], disks: [aDisk("x", ["d1"])] },
+    devices: { d1: "ATTACHED 1 wish", d2: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveHost asked again while disks are there says so again",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    dependent: ["x", "y"],
+    fleet: {
+      hosts: [aHost("h1", { removalRequested: true })],
+      devices: [held("d1", "y", { removalRequested: true }), held("d2", "x", { removalRequested: true })],
+    },
+    devices: { d1: "ATTACHED 1 wish", d2: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveHost while closing",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "last error, of device d1: EIO",
+    fleet: { devices: [attached("d1", { attachState: "CLOSING", lastError: "EIO" })] },
+    devices: { d1: "CLOSING 1" },
+  },
+  {
+    cause: "RemoveHost once detached",
+    action: "removeHost",
+    code: "S_OK",
+    says: "host h1 is out of operation",
+    fleet: { devices: [attached("d1", { attachState: "DETACHED", detachConfirmed: true })] },
+    devices: { d1: "DETACHED 1" },
+  },
+  {
+    cause: "RemoveHost of devices that nobody confirmed",
+    action: "removeHost",
+    code: "S_OK",
+    says: "nobody confirmed that it was let go, and its host may still hold: d1",
+    fleet: { devices: [attached("d1", { attachState: "DETACHED" })] },
+  },
+  {
+    cause: "RemoveHost of an UNAVAILABLE host",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "host h1 is UNAVAILABLE and cannot confirm; it counts as removed in 3600 s",
+    fleet: { hosts: silentSince(NOW_MS), devices: [attached("d1")] },
+    devices: { d1: "CLOSING 101 wish" },
+  },
+  {
+    cause: "RemoveDevice with a disk",
+    action: "removeD1",
+    code: "E_TRY_AGAIN",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x"), attached("d2")] },
+    devices: { d1: "ATTACHED 1 wish", d2: "ATTACHED 1" },
+  },
+  {
+    cause: "RemoveDevice by path: one disk on it holds all back",
+    action: "removePath",
+    code: "E_TRY_AGAIN",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x", onShared), attached("d2", onShared)] },
+    devices: { d1: "ATTACHED 1 wish", d2: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveDevice by path, free: all of them together",
+    action: "removePath",
+    code: "E_TRY_AGAIN",
+    fleet: { devices: [attached("d1", onShared), attached("d2", onShared)] },
+    devices: { d1: "CLOSING 101 wish", d2: "CLOSING 102 wish" },
+  },
+  {
+    cause: "RemoveDevice of an UNKNOWN device",
+    action: "removeD1",
+    code: "S_OK",
+    fleet: { devices: [unknown("d1")] },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "PurgeHost with a disk",
+    action: "purgeHost",
+    code: "E_INVALID_STATE",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x")] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "PurgeHost without disks",
+    action: "purgeHost",
+    code: "S_OK",
+    fleet: { devices: [attached("d1")] },
+    devices: { d1: null },
+  },
+  {
+    cause: "PurgeHost with a disk and force",
+    action: "purgeHostForce",
+    code: "S_OK",
+    dependent: ["x"],
+    says: "these disks have lost devices: x",
+    fleet: { devices: [held("d1", "x")], disks: [aDisk("x", ["d1"])] },
+    devices: { d1: null },
+  },
+  {
+    cause: "PurgeDevice of an ONLINE host: ordered detached",
+    action: "purgeD1",
+    code: "S_OK",
+    fleet: { devices: [attached("d1")] },
+    devices: { d1: "UNKNOWN 101 dirty" },
+  },
+  {
+    cause: "PurgeDevice of an UNAVAILABLE host",
+    action: "purgeD1",
+    code: "S_OK",
+    fleet: { hosts: silentSince(0), devices: [attached("d1")] },
+    devices: { d1: null },
+  },
+  {
+    cause: "PurgeDevice with a disk",
+    action: "purgeD1",
+    code: "E_INVALID_STATE",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x")] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "PurgeDevice with a disk and force",
+    action: "purgeD1Force",
+    code: "S_OK",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x")], disks: [aDisk("x", ["d1"])] },
+    devices: { d1: "UNKNOWN 101 dirty" },
+  },
+];
+
+function shown(fleet: TestFleet, id: string): string | null {
+  const device = fleet.tables.devices.get(id);
+  if (device === undefined) return null;
+  return `${device.attachState} ${device.generation}${device.dirty ? " dirty" : ""}${device.removalRequested ? " wish" : ""}`;
+}
+
+describe("CMS actions", () => {
+  for (const row of rows) {
+    it(`${row.cause} -> ${row.code}`, () => {
+      const fleet = new TestFleet(row.fleet);
+      const result = fleet.transact(actions[row.action]);
+      expect(result.code, result.message).to.equal(row.code);
+      if (row.says !== undefined) expect(result.message).to.contain(row.says);
+      expect(result.dependentDiskIds).to.deep.equal(row.dependent ?? []);
+      expect(result.retryAfterMs > 0).to.equal(row.code === "E_TRY_AGAIN");
+      for (const [id, expected] of Object.entries(row.devices ?? {})) expect(shown(fleet, id), id).to.equal(expected);
+      if (row.wish !== undefined) expect(fleet.host("h1").removalRequested).to.equal(row.wish);
+    });
+  }
+
+  it("the second identical action -> no document changes", () => {
+    for (const action of ["addHost", "removeHost"] as const) {
+      const fleet = new TestFleet({ devices: [attached("d1"), unknown("d2")] });
+      fleet.transact(actions[action]);
+      expect(fleet.changes(actions[action]), action).to.equal(0);
+    }
+  });
+
+  it("host UNAVAILABLE for the removal timeout -> CLOSING devices DETACHED, unconfirmed, others unchanged", () => {
+    const devices = [
+      attached("d1", { attachState: "CLOSING", generation: 9 }),
+      attached("d2"),
+      attached("d3", { attachState: "ATTACHING" }),
+    ];
+    const early = new TestFleet({ hosts: silentSince(NOW_MS - 3_599_999), devices });
+    expect(early.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(0);
+    const late = new TestFleet({ hosts: silentSince(NOW_MS - 3_600_000), devices });
+    expect(late.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(1);
+    expect(late.device("d1")).to.include({ attachState: "DETACHED", generation: 9, detachConfirmed: false });
+    expect(late.device("d2").attachState).to.equal("ATTACHED");
+    expect(late.device("d3").attachState).to.equal("ATTACHING");
+    const online = new TestFleet({ hosts: [aHost("h1")], devices });
+    expect(online.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(0);
+  });
+
+  it("PurgeHost with force of a host that serves a disk -> the disk is fenced off from it", () => {
+    const publication = {
+      hostId: h1,
+      state: "PUBLISHED",
+      sessionNumber: 5,
+      exportPath: "/x",
+      attempts: 0,
+      lastError: "",
+    } as const;
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [attached("d9", { hostId: hostId("h2"), diskId: diskId("x") })],
+      disks: [aDisk("x", ["d9"], { publication })],
+    });
+    expect(fleet.transact(actions.purgeHost).code).to.equal("E_INVALID_STATE");
+    expect(fleet.transact(actions.purgeHostForce).code).to.equal("S_OK");
+    expect(fleet.disk("x").publication).to.include({ state: "UNPUBLISHING", sessionNumber: 201 });
+  });
+});

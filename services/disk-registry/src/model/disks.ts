@@ -1,0 +1,155 @@
+import {
+  AlreadyExistsError,
+  type DeviceId,
+  type DiskId,
+  InvalidStateError,
+  NotFoundError,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+import { allocate, type Shortage } from "./allocation.js";
+import { requireDisk } from "./publications.js";
+import type { Disk, DiskRequest, Health, Label, RegistryTables, RegistryTransaction } from "./schema.js";
+
+export interface DiskLimits {
+  readonly maxDisks: number;
+  readonly maxDevicesPerDisk: number;
+  /** When to ask again for a disk that fits once devices are erased. */
+  readonly erasingRetryAfterMs: number;
+}
+
+/** Makes a disk of free devices, or finds the one that the same request made before. */
+export function createDisk(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  request: DiskRequest,
+  labels: readonly Label[],
+  limits: DiskLimits,
+  nowMs: number,
+): Disk {
+  const existing = tx.disks.get(diskId);
+  if (existing !== undefined) return requireSameRequest(existing, request);
+  requirePlace(tx, request);
+  if (tx.disks.size >= limits.maxDisks) {
+    throw new ResourceExhaustedError(
+      `disk ${diskId} is one more than the ${limits.maxDisks} disks of limits.maxDisks: delete some, or raise the limit`,
+    );
+  }
+  const allocation = allocate(tx, request, limits.maxDevicesPerDisk);
+  if ("shortage" in allocation) throw noSpace(diskId, request, allocation.shortage, limits);
+  const { devices } = allocation;
+  for (const device of devices) tx.devices.put({ ...device, diskId });
+  const disk: Disk = {
+    diskId,
+    requested: request,
+    sizeBytes: devices.reduce((sum, device) => sum + device.sizeBytes, 0),
+    blockSizeBytes: Math.max(...devices.map((device) => device.blockSizeBytes)),
+    az: request.az === "" ? (tx.hosts.get(request.hostId)?.az ?? "") : request.az,
+    deviceIds: devices.map((device) => device.deviceId),
+    labels,
+    createdAtMs: nowMs,
+  };
+  tx.disks.put(disk);
+  return disk;
+}
+
+function requireSameRequest(existing: Disk, request: DiskRequest): Disk {
+  const { requested, diskId } = existing;
+  const differing = (Object.keys(request) as (keyof DiskRequest)[]).filter(
+    (field) => requested[field] !== request[field],
+  );
+  if (differing.length === 0) return existing;
+  const was = differing.map(
+    (field) => `${field} ${JSON.stringify(requested[field])}, not ${JSON.stringify(request[field])}`,
+  );
+  throw new AlreadyExistsError(
+    `disk ${diskId} exists and was asked for with ${was.join("; ")}: choose another id, or ask for the same`,
+    {
+      about: { disk_id: diskId },
+    },
+  );
+}
+
+function requirePlace(tables: RegistryTables, request: DiskRequest): void {
+  if (request.hostId === "") return;
+  const host = tables.hosts.get(request.hostId);
+  if (host === undefined)
+    throw new NotFoundError(`there is no host ${request.hostId}`, { about: { host_id: request.hostId } });
+  if (request.az !== "" && host.az !== request.az) {
+    throw new InvalidStateError(`host ${request.hostId} is in az ${host.az}, not in ${request.az}`, {
+      about: { host_id: request.hostId },
+    });
+  }
+}
+
+function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits): Error {
+  const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
+  const wanted = `disk ${diskId} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
+  const erasing = shortage.erasingDevices === 0 ? "" : `; ${shortage.erasingDevices} devices are being erased`;
+  const advice = shortage.sufficesAfterErase ? "try again when they are" : "add devices or delete disks";
+  const message = `${wanted}: ${shortage.freeBytes} bytes are free on at most ${limits.maxDevicesPerDisk} devices a disk${erasing}; ${advice}`;
+  const about = { disk_id: diskId };
+  if (!shortage.sufficesAfterErase) return new ResourceExhaustedError(message, { about });
+  return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
+}
+
+/** Frees a disk's devices, dirty. Returns them, to be erased; a disk that is not there frees none. */
+export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly DeviceId[] {
+  const disk = tx.disks.get(diskId);
+  if (disk === undefined) return [];
+  const { publication } = disk;
+  if (publication !== undefined) {
+    throw new InvalidStateError(
+      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: unpublish it first`,
+      {
+        about: { disk_id: diskId, host_id: publication.hostId },
+      },
+    );
+  }
+  const freed: DeviceId[] = [];
+  for (const deviceId of disk.deviceIds) {
+    const device = tx.devices.get(deviceId);
+    // A purged device is nobody's, or already another disk's.
+    if (device === undefined || device.diskId !== diskId) continue;
+    tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0 });
+    freed.push(deviceId);
+  }
+  tx.disks.delete(diskId);
+  return freed;
+}
+
+export function setDiskLabels(tx: RegistryTransaction, diskId: DiskId, labels: readonly Label[]): Disk {
+  const disk = { ...requireDisk(tx, diskId), labels };
+  tx.disks.put(disk);
+  return disk;
+}
+
+export interface DiskHealth {
+  readonly health: Health;
+  readonly message: string;
+}
+
+/** The worst of what is known of a disk's devices and their hosts. */
+export function diskHealth(tables: RegistryTables, disk: Disk): DiskHealth {
+  let worst: DiskHealth = { health: "ONLINE", message: "" };
+  for (const deviceId of disk.deviceIds) {
+    const found = deviceHealth(tables, disk, deviceId);
+    if (found.health === "ERROR") return found;
+    if (found.health === "WARNING" && worst.health === "ONLINE") worst = found;
+  }
+  return worst;
+}
+
+function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): DiskHealth {
+  const device = tables.devices.get(deviceId);
+  if (device === undefined || device.diskId !== disk.diskId)
+    return { health: "ERROR", message: `device ${deviceId} was purged` };
+  const name = `device ${deviceId} on host ${device.hostId}`;
+  if (device.health === "ERROR") return { health: "ERROR", message: `${name}: ${device.healthMessage}` };
+  const host = tables.hosts.get(device.hostId);
+  if (host === undefined || host.state === "UNAVAILABLE")
+    return { health: "ERROR", message: `${name}: its host is UNAVAILABLE` };
+  if (device.attachState !== "ATTACHED") return { health: "ERROR", message: `${name} is ${device.attachState}` };
+  if (device.health === "WARNING") return { health: "WARNING", message: `${name}: ${device.healthMessage}` };
+  if (host.state === "WARNING") return { health: "WARNING", message: `${name}: ${host.stateMessage}` };
+  return { health: "ONLINE", message: "" };
+}

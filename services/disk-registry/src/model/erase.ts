@@ -1,0 +1,59 @@
+import type { DeviceId } from "@diskmesh/domain";
+import { nextSessionNumber } from "./counters.js";
+import { type Device, type Host, isErasable, type RegistryTables, type RegistryTransaction } from "./schema.js";
+
+/** Tells errors of erasing from errors of orders, which share a field. */
+const ERASE_ERROR = "erase: ";
+
+export interface EraseOrder {
+  readonly host: Host;
+  readonly deviceId: DeviceId;
+  readonly sessionNumber: number;
+}
+
+/** The device to erase and its host, if it can be erased now. */
+function findErasable(tables: RegistryTables, deviceId: DeviceId): { device: Device; host: Host } | undefined {
+  const device = tables.devices.get(deviceId);
+  if (device === undefined || !isErasable(device)) return undefined;
+  const host = tables.hosts.get(device.hostId);
+  return host?.state === "ONLINE" ? { device, host } : undefined;
+}
+
+/** Gives the erase its own session, once: every writer before it is fenced off. Undefined when there is nothing to erase. */
+export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOrder | undefined {
+  const found = findErasable(tx, deviceId);
+  if (found === undefined) return undefined;
+  const { device, host } = found;
+  if (device.eraseSessionNumber !== 0) return { host, deviceId, sessionNumber: device.eraseSessionNumber };
+  const sessionNumber = nextSessionNumber(tx);
+  tx.devices.put({ ...device, eraseSessionNumber: sessionNumber });
+  return { host, deviceId, sessionNumber };
+}
+
+/** Every byte is zero: the device is clean, unless something else happened to it since that session was given. */
+export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessionNumber: number): boolean {
+  const device = tx.devices.get(deviceId);
+  if (device === undefined || device.eraseSessionNumber !== sessionNumber || device.diskId !== "") return false;
+  const lastError = device.lastError.startsWith(ERASE_ERROR) ? "" : device.lastError;
+  tx.devices.put({ ...device, dirty: false, eraseSessionNumber: 0, lastError });
+  return true;
+}
+
+/** The agent has seen a higher session: the next try takes a new one. */
+export function abandonEraseSession(tx: RegistryTransaction, deviceId: DeviceId, sessionNumber: number): void {
+  const device = tx.devices.get(deviceId);
+  if (device?.eraseSessionNumber === sessionNumber) tx.devices.put({ ...device, eraseSessionNumber: 0 });
+}
+
+/** Keeps what the last try met, for whoever waits for the device. */
+export function recordEraseFailure(
+  tx: RegistryTransaction,
+  deviceId: DeviceId,
+  sessionNumber: number,
+  error: string,
+): void {
+  const device = tx.devices.get(deviceId);
+  if (device?.eraseSessionNumber !== sessionNumber) return;
+  const lastError = `${ERASE_ERROR}${error}`;
+  if (device.lastError !== lastError) tx.devices.put({ ...device, lastError });
+}

@@ -1,0 +1,92 @@
+import {
+  AlreadyExistsError,
+  type DiskId,
+  type HostId,
+  InvalidStateError,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+import { requireDisk } from "./publications.js";
+import type { Host, RegistryTables, RegistryTransaction } from "./schema.js";
+
+export interface HostRequest {
+  readonly vmCid: string;
+  /** Empty for any. */
+  readonly az: string;
+  /** Disks that the VM will use: hosts that hold more of their bytes are preferred. */
+  readonly diskIds: readonly DiskId[];
+}
+
+/** Takes a free ONLINE host for a VM, or finds the one that it has. */
+export function assignHost(tx: RegistryTransaction, request: HostRequest, nowMs: number): Host {
+  const { vmCid, az } = request;
+  const assigned = hostOfVm(tx, vmCid);
+  if (assigned !== undefined) {
+    if (az === "" || assigned.az === az) return assigned;
+    throw new AlreadyExistsError(
+      `VM ${vmCid} has host ${assigned.hostId} of az ${assigned.az}, not of ${az}: unassign it first`,
+      {
+        about: { vm_cid: vmCid, host_id: assigned.hostId },
+      },
+    );
+  }
+  const host = chooseHost(tx, request);
+  if (host === undefined) {
+    throw new ResourceExhaustedError(
+      `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: add hosts, or delete VMs`,
+      {
+        about: { vm_cid: vmCid },
+      },
+    );
+  }
+  const put = { ...host, assignment: { vmCid, assignedAtMs: nowMs } };
+  tx.hosts.put(put);
+  return put;
+}
+
+/** Gives the VM's host back; an unknown VM has none. */
+export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
+  const host = hostOfVm(tx, vmCid);
+  if (host === undefined) return;
+  const published = [...tx.disks.by("byPublicationHost", host.hostId)].map((disk) => disk.diskId);
+  if (published.length > 0) {
+    throw new InvalidStateError(
+      `VM ${vmCid} has disks on its host ${host.hostId}: unpublish ${published.join(", ")} first`,
+      {
+        about: { vm_cid: vmCid, host_id: host.hostId },
+      },
+    );
+  }
+  const { assignment: _, ...unassigned } = host;
+  tx.hosts.put(unassigned);
+}
+
+function hostOfVm(tables: RegistryTables, vmCid: string): Host | undefined {
+  for (const host of tables.hosts.by("byVm", vmCid)) return host;
+  return undefined;
+}
+
+function chooseHost(tables: RegistryTables, request: HostRequest): Host | undefined {
+  const heldBytes = bytesByHost(tables, request.diskIds);
+  const hosts = request.az === "" ? tables.hosts.entries() : tables.hosts.by("byAz", request.az);
+  let best: Host | undefined;
+  let bestBytes = -1;
+  for (const host of hosts) {
+    if (host.state !== "ONLINE" || host.removalRequested || host.assignment !== undefined) continue;
+    const held = heldBytes.get(host.hostId) ?? 0;
+    if (held <= bestBytes) continue;
+    best = host;
+    bestBytes = held;
+  }
+  return best;
+}
+
+function bytesByHost(tables: RegistryTables, diskIds: readonly DiskId[]): ReadonlyMap<HostId, number> {
+  const held = new Map<HostId, number>();
+  for (const diskId of diskIds) {
+    for (const deviceId of requireDisk(tables, diskId).deviceIds) {
+      const device = tables.devices.get(deviceId);
+      if (device !== undefined) held.set(device.hostId, (held.get(device.hostId) ?? 0) + device.sizeBytes);
+    }
+  }
+  return held;
+}

@@ -1,0 +1,139 @@
+import {
+  AbortedError,
+  AlreadyExistsError,
+  type HostId,
+  InvalidStateError,
+  NotFoundError,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+import { expect } from "chai";
+import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
+import { applyHeartbeat, findSilent, markUnavailable, requireRegistered } from "./heartbeats.js";
+import { assignHost, unassignHost } from "./host-assignment.js";
+import type { Host } from "./schema.js";
+
+const NOW_MS = 1_000_000;
+const TIMEOUT_MS = 5_000;
+
+/** n hosts h0, h1, ...; the first `silent` of them unheard of for longer than the timeout; `lost` became UNAVAILABLE just now. */
+function silenceOf(n: number, silent: number, lost = 0): ReturnType<typeof findSilent> {
+  const hosts = Array.from({ length: n }, (_, i) => aHost(`h${i}`));
+  const dead = Array.from({ length: lost }, (_, i) =>
+    aHost(`lost${i}`, { state: "UNAVAILABLE", stateChangedAtMs: NOW_MS - 1_000 }),
+  );
+  const fleet = new TestFleet({ hosts: [...hosts, ...dead] });
+  const silentForMs = (id: HostId) => (Number(id.slice(1)) < silent ? TIMEOUT_MS + 1 : 10);
+  return findSilent(fleet.tables, silentForMs, TIMEOUT_MS, NOW_MS);
+}
+
+describe("heartbeats", () => {
+  const cases: readonly [string, ReturnType<typeof findSilent>, number, number][] = [
+    ["all heard", silenceOf(20, 0), 0, 0],
+    ["9 of 9 silent: a small fleet may die at once", silenceOf(9, 9), 9, 0],
+    ["5 of 10 silent: not more than half", silenceOf(10, 5), 5, 0],
+    ["6 of 10 silent: more than half", silenceOf(10, 6), 0, 6],
+    ["10 of 10 silent", silenceOf(10, 10), 0, 10],
+    ["4 of 8 silent, 2 lost just before: 6 of 10 in one window", silenceOf(8, 4, 2), 0, 4],
+    ["3 of 8 silent, 2 lost just before: 5 of 10 in one window", silenceOf(8, 3, 2), 3, 0],
+  ];
+  for (const [cause, found, silent, suspected] of cases) {
+    it(`${cause} -> ${silent} UNAVAILABLE, ${suspected} suspected`, () => {
+      expect([found.silent.length, found.suspected.length]).to.deep.equal([silent, suspected]);
+    });
+  }
+
+  it("silent for exactly the timeout -> not yet", () => {
+    const fleet = new TestFleet({});
+    expect(findSilent(fleet.tables, () => TIMEOUT_MS, TIMEOUT_MS, NOW_MS).silent).to.deep.equal([]);
+    expect(findSilent(fleet.tables, () => TIMEOUT_MS + 1, TIMEOUT_MS, NOW_MS).silent).to.deep.equal(["h1"]);
+  });
+
+  it("marked UNAVAILABLE, then a heartbeat -> ONLINE again", () => {
+    const fleet = new TestFleet({});
+    fleet.transact((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS));
+    expect(fleet.host("h1")).to.include({ state: "UNAVAILABLE", stateChangedAtMs: NOW_MS });
+    expect(fleet.host("h1").stateMessage).to.contain("5000 ms");
+    expect(fleet.changes((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS + 1))).to.equal(0);
+    fleet.transact((tx) => applyHeartbeat(tx, hostId("h1"), "h1-boot-1", [], NOW_MS + 5));
+    expect(fleet.host("h1")).to.include({ state: "ONLINE", stateMessage: "", stateChangedAtMs: NOW_MS + 5 });
+  });
+
+  it("unknown host -> NOT_FOUND; an earlier start -> ABORTED", () => {
+    const fleet = new TestFleet({});
+    expect(() => requireRegistered(fleet.tables, hostId("h9"), "b")).to.throw(NotFoundError);
+    expect(() => requireRegistered(fleet.tables, hostId("h1"), "h1-boot-0")).to.throw(AbortedError);
+  });
+
+  it("health changes -> kept for own devices only, and replaced hardware stays in error", () => {
+    const replacement = { path: "/p", offsetBytes: 0, sizeBytes: 1, blockSizeBytes: 1, serialNumber: "" };
+    const fleet = new TestFleet({
+      devices: [
+        aDevice("d1"),
+        aDevice("d2", { hostId: hostId("h2") }),
+        aDevice("d3", { health: "ERROR", replacement }),
+      ],
+    });
+    const bad = (id: string) => ({ deviceId: deviceId(id), health: "WARNING", healthMessage: "slow" }) as const;
+    fleet.transact((tx) =>
+      applyHeartbeat(tx, hostId("h1"), "h1-boot-1", [bad("d1"), bad("d2"), bad("d3"), bad("d9")], NOW_MS),
+    );
+    expect(fleet.device("d1")).to.include({ health: "WARNING", healthMessage: "slow", attachState: "ATTACHED" });
+    expect(fleet.device("d2").health).to.equal("ONLINE");
+    expect(fleet.device("d3").health).to.equal("ERROR");
+  });
+});
+
+describe("host assignment", () => {
+  const request = (vmCid: string, az = "", disks: string[] = []) => ({ vmCid, az, diskIds: disks.map(diskId) });
+  const hosts: Host[] = [aHost("h1"), aHost("h2"), aHost("h3", { az: "z2" })];
+  const assign = (fleet: TestFleet, vmCid: string, az = "", disks: string[] = []) =>
+    fleet.transact((tx) => assignHost(tx, request(vmCid, az, disks), NOW_MS)).hostId;
+
+  it("each VM -> its own host of its az, the same when asked again; none left -> RESOURCE_EXHAUSTED", () => {
+    const fleet = new TestFleet({ hosts });
+    expect(assign(fleet, "vm1", "z1")).to.equal("h1");
+    expect(assign(fleet, "vm1", "z1")).to.equal("h1");
+    expect(assign(fleet, "vm2", "z1")).to.equal("h2");
+    expect(() => assign(fleet, "vm3", "z1")).to.throw(ResourceExhaustedError, "az z1");
+    expect(assign(fleet, "vm3")).to.equal("h3");
+    expect(() => assign(fleet, "vm1", "z2")).to.throw(AlreadyExistsError, "h1");
+  });
+
+  it("hosts that hold the VM's disks -> preferred", () => {
+    const fleet = new TestFleet({
+      hosts,
+      devices: [aDevice("d1", { hostId: hostId("h2"), diskId: diskId("x") })],
+      disks: [aDisk("x", ["d1"])],
+    });
+    expect(assign(fleet, "vm1", "z1", ["x"])).to.equal("h2");
+    expect(() => assign(fleet, "vm2", "z1", ["nope"])).to.throw(NotFoundError, "nope");
+  });
+
+  it("hosts that are UNAVAILABLE or to be removed -> not chosen", () => {
+    const fleet = new TestFleet({
+      hosts: [aHost("h1", { state: "UNAVAILABLE" }), aHost("h2", { removalRequested: true })],
+    });
+    expect(() => assign(fleet, "vm1")).to.throw(ResourceExhaustedError);
+  });
+
+  it("unassign -> free again; an unknown VM -> a success; with disks published there -> refused", () => {
+    const fleet = new TestFleet({ hosts });
+    assign(fleet, "vm1", "z1");
+    fleet.transact((tx) => unassignHost(tx, "vm1"));
+    expect(fleet.host("h1").assignment).to.equal(undefined);
+    fleet.transact((tx) => unassignHost(tx, "vm1"));
+    const publication = {
+      hostId: hostId("h1"),
+      state: "PUBLISHED",
+      sessionNumber: 5,
+      exportPath: "/x",
+      attempts: 0,
+      lastError: "",
+    } as const;
+    const busy = new TestFleet({
+      hosts: [aHost("h1", { assignment: { vmCid: "vm1", assignedAtMs: 0 } })],
+      disks: [aDisk("x", [], { publication })],
+    });
+    expect(() => busy.transact((tx) => unassignHost(tx, "vm1"))).to.throw(InvalidStateError, "unpublish x first");
+  });
+});

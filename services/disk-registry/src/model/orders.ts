@@ -1,0 +1,164 @@
+import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
+import { advance } from "./attach-states.js";
+import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
+
+/** Who gives the stamps: the tablet and its leader's generation. */
+export interface Leader {
+  readonly tabletId: string;
+  readonly tabletGeneration: number;
+}
+
+export type OrderKind = "attach" | "detach";
+
+/** What an order came to for one device, as its agent says. */
+export type OutcomeCode =
+  | "DONE"
+  | "ALREADY"
+  | "PENDING"
+  | "OUTDATED"
+  | "UNKNOWN_DEVICE"
+  | "DEVICE_CHANGED"
+  | "IO_ERROR"
+  | "NOT_ATTACHED";
+
+export interface DeviceOutcome {
+  readonly deviceId: string;
+  readonly code: OutcomeCode;
+  readonly message: string;
+  /** Of the order that is answered; undefined when the agent left it out. */
+  readonly stamp: Stamp | undefined;
+}
+
+/** Everything that one host waits to be told. */
+export interface HostOrders {
+  readonly host: Host;
+  readonly attach: readonly Device[];
+  readonly detach: readonly Device[];
+}
+
+/** The stamp of a device's current order. */
+export function stampOf(device: Device, leader: Leader): Stamp {
+  return { tabletId: leader.tabletId, tabletGeneration: leader.tabletGeneration, deviceGeneration: device.generation };
+}
+
+/**
+ * The orders for a host: all its devices that await one and are due. Undefined when there are none, or nobody would
+ * hear them. Decides only; sends nothing.
+ */
+export function planOrders(
+  tables: RegistryTables,
+  hostId: HostId,
+  options: { readonly maxDevices: number; readonly isDue: (device: Device) => boolean },
+): HostOrders | undefined {
+  const host = tables.hosts.get(hostId);
+  if (host === undefined || host.state === "UNAVAILABLE") return undefined;
+  const attach: Device[] = [];
+  const detach: Device[] = [];
+  for (const device of tables.devices.by("awaitingOrderByHost", hostId)) {
+    if (!options.isDue(device)) continue;
+    (device.attachState === "ATTACHING" ? attach : detach).push(device);
+    if (attach.length + detach.length >= options.maxDevices) break;
+  }
+  return attach.length + detach.length === 0 ? undefined : { host, attach, detach };
+}
+
+/** What became of the devices of one order. */
+export interface Settled {
+  /** Confirmed now. */
+  readonly confirmed: readonly DeviceId[];
+  /** Tried, and to be tried again. */
+  readonly unsettled: readonly DeviceId[];
+}
+
+/**
+ * Applies an agent's answer. Only an outcome that names the device and its current stamp counts: an answer to an order
+ * that has been overtaken changes nothing.
+ */
+export function applyOutcomes(
+  tx: RegistryTransaction,
+  kind: OrderKind,
+  ordered: readonly Device[],
+  outcomes: readonly DeviceOutcome[],
+  leader: Leader,
+  nowMs: number,
+): Settled {
+  const byDevice = new Map(outcomes.map((outcome) => [outcome.deviceId, outcome]));
+  const confirmed: DeviceId[] = [];
+  const unsettled: DeviceId[] = [];
+  for (const sent of ordered) {
+    const device = tx.devices.get(sent.deviceId);
+    if (device === undefined || device.generation !== sent.generation) continue;
+    const outcome = byDevice.get(sent.deviceId);
+    const done = settle(tx, kind, device, outcome, leader, nowMs);
+    (done ? confirmed : unsettled).push(sent.deviceId);
+  }
+  return { confirmed, unsettled };
+}
+
+function settle(
+  tx: RegistryTransaction,
+  kind: OrderKind,
+  device: Device,
+  outcome: DeviceOutcome | undefined,
+  leader: Leader,
+  nowMs: number,
+): boolean {
+  if (outcome === undefined || !sameStamp(outcome.stamp, stampOf(device, leader))) {
+    recordFailure(tx, device, `the agent's answer does not name the ${kind} of generation ${device.generation}`, nowMs);
+    return false;
+  }
+  if (outcome.code === "PENDING") return false;
+  const confirmed =
+    kind === "attach" ? confirmAttach(tx, device, outcome, nowMs) : confirmDetach(tx, device, outcome, nowMs);
+  if (!confirmed) recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
+  return confirmed;
+}
+
+function confirmAttach(tx: RegistryTransaction, device: Device, outcome: DeviceOutcome, nowMs: number): boolean {
+  if (outcome.code !== "DONE" && outcome.code !== "ALREADY") return false;
+  // A second confirmation of what is ATTACHED already says nothing new.
+  if (device.attachState === "ATTACHING") {
+    tx.devices.put({ ...advance(tx, device, "attach_confirmed", nowMs), attempts: 0, lastError: "" });
+  }
+  return true;
+}
+
+const DETACHED_OUTCOMES: ReadonlySet<OutcomeCode> = new Set(["DONE", "ALREADY", "UNKNOWN_DEVICE", "DEVICE_CHANGED"]);
+
+function confirmDetach(tx: RegistryTransaction, device: Device, outcome: DeviceOutcome, nowMs: number): boolean {
+  if (!DETACHED_OUTCOMES.has(outcome.code)) return false;
+  if (device.attachState === "UNKNOWN" && outcome.code === "UNKNOWN_DEVICE") {
+    tx.devices.delete(device.deviceId);
+    return true;
+  }
+  const moved = device.attachState === "CLOSING" ? advance(tx, device, "detach_confirmed", nowMs) : device;
+  tx.devices.put({ ...moved, detachConfirmed: true, attempts: 0, lastError: "" });
+  return true;
+}
+
+/** Keeps that an order met an error, on every device of it that still waits for the same generation. */
+export function recordOrderFailure(
+  tx: RegistryTransaction,
+  ordered: readonly Device[],
+  error: string,
+  nowMs: number,
+): void {
+  for (const sent of ordered) {
+    const device = tx.devices.get(sent.deviceId);
+    if (device !== undefined && device.generation === sent.generation) recordFailure(tx, device, error, nowMs);
+  }
+}
+
+function recordFailure(tx: RegistryTransaction, device: Device, error: string, nowMs: number): void {
+  const same = device.attachState === "ATTACHING" ? advance(tx, device, "attach_failed", nowMs) : device;
+  tx.devices.put({ ...same, attempts: device.attempts + 1, lastError: error });
+}
+
+function sameStamp(a: Stamp | undefined, b: Stamp): boolean {
+  return (
+    a !== undefined &&
+    a.tabletId === b.tabletId &&
+    a.tabletGeneration === b.tabletGeneration &&
+    a.deviceGeneration === b.deviceGeneration
+  );
+}

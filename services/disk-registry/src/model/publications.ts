@@ -1,0 +1,233 @@
+import {
+  AbortedError,
+  type DeviceId,
+  type DiskId,
+  type HostId,
+  InvalidStateError,
+  NotFoundError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { nextSessionNumber } from "./counters.js";
+import type { Device, Disk, Host, Publication, RegistryTables, RegistryTransaction } from "./schema.js";
+
+/** What a request came to: the disk is where it was wanted, or is on its way there, or is in the way of itself for now. */
+export type PublicationProgress = "reached" | "under_way" | "busy";
+
+export interface PublicationStep {
+  readonly progress: PublicationProgress;
+  readonly disk: Disk;
+}
+
+export function requireDisk(tables: RegistryTables, diskId: DiskId): Disk {
+  const disk = tables.disks.get(diskId);
+  if (disk === undefined) throw new NotFoundError(`there is no disk ${diskId}`, { about: { disk_id: diskId } });
+  return disk;
+}
+
+/** Notes that a disk is wanted on a host. Nothing is sent anywhere before this is durable. */
+export function requestPublish(tx: RegistryTransaction, diskId: DiskId, hostId: HostId): PublicationStep {
+  const disk = requireDisk(tx, diskId);
+  const host = tx.hosts.get(hostId);
+  if (host === undefined) throw new NotFoundError(`there is no host ${hostId}`, { about: { host_id: hostId } });
+  const { publication } = disk;
+  if (publication?.state === "UNPUBLISHING") return { progress: "busy", disk };
+  if (publication !== undefined && publication.hostId !== hostId) throw publishedElsewhere(disk, publication, hostId);
+  if (publication !== undefined) return { progress: publication.state === "PUBLISHED" ? "reached" : "under_way", disk };
+  requirePublishable(tx, disk, host);
+  return { progress: "under_way", disk: putPublication(tx, disk, hostId, "PUBLISHING") };
+}
+
+/** How far a requested publication is. Throws when somebody else wanted something else since. */
+export function publishProgress(tables: RegistryTables, diskId: DiskId, hostId: HostId): PublicationStep {
+  const disk = requireDisk(tables, diskId);
+  const { publication } = disk;
+  if (publication?.hostId !== hostId || publication.state === "UNPUBLISHING") {
+    throw new AbortedError(`disk ${diskId} was unpublished while it was being published to host ${hostId}`, {
+      about: { disk_id: diskId },
+    });
+  }
+  return { progress: publication.state === "PUBLISHED" ? "reached" : "under_way", disk };
+}
+
+/**
+ * Notes that a disk is wanted nowhere (or only: not on `hostId`). From here on it has a session that nobody holds;
+ * the disk counts as unpublished only when every device has granted it.
+ */
+export function requestUnpublish(tx: RegistryTransaction, diskId: DiskId, hostId: HostId | undefined): PublicationStep {
+  const disk = requireDisk(tx, diskId);
+  const { publication } = disk;
+  if (publication === undefined) return { progress: "reached", disk };
+  if (hostId !== undefined && publication.hostId !== hostId) return { progress: "reached", disk };
+  return { progress: "under_way", disk: beginUnpublish(tx, disk) };
+}
+
+/** How far a requested unpublication is: anything but UNPUBLISHING means that the fence was complete. */
+export function unpublishProgress(tables: RegistryTables, diskId: DiskId): PublicationStep {
+  const disk = requireDisk(tables, diskId);
+  return { progress: disk.publication?.state === "UNPUBLISHING" ? "under_way" : "reached", disk };
+}
+
+export function beginUnpublish(tx: RegistryTransaction, disk: Disk): Disk {
+  const { publication } = disk;
+  if (publication === undefined || publication.state === "UNPUBLISHING") return disk;
+  return putPublication(tx, disk, publication.hostId, "UNPUBLISHING");
+}
+
+/** Publishes anew, under a new session: the host lost its export, or a device its session. */
+export function restartPublication(tx: RegistryTransaction, disk: Disk, publication: Publication): void {
+  putPublication(tx, disk, publication.hostId, "PUBLISHING");
+}
+
+function putPublication(
+  tx: RegistryTransaction,
+  disk: Disk,
+  hostId: HostId,
+  state: "PUBLISHING" | "UNPUBLISHING",
+): Disk {
+  const publication = {
+    hostId,
+    state,
+    sessionNumber: nextSessionNumber(tx),
+    exportPath: "",
+    attempts: 0,
+    lastError: "",
+  };
+  const put = { ...disk, publication };
+  tx.disks.put(put);
+  return put;
+}
+
+function publishedElsewhere(disk: Disk, publication: Publication, hostId: HostId): Error {
+  return new InvalidStateError(
+    `disk ${disk.diskId} is ${publication.state} to host ${publication.hostId}, not to ${hostId}: unpublish it first`,
+    { about: { disk_id: disk.diskId, host_id: publication.hostId } },
+  );
+}
+
+function requirePublishable(tables: RegistryTables, disk: Disk, host: Host): void {
+  const about = { disk_id: disk.diskId };
+  if (host.state === "UNAVAILABLE") {
+    throw new UnavailableError(`disk ${disk.diskId} cannot be published to host ${host.hostId}: ${host.stateMessage}`, {
+      about,
+    });
+  }
+  for (const deviceId of disk.deviceIds) {
+    const fault = deviceFault(tables, disk, deviceId);
+    if (fault !== undefined)
+      throw new InvalidStateError(`disk ${disk.diskId} cannot be published: ${fault}`, { about });
+  }
+}
+
+/** Why a disk's device will not be usable without somebody acting; ATTACHING devices are on their way. */
+function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): string | undefined {
+  const device = tables.devices.get(deviceId);
+  if (device === undefined || device.diskId !== disk.diskId) return `its device ${deviceId} was purged`;
+  if (device.health === "ERROR")
+    return `its device ${deviceId} on host ${device.hostId} is in error: ${device.healthMessage}`;
+  if (device.attachState === "ATTACHED" || device.attachState === "ATTACHING") return undefined;
+  return `its device ${deviceId} on host ${device.hostId} is ${device.attachState}`;
+}
+
+/** Devices of one host that a session is to be opened on. */
+export interface SessionGroup {
+  readonly host: Host;
+  readonly deviceIds: readonly DeviceId[];
+}
+
+export interface SessionPlan {
+  readonly disk: Disk;
+  readonly publication: Publication;
+  /** Empty when the session fences everybody off. */
+  readonly holderHostId: HostId | "";
+  /** The host that serves, is to serve, or served the disk. */
+  readonly target: Host | undefined;
+  readonly groups: readonly SessionGroup[];
+  /** The disk's devices in order. Purged ones are left out when fencing, since there is nothing of the disk left on them to protect. */
+  readonly devices: readonly Device[];
+  /** What cannot be asked now, e.g. an UNAVAILABLE host. The rest is asked all the same. */
+  readonly blocked: string | undefined;
+}
+
+/** Whom to ask for the disk's current session; undefined when there is nothing to do. Pure: sends nothing. */
+export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan | undefined {
+  const disk = tables.disks.get(diskId);
+  const publication = disk?.publication;
+  if (disk === undefined || publication === undefined || publication.state === "PUBLISHED") return undefined;
+  const fencing = publication.state === "UNPUBLISHING";
+  const groups = new Map<HostId, { host: Host; deviceIds: DeviceId[] }>();
+  const devices: Device[] = [];
+  let blocked: string | undefined;
+  for (const deviceId of disk.deviceIds) {
+    const device = tables.devices.get(deviceId);
+    const host = device === undefined ? undefined : tables.hosts.get(device.hostId);
+    if (device === undefined || host === undefined || device.diskId !== diskId) {
+      if (!fencing) blocked ??= `device ${deviceId} was purged`;
+      continue;
+    }
+    devices.push(device);
+    blocked ??= whyNotNow(device, host, fencing);
+    if (host.state === "UNAVAILABLE") continue;
+    const group = groups.get(host.hostId) ?? { host, deviceIds: [] };
+    group.deviceIds.push(deviceId);
+    groups.set(host.hostId, group);
+  }
+  return {
+    disk,
+    publication,
+    holderHostId: fencing ? "" : publication.hostId,
+    target: tables.hosts.get(publication.hostId),
+    groups: [...groups.values()],
+    devices,
+    blocked,
+  };
+}
+
+function whyNotNow(device: Device, host: Host, fencing: boolean): string | undefined {
+  if (host.state === "UNAVAILABLE") {
+    return `host ${host.hostId} of device ${device.deviceId} is UNAVAILABLE, so the device cannot be asked for the session`;
+  }
+  // A fence is asked of a device in any state: its agent may still do I/O for an older session.
+  if (fencing || device.attachState === "ATTACHED") return undefined;
+  return `device ${device.deviceId} on host ${host.hostId} is ${device.attachState}${device.lastError === "" ? "" : `: ${device.lastError}`}`;
+}
+
+/** Still the same attempt? Whatever was awaited may have outlived it. */
+export function isCurrent(tables: RegistryTables, diskId: DiskId, seen: Publication): boolean {
+  const now = tables.disks.get(diskId)?.publication;
+  return now !== undefined && now.sessionNumber === seen.sessionNumber && now.state === seen.state;
+}
+
+/** An agent has seen a higher session number than this one: the next try takes a new one. */
+export function renewSession(tx: RegistryTransaction, diskId: DiskId, seen: Publication): void {
+  const disk = tx.disks.get(diskId);
+  if (disk === undefined || seen.state === "PUBLISHED" || !isCurrent(tx, diskId, seen)) return;
+  putPublication(tx, disk, seen.hostId, seen.state);
+}
+
+/** Every device granted the session and the host serves it: PUBLISHED, unless something newer was wanted meanwhile. */
+export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: Publication, exportPath: string): void {
+  const disk = tx.disks.get(diskId);
+  if (disk === undefined || !isCurrent(tx, diskId, seen)) return;
+  tx.disks.put({ ...disk, publication: { ...seen, state: "PUBLISHED", exportPath, attempts: 0, lastError: "" } });
+}
+
+/** Every device granted the session that nobody holds: the disk is published nowhere. */
+export function completeUnpublish(tx: RegistryTransaction, diskId: DiskId, seen: Publication): void {
+  const disk = tx.disks.get(diskId);
+  if (disk === undefined || !isCurrent(tx, diskId, seen)) return;
+  const { publication: _, ...unpublished } = disk;
+  tx.disks.put(unpublished);
+}
+
+/** Keeps what the last try met, for whoever looks or waits. */
+export function recordPublicationFailure(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  seen: Publication,
+  error: string,
+): void {
+  const disk = tx.disks.get(diskId);
+  const publication = disk?.publication;
+  if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
+  tx.disks.put({ ...disk, publication: { ...publication, attempts: publication.attempts + 1, lastError: error } });
+}

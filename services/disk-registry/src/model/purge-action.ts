@@ -1,0 +1,72 @@
+import type { DiskId, HostId } from "@diskmesh/domain";
+import { type ActionResult, actionResult } from "./action-result.js";
+import { advance } from "./attach-states.js";
+import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import { beginUnpublish } from "./publications.js";
+import { disksOn } from "./remove-action.js";
+import type { Device, RegistryTables, RegistryTransaction } from "./schema.js";
+
+/**
+ * Forgets a host, its devices and its VM for good. An agent that still runs is told NOT_FOUND at its next heartbeat,
+ * registers again, and lets go of everything: all its devices are UNKNOWN then, with the next generations.
+ */
+export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolean): ActionResult {
+  const host = findHost(tx, hostId);
+  if ("refused" in host) return host.refused;
+  const devices = devicesOfHost(tx, hostId);
+  const held = disksOn(devices);
+  const published = [...tx.disks.by("byPublicationHost", hostId)];
+  const inTheWay = new Set<DiskId>([...held, ...published.map((disk) => disk.diskId)]);
+  if (inTheWay.size > 0 && !force) return refuse(`host ${hostId}`, [...inTheWay].sort());
+  for (const disk of published) beginUnpublish(tx, disk);
+  for (const device of devices) tx.devices.delete(device.deviceId);
+  tx.hosts.delete(hostId);
+  return actionResult(
+    "S_OK",
+    `host ${hostId} is forgotten with its ${devices.length} devices${brokenNote(held)}`,
+    held,
+  );
+}
+
+/**
+ * Forgets one device, or all devices on a path. While their agent still reports them they are UNKNOWN, and ordered
+ * detached; those of a host that is not heard from are gone at once, and UNKNOWN if it ever registers again.
+ */
+export function purgeDevice(
+  tx: RegistryTransaction,
+  selector: DeviceSelector,
+  force: boolean,
+  nowMs: number,
+): ActionResult {
+  const devices = findDevices(tx, selector);
+  if ("refused" in devices) return devices.refused;
+  const names = devices.found.map((device) => device.deviceId).join(", ");
+  const held = disksOn(devices.found);
+  if (held.length > 0 && !force) return refuse(`device ${names}`, held);
+  for (const device of devices.found) forget(tx, device, nowMs);
+  return actionResult("S_OK", `forgotten: ${names}${brokenNote(held)}`, held);
+}
+
+function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
+  if (tx.hosts.get(device.hostId)?.state === "UNAVAILABLE") {
+    tx.devices.delete(device.deviceId);
+    return;
+  }
+  const { replacement, ...rest } = advance(tx, device, "purge", nowMs);
+  tx.devices.put({ ...rest, ...replacement, diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false });
+}
+
+function refuse(name: string, held: readonly DiskId[]): ActionResult {
+  const message = `${name} holds or serves ${held.length} disks: delete or unpublish them first, or purge with force: ${held.join(", ")}`;
+  return actionResult("E_INVALID_STATE", message, held);
+}
+
+function brokenNote(held: readonly DiskId[]): string {
+  return held.length === 0 ? "" : `; these disks have lost devices: ${held.join(", ")}`;
+}
+
+/** Disks whose fence may go on differently once the host is gone: those it serves, and those with devices on it. */
+export function disksAffectedByPurge(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
+  const served = [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId);
+  return [...new Set([...served, ...disksOn(devicesOfHost(tables, hostId))])];
+}

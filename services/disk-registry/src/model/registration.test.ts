@@ -1,0 +1,435 @@
+import { expect } from "chai";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  deviceId,
+  diskId,
+  type Fleet,
+  hostId,
+  leader,
+  MIB,
+  TestFleet,
+} from "../testing/fleet-fixture.js";
+import { addDevice } from "./add-action.js";
+import {
+  hasSeenLaterLeader,
+  type Registration,
+  type RegistrationAnswer,
+  registerAgent,
+  requireOwnAgent,
+} from "./registration.js";
+import type { ReportedDevice } from "./reported-devices.js";
+import type { Device, Publication } from "./schema.js";
+
+const NOW_MS = 50_000;
+const limits = { maxHosts: 3 };
+
+/** As aDevice finds it, held. */
+function reported(id: string, fields: Partial<ReportedDevice> = {}): ReportedDevice {
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool } = aDevice(id);
+  const facts = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool };
+  return {
+    deviceId: deviceId(id),
+    ...facts,
+    health: "ONLINE",
+    healthMessage: "",
+    attached: true,
+    stamp: undefined,
+    sessionNumber: 0,
+    ...fields,
+  };
+}
+
+function registration(devices: readonly ReportedDevice[], fields: Partial<Registration> = {}): Registration {
+  const { hostId, address, az, rack, bootId } = aHost("h1");
+  return {
+    hostId,
+    address,
+    az,
+    rack,
+    bootId,
+    devices,
+    exports: [],
+    tabletId: leader.tabletId,
+    highestTabletGeneration: 7,
+    ...fields,
+  };
+}
+
+function register(fleet: TestFleet, from: Registration): RegistrationAnswer {
+  return fleet.transact((tx) => registerAgent(tx, from, leader, limits, NOW_MS));
+}
+
+interface Row {
+  readonly cause: string;
+  readonly known?: Partial<Device>;
+  readonly reported: Partial<ReportedDevice>;
+  readonly listed: "allowed" | "unknown";
+  readonly generation: number;
+  readonly reason?: string;
+  readonly effect: Partial<Device>;
+}
+
+const bigger = { sizeBytes: 128 * MIB };
+
+const rows: readonly Row[] = [
+  {
+    cause: "a device nobody knew",
+    reported: {},
+    listed: "unknown",
+    generation: 101,
+    reason: "AddHost or AddDevice",
+    effect: { attachState: "UNKNOWN", generation: 101, dirty: true, detachConfirmed: false },
+  },
+  {
+    cause: "an UNKNOWN device again",
+    known: { attachState: "UNKNOWN", generation: 9 },
+    reported: {},
+    listed: "unknown",
+    generation: 9,
+    effect: { attachState: "UNKNOWN", generation: 9 },
+  },
+  {
+    cause: "ATTACHED and held",
+    known: { generation: 9 },
+    reported: {},
+    listed: "allowed",
+    generation: 9,
+    effect: { attachState: "ATTACHED", generation: 9 },
+  },
+  {
+    cause: "ATTACHED and not held",
+    known: { generation: 9 },
+    reported: { attached: false },
+    listed: "allowed",
+    generation: 101,
+    effect: { attachState: "ATTACHING", generation: 101 },
+  },
+  {
+    cause: "ATTACHING and held: only an order confirms",
+    known: { attachState: "ATTACHING", generation: 9 },
+    reported: {},
+    listed: "allowed",
+    generation: 9,
+    effect: { attachState: "ATTACHING", generation: 9 },
+  },
+  {
+    cause: "CLOSING and held",
+    known: { attachState: "CLOSING", generation: 9 },
+    reported: {},
+    listed: "unknown",
+    generation: 9,
+    reason: "being taken out",
+    effect: { attachState: "CLOSING", generation: 9 },
+  },
+  {
+    cause: "CLOSING and not held: only an order confirms",
+    known: { attachState: "CLOSING", generation: 9 },
+    reported: { attached: false },
+    listed: "unknown",
+    generation: 9,
+    effect: { attachState: "CLOSING" },
+  },
+  {
+    cause: "DETACHED and not held",
+    known: { attachState: "DETACHED", generation: 9, detachConfirmed: true },
+    reported: { attached: false },
+    listed: "unknown",
+    generation: 9,
+    reason: "was taken out",
+    effect: { attachState: "DETACHED", detachConfirmed: true },
+  },
+  {
+    cause: "DETACHED, but held after all",
+    known: { attachState: "DETACHED", generation: 9, detachConfirmed: true },
+    reported: {},
+    listed: "unknown",
+    generation: 9,
+    effect: { attachState: "DETACHED", detachConfirmed: false },
+  },
+  {
+    cause: "an unreadable serial number",
+    known: { generation: 9 },
+    reported: { serialNumber: "" },
+    listed: "allowed",
+    generation: 9,
+    effect: { attachState: "ATTACHED", health: "ONLINE", serialNumber: "serial-d1" },
+  },
+  {
+    cause: "another path",
+    known: { generation: 9 },
+    reported: { path: "/dev/moved" },
+    listed: "allowed",
+    generation: 9,
+    effect: { attachState: "ATTACHED", path: "/dev/moved" },
+  },
+  {
+    cause: "in error",
+    known: { generation: 9 },
+    reported: { health: "ERROR", healthMessage: "EIO", attached: false },
+    listed: "allowed",
+    generation: 101,
+    effect: { attachState: "ATTACHING", health: "ERROR", healthMessage: "EIO" },
+  },
+  {
+    cause: "well again",
+    known: { generation: 9, health: "ERROR", healthMessage: "EIO" },
+    reported: {},
+    listed: "allowed",
+    generation: 9,
+    effect: { health: "ONLINE", healthMessage: "" },
+  },
+  {
+    cause: "other size, with a disk",
+    known: { generation: 9, diskId: diskId("x") },
+    reported: bigger,
+    listed: "allowed",
+    generation: 101,
+    effect: { attachState: "ATTACHING", health: "ERROR", sizeBytes: 64 * MIB, diskId: diskId("x") },
+  },
+  {
+    cause: "other size, in operation without a disk",
+    known: { generation: 9 },
+    reported: bigger,
+    listed: "allowed",
+    generation: 101,
+    effect: { attachState: "ATTACHING", health: "ERROR", sizeBytes: 64 * MIB },
+  },
+  {
+    cause: "other size, UNKNOWN",
+    known: { attachState: "UNKNOWN", generation: 9, dirty: false },
+    reported: bigger,
+    listed: "unknown",
+    generation: 9,
+    effect: { sizeBytes: 128 * MIB, dirty: true, health: "ONLINE" },
+  },
+  {
+    cause: "other serial number, DETACHED",
+    known: { attachState: "DETACHED", generation: 9 },
+    reported: { serialNumber: "new" },
+    listed: "unknown",
+    generation: 9,
+    effect: { serialNumber: "new", dirty: true },
+  },
+  {
+    cause: "missing, so that its size is unknown",
+    known: { generation: 9, diskId: diskId("x") },
+    reported: { sizeBytes: 0, health: "ERROR", healthMessage: "ENOENT", attached: false },
+    listed: "allowed",
+    generation: 101,
+    effect: { attachState: "ATTACHING", health: "ERROR", healthMessage: "ENOENT", sizeBytes: 64 * MIB },
+  },
+  {
+    cause: "found after its size was unknown",
+    known: { generation: 9, attachState: "ATTACHING", sizeBytes: 0, health: "ERROR" },
+    reported: {},
+    listed: "allowed",
+    generation: 9,
+    effect: { attachState: "ATTACHING", health: "ONLINE", sizeBytes: 64 * MIB },
+  },
+  {
+    cause: "of another host",
+    known: { hostId: hostId("h2"), generation: 9 },
+    reported: {},
+    listed: "unknown",
+    generation: 101,
+    reason: "belongs to host h2",
+    effect: { hostId: hostId("h2"), attachState: "ATTACHED", generation: 9 },
+  },
+];
+
+describe("registration", () => {
+  for (const row of rows) {
+    it(`${row.cause} -> ${row.listed} with generation ${row.generation}`, () => {
+      const devices = row.known === undefined ? [] : [aDevice("d1", row.known)];
+      const fleet = new TestFleet({ hosts: [aHost("h1"), aHost("h2")], devices });
+      const answer = register(fleet, registration([reported("d1", row.reported)]));
+      const { [row.listed]: listed, [row.listed === "allowed" ? "unknown" : "allowed"]: other } = answer;
+      expect(other).to.deep.equal([]);
+      expect(listed.length).to.equal(1);
+      expect(listed[0]?.stamp).to.deep.equal({ ...leader, deviceGeneration: row.generation });
+      expect(listed[0]?.reason).to.contain(row.reason ?? "");
+      expect(listed[0]?.reason === "").to.equal(row.listed === "allowed");
+      expect(fleet.device("d1")).to.deep.include(row.effect);
+    });
+  }
+
+  it("nothing new -> nothing is written, so that a storm of agents costs no commit", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2", { attachState: "UNKNOWN" })] });
+    const same = registration([reported("d1"), reported("d2")]);
+    expect(fleet.changes((tx) => registerAgent(tx, same, leader, limits, NOW_MS))).to.equal(0);
+  });
+
+  it("a first registration -> ONLINE host; a silent host -> ONLINE again, its VM and wish kept", () => {
+    const fresh = new TestFleet({ hosts: [] });
+    register(fresh, registration([], { tabletId: "", highestTabletGeneration: 0 }));
+    expect(fresh.host("h1")).to.include({ state: "ONLINE", az: "z1", createdAtMs: NOW_MS });
+    const assignment = { vmCid: "vm-1", assignedAtMs: 3 };
+    const back = new TestFleet({
+      hosts: [aHost("h1", { state: "UNAVAILABLE", stateMessage: "silent", removalRequested: true, assignment })],
+    });
+    register(back, registration([], { bootId: "boot-2" }));
+    expect(back.host("h1")).to.deep.include({
+      state: "ONLINE",
+      stateMessage: "",
+      bootId: "boot-2",
+      removalRequested: true,
+      assignment,
+    });
+  });
+
+  it("one host too many -> refused, nothing done", () => {
+    const fleet = new TestFleet({ hosts: [aHost("a"), aHost("b"), aHost("c")] });
+    expect(() => register(fleet, registration([reported("d1")]))).to.throw("limits.maxHosts");
+    expect(fleet.tables.hosts.size).to.equal(3);
+    expect(fleet.tables.devices.size).to.equal(0);
+  });
+
+  it("a device not reported any more -> forgotten when UNKNOWN, in error and no longer ATTACHED when in operation", () => {
+    const fleet = new TestFleet({
+      devices: [aDevice("d1"), aDevice("d2", { attachState: "UNKNOWN" }), aDevice("d3", { attachState: "CLOSING" })],
+    });
+    register(fleet, registration([]));
+    expect(fleet.device("d1")).to.include({ attachState: "ATTACHING", health: "ERROR", generation: 101 });
+    expect(fleet.tables.devices.has("d2")).to.equal(false);
+    expect(fleet.device("d3")).to.include({ attachState: "CLOSING", generation: 1 });
+    const again = registration([]);
+    expect(fleet.changes((tx) => registerAgent(tx, again, leader, limits, NOW_MS))).to.equal(0);
+  });
+
+  it("replaced hardware without a disk -> ERROR until AddDevice, then dirty and ONLINE", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1")] });
+    register(fleet, registration([reported("d1", bigger)]));
+    expect(fleet.device("d1").healthMessage).to.contain("sizeBytes was").and.to.contain("AddDevice accepts");
+    expect(fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS)).code).to.equal("S_OK");
+    expect(fleet.device("d1")).to.include({
+      sizeBytes: 128 * MIB,
+      dirty: true,
+      health: "ONLINE",
+      attachState: "ATTACHING",
+    });
+    expect(fleet.device("d1").replacement).to.equal(undefined);
+    register(fleet, registration([reported("d1", bigger)]));
+    expect(fleet.device("d1").health).to.equal("ONLINE");
+  });
+
+  it("replaced hardware with a disk -> AddDevice does not accept it; the former hardware put back is ONLINE", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
+    register(fleet, registration([reported("d1", bigger)]));
+    fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS));
+    expect(fleet.device("d1")).to.include({ health: "ERROR", sizeBytes: 64 * MIB, dirty: false });
+    register(fleet, registration([reported("d1")]));
+    expect(fleet.device("d1")).to.include({ health: "ONLINE" });
+    expect(fleet.device("d1").replacement).to.equal(undefined);
+  });
+
+  it("stamps and sessions above the counters -> the counters are raised above them", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1")], generation: 3, session: 4 });
+    const stamp = { tabletId: leader.tabletId, tabletGeneration: 7, deviceGeneration: 500 };
+    register(fleet, registration([reported("d1", { stamp, sessionNumber: 600 }), reported("d2")]));
+    expect(fleet.device("d2").generation).to.equal(501);
+    expect(fleet.tables.counters.get("session_number")?.value).to.equal(600);
+  });
+
+  it("an agent of another tablet -> refused; of a later leader -> noticed", () => {
+    expect(() => requireOwnAgent(registration([], { tabletId: "other" }), leader)).to.throw("obeys tablet other");
+    expect(() => requireOwnAgent(registration([], { tabletId: "" }), leader)).not.to.throw();
+    expect(hasSeenLaterLeader(registration([]), leader)).to.equal(false);
+    expect(hasSeenLaterLeader(registration([], { highestTabletGeneration: 8 }), leader)).to.equal(true);
+    const stamp = { tabletId: leader.tabletId, tabletGeneration: 8, deviceGeneration: 1 };
+    expect(hasSeenLaterLeader(registration([reported("d1", { stamp })]), leader)).to.equal(true);
+  });
+});
+
+const published: Publication = {
+  hostId: hostId("h1"),
+  state: "PUBLISHED",
+  sessionNumber: 150,
+  exportPath: "/x",
+  attempts: 0,
+  lastError: "",
+};
+const elsewhere: Publication = { ...published, hostId: hostId("h2") };
+
+/** Disk x, on device d1 of h1, published as told. */
+function publishedFleet(publication: Publication): Fleet {
+  return {
+    hosts: [aHost("h1"), aHost("h2")],
+    devices: [aDevice("d1", { diskId: diskId("x") })],
+    disks: [aDisk("x", ["d1"], { publication })],
+  };
+}
+
+const serving = { exports: [{ diskId: diskId("x"), sessionNumber: 150 }] };
+const granted = { sessionNumber: 150 };
+
+describe("publications at registration", () => {
+  const cases: readonly [string, Publication, Registration, string][] = [
+    ["the same start, serving", published, registration([reported("d1", granted)], serving), "PUBLISHED 150"],
+    ["the same start, not serving", published, registration([reported("d1", granted)]), "PUBLISHING 201"],
+    [
+      "the same start, serving an older session",
+      published,
+      registration([reported("d1", granted)], { exports: [{ diskId: diskId("x"), sessionNumber: 149 }] }),
+      "PUBLISHING 201",
+    ],
+    [
+      "a new start",
+      published,
+      registration([reported("d1", granted)], { ...serving, bootId: "boot-2" }),
+      "PUBLISHING 201",
+    ],
+    [
+      "being published already",
+      { ...published, state: "PUBLISHING" },
+      registration([reported("d1")], { bootId: "boot-2" }),
+      "PUBLISHING 150",
+    ],
+    [
+      "being unpublished",
+      { ...published, state: "UNPUBLISHING" },
+      registration([reported("d1")], { bootId: "boot-2" }),
+      "UNPUBLISHING 150",
+    ],
+    [
+      "a device's host that remembers the session",
+      elsewhere,
+      registration([reported("d1", granted)], { bootId: "boot-2" }),
+      "PUBLISHED 150",
+    ],
+    [
+      "a device's host at another address",
+      elsewhere,
+      registration([reported("d1", granted)], { address: "127.0.0.1:9" }),
+      "PUBLISHING 201",
+    ],
+    [
+      "a device's host that lost its cache",
+      elsewhere,
+      registration([reported("d1")], { bootId: "boot-2" }),
+      "PUBLISHING 201",
+    ],
+  ];
+  for (const [cause, publication, from, effect] of cases) {
+    it(`${cause} -> ${effect}`, () => {
+      const fleet = new TestFleet(publishedFleet(publication));
+      register(fleet, from);
+      const after = fleet.disk("x").publication;
+      expect(`${after?.state} ${after?.sessionNumber}`).to.equal(effect);
+    });
+  }
+
+  it("exports that nobody wants -> named, to be ended", () => {
+    const fleet = new TestFleet(publishedFleet(elsewhere));
+    const exports = [
+      { diskId: diskId("x"), sessionNumber: 100 },
+      { diskId: diskId("gone"), sessionNumber: 90 },
+    ];
+    const answer = register(fleet, registration([reported("d1", granted)], { exports }));
+    expect(answer.strayExports).to.deep.equal(exports);
+    expect(
+      register(new TestFleet(publishedFleet(published)), registration([reported("d1", granted)], serving)).strayExports,
+    ).to.deep.equal([]);
+  });
+});

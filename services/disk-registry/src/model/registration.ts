@@ -1,0 +1,197 @@
+import {
+  type DeviceId,
+  type DiskId,
+  type HostId,
+  InvalidStateError,
+  ResourceExhaustedError,
+  type Stamp,
+} from "@diskmesh/domain";
+import { raiseCounter } from "./counters.js";
+import { devicesOfHost } from "./device-selection.js";
+import { type Leader, stampOf } from "./orders.js";
+import { restartPublication } from "./publications.js";
+import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
+import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
+
+export interface ReportedExport {
+  readonly diskId: DiskId;
+  readonly sessionNumber: number;
+}
+
+/** All that an agent says it has. */
+export interface Registration {
+  readonly hostId: HostId;
+  readonly address: string;
+  readonly az: string;
+  readonly rack: string;
+  readonly bootId: string;
+  readonly devices: readonly ReportedDevice[];
+  readonly exports: readonly ReportedExport[];
+  /** The tablet whose orders it obeys; empty when it never obeyed one. */
+  readonly tabletId: string;
+  readonly highestTabletGeneration: number;
+}
+
+export interface StampedDevice {
+  readonly deviceId: DeviceId;
+  readonly stamp: Stamp;
+  /** Why it is not allowed; empty when it is. */
+  readonly reason: string;
+}
+
+export interface RegistrationAnswer {
+  /** To be attached. */
+  readonly allowed: readonly StampedDevice[];
+  /** To be detached. */
+  readonly unknown: readonly StampedDevice[];
+  /** Served by the agent though nobody wants them. */
+  readonly strayExports: readonly ReportedExport[];
+}
+
+/** Refuses an agent that obeys another registry: its stamps say nothing here, and ours say nothing to it. */
+export function requireOwnAgent(registration: Registration, leader: Leader): void {
+  const { hostId, tabletId } = registration;
+  if (tabletId === "" || tabletId === leader.tabletId) return;
+  throw new InvalidStateError(
+    `the agent of host ${hostId} obeys tablet ${tabletId}, and this registry is tablet ${leader.tabletId}: ` +
+      "point the agent at its own registry, or remove the agent's cache file to hand the host over",
+    { about: { host_id: hostId } },
+  );
+}
+
+/** Whether the agent has obeyed a later leader than this one, of the same tablet. */
+export function hasSeenLaterLeader(registration: Registration, leader: Leader): boolean {
+  const seen = registration.devices.map((device) => device.stamp?.tabletGeneration ?? 0);
+  return Math.max(registration.highestTabletGeneration, ...seen) > leader.tabletGeneration;
+}
+
+/** No value that an agent has seen is ever given out again, even when this registry was restored from a backup. */
+export function raiseCounters(tx: RegistryTransaction, registration: Registration): void {
+  const generations = registration.devices.map((device) => device.stamp?.deviceGeneration ?? 0);
+  const sessions = [...registration.devices, ...registration.exports].map((thing) => thing.sessionNumber);
+  raiseCounter(tx, "device_generation", Math.max(0, ...generations));
+  raiseCounter(tx, "session_number", Math.max(0, ...sessions));
+}
+
+/** Takes in what an agent of this tablet reports and decides what it is to hold. */
+export function registerAgent(
+  tx: RegistryTransaction,
+  registration: Registration,
+  leader: Leader,
+  limits: { readonly maxHosts: number },
+  nowMs: number,
+): RegistrationAnswer {
+  raiseCounters(tx, registration);
+  const before = tx.hosts.get(registration.hostId);
+  putHost(tx, registration, before, limits, nowMs);
+  const allowed: StampedDevice[] = [];
+  const unknown: StampedDevice[] = [];
+  const reportedIds = new Set<string>();
+  for (const reported of registration.devices) {
+    reportedIds.add(reported.deviceId);
+    const stamped = takeIn(tx, registration.hostId, reported, leader, nowMs);
+    (stamped.reason === "" ? allowed : unknown).push(stamped);
+  }
+  for (const device of devicesOfHost(tx, registration.hostId)) {
+    if (!reportedIds.has(device.deviceId)) mergeLost(tx, device, nowMs);
+  }
+  restartBrokenPublications(tx, registration, before);
+  return { allowed, unknown, strayExports: strayExports(tx, registration) };
+}
+
+function putHost(
+  tx: RegistryTransaction,
+  registration: Registration,
+  before: Host | undefined,
+  limits: { readonly maxHosts: number },
+  nowMs: number,
+): void {
+  const { hostId, address, az, rack, bootId } = registration;
+  if (before === undefined && tx.hosts.size >= limits.maxHosts) {
+    throw new ResourceExhaustedError(
+      `host ${hostId} is one more than the ${limits.maxHosts} hosts of limits.maxHosts: purge dead hosts, or raise the limit`,
+      { about: { host_id: hostId } },
+    );
+  }
+  const known = before ?? {
+    hostId,
+    state: "UNAVAILABLE",
+    removalRequested: false,
+    createdAtMs: nowMs,
+    stateChangedAtMs: nowMs,
+  };
+  const reported = { address, az, rack, bootId };
+  const unchanged =
+    before?.state === "ONLINE" &&
+    before.address === address &&
+    before.az === az &&
+    before.rack === rack &&
+    before.bootId === bootId;
+  if (unchanged) return;
+  const stateChangedAtMs = known.state === "ONLINE" ? known.stateChangedAtMs : nowMs;
+  tx.hosts.put({ ...known, ...reported, state: "ONLINE", stateMessage: "", stateChangedAtMs });
+}
+
+function takeIn(
+  tx: RegistryTransaction,
+  hostId: HostId,
+  reported: ReportedDevice,
+  leader: Leader,
+  nowMs: number,
+): StampedDevice {
+  const known = tx.devices.get(reported.deviceId);
+  if (known !== undefined && known.hostId !== hostId) {
+    const { generation, reason } = foreignDevice(tx, known);
+    return { deviceId: reported.deviceId, stamp: { ...leader, deviceGeneration: generation }, reason };
+  }
+  const device =
+    known === undefined ? newDevice(tx, hostId, reported, nowMs) : mergeReported(tx, known, reported, nowMs);
+  return { deviceId: device.deviceId, stamp: stampOf(device, leader), reason: whyNotAllowed(device) };
+}
+
+function whyNotAllowed(device: Device): string {
+  switch (device.attachState) {
+    case "ATTACHING":
+    case "ATTACHED":
+      return "";
+    case "UNKNOWN":
+      return "nobody took it into operation: AddHost or AddDevice does";
+    case "CLOSING":
+      return "it is being taken out of operation";
+    case "DETACHED":
+      return "it was taken out of operation";
+  }
+}
+
+/**
+ * Published disks get a new session and a new export when the agent's restart ended the export, when the loss of its
+ * cache ended a device's session, and when others cannot reach the agent where they were told to.
+ */
+function restartBrokenPublications(
+  tx: RegistryTransaction,
+  registration: Registration,
+  before: Host | undefined,
+): void {
+  const { hostId, exports, devices } = registration;
+  const served = new Map(exports.map((entry) => [entry.diskId, entry.sessionNumber]));
+  const newBoot = before?.bootId !== registration.bootId;
+  for (const disk of [...tx.disks.by("byPublicationHost", hostId)]) {
+    const { publication } = disk;
+    if (publication?.state !== "PUBLISHED") continue;
+    if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
+  }
+  const moved = before?.address !== registration.address;
+  for (const reported of devices) {
+    const device = tx.devices.get(reported.deviceId);
+    const disk = device?.hostId === hostId && device.diskId !== "" ? tx.disks.get(device.diskId) : undefined;
+    const publication = disk?.publication;
+    if (disk === undefined || publication?.state !== "PUBLISHED") continue;
+    if (moved || reported.sessionNumber < publication.sessionNumber) restartPublication(tx, disk, publication);
+  }
+}
+
+function strayExports(tables: RegistryTables, registration: Registration): readonly ReportedExport[] {
+  return registration.exports.filter(
+    (entry) => tables.disks.get(entry.diskId)?.publication?.hostId !== registration.hostId,
+  );
+}

@@ -1,0 +1,131 @@
+import type { DiskId, HostId } from "@diskmesh/domain";
+import { type ActionResult, actionResult, tryAgain } from "./action-result.js";
+import { advance } from "./attach-states.js";
+import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import type { Device, Host, RegistryTransaction } from "./schema.js";
+
+export interface RemovalLimits {
+  /** How long an UNAVAILABLE host's word is waited for. */
+  readonly unavailableRemovalTimeoutMs: number;
+  /** When to ask again while agents are letting go. */
+  readonly closingRetryAfterMs: number;
+  /** When to ask again while disks are in the way, or a host is UNAVAILABLE. */
+  readonly waitingRetryAfterMs: number;
+}
+
+/** Takes a host and all its devices out of operation, as far as that is possible now. */
+export function removeHost(
+  tx: RegistryTransaction,
+  hostId: HostId,
+  limits: RemovalLimits,
+  nowMs: number,
+): ActionResult {
+  const host = findHost(tx, hostId);
+  if ("refused" in host) return host.refused;
+  if (!host.found.removalRequested) tx.hosts.put({ ...host.found, removalRequested: true });
+  return removeAll(tx, `host ${hostId}`, devicesOfHost(tx, hostId), limits, nowMs);
+}
+
+/** Takes one device, or all devices on a path, out of operation, as far as that is possible now. */
+export function removeDevice(
+  tx: RegistryTransaction,
+  selector: DeviceSelector,
+  limits: RemovalLimits,
+  nowMs: number,
+): ActionResult {
+  const devices = findDevices(tx, selector);
+  if ("refused" in devices) return devices.refused;
+  const names = devices.found.map((device) => device.deviceId).join(", ");
+  return removeAll(tx, `device ${names}`, devices.found, limits, nowMs);
+}
+
+function removeAll(
+  tx: RegistryTransaction,
+  name: string,
+  devices: readonly Device[],
+  limits: RemovalLimits,
+  nowMs: number,
+): ActionResult {
+  const dependentDiskIds = disksOn(devices);
+  if (dependentDiskIds.length > 0) {
+    for (const device of devices) noteWish(tx, device);
+    const message = `${name} still holds ${dependentDiskIds.length} disks, and is to be removed once they are gone: ${dependentDiskIds.join(", ")}`;
+    return tryAgain(message, limits.waitingRetryAfterMs, dependentDiskIds);
+  }
+  const removed = devices.map((device) => removeOne(tx, device, nowMs));
+  const closing = removed.filter((device) => device.attachState === "CLOSING");
+  if (closing.length > 0) return whileClosing(tx, name, closing, limits, nowMs);
+  return actionResult("S_OK", `${name} is out of operation${unconfirmedNote(removed)}`);
+}
+
+export function disksOn(devices: readonly Device[]): readonly DiskId[] {
+  const diskIds = new Set<DiskId>();
+  for (const { diskId } of devices) if (diskId !== "") diskIds.add(diskId);
+  return [...diskIds].sort();
+}
+
+/** A device that nobody uses has nothing to be taken out of. */
+function noteWish(tx: RegistryTransaction, device: Device): void {
+  if (device.removalRequested || device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return;
+  tx.devices.put({ ...device, removalRequested: true });
+}
+
+function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Device {
+  const advanced = advance(tx, device, "remove", nowMs);
+  if (advanced === device) return device;
+  const removed = { ...advanced, removalRequested: true };
+  tx.devices.put(removed);
+  return removed;
+}
+
+function whileClosing(
+  tx: RegistryTransaction,
+  name: string,
+  closing: readonly Device[],
+  limits: RemovalLimits,
+  nowMs: number,
+): ActionResult {
+  const unreachable = closing
+    .map((device) => tx.hosts.get(device.hostId))
+    .find((host) => host?.state === "UNAVAILABLE");
+  if (unreachable !== undefined) {
+    const leftMs = removalLeftMs(unreachable, limits, nowMs);
+    const message = `${name}: host ${unreachable.hostId} is UNAVAILABLE and cannot confirm; it counts as removed in ${Math.ceil(leftMs / 1000)} s`;
+    return tryAgain(message, Math.min(Math.max(leftMs, limits.closingRetryAfterMs), limits.waitingRetryAfterMs));
+  }
+  const failing = closing.find((device) => device.lastError !== "");
+  const error = failing === undefined ? "" : `; last error, of device ${failing.deviceId}: ${failing.lastError}`;
+  return tryAgain(
+    `${name}: ${closing.length} devices are being closed by their agent${error}`,
+    limits.closingRetryAfterMs,
+  );
+}
+
+function unconfirmedNote(devices: readonly Device[]): string {
+  const unconfirmed = devices.filter((device) => device.attachState === "DETACHED" && !device.detachConfirmed);
+  if (unconfirmed.length === 0) return "";
+  const names = unconfirmed.map((device) => device.deviceId).join(", ");
+  return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
+}
+
+function removalLeftMs(host: Host, limits: RemovalLimits, nowMs: number): number {
+  return Math.max(0, host.stateChangedAtMs + limits.unavailableRemovalTimeoutMs - nowMs);
+}
+
+/** Whether nobody waits for this host's word any more. */
+export function removalTimedOut(host: Host, limits: RemovalLimits, nowMs: number): boolean {
+  return host.state === "UNAVAILABLE" && removalLeftMs(host, limits, nowMs) === 0;
+}
+
+/** CLOSING devices of a host that has been UNAVAILABLE for too long become DETACHED without its word. Returns how many. */
+export function giveUpOnHost(tx: RegistryTransaction, hostId: HostId, limits: RemovalLimits, nowMs: number): number {
+  const host = tx.hosts.get(hostId);
+  if (host === undefined || !removalTimedOut(host, limits, nowMs)) return 0;
+  let count = 0;
+  for (const device of tx.devices.by("awaitingOrderByHost", hostId)) {
+    if (device.attachState !== "CLOSING") continue;
+    tx.devices.put(advance(tx, device, "removal_timeout", nowMs));
+    count++;
+  }
+  return count;
+}

@@ -1,0 +1,132 @@
+import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
+import { advance } from "./attach-states.js";
+import { nextDeviceGeneration } from "./counters.js";
+import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
+
+/** A device as its agent found it. */
+export interface ReportedDevice extends DeviceIdentity {
+  readonly deviceId: DeviceId;
+  readonly pool: string;
+  readonly health: Health;
+  readonly healthMessage: string;
+  /** The agent holds its file open now. */
+  readonly attached: boolean;
+  /** The last that the agent obeyed for it. */
+  readonly stamp: Stamp | undefined;
+  /** The highest session that it granted; 0 when none. */
+  readonly sessionNumber: number;
+}
+
+/** A device that nobody knew: UNKNOWN, and to be detached. What it holds is anybody's guess, so it is dirty. */
+export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: ReportedDevice, nowMs: number): Device {
+  const device: Device = {
+    deviceId: reported.deviceId,
+    hostId,
+    ...identityOf(reported),
+    pool: reported.pool,
+    health: reported.health,
+    healthMessage: reported.healthMessage,
+    attachState: "UNKNOWN",
+    generation: nextDeviceGeneration(tx),
+    attempts: 0,
+    lastError: "",
+    dirty: true,
+    removalRequested: false,
+    detachConfirmed: false,
+    diskId: "",
+    eraseSessionNumber: 0,
+    stateChangedAtMs: nowMs,
+  };
+  tx.devices.put(device);
+  return device;
+}
+
+/** The id belongs to another host: this one is to let go of whatever it has under that name. */
+export function foreignDevice(tx: RegistryTransaction, known: Device): { generation: number; reason: string } {
+  const reason = `the device id belongs to host ${known.hostId}: give the device another id, or purge it there first`;
+  return { generation: nextDeviceGeneration(tx), reason };
+}
+
+/** A known device as it is now reported. */
+export function mergeReported(
+  tx: RegistryTransaction,
+  device: Device,
+  reported: ReportedDevice,
+  nowMs: number,
+): Device {
+  let merged = mergeIdentity(device, reported);
+  const held = reported.attached && merged.replacement === undefined;
+  if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
+  const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
+  if (mustLetGo && reported.attached && merged.detachConfirmed) merged = { ...merged, detachConfirmed: false };
+  if (sameFields(merged, device)) return device;
+  tx.devices.put(merged);
+  return merged;
+}
+
+/** A device that its agent reports no more: forgotten if nobody ever took it into operation, else in error. */
+export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number): void {
+  if (device.attachState === "UNKNOWN") {
+    tx.devices.delete(device.deviceId);
+    return;
+  }
+  const healthMessage = `the agent of host ${device.hostId} reports no such device`;
+  const lost: Device = { ...device, health: "ERROR", healthMessage };
+  const merged = lost.attachState === "ATTACHED" ? advance(tx, lost, "registered_without", nowMs) : lost;
+  if (!sameFields(merged, device)) tx.devices.put(merged);
+}
+
+function mergeIdentity(device: Device, reported: ReportedDevice): Device {
+  const { replacement: _, ...known } = device;
+  const { pool, health, healthMessage } = reported;
+  const change = identityChange(device, reported);
+  if (change === "") {
+    const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
+    const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
+    return { ...known, ...facts, serialNumber, pool, health, healthMessage };
+  }
+  const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
+  if (!inUse) {
+    return { ...known, ...identityOf(reported), pool, health, healthMessage, dirty: true, eraseSessionNumber: 0 };
+  }
+  const cure =
+    device.diskId === ""
+      ? "AddDevice accepts it as a new, dirty device"
+      : `disk ${device.diskId} is on it: put the former hardware back, or delete the disk`;
+  return {
+    ...known,
+    health: "ERROR",
+    healthMessage: `other hardware is in its place (${change}): ${cure}`,
+    replacement: identityOf(reported),
+  };
+}
+
+function identityOf({ path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber }: DeviceIdentity): DeviceIdentity {
+  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber };
+}
+
+/**
+ * What differs, for people; empty when it is the same device. A path may change with the order in which drives are found.
+ * A device of size 0 is one that its agent cannot open: nothing is known of what is there.
+ */
+function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
+  if (known.sizeBytes === 0 || found.sizeBytes === 0) return "";
+  const changes: string[] = [];
+  for (const field of ["offsetBytes", "sizeBytes", "blockSizeBytes"] as const) {
+    if (known[field] !== found[field]) changes.push(`${field} was ${known[field]}, is ${found[field]}`);
+  }
+  const serialsSpeak = known.serialNumber !== "" && found.serialNumber !== "";
+  if (serialsSpeak && known.serialNumber !== found.serialNumber) {
+    changes.push(`serial number was ${JSON.stringify(known.serialNumber)}, is ${JSON.stringify(found.serialNumber)}`);
+  }
+  return changes.join("; ");
+}
+
+/** Unchanged devices are not written: 10,000 agents register at once after a restart. */
+function sameFields(a: Device, b: Device): boolean {
+  const names = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<keyof Device>;
+  for (const name of names) {
+    if (name !== "replacement" && a[name] !== b[name]) return false;
+  }
+  return a.replacement === b.replacement || JSON.stringify(a.replacement) === JSON.stringify(b.replacement);
+}

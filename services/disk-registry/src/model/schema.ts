@@ -1,0 +1,174 @@
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { Table, Tables, Transaction } from "@diskmesh/tablet";
+import type { AttachState } from "./attach-states.js";
+
+/** Whether a host's agent is heard from. Nothing new is placed on a host that is not ONLINE. */
+export type HostState = "ONLINE" | "WARNING" | "UNAVAILABLE";
+
+/** What agents and operators say of a device's hardware; says nothing of whether it may be used. */
+export type Health = "ONLINE" | "WARNING" | "ERROR";
+
+/** The host serves as a VM of the fleet CPI. */
+export interface VmAssignment {
+  readonly vmCid: string;
+  readonly assignedAtMs: number;
+}
+
+/** One disk agent. The time of its last heartbeat is not here: it lives in memory only. */
+export interface Host {
+  readonly hostId: HostId;
+  readonly address: string;
+  readonly az: string;
+  readonly rack: string;
+  readonly state: HostState;
+  readonly stateMessage: string;
+  /** When `state` last changed; starts the removal timeout of an UNAVAILABLE host. */
+  readonly stateChangedAtMs: number;
+  readonly bootId: string;
+  readonly removalRequested: boolean;
+  readonly assignment?: VmAssignment | undefined;
+  readonly createdAtMs: number;
+}
+
+/** What makes a device the same device. An empty serial number says nothing. */
+export interface DeviceIdentity {
+  readonly path: string;
+  readonly offsetBytes: number;
+  readonly sizeBytes: number;
+  readonly blockSizeBytes: number;
+  readonly serialNumber: string;
+}
+
+export interface Device extends DeviceIdentity {
+  readonly deviceId: DeviceId;
+  readonly hostId: HostId;
+  readonly pool: string;
+  readonly health: Health;
+  readonly healthMessage: string;
+  readonly attachState: AttachState;
+  /** The counter's value at the event that caused its last order. */
+  readonly generation: number;
+  /** Failed or unanswered tries of the current order. */
+  readonly attempts: number;
+  readonly lastError: string;
+  /** Holds data of a former disk, or nobody knows what. */
+  readonly dirty: boolean;
+  readonly removalRequested: boolean;
+  /** Its agent has confirmed the detach of the current generation. While false, a device that is not to be held is ordered detached. */
+  readonly detachConfirmed: boolean;
+  /** Empty when free. */
+  readonly diskId: DiskId | "";
+  /** The session under which it is being erased; 0 when none was taken. */
+  readonly eraseSessionNumber: number;
+  readonly stateChangedAtMs: number;
+  /** What its agent found in its place, until AddDevice accepts it. */
+  readonly replacement?: DeviceIdentity | undefined;
+}
+
+/**
+ * Where a disk is between unpublished (no publication) and published.
+ * PUBLISHING: its devices may or may not have granted the session; the host may or may not serve it.
+ * PUBLISHED: every device has granted the session and the host serves it.
+ * UNPUBLISHING: older sessions may still change bytes until every device has granted this one, whose holder is nobody.
+ */
+export type PublicationState = "PUBLISHING" | "PUBLISHED" | "UNPUBLISHING";
+
+export interface Publication {
+  readonly hostId: HostId;
+  readonly state: PublicationState;
+  readonly sessionNumber: number;
+  readonly exportPath: string;
+  readonly attempts: number;
+  readonly lastError: string;
+}
+
+/** A name and a value; a list of them, never an object, since names that users choose are never field names in a store. */
+export interface Label {
+  readonly name: string;
+  readonly value: string;
+}
+
+/** What CreateDisk was asked for: the same again finds the disk, anything else contradicts it. */
+export interface DiskRequest {
+  readonly sizeBytes: number;
+  /** Empty when only a host was named. */
+  readonly az: string;
+  /** Empty for any host of the az. */
+  readonly hostId: HostId | "";
+  readonly pool: string;
+  readonly spreadRacks: boolean;
+}
+
+export interface Disk {
+  readonly diskId: DiskId;
+  readonly requested: DiskRequest;
+  readonly sizeBytes: number;
+  readonly blockSizeBytes: number;
+  readonly az: string;
+  readonly deviceIds: readonly DeviceId[];
+  readonly publication?: Publication | undefined;
+  readonly labels: readonly Label[];
+  readonly createdAtMs: number;
+}
+
+export interface Counter {
+  readonly name: CounterName;
+  /** The last value given out. */
+  readonly value: number;
+}
+
+export type CounterName = "device_generation" | "session_number";
+
+/** Whether a disk may be placed on the device, as far as the device itself says. */
+export function isFree(device: Device): boolean {
+  return isUsable(device) && !device.dirty && device.health === "ONLINE" && device.sizeBytes > 0;
+}
+
+/** Whether the device must be erased now, before it can be used again. */
+export function isErasable(device: Device): boolean {
+  return isUsable(device) && device.dirty && device.health !== "ERROR";
+}
+
+function isUsable(device: Device): boolean {
+  return device.attachState === "ATTACHED" && device.diskId === "" && !device.removalRequested;
+}
+
+/** Whether its agent has yet to confirm the device's current generation. */
+export function awaitsOrder(device: Device): boolean {
+  return device.attachState === "ATTACHING" || (device.attachState !== "ATTACHED" && !device.detachConfirmed);
+}
+
+// Plain objects typed as tables: the model imports nothing of @diskmesh/tablet but types.
+const hosts: Table<Host> = {
+  key: (host) => host.hostId,
+  indexes: { byAz: (host) => host.az, byVm: (host) => host.assignment?.vmCid },
+};
+
+const devices: Table<Device> = {
+  key: (device) => device.deviceId,
+  indexes: {
+    byHost: (device) => device.hostId,
+    // No byte of either part can be the separator: host ids and pool names hold no space.
+    freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
+    erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
+    awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),
+  },
+};
+
+const disks: Table<Disk> = {
+  key: (disk) => disk.diskId,
+  indexes: {
+    byPublicationHost: (disk) => disk.publication?.hostId,
+    byPublicationState: (disk) => disk.publication?.state,
+  },
+};
+
+const counters: Table<Counter> = { key: (counter) => counter.name, indexes: {} };
+
+export const schema = { hosts, devices, disks, counters };
+export type RegistrySchema = typeof schema;
+export type RegistryTables = Tables<RegistrySchema>;
+export type RegistryTransaction = Transaction<RegistrySchema>;
+
+/** Free devices of a host in a pool, and how many there are. */
+export const freeKey = (hostId: HostId, pool: string): string => `${hostId} ${pool}`;

@@ -1,0 +1,109 @@
+import type { Label as LabelMessage } from "@diskmesh/api/registry";
+import { InvalidArgumentError, parseDeviceId, parseHostId, quoted } from "@diskmesh/domain";
+import type { DeviceSelector } from "./model/device-selection.js";
+import type { Label } from "./model/schema.js";
+
+/** Narrowing of what requests carry. Everything behind this takes the narrow types. */
+
+const MAX_PATH_LENGTH = 4_096;
+const ADDRESS_PATTERN = /^(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,253}[A-Za-z0-9])?):(\d{1,5})$/;
+
+// Values of this size were never given out by a counter: raising ours to them would use the counter up.
+const MAX_COUNTER_VALUE = 2 ** 50;
+
+function invalid(field: string, message: string): InvalidArgumentError {
+  return new InvalidArgumentError(message, { about: { field } });
+}
+
+/** A device file's path. It is compared with what agents reported and never opened here. */
+export function parseDevicePath(path: string, field = "path"): string {
+  if (path === "") throw invalid(field, `${field} is empty: give one`);
+  if (path.length > MAX_PATH_LENGTH) {
+    throw invalid(field, `${field} ${quoted(path)} is longer than ${MAX_PATH_LENGTH} characters`);
+  }
+  if (hasControlCharacter(path)) throw invalid(field, `${field} ${quoted(path)} holds a control character`);
+  return path;
+}
+
+/** Where a server listens, as "address:port". */
+export function parseAddress(address: string, field = "address"): string {
+  const port = Number(ADDRESS_PATTERN.exec(address)?.[1]);
+  if (!(port >= 1 && port <= 65_535)) {
+    throw invalid(field, `${field} ${quoted(address)} is malformed: give "address:port"`);
+  }
+  return address;
+}
+
+/** One device by id, or all devices on a path of a host; never both. */
+export function parseDeviceSelector(request: { hostId: string; deviceId: string; path: string }): DeviceSelector {
+  const { hostId, deviceId, path } = request;
+  if (deviceId !== "" && path !== "") throw invalid("path", "device_id and path are both given: give one of them");
+  if (deviceId !== "") {
+    return { deviceId: parseDeviceId(deviceId), hostId: hostId === "" ? undefined : parseHostId(hostId) };
+  }
+  if (path === "") throw invalid("device_id", "device_id and path are both empty: give one of them");
+  return { hostId: parseHostId(hostId), path: parseDevicePath(path) };
+}
+
+/** A whole number that may be 0, e.g. an offset. */
+export function parseCount(field: string, value: number, max = Number.MAX_SAFE_INTEGER): number {
+  if (Number.isSafeInteger(value) && value >= 0 && value <= max) return value;
+  throw invalid(field, `${field} is ${value}: it must be a whole number from 0 to ${max}`);
+}
+
+/** A generation or session number that an agent reports to have seen. */
+export const parseCounterValue = (field: string, value: number): number => parseCount(field, value, MAX_COUNTER_VALUE);
+
+export function requireAtMost(field: string, list: readonly unknown[], max: number): void {
+  if (list.length > max) throw invalid(field, `${field} has ${list.length} entries: at most ${max} are allowed`);
+}
+
+export function requireUnique(field: string, values: readonly string[]): void {
+  const seen = new Set<string>();
+  for (const value of values) {
+    if (seen.has(value)) throw invalid(field, `${field} names ${quoted(value)} twice`);
+    seen.add(value);
+  }
+}
+
+export function parseLabels(
+  labels: readonly LabelMessage[],
+  limits: { readonly maxLabelsPerDisk: number; readonly maxLabelLength: number },
+): readonly Label[] {
+  requireAtMost("labels", labels, limits.maxLabelsPerDisk);
+  for (const { name, value } of labels) {
+    if (name === "" || hasControlCharacter(name)) {
+      throw invalid(
+        "labels",
+        `the label name ${quoted(name)} is malformed: it must be text without control characters`,
+      );
+    }
+    for (const text of [name, value]) {
+      if (text.length <= limits.maxLabelLength) continue;
+      throw invalid("labels", `the label ${quoted(name)} is longer than ${limits.maxLabelLength} characters`);
+    }
+    requireWellFormed("labels", name, value);
+  }
+  requireUnique(
+    "labels",
+    labels.map((label) => label.name),
+  );
+  return labels.map(({ name, value }) => ({ name, value }));
+}
+
+// A lone half of a surrogate pair would be stored as something else.
+function requireWellFormed(field: string, ...texts: readonly string[]): void {
+  for (const text of texts) if (/\p{Surrogate}/u.test(text)) throw invalid(field, `${field} holds malformed Unicode`);
+}
+
+/** Text that an agent gives for people, e.g. an error: shortened and made harmless rather than refused. */
+export function plainText(text: string, maxLength: number): string {
+  return text
+    .slice(0, maxLength)
+    .replace(/\p{Surrogate}/gu, "?")
+    .replace(/\p{Cc}/gu, " ");
+}
+
+function hasControlCharacter(text: string): boolean {
+  return /[\p{Cc}\p{Surrogate}]/u.test(text);
+}

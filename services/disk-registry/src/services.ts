@@ -1,0 +1,89 @@
+import { AgentRegistrationServiceService, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import type { Role } from "@diskmesh/domain";
+import type { CallContext, RpcServer } from "@diskmesh/rpc";
+import type { Context } from "./context.js";
+import { addDevice } from "./handlers/add-device.js";
+import { addHost } from "./handlers/add-host.js";
+import { assignHost } from "./handlers/assign-host.js";
+import { createDisk } from "./handlers/create-disk.js";
+import { deleteDisk } from "./handlers/delete-disk.js";
+import { getDevice } from "./handlers/get-device.js";
+import { getDisk } from "./handlers/get-disk.js";
+import { getHost } from "./handlers/get-host.js";
+import { heartbeat } from "./handlers/heartbeat.js";
+import { listDevices } from "./handlers/list-devices.js";
+import { listDisks } from "./handlers/list-disks.js";
+import { listHosts } from "./handlers/list-hosts.js";
+import { publishDisk } from "./handlers/publish-disk.js";
+import { purgeDevice } from "./handlers/purge-device.js";
+import { purgeHost } from "./handlers/purge-host.js";
+import { registerAgent } from "./handlers/register-agent.js";
+import { removeDevice } from "./handlers/remove-device.js";
+import { removeHost } from "./handlers/remove-host.js";
+import { setDiskLabels } from "./handlers/set-disk-labels.js";
+import { unassignHost } from "./handlers/unassign-host.js";
+import { unpublishDisk } from "./handlers/unpublish-disk.js";
+
+const INFRASTRUCTURE: readonly Role[] = ["operator"];
+const READERS: readonly Role[] = ["operator", "cpi-dispatcher", "director"];
+const DISK_USERS: readonly Role[] = ["operator", "cpi-dispatcher"];
+
+type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
+
+/** Adds both services. `current` throws UnavailableError while the state is not loaded. */
+export function addServices(server: RpcServer, current: () => Context): void {
+  const bound =
+    <Request, Response>(serve: Serve<Request, Response>) =>
+    async (request: Request, call: CallContext): Promise<Response> =>
+      serve(current(), request, call);
+
+  server.addService(DiskRegistryServiceService, {
+    roles: {
+      addHost: INFRASTRUCTURE,
+      removeHost: INFRASTRUCTURE,
+      purgeHost: INFRASTRUCTURE,
+      addDevice: INFRASTRUCTURE,
+      removeDevice: INFRASTRUCTURE,
+      purgeDevice: INFRASTRUCTURE,
+      getHost: READERS,
+      listHosts: READERS,
+      getDevice: READERS,
+      listDevices: READERS,
+      createDisk: DISK_USERS,
+      deleteDisk: DISK_USERS,
+      getDisk: READERS,
+      listDisks: READERS,
+      setDiskLabels: DISK_USERS,
+      publishDisk: DISK_USERS,
+      unpublishDisk: DISK_USERS,
+      assignHost: DISK_USERS,
+      unassignHost: DISK_USERS,
+    },
+    handlers: {
+      addHost: bound(addHost),
+      removeHost: bound(removeHost),
+      purgeHost: bound(purgeHost),
+      addDevice: bound(addDevice),
+      removeDevice: bound(removeDevice),
+      purgeDevice: bound(purgeDevice),
+      getHost: bound(getHost),
+      listHosts: bound(listHosts),
+      getDevice: bound(getDevice),
+      listDevices: bound(listDevices),
+      createDisk: bound(createDisk),
+      deleteDisk: bound(deleteDisk),
+      getDisk: bound(getDisk),
+      listDisks: bound(listDisks),
+      setDiskLabels: bound(setDiskLabels),
+      publishDisk: bound(publishDisk),
+      unpublishDisk: bound(unpublishDisk),
+      assignHost: bound(assignHost),
+      unassignHost: bound(unassignHost),
+    },
+  });
+
+  server.addService(AgentRegistrationServiceService, {
+    roles: ["disk-agent"],
+    handlers: { registerAgent: bound(registerAgent), heartbeat: bound(heartbeat) },
+  });
+}

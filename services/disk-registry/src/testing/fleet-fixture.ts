@@ -1,0 +1,127 @@
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { MemoryTables } from "@diskmesh/tablet";
+import type { Leader } from "../model/orders.js";
+import {
+  type Device,
+  type Disk,
+  type Host,
+  type RegistrySchema,
+  type RegistryTransaction,
+  schema,
+} from "../model/schema.js";
+
+/** For tests of the model: a fleet in memory, written down as data. */
+export const MIB = 1024 * 1024;
+export const leader: Leader = { tabletId: "tablet-1", tabletGeneration: 7 };
+
+export const hostId = (id: string): HostId => id as HostId;
+export const deviceId = (id: string): DeviceId => id as DeviceId;
+export const diskId = (id: string): DiskId => id as DiskId;
+
+export function aHost(id: string, fields: Partial<Host> = {}): Host {
+  return {
+    hostId: hostId(id),
+    address: "127.0.0.1:7040",
+    az: "z1",
+    rack: "r1",
+    state: "ONLINE",
+    stateMessage: "",
+    stateChangedAtMs: 0,
+    bootId: `${id}-boot-1`,
+    removalRequested: false,
+    createdAtMs: 0,
+    ...fields,
+  };
+}
+
+export function aDevice(id: string, fields: Partial<Device> = {}): Device {
+  return {
+    deviceId: deviceId(id),
+    hostId: hostId("h1"),
+    path: `/dev/${id}`,
+    offsetBytes: 0,
+    sizeBytes: 64 * MIB,
+    blockSizeBytes: 4096,
+    serialNumber: `serial-${id}`,
+    pool: "default",
+    health: "ONLINE",
+    healthMessage: "",
+    attachState: "ATTACHED",
+    generation: 1,
+    attempts: 0,
+    lastError: "",
+    dirty: false,
+    removalRequested: false,
+    detachConfirmed: false,
+    diskId: "",
+    eraseSessionNumber: 0,
+    stateChangedAtMs: 0,
+    ...fields,
+  };
+}
+
+export function aDisk(id: string, deviceIds: readonly string[], fields: Partial<Disk> = {}): Disk {
+  return {
+    diskId: diskId(id),
+    requested: { sizeBytes: MIB, az: "z1", hostId: "", pool: "default", spreadRacks: false },
+    sizeBytes: 64 * MIB * deviceIds.length,
+    blockSizeBytes: 4096,
+    az: "z1",
+    deviceIds: deviceIds.map(deviceId),
+    labels: [],
+    createdAtMs: 0,
+    ...fields,
+  };
+}
+
+export interface Fleet {
+  readonly hosts?: readonly Host[];
+  readonly devices?: readonly Device[];
+  readonly disks?: readonly Disk[];
+  /** The last device generation given out; 100 unless told. */
+  readonly generation?: number;
+  /** The last session number given out; 200 unless told. */
+  readonly session?: number;
+}
+
+export class TestFleet {
+  readonly #memory = new MemoryTables<RegistrySchema>(schema);
+  readonly tables = this.#memory.tables;
+
+  constructor(fleet: Fleet) {
+    this.transact((tx) => {
+      for (const host of fleet.hosts ?? [aHost("h1")]) tx.hosts.put(host);
+      for (const device of fleet.devices ?? []) tx.devices.put(device);
+      for (const disk of fleet.disks ?? []) tx.disks.put(disk);
+      tx.counters.put({ name: "device_generation", value: fleet.generation ?? 100 });
+      tx.counters.put({ name: "session_number", value: fleet.session ?? 200 });
+    });
+  }
+
+  transact<T>(fn: (tx: RegistryTransaction) => T): T {
+    return this.#memory.transact(fn).result;
+  }
+
+  /** How many documents a transaction would store. */
+  changes(fn: (tx: RegistryTransaction) => unknown): number {
+    return this.#memory.transact(fn).changes.length;
+  }
+
+  device(id: string): Device {
+    const device = this.tables.devices.get(id);
+    if (device === undefined) throw new Error(`the fleet has no device ${id}`);
+    return device;
+  }
+
+  host(id: string): Host {
+    const host = this.tables.hosts.get(id);
+    if (host === undefined) throw new Error(`the fleet has no host ${id}`);
+    return host;
+  }
+
+  disk(id: string): Disk {
+    const disk = this.tables.disks.get(id);
+    if (disk === undefined) throw new Error(`the fleet has no disk ${id}`);
+    return disk;
+  }
+}

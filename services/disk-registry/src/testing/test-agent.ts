@@ -1,0 +1,236 @@
+import {
+  type AttachDevicesRequest,
+  type DetachDevicesRequest,
+  DiskAgentServiceService,
+  type EraseDeviceRequest,
+  type ExportDiskRequest,
+  type OpenSessionRequest,
+  OrderOutcome,
+  type UnexportDiskRequest,
+} from "@diskmesh/api/agent";
+import {
+  AgentRegistrationServiceService,
+  RegisterAgentRequest,
+  type RegisterAgentResponse,
+  type ReportedDevice,
+} from "@diskmesh/api/registry";
+import { compareStamps, NotImplementedError, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
+
+type Kind = "attach" | "detach";
+type OrderRequest = AttachDevicesRequest | DetachDevicesRequest;
+
+export interface TestAgentOptions {
+  readonly hostId: string;
+  readonly tls: TlsFiles;
+  readonly registryAddress: string;
+  readonly deviceIds: readonly string[];
+  readonly az?: string;
+}
+
+const notOffered = async (): Promise<never> => {
+  throw new NotImplementedError("not offered by the agent of this test");
+};
+
+/**
+ * A disk agent that speaks the real protocol over real connections, and holds device files only in its mind. It keeps
+ * the rules of stamps and sessions, and can be told to misbehave.
+ */
+export class TestAgent {
+  readonly #options: TestAgentOptions;
+  #server: RpcServer | undefined;
+  #registration: Client<typeof AgentRegistrationServiceService> | undefined;
+  #heartbeats: NodeJS.Timeout | undefined;
+  #boots = 0;
+  port = 0;
+  bootId = "";
+  /** What it obeyed last, by device. Survives a restart, as the real agent's cache does. */
+  readonly orders = new Map<string, { stamp: Stamp; kind: Kind }>();
+  readonly sessions = new Map<string, { sessionNumber: number; holderHostId: string }>();
+  readonly exports = new Map<string, number>();
+  readonly held = new Set<string>();
+  /** Every order as it came. */
+  readonly received: { kind: Kind; deviceIds: string[]; generations: number[]; tabletGeneration: number }[] = [];
+  /** Called before an order is obeyed: throws, waits, or answers instead. */
+  before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
+  beforeErase: () => Promise<OrderOutcome | undefined> = async () => undefined;
+  beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
+  /** Changes what is reported of a device. */
+  report: (device: ReportedDevice) => ReportedDevice = (device) => device;
+
+  constructor(options: TestAgentOptions) {
+    this.#options = options;
+    for (const deviceId of options.deviceIds) this.held.add(deviceId);
+  }
+
+  /** A new start: a new boot id, and no exports. */
+  async start(): Promise<void> {
+    this.bootId = `${this.#options.hostId}-boot-${++this.#boots}`;
+    this.exports.clear();
+    const server = new RpcServer({ tls: this.#options.tls, limits: DEFAULT_RPC_SERVER_LIMITS });
+    server.addService(DiskAgentServiceService, {
+      roles: ["disk-registry"],
+      handlers: {
+        attachDevices: (request) => this.#obey("attach", request),
+        detachDevices: (request) => this.#obey("detach", request),
+        openSession: (request) => this.#openSession(request),
+        eraseDevice: (request) => this.#erase(request),
+        exportDisk: (request) => this.#export(request),
+        unexportDisk: (request) => this.#unexport(request),
+        listDevices: notOffered,
+        closeSession: notOffered,
+        blockIo: () => {
+          throw new NotImplementedError("not offered by the agent of this test");
+        },
+      },
+    });
+    // The same port again after a restart, as a real agent has.
+    this.port = await server.listen({ host: "127.0.0.1", port: this.port });
+    server.setServing(true);
+    this.#server = server;
+    this.#registration = createClient(AgentRegistrationServiceService, {
+      address: this.#options.registryAddress,
+      tls: this.#options.tls,
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 5_000,
+    });
+  }
+
+  async register(change: Partial<RegisterAgentRequest> = {}): Promise<RegisterAgentResponse> {
+    const { hostId, az = "z1", deviceIds } = this.#options;
+    const request = RegisterAgentRequest.fromPartial({
+      hostId,
+      address: `127.0.0.1:${this.port}`,
+      az,
+      rack: "r1",
+      bootId: this.bootId,
+      devices: deviceIds.map((deviceId) => this.#reported(deviceId)),
+      exports: [...this.exports].map(([diskId, sessionNumber]) => ({ diskId, sessionNumber })),
+      ...change,
+    });
+    const answer = await this.#client().registerAgent(request);
+    for (const { deviceId, stamp } of answer.allowedDevices) if (stamp) this.#note(deviceId, stamp, "attach");
+    for (const { deviceId, stamp } of answer.unknownDevices) if (stamp) this.#note(deviceId, stamp, "detach");
+    return answer;
+  }
+
+  heartbeat(hostId = this.#options.hostId, bootId = this.bootId) {
+    return this.#client().heartbeat({ hostId, bootId, changed: [] });
+  }
+
+  startHeartbeats(everyMs: number): void {
+    this.#heartbeats = setInterval(() => void this.heartbeat().catch(() => {}), everyMs);
+  }
+
+  stopHeartbeats(): void {
+    clearInterval(this.#heartbeats);
+  }
+
+  async stop(): Promise<void> {
+    this.stopHeartbeats();
+    this.#registration?.close();
+    await this.#server?.drain();
+    this.#server = undefined;
+  }
+
+  #client(): Client<typeof AgentRegistrationServiceService> {
+    if (this.#registration === undefined) throw new Error("the agent was not started");
+    return this.#registration;
+  }
+
+  #reported(deviceId: string): ReportedDevice {
+    return this.report({
+      deviceId,
+      path: `/dev/${deviceId}`,
+      offsetBytes: 0,
+      sizeBytes: 64 * 1024 * 1024,
+      blockSizeBytes: 4096,
+      serialNumber: "",
+      pool: "",
+      health: "HEALTH_ONLINE",
+      healthMessage: "",
+      attached: this.held.has(deviceId),
+      stamp: this.orders.get(deviceId)?.stamp,
+      sessionNumber: this.sessions.get(deviceId)?.sessionNumber ?? 0,
+    });
+  }
+
+  #requireBoot(bootId: string): void {
+    if (bootId !== this.bootId) throw new OutdatedError(`start ${bootId} is over, this is ${this.bootId}`);
+  }
+
+  async #obey(kind: Kind, request: OrderRequest) {
+    this.received.push({
+      kind,
+      deviceIds: request.devices.map((device) => device.deviceId),
+      generations: request.devices.map((device) => device.stamp?.deviceGeneration ?? 0),
+      tabletGeneration: request.devices[0]?.stamp?.tabletGeneration ?? 0,
+    });
+    const instead = await this.before(kind, request);
+    this.#requireBoot(request.bootId);
+    return {
+      outcomes: request.devices.map(({ deviceId, stamp }) => ({
+        deviceId,
+        stamp,
+        message: instead ? "as told by the test" : "",
+        outcome: instead ?? (stamp ? this.#note(deviceId, stamp, kind) : OrderOutcome.OUTDATED),
+      })),
+    };
+  }
+
+  #note(deviceId: string, stamp: Stamp, kind: Kind): OrderOutcome {
+    if (!this.#options.deviceIds.includes(deviceId)) return OrderOutcome.UNKNOWN_DEVICE;
+    const last = this.orders.get(deviceId);
+    const difference = last === undefined ? 1 : compareStamps(stamp, last.stamp);
+    if (difference < 0 || (difference === 0 && last?.kind !== kind)) return OrderOutcome.OUTDATED;
+    this.orders.set(deviceId, { stamp, kind });
+    const already = this.held.has(deviceId) === (kind === "attach");
+    if (kind === "attach") this.held.add(deviceId);
+    else this.held.delete(deviceId);
+    return already ? OrderOutcome.ALREADY : OrderOutcome.DONE;
+  }
+
+  async #openSession(request: OpenSessionRequest) {
+    this.#requireBoot(request.bootId);
+    const { stamp, sessionNumber, holderHostId } = request;
+    return {
+      outcomes: request.deviceIds.map((deviceId) => ({
+        deviceId,
+        stamp,
+        message: "",
+        outcome: this.#grant(deviceId, sessionNumber, holderHostId),
+      })),
+    };
+  }
+
+  #grant(deviceId: string, sessionNumber: number, holderHostId: string): OrderOutcome {
+    const current = this.sessions.get(deviceId)?.sessionNumber ?? 0;
+    if (sessionNumber < current) return OrderOutcome.OUTDATED;
+    this.sessions.set(deviceId, { sessionNumber, holderHostId });
+    return sessionNumber === current ? OrderOutcome.ALREADY : OrderOutcome.DONE;
+  }
+
+  async #erase(request: EraseDeviceRequest) {
+    const instead = await this.beforeErase();
+    this.#requireBoot(request.bootId);
+    const { deviceId, stamp, sessionNumber } = request;
+    const granted = this.#grant(deviceId, sessionNumber, "");
+    const outcome = instead ?? (granted === OrderOutcome.OUTDATED ? granted : OrderOutcome.DONE);
+    return { outcome: { deviceId, stamp, message: "", outcome }, erasedBytes: 0 };
+  }
+
+  async #export(request: ExportDiskRequest) {
+    await this.beforeExport(request);
+    this.#requireBoot(request.bootId);
+    this.exports.set(request.diskId, request.sessionNumber);
+    return { exportPath: `/run/${request.diskId}.sock` };
+  }
+
+  async #unexport(request: UnexportDiskRequest) {
+    this.#requireBoot(request.bootId);
+    if ((this.exports.get(request.diskId) ?? Number.POSITIVE_INFINITY) <= request.sessionNumber) {
+      this.exports.delete(request.diskId);
+    }
+    return {};
+  }
+}

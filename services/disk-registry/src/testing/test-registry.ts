@@ -1,0 +1,112 @@
+import { fileURLToPath } from "node:url";
+import { type Device, type Disk, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { type Client, createClient } from "@diskmesh/rpc";
+import {
+  freePort,
+  type ServiceProcess,
+  spawnService,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
+import { TestAgent } from "./test-agent.js";
+
+export type RegistryClient = Client<typeof DiskRegistryServiceService>;
+
+export const HOST_IDS = ["h1", "h2", "h3"] as const;
+
+/** A registry as its own process, with quick timeouts, and agents in this one. */
+export class TestRegistry {
+  readonly #closers: (() => unknown)[] = [];
+
+  private constructor(
+    readonly process: ServiceProcess,
+    readonly certificates: TestCertificates,
+    readonly address: string,
+    readonly config: object,
+    readonly operator: RegistryClient,
+  ) {}
+
+  static async start(change: object = {}): Promise<TestRegistry> {
+    const certificates = await testCertificates({ hostIds: HOST_IDS });
+    const port = await freePort();
+    const folder = temporaryFolder();
+    const address = `127.0.0.1:${port}`;
+    const config = {
+      listen: { host: "127.0.0.1", port },
+      tls: certificates.files("disk-registry"),
+      tablet: { storage: `${folder}/state` },
+      heartbeat: { intervalMs: 100, timeoutMs: 20_000 },
+      orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000 },
+      publications: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000, unexportTimeoutMs: 500 },
+      erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
+      ...change,
+    };
+    const process = await spawnService({
+      name: "disk-registry",
+      mainFile: fileURLToPath(new URL("../main.js", import.meta.url)),
+      config,
+      folder,
+      health: { address, tls: certificates.files("operator"), serverRole: "disk-registry" },
+    });
+    const operator = clientOf(certificates, address, "operator");
+    return new TestRegistry(process, certificates, address, config, operator);
+  }
+
+  client(name: string): RegistryClient {
+    const client = clientOf(this.certificates, this.address, name);
+    this.#closers.push(() => client.close());
+    return client;
+  }
+
+  /** A started agent of that host, not registered yet. */
+  async agent(hostId: (typeof HOST_IDS)[number], deviceIds: readonly string[], az = "z1"): Promise<TestAgent> {
+    const tls = this.certificates.files(`disk-agent-${hostId}`);
+    const agent = new TestAgent({ hostId, tls, registryAddress: this.address, deviceIds, az });
+    await agent.start();
+    this.#closers.push(() => agent.stop());
+    return agent;
+  }
+
+  async device(deviceId: string): Promise<Device> {
+    const { device } = await this.operator.getDevice({ deviceId });
+    if (device === undefined) throw new Error("the answer has no device");
+    return device;
+  }
+
+  async disk(diskId: string): Promise<Disk> {
+    const { disk } = await this.operator.getDisk({ diskId });
+    if (disk === undefined) throw new Error("the answer has no disk");
+    return disk;
+  }
+
+  /** Stops the agents and forgets everything, so that the next test may use the same process. */
+  async reset(): Promise<void> {
+    for (const close of this.#closers.splice(0).reverse()) await close();
+    const { operator } = this;
+    const everything = { pageSize: 0, pageToken: "" };
+    // Hosts first: a device that is gone needs no fence.
+    for (const { hostId } of (await operator.listHosts({ az: "", vmCid: "", ...everything })).hosts) {
+      await operator.purgeHost({ hostId, dryRun: false, force: true });
+    }
+    for (const { diskId } of (await operator.listDisks({ hostId: "", ...everything })).disks) {
+      await operator.unpublishDisk({ diskId, hostId: "" });
+      await operator.deleteDisk({ diskId });
+    }
+  }
+
+  async stop(): Promise<void> {
+    for (const close of this.#closers.splice(0).reverse()) await close();
+    this.operator.close();
+    await this.process.kill();
+  }
+}
+
+function clientOf(certificates: TestCertificates, address: string, name: string): RegistryClient {
+  return createClient(DiskRegistryServiceService, {
+    address,
+    tls: certificates.files(name),
+    serverRole: "disk-registry",
+    defaultDeadlineMs: 10_000,
+  });
+}

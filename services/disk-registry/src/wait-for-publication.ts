@@ -1,0 +1,50 @@
+import type { Disk as DiskMessage } from "@diskmesh/api/registry";
+import { type DiskId, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "./context.js";
+import type { PublicationStep } from "./model/publications.js";
+import type { Disk, RegistryTables } from "./model/schema.js";
+import { diskMessage } from "./wire.js";
+
+/**
+ * Waits until the disk has reached what was requested, and returns it as it was then; shortly before the deadline says how
+ * far it got instead.
+ */
+export async function waitForPublication(
+  context: Context,
+  call: CallContext,
+  diskId: DiskId,
+  progress: (tables: RegistryTables) => PublicationStep,
+): Promise<DiskMessage> {
+  const { diskChanges, tablet, clock } = context;
+  const untilMs = answerAtMs(context, call, clock.nowMs());
+  const reached = await diskChanges.until(diskId, untilMs, call.signal, () =>
+    tablet.read((tables) => {
+      const step = progress(tables);
+      return step.progress === "reached" ? diskMessage(tables, step.disk) : undefined;
+    }),
+  );
+  if (reached === undefined) throw await notYet(context, diskId);
+  return reached;
+}
+
+function answerAtMs({ config }: Context, call: CallContext, nowMs: number): number {
+  const leftMs = call.deadlineAtMs - nowMs;
+  return call.deadlineAtMs - Math.min(config.publications.answerMarginMs, leftMs / 2);
+}
+
+async function notYet({ tablet, config }: Context, diskId: DiskId): Promise<Error> {
+  const disk = await tablet.read((tables) => tables.disks.get(diskId));
+  const about = { disk_id: diskId };
+  const { publication } = disk ?? ({} as Partial<Disk>);
+  const goesOn = "the work goes on; ask again";
+  if (publication === undefined)
+    return new TimeoutError(`disk ${diskId} changed while it was waited for; ask again`, { about });
+  const where = `disk ${diskId} is still ${publication.state} (host ${publication.hostId}, session ${publication.sessionNumber})`;
+  if (publication.lastError === "") return new TimeoutError(`${where}; ${goesOn}`, { about });
+  const details = { about, retryAfterMs: config.retryAfter.closingMs, outcome: "unknown" } as const;
+  return new UnavailableError(
+    `${where}, after ${publication.attempts} tries: ${publication.lastError}; ${goesOn}`,
+    details,
+  );
+}

@@ -1,0 +1,162 @@
+import { type DeviceOutcome as DeviceOutcomeMessage, OrderOutcome } from "@diskmesh/api/agent";
+import type { Stamp as StampMessage } from "@diskmesh/api/common";
+import {
+  ActionCode,
+  type ActionResult as ActionResultMessage,
+  AttachState,
+  type Device as DeviceMessage,
+  type Disk as DiskMessage,
+  Health,
+  type Host as HostMessage,
+  HostState,
+  type Publication as PublicationMessage,
+  PublicationState,
+  type StampedDevice as StampedDeviceMessage,
+} from "@diskmesh/api/registry";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import type { ActionResult } from "./model/action-result.js";
+import { diskHealth } from "./model/disks.js";
+import type { DeviceOutcome, Leader, OutcomeCode } from "./model/orders.js";
+import type { StampedDevice } from "./model/registration.js";
+import type { Device, Disk, Host, Health as ModelHealth, Publication, RegistryTables } from "./model/schema.js";
+
+/** All translation between protobuf messages and the model is here. */
+
+const dateOf = (ms: number): Date => new Date(ms);
+
+export function hostMessage(host: Host, lastHeardAtMs: number | undefined): HostMessage {
+  const { assignment } = host;
+  return {
+    hostId: host.hostId,
+    address: host.address,
+    az: host.az,
+    rack: host.rack,
+    state: HostState[host.state],
+    stateMessage: host.stateMessage,
+    bootId: host.bootId,
+    removalRequested: host.removalRequested,
+    lastHeartbeatAt: lastHeardAtMs === undefined ? undefined : dateOf(lastHeardAtMs),
+    assignment:
+      assignment === undefined ? undefined : { vmCid: assignment.vmCid, assignedAt: dateOf(assignment.assignedAtMs) },
+    createdAt: dateOf(host.createdAtMs),
+  };
+}
+
+export function deviceMessage(device: Device, leader: Leader): DeviceMessage {
+  return {
+    deviceId: device.deviceId,
+    hostId: device.hostId,
+    path: device.path,
+    offsetBytes: device.offsetBytes,
+    sizeBytes: device.sizeBytes,
+    blockSizeBytes: device.blockSizeBytes,
+    serialNumber: device.serialNumber,
+    pool: device.pool,
+    health: Health[device.health],
+    healthMessage: device.healthMessage,
+    attachState: AttachState[device.attachState],
+    deviceGeneration: device.generation,
+    tabletGeneration: leader.tabletGeneration,
+    attempts: device.attempts,
+    lastError: device.lastError,
+    dirty: device.dirty,
+    removalRequested: device.removalRequested,
+    detachConfirmed: device.detachConfirmed,
+    diskId: device.diskId,
+    stateChangedAt: dateOf(device.stateChangedAtMs),
+  };
+}
+
+export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {
+  const { health, message } = diskHealth(tables, disk);
+  return {
+    diskId: disk.diskId,
+    sizeBytes: disk.sizeBytes,
+    requestedSizeBytes: disk.requested.sizeBytes,
+    blockSizeBytes: disk.blockSizeBytes,
+    az: disk.az,
+    pool: disk.requested.pool,
+    deviceIds: [...disk.deviceIds],
+    publication: disk.publication === undefined ? undefined : publicationMessage(disk.publication),
+    labels: [...disk.labels],
+    health: Health[health],
+    healthMessage: message,
+    createdAt: dateOf(disk.createdAtMs),
+  };
+}
+
+function publicationMessage(publication: Publication): PublicationMessage {
+  return { ...publication, state: PublicationState[publication.state] };
+}
+
+export function actionResultMessage(result: ActionResult): ActionResultMessage {
+  return {
+    code: ActionCode[result.code],
+    message: result.message,
+    retryAfterMs: result.retryAfterMs,
+    dependentDiskIds: [...result.dependentDiskIds],
+  };
+}
+
+export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessage {
+  return { deviceId: device.deviceId, stamp: { ...device.stamp }, reason: device.reason };
+}
+
+/** The stamp of requests that are no attach or detach orders. */
+export function leaderStamp(leader: Leader): StampMessage {
+  return { ...leader, deviceGeneration: 0 };
+}
+
+export function healthOf(health: Health, field: string): ModelHealth {
+  switch (health) {
+    case Health.ONLINE:
+    case Health.UNSPECIFIED:
+      return "ONLINE";
+    case Health.WARNING:
+      return "WARNING";
+    case Health.ERROR:
+      return "ERROR";
+    default:
+      throw new InvalidArgumentError(`${field} is a value that this registry does not know`, { about: { field } });
+  }
+}
+
+/** Undefined for all states. */
+export function attachStateOf(state: AttachState): Device["attachState"] | undefined {
+  switch (state) {
+    case AttachState.UNSPECIFIED:
+      return undefined;
+    case AttachState.UNKNOWN:
+      return "UNKNOWN";
+    case AttachState.ATTACHING:
+      return "ATTACHING";
+    case AttachState.ATTACHED:
+      return "ATTACHED";
+    case AttachState.CLOSING:
+      return "CLOSING";
+    case AttachState.DETACHED:
+      return "DETACHED";
+    default:
+      throw new InvalidArgumentError("attach_state is a value that this registry does not know", {
+        about: { field: "attach_state" },
+      });
+  }
+}
+
+const OUTCOME_CODES: Partial<Record<OrderOutcome, OutcomeCode>> = {
+  [OrderOutcome.DONE]: "DONE",
+  [OrderOutcome.ALREADY]: "ALREADY",
+  [OrderOutcome.PENDING]: "PENDING",
+  [OrderOutcome.OUTDATED]: "OUTDATED",
+  [OrderOutcome.UNKNOWN_DEVICE]: "UNKNOWN_DEVICE",
+  [OrderOutcome.DEVICE_CHANGED]: "DEVICE_CHANGED",
+  [OrderOutcome.IO_ERROR]: "IO_ERROR",
+  [OrderOutcome.NOT_ATTACHED]: "NOT_ATTACHED",
+};
+
+/** An outcome of a kind that this registry does not know confirms nothing. */
+export function outcomeOf(outcome: DeviceOutcomeMessage): DeviceOutcome {
+  const code = OUTCOME_CODES[outcome.outcome];
+  const message = code === undefined ? `unknown outcome: ${outcome.message}` : outcome.message;
+  return { deviceId: outcome.deviceId, code: code ?? "IO_ERROR", message, stamp: outcome.stamp };
+}

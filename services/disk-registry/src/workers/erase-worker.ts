@@ -1,0 +1,45 @@
+import { type DeviceId, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { WorkResult } from "@diskmesh/service";
+import type { WorkContext } from "../context.js";
+import { abandonEraseSession, beginErase, completeErase, type EraseOrder, recordEraseFailure } from "../model/erase.js";
+import type { DeviceOutcome } from "../model/orders.js";
+import { leaderStamp, outcomeOf } from "../wire.js";
+
+/** Has one dirty, free, ATTACHED device erased by its agent, under a session of its own. */
+export class EraseWorker {
+  constructor(private readonly context: WorkContext) {}
+
+  async process(deviceId: DeviceId, signal: AbortSignal): Promise<WorkResult> {
+    const { tablet } = this.context;
+    const order = await tablet.transact((tx) => beginErase(tx, deviceId));
+    if (order === undefined) return "done";
+    try {
+      return await this.#settle(order, await this.#ask(order, signal));
+    } catch (error) {
+      signal.throwIfAborted();
+      await tablet.transact((tx) => recordEraseFailure(tx, deviceId, order.sessionNumber, messageOf(error)));
+      throw error;
+    }
+  }
+
+  async #ask(order: EraseOrder, signal: AbortSignal): Promise<DeviceOutcome | undefined> {
+    const { agents, config, leader } = this.context;
+    const { host, deviceId, sessionNumber } = order;
+    const request = { bootId: host.bootId, stamp: leaderStamp(leader), sessionNumber, deviceId };
+    const options = { signal, deadlineMs: config.erase.rpcTimeoutMs };
+    const { outcome } = await agents.of(host).eraseDevice(request, options);
+    return outcome?.deviceId === deviceId ? outcomeOf(outcome) : undefined;
+  }
+
+  async #settle({ deviceId, sessionNumber }: EraseOrder, outcome: DeviceOutcome | undefined): Promise<WorkResult> {
+    const { tablet, config } = this.context;
+    if (outcome?.code === "DONE" || outcome?.code === "ALREADY") {
+      await tablet.transact((tx) => completeErase(tx, deviceId, sessionNumber));
+      return "done";
+    }
+    if (outcome?.code === "PENDING") return { retryAfterMs: config.erase.pollIntervalMs };
+    if (outcome?.code === "OUTDATED") await tablet.transact((tx) => abandonEraseSession(tx, deviceId, sessionNumber));
+    const said = outcome === undefined ? "the agent's answer does not name it" : `${outcome.code}: ${outcome.message}`;
+    throw new UnavailableError(`device ${deviceId} was not erased: ${said}`);
+  }
+}

@@ -1,0 +1,73 @@
+import { type HostId, messageOf } from "@diskmesh/domain";
+import type { WorkContext } from "../context.js";
+import { removalLimits } from "../limits.js";
+import { findSilent, markUnavailable } from "../model/heartbeats.js";
+import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
+
+/** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
+export class HostMonitor {
+  readonly #stopping = new AbortController();
+  readonly #running: Promise<void>;
+  #suspectedBefore = 0;
+
+  constructor(private readonly context: WorkContext) {
+    this.#running = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { signal } = this.#stopping;
+    while (!signal.aborted) {
+      try {
+        await this.context.clock.sleep(this.context.config.heartbeat.intervalMs, signal);
+        await this.look();
+      } catch (error) {
+        // A lost tablet ends the whole process; everything else is looked at again next time.
+        if (!signal.aborted) this.context.log.warn({ error: messageOf(error) }, "the hosts could not be looked at");
+      }
+    }
+  }
+
+  /** One look at all hosts. */
+  async look(): Promise<void> {
+    const { tablet, liveness, config, clock } = this.context;
+    const limits = removalLimits(config);
+    const { timeoutMs } = config.heartbeat;
+    const nowMs = clock.nowMs();
+    const found = await tablet.read((tables) => ({
+      silence: findSilent(tables, (hostId) => liveness.silentForMs(hostId), timeoutMs, nowMs),
+      timedOut: [...tables.hosts.entries()]
+        .filter((host) => removalTimedOut(host, limits, nowMs))
+        .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
+        .map((host) => host.hostId),
+    }));
+    this.#alert(found.silence.suspected);
+    const { silent } = found.silence;
+    if (silent.length > 0) {
+      this.context.log.warn({ hosts: silent.length, first: silent[0] }, "hosts fell silent and are UNAVAILABLE");
+      await tablet.transact((tx) => markUnavailable(tx, silent, timeoutMs, nowMs));
+    }
+    for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
+  }
+
+  async #giveUp(hostId: HostId, nowMs: number): Promise<void> {
+    const limits = removalLimits(this.context.config);
+    const given = await this.context.tablet.transact((tx) => giveUpOnHost(tx, hostId, limits, nowMs));
+    if (given > 0)
+      this.context.log.warn({ hostId, devices: given }, "removal timeout: DETACHED without the agent's word");
+  }
+
+  /** Once when it begins, not with every look. */
+  #alert(suspected: readonly HostId[]): void {
+    if (suspected.length > 0 && this.#suspectedBefore === 0) {
+      const text =
+        "more than half of the hosts fell silent at once: none is marked UNAVAILABLE; check the network and this process";
+      this.context.log.error({ hosts: suspected.length, first: suspected[0] }, text);
+    }
+    this.#suspectedBefore = suspected.length;
+  }
+}

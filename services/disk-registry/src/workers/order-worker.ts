@@ -1,0 +1,150 @@
+import type { AttachDevicesRequest, DetachDevicesRequest, DeviceOrder } from "@diskmesh/api/agent";
+import { backoffMs, type HostId, messageOf } from "@diskmesh/domain";
+import type { WorkResult } from "@diskmesh/service";
+import type { WorkContext } from "../context.js";
+import {
+  applyOutcomes,
+  type DeviceOutcome,
+  type HostOrders,
+  type OrderKind,
+  planOrders,
+  recordOrderFailure,
+  type Settled,
+  stampOf,
+} from "../model/orders.js";
+import type { Device, Host } from "../model/schema.js";
+import { outcomeOf } from "../wire.js";
+
+interface Tries {
+  readonly generation: number;
+  readonly count: number;
+  readonly dueAtMs: number;
+}
+
+interface Answer {
+  readonly kind: OrderKind;
+  readonly ordered: readonly Device[];
+  readonly outcomes: readonly DeviceOutcome[] | undefined;
+  readonly error: string;
+}
+
+/**
+ * Tells one host at a time what to hold and what to let go of, until it has confirmed. A device that keeps failing backs
+ * off by itself and holds up no other.
+ */
+export class OrderWorker {
+  /** By host and device; in memory only, since after a restart or a registration everything is worth a try at once. */
+  readonly #tries = new Map<HostId, Map<string, Tries>>();
+
+  constructor(
+    private readonly context: WorkContext,
+    private readonly onConfirmed: (devices: readonly Device[]) => void,
+  ) {}
+
+  /** Something changed at the host: all its devices are due at once. */
+  forgetTries(hostId: HostId): void {
+    this.#tries.delete(hostId);
+  }
+
+  async process(hostId: HostId, signal: AbortSignal): Promise<WorkResult> {
+    const { tablet, config } = this.context;
+    const nowMs = this.context.clock.monotonicMs();
+    const isDue = (device: Device): boolean => (this.#triesOf(device)?.dueAtMs ?? 0) <= nowMs;
+    // Reading waits until what is read is durable: only then may anything be sent.
+    const orders = await tablet.read((tables) =>
+      planOrders(tables, hostId, { maxDevices: config.orders.maxDevicesPerOrder, isDue }),
+    );
+    if (orders === undefined) return this.#nextLook(hostId);
+    const answers = await this.#send(orders, signal);
+    const settled = await this.#apply(answers);
+    this.#countTries(hostId, answers, settled);
+    const confirmed = new Set(settled.flatMap((part) => part.confirmed));
+    this.onConfirmed(orders.attach.filter((device) => confirmed.has(device.deviceId)));
+    return this.#nextLook(hostId);
+  }
+
+  async #send({ host, attach, detach }: HostOrders, signal: AbortSignal): Promise<readonly Answer[]> {
+    const answers: Answer[] = [];
+    // Never both at once: one order is in flight per host.
+    if (detach.length > 0) answers.push(await this.#order(host, "detach", detach, signal));
+    if (attach.length > 0) answers.push(await this.#order(host, "attach", attach, signal));
+    return answers;
+  }
+
+  async #order(host: Host, kind: OrderKind, ordered: readonly Device[], signal: AbortSignal): Promise<Answer> {
+    const { agents, config, log, leader } = this.context;
+    const request: AttachDevicesRequest & DetachDevicesRequest = {
+      bootId: host.bootId,
+      devices: ordered.map((device) => orderMessage(device, kind, stampOf(device, leader))),
+    };
+    const options = { signal, deadlineMs: config.orders.rpcTimeoutMs };
+    try {
+      const client = agents.of(host);
+      const response =
+        kind === "attach" ? await client.attachDevices(request, options) : await client.detachDevices(request, options);
+      return { kind, ordered, outcomes: response.outcomes.map(outcomeOf), error: "" };
+    } catch (error) {
+      signal.throwIfAborted();
+      log.info({ hostId: host.hostId, devices: ordered.length, error: messageOf(error) }, `the ${kind} order failed`);
+      return { kind, ordered, outcomes: undefined, error: messageOf(error) };
+    }
+  }
+
+  /** One transaction for everything that came back. */
+  #apply(answers: readonly Answer[]): Promise<readonly Settled[]> {
+    const { tablet, leader, clock } = this.context;
+    return tablet.transact((tx) =>
+      answers.map(({ kind, ordered, outcomes, error }) => {
+        if (outcomes !== undefined) return applyOutcomes(tx, kind, ordered, outcomes, leader, clock.nowMs());
+        recordOrderFailure(tx, ordered, error, clock.nowMs());
+        return { confirmed: [], unsettled: ordered.map((device) => device.deviceId) };
+      }),
+    );
+  }
+
+  #countTries(hostId: HostId, answers: readonly Answer[], settled: readonly Settled[]): void {
+    const { clock, config, random } = this.context;
+    const unsettled = new Set<string>(settled.flatMap((part) => part.unsettled));
+    const tries = this.#tries.get(hostId) ?? new Map<string, Tries>();
+    // One draw for the whole order: what failed together is tried again together, in one order.
+    const draw = random();
+    for (const device of answers.flatMap((answer) => answer.ordered)) {
+      const count = this.#triesOf(device)?.count ?? 0;
+      tries.delete(device.deviceId);
+      if (!unsettled.has(device.deviceId)) continue;
+      const dueAtMs = clock.monotonicMs() + backoffMs(count, config.orders.backoff, draw);
+      tries.set(device.deviceId, { generation: device.generation, count: count + 1, dueAtMs });
+    }
+    if (tries.size > 0) this.#tries.set(hostId, tries);
+    else this.#tries.delete(hostId);
+  }
+
+  /** Tries of an earlier generation were another order's. */
+  #triesOf(device: Device): Tries | undefined {
+    const tries = this.#tries.get(device.hostId)?.get(device.deviceId);
+    return tries?.generation === device.generation ? tries : undefined;
+  }
+
+  async #nextLook(hostId: HostId): Promise<WorkResult> {
+    const dueAtMs = await this.context.tablet.read((tables) => {
+      if (tables.hosts.get(hostId)?.state === "UNAVAILABLE") return Number.POSITIVE_INFINITY;
+      let earliest = Number.POSITIVE_INFINITY;
+      for (const device of tables.devices.by("awaitingOrderByHost", hostId)) {
+        earliest = Math.min(earliest, this.#triesOf(device)?.dueAtMs ?? 0);
+        if (earliest === 0) break;
+      }
+      return earliest;
+    });
+    if (dueAtMs === Number.POSITIVE_INFINITY) {
+      this.#tries.delete(hostId);
+      return "done";
+    }
+    return { retryAfterMs: Math.max(0, Math.ceil(dueAtMs - this.context.clock.monotonicMs())) };
+  }
+}
+
+function orderMessage(device: Device, kind: OrderKind, stamp: DeviceOrder["stamp"]): DeviceOrder {
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber } = device;
+  const expected = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber };
+  return { deviceId: device.deviceId, stamp, expected: kind === "attach" ? expected : undefined };
+}

@@ -1,0 +1,181 @@
+import { AbortedError, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import type { WorkResult } from "@diskmesh/service";
+import type { WorkContext } from "../context.js";
+import {
+  completePublish,
+  completeUnpublish,
+  isCurrent,
+  planSession,
+  recordPublicationFailure,
+  renewSession,
+  type SessionGroup,
+  type SessionPlan,
+} from "../model/publications.js";
+import type { Host, RegistryTransaction } from "../model/schema.js";
+import { leaderStamp, outcomeOf } from "../wire.js";
+
+/** What remains to be stored once everything outside is done. */
+type Complete = (tx: RegistryTransaction) => void;
+
+/** What one agent said to a session: granted by all its devices, or why not. */
+type Grant = { readonly kind: "granted" } | { readonly kind: "refused" | "outdated"; readonly error: string };
+
+/**
+ * Brings one disk from PUBLISHING to PUBLISHED, or from UNPUBLISHING to unpublished. Whatever was awaited may have been
+ * overtaken, so every step looks again whether its session number is still the disk's.
+ *
+ * A device whose host is UNAVAILABLE can grant nothing: the disk stays UNPUBLISHING, with an error that names the host,
+ * until the host is back or is purged. Nobody may believe in a fence that a device has not confirmed.
+ */
+export class PublicationWorker {
+  constructor(
+    private readonly context: WorkContext,
+    private readonly unexportLater: (hostId: string, diskId: DiskId, sessionNumber: number) => void,
+  ) {}
+
+  async process(diskId: DiskId, signal: AbortSignal): Promise<WorkResult> {
+    const plan = await this.context.tablet.read((tables) => planSession(tables, diskId));
+    if (plan === undefined) return "done";
+    try {
+      const complete = await (plan.publication.state === "PUBLISHING"
+        ? this.#publish(plan, signal)
+        : this.#unpublish(plan, signal));
+      const more = await this.context.tablet.transact((tx) => {
+        complete(tx);
+        // Something newer may have been wanted meanwhile.
+        return planSession(tx, diskId) !== undefined;
+      });
+      return more ? { retryAfterMs: 0 } : "done";
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(await this.#isCurrent(plan))) return { retryAfterMs: 0 };
+      await this.#recordFailure(plan, error);
+      throw error;
+    }
+  }
+
+  async #publish(plan: SessionPlan, signal: AbortSignal): Promise<Complete> {
+    const { disk, publication, target } = plan;
+    if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
+    if (target === undefined) throw new UnavailableError(`host ${publication.hostId} was purged`);
+    if (target.state === "UNAVAILABLE") throw new UnavailableError(target.stateMessage);
+    await this.#openSessions(plan, signal);
+    const exportPath = await this.#exportDisk(plan, target, signal);
+    return (tx) => completePublish(tx, disk.diskId, publication, exportPath);
+  }
+
+  async #unpublish(plan: SessionPlan, signal: AbortSignal): Promise<Complete> {
+    const { disk, publication } = plan;
+    // First the friendly way, so that what the host has in flight still reaches the devices.
+    await this.#unexport(plan, signal);
+    await this.#openSessions(plan, signal);
+    if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
+    return (tx) => completeUnpublish(tx, disk.diskId, publication);
+  }
+
+  /** Resolves when every device that can be asked has granted the session. */
+  async #openSessions(plan: SessionPlan, signal: AbortSignal): Promise<void> {
+    const grants = await Promise.all(plan.groups.map((group) => this.#openSession(plan, group, signal)));
+    await this.#requireCurrent(plan);
+    const refused = grants.filter((grant) => grant.kind !== "granted");
+    if (refused.length === 0) return;
+    if (refused.some((grant) => grant.kind === "outdated")) await this.#renew(plan);
+    throw new UnavailableError(refused.map((grant) => grant.error).join("; "));
+  }
+
+  async #openSession(plan: SessionPlan, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
+    const { agents, config, leader } = this.context;
+    const { host } = group;
+    const request = {
+      bootId: host.bootId,
+      stamp: leaderStamp(leader),
+      sessionNumber: plan.publication.sessionNumber,
+      diskId: plan.disk.diskId,
+      holderHostId: plan.holderHostId,
+      deviceIds: [...group.deviceIds],
+    };
+    try {
+      const response = await agents
+        .of(host)
+        .openSession(request, { signal, deadlineMs: config.publications.rpcTimeoutMs });
+      const outcomes = new Map(response.outcomes.map((outcome) => [outcome.deviceId, outcomeOf(outcome)]));
+      for (const deviceId of group.deviceIds) {
+        const outcome = outcomes.get(deviceId);
+        if (outcome?.code === "DONE" || outcome?.code === "ALREADY") continue;
+        const said = outcome === undefined ? "was not named in the answer" : `${outcome.code}: ${outcome.message}`;
+        const error = `opening the session on device ${deviceId} of host ${host.hostId}: ${said}`;
+        return { kind: outcome?.code === "OUTDATED" ? "outdated" : "refused", error };
+      }
+      return { kind: "granted" };
+    } catch (error) {
+      signal.throwIfAborted();
+      return { kind: "refused", error: `opening the session on host ${host.hostId}: ${messageOf(error)}` };
+    }
+  }
+
+  async #exportDisk(plan: SessionPlan, host: Host, signal: AbortSignal): Promise<string> {
+    const { agents, config, leader } = this.context;
+    const addresses = new Map(plan.groups.map((group) => [group.host.hostId, group.host.address]));
+    const request = {
+      bootId: host.bootId,
+      stamp: leaderStamp(leader),
+      diskId: plan.disk.diskId,
+      sessionNumber: plan.publication.sessionNumber,
+      blockSizeBytes: plan.disk.blockSizeBytes,
+      extents: plan.devices.map(({ deviceId, hostId, sizeBytes }) => ({
+        deviceId,
+        hostId,
+        address: addresses.get(hostId) ?? "",
+        sizeBytes,
+      })),
+    };
+    try {
+      const options = { signal, deadlineMs: config.publications.rpcTimeoutMs };
+      return (await agents.of(host).exportDisk(request, options)).exportPath;
+    } catch (error) {
+      signal.throwIfAborted();
+      if (error instanceof OutdatedError) await this.#renew(plan);
+      throw new UnavailableError(`exporting on host ${host.hostId}: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  /** Best effort: a host that does not hear it is fenced off all the same, and is told again later. */
+  async #unexport(plan: SessionPlan, signal: AbortSignal): Promise<void> {
+    const { agents, config, leader, log } = this.context;
+    const { disk, publication, target: host } = plan;
+    if (host === undefined || host.state === "UNAVAILABLE") return;
+    const request = {
+      bootId: host.bootId,
+      stamp: leaderStamp(leader),
+      diskId: disk.diskId,
+      sessionNumber: publication.sessionNumber,
+    };
+    try {
+      await agents.of(host).unexportDisk(request, { signal, deadlineMs: config.publications.unexportTimeoutMs });
+    } catch (error) {
+      signal.throwIfAborted();
+      log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "the export could not be ended");
+      this.unexportLater(host.hostId, disk.diskId, publication.sessionNumber);
+    }
+  }
+
+  async #requireCurrent(plan: SessionPlan): Promise<void> {
+    if (await this.#isCurrent(plan)) return;
+    const { disk, publication } = plan;
+    throw new AbortedError(`disk ${disk.diskId}: session ${publication.sessionNumber} was overtaken`);
+  }
+
+  #isCurrent({ disk, publication }: SessionPlan): Promise<boolean> {
+    return this.context.tablet.read((tables) => isCurrent(tables, disk.diskId, publication));
+  }
+
+  #renew({ disk, publication }: SessionPlan): Promise<void> {
+    return this.context.tablet.transact((tx) => renewSession(tx, disk.diskId, publication));
+  }
+
+  async #recordFailure({ disk, publication }: SessionPlan, error: unknown): Promise<void> {
+    await this.context.tablet.transact((tx) =>
+      recordPublicationFailure(tx, disk.diskId, publication, messageOf(error)),
+    );
+  }
+}

@@ -1,0 +1,41 @@
+import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/domain";
+import type { WorkResult } from "@diskmesh/service";
+import type { WorkContext } from "../context.js";
+import { leaderStamp } from "../wire.js";
+
+/** An export that is to end: every one of the disk on that host up to that session. */
+export interface Unexport {
+  readonly hostId: HostId;
+  readonly diskId: DiskId;
+  readonly sessionNumber: number;
+}
+
+// No id holds a space.
+export const unexportKey = ({ hostId, diskId, sessionNumber }: Unexport): string =>
+  `${hostId} ${diskId} ${sessionNumber}`;
+
+function parseKey(key: string): Unexport {
+  const [host = "", disk = "", session = ""] = key.split(" ");
+  return { hostId: parseHostId(host), diskId: parseDiskId(disk), sessionNumber: Number(session) };
+}
+
+/** Ends exports that hosts serve though nobody wants them there. They are fenced off already; this only tidies up. */
+export class UnexportWorker {
+  constructor(private readonly context: WorkContext) {}
+
+  async process(key: string, signal: AbortSignal): Promise<WorkResult> {
+    const { tablet, agents, config, leader } = this.context;
+    const { hostId, diskId, sessionNumber } = parseKey(key);
+    const host = await tablet.read((tables) => {
+      const publication = tables.disks.get(diskId)?.publication;
+      // Wanted there again under this number: the host may keep it.
+      if (publication?.hostId === hostId && publication.sessionNumber <= sessionNumber) return undefined;
+      return tables.hosts.get(hostId);
+    });
+    // An UNAVAILABLE host says what it serves when it registers.
+    if (host === undefined || host.state === "UNAVAILABLE") return "done";
+    const request = { bootId: host.bootId, stamp: leaderStamp(leader), diskId, sessionNumber };
+    await agents.of(host).unexportDisk(request, { signal, deadlineMs: config.publications.rpcTimeoutMs });
+    return "done";
+  }
+}

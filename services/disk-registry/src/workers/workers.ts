@@ -1,0 +1,122 @@
+import type { BackoffLimits, DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import { messageOf } from "@diskmesh/domain";
+import { WorkQueue, type WorkResult } from "@diskmesh/service";
+import type { WorkContext } from "../context.js";
+import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
+import { EraseWorker } from "./erase-worker.js";
+import { HostMonitor } from "./host-monitor.js";
+import { OrderWorker } from "./order-worker.js";
+import { PublicationWorker } from "./publication-worker.js";
+import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
+
+/** Everything that goes on behind the RPCs. Who wakes a worker says where to look, not what to do. */
+export class Workers {
+  readonly #context: WorkContext;
+  readonly #orderWorker: OrderWorker;
+  readonly #orders: WorkQueue;
+  readonly #publications: WorkQueue;
+  readonly #erases: WorkQueue;
+  readonly #unexports: WorkQueue;
+  readonly #monitor: HostMonitor;
+
+  constructor(context: WorkContext) {
+    const { orders, publications, erase } = context.config;
+    this.#context = context;
+    this.#orderWorker = new OrderWorker(context, (devices) => {
+      for (const device of devices) {
+        if (device.diskId !== "") this.wakeDisk(device.diskId);
+        else if (device.dirty) this.wakeErase([device.deviceId]);
+      }
+    });
+    const publicationWorker = new PublicationWorker(context, (hostId, diskId, sessionNumber) =>
+      this.wakeUnexport({ hostId: hostId as HostId, diskId, sessionNumber }),
+    );
+    const eraseWorker = new EraseWorker(context);
+    const unexportWorker = new UnexportWorker(context);
+    this.#orders = this.#queue("orders", orders, (hostId, signal) =>
+      this.#orderWorker.process(hostId as HostId, signal),
+    );
+    this.#publications = this.#queue("publications", publications, (diskId, signal) =>
+      publicationWorker.process(diskId as DiskId, signal),
+    );
+    this.#erases = this.#queue("erases", erase, (deviceId, signal) =>
+      eraseWorker.process(deviceId as DeviceId, signal),
+    );
+    this.#unexports = this.#queue("unexports", publications, (key, signal) => unexportWorker.process(key, signal));
+    this.#monitor = new HostMonitor(context);
+  }
+
+  #queue(
+    name: string,
+    options: { readonly concurrency: number; readonly backoff: BackoffLimits },
+    process: (key: string, signal: AbortSignal) => Promise<WorkResult>,
+  ): WorkQueue {
+    const { clock, random, log } = this.#context;
+    return new WorkQueue({
+      name,
+      concurrency: options.concurrency,
+      backoff: options.backoff,
+      clock,
+      random,
+      process,
+      onFailure: ({ queue, key, attempts, retryInMs, error }) =>
+        log.info({ queue, key, attempts, retryInMs, error: messageOf(error) }, `${queue}: will be tried again`),
+    });
+  }
+
+  /** All that was pending when the state was loaded. */
+  async wakeAll(): Promise<void> {
+    await this.#context.tablet.read((tables) => {
+      for (const host of tables.hosts.entries()) this.#wakeDevicesOf(tables, host.hostId);
+      for (const state of ["PUBLISHING", "UNPUBLISHING"]) {
+        for (const disk of tables.disks.by("byPublicationState", state)) this.wakeDisk(disk.diskId);
+      }
+    });
+  }
+
+  /** The host was heard from: everything that waited for it goes on at once. */
+  wakeHost(hostId: HostId): void {
+    this.#orderWorker.forgetTries(hostId);
+    const waking = this.#context.tablet.read((tables) => {
+      this.#wakeDevicesOf(tables, hostId);
+      for (const device of tables.devices.by("byHost", hostId)) {
+        if (device.diskId !== "" && tables.disks.get(device.diskId)?.publication !== undefined) {
+          this.wakeDisk(device.diskId);
+        }
+      }
+      for (const disk of tables.disks.by("byPublicationHost", hostId)) this.wakeDisk(disk.diskId);
+    });
+    // Nobody waits for the work behind a call; reading fails only when the tablet is lost, which ends the process.
+    waking.catch(() => {});
+  }
+
+  /** These changed: what awaits an order or an erase gets it. */
+  wakeDevices(devices: readonly Device[]): void {
+    for (const device of devices) {
+      if (awaitsOrder(device)) this.#orders.enqueue(device.hostId);
+      else if (isErasable(device)) this.#erases.enqueue(device.deviceId);
+    }
+  }
+
+  #wakeDevicesOf(tables: RegistryTables, hostId: HostId): void {
+    if (tables.devices.count("awaitingOrderByHost", hostId) > 0) this.#orders.enqueue(hostId);
+    for (const device of tables.devices.by("erasableByHost", hostId)) this.#erases.enqueue(device.deviceId);
+  }
+
+  wakeDisk(diskId: DiskId): void {
+    this.#publications.enqueue(diskId);
+  }
+
+  wakeErase(deviceIds: readonly DeviceId[]): void {
+    for (const deviceId of deviceIds) this.#erases.enqueue(deviceId);
+  }
+
+  wakeUnexport(unexport: Unexport): void {
+    this.#unexports.enqueue(unexportKey(unexport));
+  }
+
+  async close(): Promise<void> {
+    await this.#monitor.close();
+    await Promise.all([this.#orders, this.#publications, this.#erases, this.#unexports].map((queue) => queue.close()));
+  }
+}
