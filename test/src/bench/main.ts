@@ -1,0 +1,64 @@
+import { parseArgs } from "node:util";
+import { type Measurement, withinBudget } from "./measure.js";
+import { benchMesh } from "./mesh-bench.js";
+import { benchRegistry } from "./registry-bench.js";
+
+const BENCHES: Readonly<Record<string, (report: (line: string) => void) => Promise<Measurement[]>>> = {
+  registry: benchRegistry,
+  mesh: benchMesh,
+};
+
+const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}]`;
+
+/** Progress goes to stderr, so that stdout holds the numbers alone. */
+const report = (line: string) => void process.stderr.write(`bench: ${line}\n`);
+
+function table(measurements: readonly Measurement[]): string {
+  const rows = measurements.map((one) => {
+    const budget =
+      one.budget === undefined ? "" : "atLeast" in one.budget ? `>= ${one.budget.atLeast}` : `<= ${one.budget.atMost}`;
+    const verdict = one.budget === undefined ? "" : withinBudget(one) ? "ok" : "MISSED";
+    return [
+      one.name,
+      `${round(one.value)} ${one.unit}`,
+      `${round(one.floor)} (${one.floorOf})`,
+      one.ratio.toFixed(2),
+      budget,
+      verdict,
+    ];
+  });
+  const all = [["name", "value", "floor", "ratio", "budget", ""], ...rows];
+  const widths = all[0]?.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0))) ?? [];
+  return all
+    .map((row) =>
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    )
+    .join("\n");
+}
+
+const round = (value: number) => (value >= 100 ? value.toFixed(0) : value.toFixed(1));
+
+function asJson(measurements: readonly Measurement[]): string {
+  const byName = measurements.map(({ name, value, unit, floor, ratio }) => [name, { value, unit, floor, ratio }]);
+  return JSON.stringify(Object.fromEntries(byName), null, 2);
+}
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: { json: { type: "boolean" }, only: { type: "string" }, help: { type: "boolean" } },
+  });
+  const chosen = values.only === undefined ? Object.values(BENCHES) : [BENCHES[values.only]];
+  if (values.help || chosen.includes(undefined)) {
+    process.stderr.write(`${USAGE}\n`);
+    process.exitCode = values.help ? 0 : 2;
+    return;
+  }
+  const measurements: Measurement[] = [];
+  for (const bench of chosen) measurements.push(...((await bench?.(report)) ?? []));
+  process.stdout.write(`${values.json ? asJson(measurements) : table(measurements)}\n`);
+}
+
+await main();

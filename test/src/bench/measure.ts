@@ -1,0 +1,82 @@
+/** One number of the benchmark, beside the floor that was measured in the same run. */
+export interface Measurement {
+  readonly name: string;
+  readonly value: number;
+  readonly unit: string;
+  /** What the machine could do at best, or the most that is allowed, in the same unit. */
+  readonly floor: number;
+  /** What the floor is. */
+  readonly floorOf: string;
+  /** value / floor. */
+  readonly ratio: number;
+  /** What the budget asks of the ratio; undefined where none is set. */
+  readonly budget: { readonly atLeast: number } | { readonly atMost: number } | undefined;
+}
+
+export function measurement(fields: Omit<Measurement, "ratio">): Measurement {
+  return { ...fields, ratio: fields.value / fields.floor };
+}
+
+export function withinBudget({ ratio, budget }: Measurement): boolean {
+  if (budget === undefined) return true;
+  return "atLeast" in budget ? ratio >= budget.atLeast : ratio <= budget.atMost;
+}
+
+export interface Load {
+  readonly concurrency: number;
+  readonly durationMs: number;
+  /** Run before counting starts, so that connections stand and code is compiled. */
+  readonly warmupMs: number;
+}
+
+/** Calls `operation` over and over from `concurrency` callers; answers completed calls a second. */
+export async function ratePerSecond(load: Load, operation: (index: number) => Promise<unknown>): Promise<number> {
+  let index = 0;
+  let counted = 0;
+  const startedAt = performance.now();
+  const countFrom = startedAt + load.warmupMs;
+  const until = countFrom + load.durationMs;
+  const caller = async () => {
+    while (performance.now() < until) {
+      await operation(index++);
+      const now = performance.now();
+      if (now >= countFrom && now < until) counted++;
+    }
+  };
+  await Promise.all(Array.from({ length: load.concurrency }, caller));
+  return counted / (load.durationMs / 1000);
+}
+
+/** Calls `operation` once for each of `count` indexes from `concurrency` callers; answers calls a second. */
+export async function drainRatePerSecond(
+  load: { readonly concurrency: number; readonly count: number },
+  operation: (index: number) => Promise<unknown>,
+): Promise<number> {
+  let index = 0;
+  const startedAt = performance.now();
+  const caller = async () => {
+    while (index < load.count) await operation(index++);
+  };
+  await Promise.all(Array.from({ length: load.concurrency }, caller));
+  return load.count / ((performance.now() - startedAt) / 1000);
+}
+
+/**
+ * Two rates measured in turns, so that a machine that slows down for a while slows both: the medians of the rounds.
+ */
+export async function compared(
+  rounds: number,
+  first: () => Promise<number>,
+  second: () => Promise<number>,
+): Promise<readonly [number, number]> {
+  const results: [number, number][] = [];
+  for (let round = 0; round < rounds; round++) results.push([await first(), await second()]);
+  return [median(results.map(([a]) => a)), median(results.map(([, b]) => b))];
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] ?? Number.NaN;
+  return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
+}

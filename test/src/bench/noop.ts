@@ -1,0 +1,68 @@
+import { fork } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type Client, createClient, type MethodDefinition, type TlsFiles } from "@diskmesh/rpc";
+import { Server, ServerCredentials } from "@grpc/grpc-js";
+
+const pass = (bytes: Buffer): Buffer => bytes;
+
+/** A method that does nothing, in the shape of the generated definitions. */
+const NOOP = {
+  call: {
+    path: "/diskmesh.bench.NoopService/Call",
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: pass,
+    requestDeserialize: pass,
+    responseSerialize: pass,
+    responseDeserialize: pass,
+  } satisfies MethodDefinition<Buffer, Buffer>,
+} as const;
+
+export interface NoopServer extends AsyncDisposable {
+  call(): Promise<unknown>;
+}
+
+/** Starts a bare grpc-js server with mutual TLS as its own process: the floor of every RPC. */
+export async function startNoopServer(server: TlsFiles, client: TlsFiles): Promise<NoopServer> {
+  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(server)], {
+    stdio: ["ignore", "ignore", "inherit", "ipc"],
+  });
+  const [port] = (await once(child, "message")) as [number];
+  const noop: Client<typeof NOOP> = createClient(NOOP, {
+    address: `127.0.0.1:${port}`,
+    tls: client,
+    serverRole: "disk-registry",
+    defaultDeadlineMs: 10_000,
+  });
+  const request = Buffer.alloc(16);
+  return {
+    call: () => noop.call(request),
+    async [Symbol.asyncDispose]() {
+      noop.close();
+      child.kill("SIGKILL");
+      if (child.exitCode === null && child.signalCode === null) await once(child, "exit");
+    },
+  };
+}
+
+async function serve(tls: TlsFiles): Promise<void> {
+  const server = new Server({ "grpc.enable_channelz": 0 });
+  server.addService(NOOP as never, {
+    call: (_call: unknown, callback: (error: null, response: Buffer) => void) => callback(null, Buffer.alloc(16)),
+  });
+  const [ca, cert, key] = [tls.caFile, tls.certFile, tls.keyFile].map((file) => readFileSync(file));
+  const credentials = ServerCredentials.createSsl(
+    ca ?? null,
+    [{ cert_chain: cert as Buffer, private_key: key as Buffer }],
+    true,
+  );
+  server.bindAsync("127.0.0.1:0", credentials, (error, port) => {
+    if (error) throw error;
+    process.send?.(port);
+  });
+  process.once("disconnect", () => process.exit(0));
+}
+
+if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) await serve(JSON.parse(process.argv[2] ?? ""));

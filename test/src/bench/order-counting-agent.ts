@@ -1,0 +1,111 @@
+import { randomUUID } from "node:crypto";
+import { type DeviceOrder, DiskAgentServiceService, OrderOutcome } from "@diskmesh/api/agent";
+import { AgentRegistrationServiceService, Health } from "@diskmesh/api/registry";
+import { NotImplementedError } from "@diskmesh/domain";
+import {
+  type Client,
+  createClient,
+  DEFAULT_RPC_SERVER_LIMITS,
+  type Handlers,
+  RpcServer,
+  type TlsFiles,
+} from "@diskmesh/rpc";
+
+const HEARTBEAT_MS = 1_000;
+
+/**
+ * An agent without devices of its own, that obeys every order at once and counts them: what is measured with it is the
+ * registry alone. It speaks the real protocol over real connections.
+ */
+export class OrderCountingAgent implements AsyncDisposable {
+  attachOrders = 0;
+  readonly #server: RpcServer;
+  readonly #registration: Client<typeof AgentRegistrationServiceService>;
+  readonly #bootId = randomUUID();
+  #heartbeats: NodeJS.Timeout | undefined;
+
+  constructor(
+    private readonly hostId: string,
+    tls: TlsFiles,
+    registryAddress: string,
+  ) {
+    this.#server = new RpcServer({ tls, limits: DEFAULT_RPC_SERVER_LIMITS });
+    this.#server.addService(DiskAgentServiceService, { roles: ["disk-registry"], handlers: this.#handlers() });
+    this.#registration = createClient(AgentRegistrationServiceService, {
+      address: registryAddress,
+      tls,
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 10_000,
+    });
+  }
+
+  /** Registers with that many devices, none of which anybody has added. The registry erases none that is in ERROR. */
+  async register(deviceCount: number, health: Health = Health.ONLINE): Promise<string[]> {
+    const port = await this.#server.listen({ host: "127.0.0.1", port: 0 });
+    const deviceIds = Array.from({ length: deviceCount }, (_, index) => `${this.hostId}-device-${index}`);
+    await this.#registration.registerAgent({
+      hostId: this.hostId,
+      address: `127.0.0.1:${port}`,
+      az: "z1",
+      rack: "",
+      bootId: this.#bootId,
+      devices: deviceIds.map((deviceId) => ({
+        deviceId,
+        path: `/dev/${deviceId}`,
+        offsetBytes: 0,
+        sizeBytes: 1024 * 1024,
+        blockSizeBytes: 4096,
+        serialNumber: "",
+        pool: "",
+        health,
+        healthMessage: "",
+        attached: false,
+        stamp: undefined,
+        sessionNumber: 0,
+      })),
+      exports: [],
+      tabletId: "",
+      highestTabletGeneration: 0,
+    });
+    this.#heartbeats = setInterval(() => {
+      void this.#registration.heartbeat({ hostId: this.hostId, bootId: this.#bootId, changed: [] }).catch(() => {});
+    }, HEARTBEAT_MS);
+    return deviceIds;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#heartbeats);
+    this.#registration.close();
+    await this.#server.drain();
+  }
+
+  #handlers(): Handlers<typeof DiskAgentServiceService> {
+    const obeyed = (devices: readonly DeviceOrder[]) => ({
+      outcomes: devices.map(({ deviceId, stamp }) => ({ deviceId, stamp, outcome: OrderOutcome.DONE, message: "" })),
+    });
+    const refused = async () => {
+      throw new NotImplementedError("this agent has no devices to do I/O on");
+    };
+    return {
+      attachDevices: async ({ devices }) => {
+        this.attachOrders++;
+        return obeyed(devices);
+      },
+      detachDevices: async ({ devices }) => obeyed(devices),
+      listDevices: refused,
+      openSession: refused,
+      closeSession: refused,
+      // Erased at once, so that erasing takes nothing from what is measured.
+      eraseDevice: async ({ deviceId, stamp }) => ({
+        outcome: { deviceId, stamp, outcome: OrderOutcome.DONE, message: "" },
+        erasedBytes: 0,
+      }),
+      exportDisk: refused,
+      unexportDisk: refused,
+      // biome-ignore lint/correctness/useYield: it refuses before there is anything to yield.
+      blockIo: async function* () {
+        await refused();
+      },
+    };
+  }
+}

@@ -1,0 +1,156 @@
+import { join } from "node:path";
+import { AttachState, DiskRegistryServiceService, Health } from "@diskmesh/api/registry";
+import { type Client, createClient } from "@diskmesh/rpc";
+import { eventually, freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { open } from "lmdb";
+import { repositoryFolder } from "../repository-folder.js";
+import { bareCommitRate } from "./floors.js";
+import { compared, drainRatePerSecond, type Measurement, measurement, ratePerSecond } from "./measure.js";
+import { type NoopServer, startNoopServer } from "./noop.js";
+import { OrderCountingAgent } from "./order-counting-agent.js";
+
+const RPC_LOAD = { concurrency: 64, durationMs: 2_000, warmupMs: 1_000 };
+const ROUNDS = 3;
+const ADD_HOSTS = 16;
+const ADD_DEVICES_PER_HOST = 256;
+const ADD_CONCURRENCY = 64;
+const ORDER_DEVICES = 256;
+const SETTLE_MS = 1_000;
+
+type Registry = Client<typeof DiskRegistryServiceService>;
+
+/** The registry process alone: reads, CMS actions and attach orders. */
+export async function benchRegistry(report: (line: string) => void): Promise<Measurement[]> {
+  const folder = temporaryFolder();
+  const addHostIds = Array.from({ length: ADD_HOSTS }, (_, index) => `add-${index}`);
+  const certificates = await testCertificates({ hostIds: [...addHostIds, "order", "read"] });
+  const port = await freePort();
+  const address = `127.0.0.1:${port}`;
+  const operator = certificates.files("operator");
+  const storage = join(folder, "registry");
+  await using _process = await spawnService({
+    name: "disk-registry",
+    mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),
+    config: {
+      listen: { host: "127.0.0.1", port },
+      tls: certificates.files("disk-registry"),
+      tablet: { storage },
+      log: { level: "error" },
+    },
+    folder,
+    health: { address, tls: operator, serverRole: "disk-registry" },
+  });
+  await using noop = await startNoopServer(certificates.files("disk-registry"), operator);
+  const registry = createClient(DiskRegistryServiceService, {
+    address,
+    tls: operator,
+    serverRole: "disk-registry",
+    defaultDeadlineMs: 30_000,
+  });
+  const agent = (hostId: string) => new OrderCountingAgent(hostId, certificates.files(`disk-agent-${hostId}`), address);
+  try {
+    report("reads of the registry beside a bare no-op");
+    const reads = await benchReads(registry, noop, agent("read"));
+    report(`the attach order for ${ORDER_DEVICES} devices`);
+    const order = await benchAttachOrder(registry, agent("order"), storage);
+    report(`AddDevice of ${ADD_HOSTS * ADD_DEVICES_PER_HOST} devices beside bare commits`);
+    const adds = await benchAddDevice(registry, addHostIds.map(agent), noop, join(folder, "bare"));
+    return [reads, ...order, adds];
+  } finally {
+    registry.close();
+  }
+}
+
+async function benchReads(registry: Registry, noop: NoopServer, agent: OrderCountingAgent): Promise<Measurement> {
+  await using reading = agent;
+  const [deviceId = ""] = await reading.register(4, Health.ERROR);
+  const [value, floor] = await compared(
+    ROUNDS,
+    () => ratePerSecond(RPC_LOAD, () => registry.getDevice({ deviceId })),
+    () => ratePerSecond(RPC_LOAD, () => noop.call()),
+  );
+  const floorOf = "bare grpc-js no-op over mutual TLS";
+  return measurement({ name: "read_rpc_rate", value, unit: "calls/s", floor, floorOf, budget: { atLeast: 0.8 } });
+}
+
+async function benchAttachOrder(
+  registry: Registry,
+  agent: OrderCountingAgent,
+  storage: string,
+): Promise<Measurement[]> {
+  await using ordered = agent;
+  // In ERROR: such devices are attached as all others are, but erasing them adds no commits of its own.
+  await ordered.register(ORDER_DEVICES, Health.ERROR);
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  const commitsBefore = commitsOf(storage);
+  await registry.addHost({ hostId: "order", dryRun: false });
+  const filter = {
+    hostId: "order",
+    attachState: AttachState.ATTACHED,
+    pool: "",
+    pageSize: ORDER_DEVICES,
+    pageToken: "",
+  };
+  await eventually(
+    async () => {
+      const { devices } = await registry.listDevices(filter);
+      if (devices.length < ORDER_DEVICES) throw new Error(`${devices.length} of ${ORDER_DEVICES} devices are ATTACHED`);
+    },
+    { timeoutMs: 20_000 },
+  );
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  // One of them is the CMS action's own.
+  const commits = commitsOf(storage) - commitsBefore;
+  const common = { unit: `for ${ORDER_DEVICES} devices`, budget: { atMost: 1 } };
+  return [
+    measurement({ ...common, name: "attach_order_rpcs", value: ordered.attachOrders, floor: 1, floorOf: "one order" }),
+    measurement({ ...common, name: "attach_order_commits", value: commits, floor: 2, floorOf: "intent and outcome" }),
+  ];
+}
+
+async function benchAddDevice(
+  registry: Registry,
+  agents: readonly OrderCountingAgent[],
+  noop: NoopServer,
+  bareFolder: string,
+): Promise<Measurement> {
+  const named = await Promise.all(
+    agents.map(async (agent, index) => {
+      const deviceIds = await agent.register(ADD_DEVICES_PER_HOST, Health.ERROR);
+      return deviceIds.map((deviceId) => ({ hostId: `add-${index}`, deviceId, path: "", dryRun: false }));
+    }),
+  );
+  // In turns over the hosts, as several operators would.
+  const requests = Array.from({ length: ADD_DEVICES_PER_HOST }, (_, device) =>
+    named.map((host) => host[device]),
+  ).flat();
+  try {
+    const commitRate = await bareCommitRate(bareFolder);
+    const noopRate = await ratePerSecond({ ...RPC_LOAD, concurrency: ADD_CONCURRENCY }, () => noop.call());
+    const load = { concurrency: ADD_CONCURRENCY, count: requests.length };
+    const value = await drainRatePerSecond(load, async (index) => {
+      const request = requests[index];
+      if (request !== undefined) await registry.addDevice(request);
+    });
+    return measurement({
+      name: "add_device_rate",
+      value,
+      unit: "calls/s",
+      floor: Math.min(noopRate, ADD_CONCURRENCY * commitRate),
+      floorOf: `min(no-op ${noopRate.toFixed(0)}/s, ${ADD_CONCURRENCY} x bare commit ${commitRate.toFixed(0)}/s)`,
+      budget: { atLeast: 0.5 },
+    });
+  } finally {
+    await Promise.all(agents.map((agent) => agent[Symbol.asyncDispose]()));
+  }
+}
+
+/** How many transactions the storage has committed: LMDB numbers them, and anybody may read the number. */
+function commitsOf(storage: string): number {
+  const environment = open({ path: join(storage, "registry"), readOnly: true });
+  try {
+    return (environment.getStats() as { lastTxnId: number }).lastTxnId;
+  } finally {
+    void environment.close();
+  }
+}

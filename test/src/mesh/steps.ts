@@ -1,0 +1,116 @@
+import { join } from "node:path";
+import type { Task } from "@diskmesh/api/director";
+import { AttachState, type Device } from "@diskmesh/api/registry";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { DomainError, MIB_BYTES } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import type { TestMesh } from "./test-mesh.js";
+
+/** What operators and orchestrators do with a mesh, each step repeated as they would while a part of it is away. */
+
+const PATIENCE_MS = 60_000;
+const RETRY_MS = 200;
+
+/** Repeats a call while it fails as retryable. */
+export async function retrying<T>(what: string, call: () => Promise<T>): Promise<T> {
+  const untilMs = performance.now() + PATIENCE_MS;
+  for (;;) {
+    try {
+      return await call();
+    } catch (error) {
+      if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs)
+        throw new Error(`${what}: ${error instanceof Error ? error.message : error}`, { cause: error });
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+    }
+  }
+}
+
+/** Starts a task until one has ended well. */
+export async function runTask(what: string, start: () => Promise<{ task?: Task | undefined }>): Promise<void> {
+  const untilMs = performance.now() + PATIENCE_MS;
+  for (;;) {
+    const { task } = await retrying(what, start);
+    if (task?.state === "TASK_STATE_DONE") return;
+    if (performance.now() > untilMs)
+      throw new Error(`${what}: task ${task?.taskId} is ${task?.state}: ${task?.result}`);
+    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
+  }
+}
+
+export async function addHosts(mesh: TestMesh): Promise<void> {
+  for (const hostId of mesh.hostIds) {
+    const { result } = await retrying(`AddHost ${hostId}`, () =>
+      mesh.clients.registry.addHost({ hostId, dryRun: false }),
+    );
+    if (result?.code !== "ACTION_CODE_S_OK" && result?.code !== "ACTION_CODE_S_ALREADY")
+      throw new Error(result?.message);
+  }
+}
+
+export async function listDevices(mesh: TestMesh): Promise<Device[]> {
+  const all = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 1_000, pageToken: "" };
+  const { devices } = await retrying("ListDevices", () => mesh.clients.registry.listDevices(all));
+  return devices;
+}
+
+/** Waits until every device of the mesh is ATTACHED and erased. */
+export async function devicesReady(mesh: TestMesh): Promise<void> {
+  await eventually(
+    async () => {
+      const waiting = (await listDevices(mesh)).filter(
+        ({ attachState, dirty }) => attachState !== AttachState.ATTACHED || dirty,
+      );
+      if (waiting.length === 0) return;
+      throw new Error(
+        waiting.map((one) => `${one.deviceId} ${one.attachState} dirty=${one.dirty} ${one.lastError}`).join("; "),
+      );
+    },
+    { timeoutMs: PATIENCE_MS },
+  );
+}
+
+/** Deploys an instance for every host, and answers their ids in order of host. */
+export async function deployInstances(mesh: TestMesh): Promise<string[]> {
+  const content = "azs:\n- name: z1\ndisk_types:\n- name: default\n  disk_size: 1\n";
+  await retrying("UpdateConfig", () => mesh.clients.configs.updateConfig({ type: "cloud", name: "", content }));
+  const manifest = `name: work\ninstance_groups:\n- name: worker\n  instances: ${mesh.hostIds.length}\n  azs: [z1]\n`;
+  await runTask("Deploy", () => mesh.clients.deployments.deploy({ manifest, wait: true }));
+  const { instances } = await mesh.clients.deployments.listInstances({ deployment: "work" });
+  return mesh.hostIds.map((hostId) => instances.find(({ agentId }) => agentId === hostId)?.instanceId ?? "");
+}
+
+export async function provideDisk(mesh: TestMesh, diskName: string, instanceId: string): Promise<string> {
+  const request = {
+    diskName,
+    instanceId,
+    diskPoolName: "default",
+    sizeBytes: MIB_BYTES,
+    metadata: undefined,
+    wait: true,
+  };
+  await runTask(`provide ${diskName}`, () => mesh.clients.disks.provideDisk(request));
+  const { disk } = await retrying("GetDisk", () => mesh.clients.disks.getDisk({ diskName }));
+  return disk?.diskCid ?? "";
+}
+
+export async function detachDisk(mesh: TestMesh, diskName: string): Promise<void> {
+  await runTask(`detach ${diskName}`, () => mesh.clients.disks.detachDisk({ diskName, wait: true }));
+}
+
+export async function deleteDisk(mesh: TestMesh, diskName: string): Promise<void> {
+  await runTask(`delete ${diskName}`, () => mesh.clients.disks.deleteDisk({ diskName, wait: true }));
+}
+
+/** Opens a disk where an instance's programs find it, as often as it takes. */
+export async function openDisk(mesh: TestMesh, hostId: string, diskCid: string): Promise<NbdClient> {
+  const socketPath = join(mesh.baseFolder(hostId), "data/dynamic_disks", diskCid);
+  let client: NbdClient | undefined;
+  await eventually(
+    async () => {
+      client = await NbdClient.connect({ socketPath });
+    },
+    { timeoutMs: PATIENCE_MS },
+  );
+  if (client === undefined) throw new Error(`${socketPath} did not open`);
+  return client;
+}
