@@ -1,0 +1,60 @@
+// What `npm start`, `npm test`, `npm run verify` and `npm run bench` run. Plain Node without any dependency, because
+// it is what installs the dependencies: a fresh clone needs nothing run before it.
+import { existsSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { ensureBuilt } from "./bootstrap/build.mjs";
+import { ensureDependencies } from "./bootstrap/dependencies.mjs";
+import { withLock } from "./bootstrap/lock.mjs";
+import { ensureNatsServer } from "./bootstrap/nats-server.mjs";
+import { Failure } from "./bootstrap/run.mjs";
+import { runTests } from "./bootstrap/tests.mjs";
+import { verify } from "./bootstrap/verify.mjs";
+
+const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
+
+const commands = {
+  start: () => runModule("deploy/local/dist/main.js"),
+  test: (args) => runTests(root, args),
+  verify: () => verify(root),
+  bench: () => runModule("test/dist/bench/main.js"),
+};
+
+// The module's own exit code is the process's: it sets process.exitCode or exits.
+async function runModule(file) {
+  const path = join(root, file);
+  if (!existsSync(path)) throw new Failure(`${file} is missing: the build did not make it`);
+  await import(pathToFileURL(path).href);
+  return undefined;
+}
+
+async function prepare() {
+  const [major, minor] = process.versions.node.split(".").map(Number);
+  if (major < 20 || (major === 20 && minor < 19))
+    throw new Failure(`Node ${process.versions.node} is too old: diskmesh needs 20.19 or newer`);
+  await withLock(join(root, ".cache/bootstrap.lock"), async () => {
+    await ensureDependencies(root);
+    await ensureBuilt(root);
+    await ensureNatsServer(join(root, ".cache/bin"));
+  });
+}
+
+async function main() {
+  const [name, ...args] = process.argv.slice(2);
+  const command = Object.hasOwn(commands, name ?? "") ? commands[name] : undefined;
+  if (!command)
+    throw new Failure(`usage: node deploy/local/bootstrap.mjs ${Object.keys(commands).join("|")} [arguments]`);
+  await prepare();
+  // What is run next sees its own arguments only.
+  process.argv.splice(2, 1);
+  return command(args);
+}
+
+try {
+  const exitCode = await main();
+  if (exitCode !== undefined) process.exitCode = exitCode;
+} catch (error) {
+  if (!(error instanceof Failure)) throw error;
+  process.stderr.write(`diskmesh: ${error.message}\n`);
+  process.exitCode = 1;
+}

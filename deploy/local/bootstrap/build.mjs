@@ -1,0 +1,42 @@
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { step } from "./progress.mjs";
+import { Failure, runQuietly } from "./run.mjs";
+
+const BUILD_TIMEOUT_MS = 10 * 60_000;
+const OUTPUT = /\.(?:js|js\.map|d\.ts)$/;
+
+/** Folders of the workspaces, relative to the root. */
+export function workspaceFolders(root) {
+  const inside = (parent) => readdirSync(join(root, parent)).map((name) => `${parent}/${name}`);
+  return [...inside("packages"), ...inside("services"), "deploy/local", "test"].filter((folder) =>
+    existsSync(join(root, folder, "tsconfig.json")),
+  );
+}
+
+/** Compiles what changed. */
+export async function ensureBuilt(root) {
+  await step(
+    "building (tsc -b)",
+    async () => {
+      for (const folder of workspaceFolders(root)) dropOrphans(join(root, folder));
+      const compiler = join(root, "node_modules/typescript/bin/tsc");
+      try {
+        await runQuietly(process.execPath, [compiler, "-b"], { cwd: root, timeoutMs: BUILD_TIMEOUT_MS });
+      } catch (error) {
+        throw new Failure(`${error.message}\nthe build failed`);
+      }
+    },
+    { quietMs: 1500 },
+  );
+}
+
+// The compiler leaves the output of a source that was deleted or renamed; an old test there would still be run.
+function dropOrphans(workspace) {
+  const dist = join(workspace, "dist");
+  if (!existsSync(dist)) return;
+  for (const entry of readdirSync(dist, { recursive: true })) {
+    const name = String(entry);
+    if (OUTPUT.test(name) && !existsSync(join(workspace, "src", name.replace(OUTPUT, ".ts")))) rmSync(join(dist, name));
+  }
+}

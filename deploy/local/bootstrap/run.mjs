@@ -1,0 +1,86 @@
+import { spawn } from "node:child_process";
+
+/** Something a user can act on: printed as it is, without a stack. */
+export class Failure extends Error {}
+
+/** A program could not be run, failed, or took too long; `output` is what it printed. */
+export class ProgramFailure extends Failure {
+  constructor(command, reason, output) {
+    super(`${output.trimEnd()}\n${command} ${reason}`.trimStart());
+    this.reason = reason;
+    this.output = output;
+  }
+}
+
+const OUTPUT_GRACE_MS = 2000;
+const running = new Set();
+for (const signal of ["SIGTERM", "SIGHUP"])
+  process.on(signal, () => {
+    // Only until something else takes the signal over: the launcher and the test run stop in their own way.
+    if (process.listenerCount(signal) > 1) return;
+    for (const child of running) child.kill(signal);
+    process.exit(signal === "SIGTERM" ? 143 : 129);
+  });
+
+/**
+ * Runs a program and collects what it prints. Rejects with ProgramFailure when it fails, cannot be started or takes
+ * longer than `timeoutMs`.
+ */
+export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, { cwd, env, stdio: ["ignore", "pipe", "pipe"] });
+    running.add(child);
+    let output = "";
+    for (const stream of [child.stdout, child.stderr])
+      stream.setEncoding("utf8").on("data", (text) => {
+        output += text;
+      });
+    let timedOut = false;
+    const timer = setTimeout(() => {
+      timedOut = true;
+      child.kill("SIGKILL");
+    }, timeoutMs);
+    const end = (reason) => {
+      clearTimeout(timer);
+      running.delete(child);
+      if (reason === undefined) resolve(output);
+      else reject(new ProgramFailure([file, ...args].join(" "), reason, output));
+    };
+    // What the program left running may hold its output open.
+    child.once("exit", () =>
+      setTimeout(() => [child.stdout, child.stderr].map((stream) => stream.destroy()), OUTPUT_GRACE_MS).unref(),
+    );
+    child.once("error", (error) => end(`cannot be run: ${error.message}`));
+    child.once("close", (code, signal) => {
+      if (timedOut) end(`took longer than ${timeoutMs / 1000} s`);
+      else end(code === 0 ? undefined : `failed (${signal ?? `exit code ${code}`})`);
+    });
+  });
+}
+
+/** Runs a program on this process's own terminal; resolves with its exit code. `onStdout` sees what it prints. */
+export function runVisibly(file, args, { cwd, env = process.env, onStdout }) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(file, args, { cwd, env, stdio: ["inherit", onStdout ? "pipe" : "inherit", "inherit"] });
+    running.add(child);
+    child.stdout?.setEncoding("utf8").on("data", (text) => {
+      process.stdout.write(text);
+      onStdout(text);
+    });
+    // Ctrl-C reaches the child by the terminal; this process waits for it to end.
+    const ignore = () => {};
+    process.on("SIGINT", ignore);
+    child.once("error", (error) => reject(new Failure(`cannot run ${file}: ${error.message}`)));
+    child.once("close", (code, signal) => {
+      running.delete(child);
+      process.off("SIGINT", ignore);
+      resolve(code ?? (signal === "SIGINT" ? 130 : 1));
+    });
+  });
+}
+
+/** The npm that runs us, else the one on PATH. */
+export function npmCommand() {
+  const path = process.env.npm_execpath ?? "";
+  return /npm-cli\.c?js$/.test(path) ? [process.execPath, path] : ["npm"];
+}

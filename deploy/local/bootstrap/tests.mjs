@@ -1,0 +1,104 @@
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { availableParallelism, tmpdir } from "node:os";
+import { join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { workspaceFolders } from "./build.mjs";
+import { ProgramFailure, runQuietly } from "./run.mjs";
+
+/** A test that cannot run here says why in its title; see skipBecause in packages/testkit. */
+const REASON = /\[skipped: .+\]/;
+const FILE_TIMEOUT_MS = 5 * 60_000;
+// Tests of processes mostly wait; more at once only makes them slow.
+const JOBS = Math.max(2, Math.min(4, availableParallelism()));
+
+/** Runs every compiled test by mocha, with `args` passed on to it; returns the exit code. */
+export async function runTests(root, args) {
+  const folder = mkdtempSync(join(tmpdir(), "diskmesh-tests-"));
+  try {
+    const files = testFiles(root);
+    const results = [];
+    // A process for each file: what one leaves in memory, or how it ends, is no matter of the next.
+    const runNext = async () => {
+      for (let index = results.length; index < files.length; index = results.length) {
+        results.push(undefined);
+        results[index] = await runFile(root, files[index], join(folder, `${index}.json`), args);
+        process.stdout.write(results[index].output);
+      }
+    };
+    await Promise.all(Array.from({ length: JOBS }, runNext));
+    return report(results);
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+// The whole mesh first: its files take the longest.
+function testFiles(root) {
+  return workspaceFolders(root)
+    .reverse()
+    .map((workspace) => join(root, workspace, "dist"))
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder, { recursive: true }).map((name) => join(folder, String(name))))
+    .filter((file) => file.endsWith(".test.js"));
+}
+
+async function runFile(root, file, resultFile, args) {
+  const command = [
+    // Mocha alone swallows a rejection that nobody handles.
+    "--unhandled-rejections=strict",
+    join(root, "node_modules/mocha/bin/mocha.js"),
+    ...["--reporter", fileURLToPath(new URL("./reporter.cjs", import.meta.url))],
+    ...["--reporter-option", `resultFile=${resultFile}`],
+    ...(process.stdout.isTTY ? ["--color"] : []),
+    file,
+    ...args,
+  ];
+  let output;
+  let failure;
+  try {
+    output = await runQuietly(process.execPath, command, { cwd: root, timeoutMs: FILE_TIMEOUT_MS });
+  } catch (error) {
+    if (!(error instanceof ProgramFailure)) throw error;
+    output = error.output;
+    failure = error.reason;
+  }
+  const name = relative(root, file);
+  const counts = readResult(resultFile);
+  if (!counts)
+    return {
+      name,
+      passed: 0,
+      failed: 1,
+      skipped: [],
+      output: `${output}\n${name}: ${failure ?? "ended"} before all its tests had run\n`,
+    };
+  // Failed tests speak for themselves; anything else that ends mocha badly does not.
+  if (failure && counts.failed === 0) return { ...counts, name, failed: 1, output: `${output}\n${name}: ${failure}\n` };
+  const ranNone = counts.passed + counts.failed + counts.skipped.length === 0;
+  return { ...counts, name, output: ranNone ? "" : `\n${name}${output.trimEnd()}\n` };
+}
+
+function readResult(file) {
+  try {
+    return JSON.parse(readFileSync(file, "utf8"));
+  } catch {
+    return undefined;
+  }
+}
+
+function report(results) {
+  const sum = (key) => results.reduce((total, result) => total + result[key], 0);
+  const [passed, failed] = [sum("passed"), sum("failed")];
+  const skipped = results.flatMap((result) => result.skipped);
+  const unexplained = skipped.filter((title) => !REASON.test(title)).length;
+  const lines = [
+    "",
+    ...results.filter((result) => result.failed > 0).map((result) => `failed: ${result.name}`),
+    ...skipped.map((title) => `skipped: ${title}`),
+    ...(unexplained > 0 ? [`${unexplained} of the skipped tests do not say why: that fails the run`] : []),
+    ...(passed + failed === 0 ? ["no test ran: that fails the run"] : []),
+    [`${passed} passed`, `${failed} failed`, ...(skipped.length > 0 ? [`${skipped.length} skipped`] : [])].join(", "),
+  ];
+  process.stdout.write(`${lines.join("\n")}\n`);
+  return failed > 0 || unexplained > 0 || passed === 0 ? 1 : 0;
+}

@@ -1,0 +1,288 @@
+import { spawn } from "node:child_process";
+import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url));
+const bootstrap = join(repository, "deploy/local/bootstrap");
+
+interface Ended {
+  readonly code: number | null;
+  readonly output: string;
+}
+
+/** Runs a line of JavaScript in a process of its own, with the exports of one of bootstrap's files as `m`. */
+function run(module: string, script: string, env: NodeJS.ProcessEnv = process.env): Promise<Ended> {
+  const source = `const m = await import(${JSON.stringify(join(bootstrap, module))});
+    try { ${script} } catch (error) { console.log("FAILURE " + error.message); process.exitCode = 1; }`;
+  const child = spawn(process.execPath, ["--input-type=module", "-e", source], { env });
+  return ended(child);
+}
+
+function ended(child: ReturnType<typeof spawn>): Promise<Ended> {
+  let output = "";
+  for (const stream of [child.stdout, child.stderr])
+    stream?.setEncoding("utf8").on("data", (text: string) => {
+      output += text;
+    });
+  return new Promise((resolve) => child.once("close", (code) => resolve({ code, output })));
+}
+
+function write(file: string, text: string, mode = 0o644): string {
+  mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(file, text);
+  chmodSync(file, mode);
+  return file;
+}
+
+describe("the set-up behind npm start and npm test", () => {
+  let folder: string;
+  beforeEach(() => {
+    folder = join(temporaryFolder(), "a folder");
+    mkdirSync(folder);
+  });
+
+  it("says how to be used when the command is unknown", async () => {
+    const script = join(repository, "deploy/local/bootstrap.mjs");
+    const { code, output } = await ended(spawn(process.execPath, [script, "constructor"]));
+    expect(code).to.equal(1);
+    expect(output).to.match(/^diskmesh: usage: .*start\|test\|verify\|bench/);
+  });
+
+  describe("npm test", () => {
+    const test = (body: string) => `describe("s", () => { ${body} });`;
+    const cases: [string, string, number, RegExp][] = [
+      ["counts what passed", `it("a", () => {}); it("b", () => {});`, 0, /^2 passed, 0 failed$/m],
+      [
+        "fails with a failing test",
+        `it("a", () => { throw new Error("no"); }); it("b", () => {});`,
+        1,
+        /^1 passed, 1 failed$/m,
+      ],
+      [
+        "prints the reason of a skip",
+        `it("a [skipped: no qemu]", function () { this.skip(); }); it("b", () => {});`,
+        0,
+        /^skipped: s a \[skipped: no qemu\]\n1 passed, 0 failed, 1 skipped$/m,
+      ],
+      [
+        "fails with a skip without a reason",
+        `it("a", function () { this.skip(); }); it("b", () => {});`,
+        1,
+        /do not say why[\s\S]*^1 passed, 0 failed, 1 skipped$/m,
+      ],
+      ["fails with an exclusive test", `it.only("a", () => {});`, 1, /forbid/i],
+      [
+        "fails with a rejection that nobody handles",
+        `it("a", () => { Promise.reject(new Error("lost")); });`,
+        1,
+        /lost/,
+      ],
+      ["fails when nothing ran", "", 1, /^no test ran[\s\S]*^0 passed, 0 failed$/m],
+      [
+        "fails when a test ends the process",
+        `it("a", () => process.exit(0));`,
+        1,
+        /before all its tests had run\n[\s\S]*^0 passed, 1 failed$/m,
+      ],
+    ];
+    for (const [what, body, code, output] of cases)
+      it(what, async () => {
+        write(join(folder, "packages/one/tsconfig.json"), "{}");
+        write(join(folder, "packages/one/dist/deep/a.test.js"), test(body));
+        mkdirSync(join(folder, "services"));
+        symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
+        const ended = await run(
+          "tests.mjs",
+          `process.exitCode = await m.runTests(${JSON.stringify(folder)}, ["--forbid-only"])`,
+        );
+        expect(ended.output).to.match(output);
+        expect(ended.code).to.equal(code);
+      });
+  });
+
+  describe("the lock", () => {
+    const take = (file: string) => `
+      const { appendFileSync } = await import("node:fs");
+      await m.withLock(${JSON.stringify(file)}, async () => {
+        appendFileSync(${JSON.stringify(`${file}.log`)}, "+");
+        await new Promise((resolve) => setTimeout(resolve, 150));
+        appendFileSync(${JSON.stringify(`${file}.log`)}, "-");
+      });`;
+
+    it("lets one process in at a time, and leaves nothing behind", async () => {
+      const file = join(folder, "lock");
+      await Promise.all([1, 2, 3, 4].map(() => run("lock.mjs", take(file))));
+      expect(readFileSync(`${file}.log`, "utf8")).to.equal("+-+-+-+-");
+      expect(existsSync(file)).to.equal(false);
+    });
+
+    for (const [what, content] of [
+      ["a dead process", "999999999 1\n"],
+      ["a process whose id was given to another", `${process.pid} 1\n`],
+      ["nobody, torn", ""],
+    ])
+      it(`is taken over from ${what}`, async () => {
+        const file = write(join(folder, "lock"), content ?? "");
+        await Promise.all([1, 2, 3].map(() => run("lock.mjs", take(file))));
+        expect(readFileSync(`${file}.log`, "utf8")).to.equal("+-+-+-");
+      });
+
+    it("says which folder cannot be written", async () => {
+      const file = join(write(join(folder, "file"), "x"), "lock");
+      expect((await run("lock.mjs", take(file))).output).to.match(/^FAILURE cannot make the folder .*file/);
+    });
+  });
+
+  describe("nats-server", () => {
+    const program = "#!/bin/sh\necho found\n";
+    const find = (env: NodeJS.ProcessEnv, systemFolders: string[] = []) =>
+      run(
+        "nats-server.mjs",
+        `await m.ensureNatsServer(${JSON.stringify(join(folder, "cache"))}, ${JSON.stringify(systemFolders)});
+         const { execFileSync } = await import("node:child_process");
+         console.log(String(execFileSync("nats-server")));`,
+        env,
+      );
+
+    it("is found outside PATH, where distributions put it", async () => {
+      write(join(folder, "sbin/nats-server"), program, 0o755);
+      expect((await find({ PATH: "" }, [join(folder, "sbin")])).output).to.include("found");
+    });
+
+    it("is found where an earlier run installed it", async () => {
+      write(join(folder, "cache/nats-server"), program, 0o755);
+      expect((await find({ PATH: "" })).output).to.include("found");
+    });
+
+    it("is installed by go into the cache folder", async () => {
+      const install = `#!/bin/sh\n[ "$1" = install ] && printf '${program}' > "$GOBIN/nats-server" && /bin/chmod +x "$GOBIN/nats-server"\n`;
+      write(join(folder, "bin/go"), install, 0o755);
+      const { output } = await find({ PATH: join(folder, "bin") });
+      expect(output).to.match(/installing nats-server \(go install [\s\S]*found/);
+    });
+
+    it("that cannot be installed is reported with the reason", async () => {
+      write(join(folder, "bin/go"), "#!/bin/sh\necho no network >&2\nexit 1\n", 0o755);
+      const { code, output } = await find({ PATH: join(folder, "bin") });
+      expect(code).to.equal(1);
+      expect(output).to.match(/no network[\s\S]*could not install nats-server: do so by hand and try again/);
+    });
+  });
+
+  describe("dependencies", () => {
+    const lock = (version: string) =>
+      JSON.stringify({
+        packages: { "": {}, "node_modules/a": { version }, "node_modules/b": { version: "1", optional: true } },
+      });
+
+    // Stands for npm: it installs what the lock says, and counts how often.
+    async function ensure(): Promise<Ended> {
+      const npm = write(
+        join(folder, "npm-cli.js"),
+        `const { appendFileSync, cpSync, mkdirSync } = require("node:fs");
+         appendFileSync("calls", process.argv[2] + " ");
+         mkdirSync("node_modules", { recursive: true });
+         cpSync("package-lock.json", "node_modules/.package-lock.json");`,
+      );
+      return run("dependencies.mjs", `await m.ensureDependencies(${JSON.stringify(folder)})`, {
+        ...process.env,
+        npm_execpath: npm,
+      });
+    }
+    const calls = () => (existsSync(join(folder, "calls")) ? readFileSync(join(folder, "calls"), "utf8") : "");
+
+    it("are installed once, and again when the lock file asks for others", async () => {
+      write(join(folder, "package-lock.json"), lock("1"));
+      await ensure();
+      await ensure();
+      expect(calls()).to.equal("ci ");
+      write(join(folder, "package-lock.json"), lock("2"));
+      expect((await ensure()).output).to.include("installing dependencies (npm ci)");
+      expect(calls()).to.equal("ci ci ");
+    });
+
+    it("are not installed again for an optional package of another platform", async () => {
+      write(join(folder, "package-lock.json"), lock("1"));
+      write(
+        join(folder, "node_modules/.package-lock.json"),
+        JSON.stringify({ packages: { "node_modules/a": { version: "1" } } }),
+      );
+      await ensure();
+      expect(calls()).to.equal("");
+    });
+
+    it("need a lock file", async () => {
+      write(join(folder, "package-lock.json"), "{");
+      write(join(folder, "node_modules/.package-lock.json"), lock("1"));
+      expect((await ensure()).output).to.match(/^FAILURE package-lock.json is missing or no JSON/m);
+    });
+  });
+
+  describe("the rules of the sources", () => {
+    const cases: [string, string, string, RegExp | undefined][] = [
+      [
+        "a pure model",
+        "services/s/src/model/a.ts",
+        'import { x } from "@diskmesh/domain";\nimport type { T } from "@diskmesh/tablet";\nimport { b } from "./b.js";',
+        undefined,
+      ],
+      [
+        "a model that imports Node",
+        "services/s/src/model/a.ts",
+        'import { readFile } from "node:fs/promises";',
+        /model\/ may import only.*node:fs/,
+      ],
+      [
+        "a model that imports a value of tablet",
+        "services/s/src/model/a.ts",
+        'import { Tablet } from "@diskmesh/tablet";',
+        /tablet/,
+      ],
+      [
+        "a model that leaves its folder",
+        "services/s/src/model/a.ts",
+        'import {\n  b,\n} from "../b.js";',
+        /\.\.\/b\.js/,
+      ],
+      [
+        "a model that takes a type from outside its folder",
+        "services/s/src/model/a.ts",
+        'import type { b } from "../b.js";',
+        undefined,
+      ],
+      ["a test of a model", "services/s/src/model/a.test.ts", 'import { expect } from "chai";', undefined],
+      [
+        "a service that imports another",
+        "services/s/src/a.ts",
+        'import { x } from "@diskmesh/director";',
+        /import packages only/,
+      ],
+      [
+        "a package that imports a service",
+        "packages/p/src/a.ts",
+        'import { x } from "@diskmesh/disk-agent/nbd-client";',
+        /import packages only/,
+      ],
+      [
+        "the testkit outside a test",
+        "services/s/src/a.ts",
+        'import { x } from "@diskmesh/testkit";',
+        /testkit outside a test/,
+      ],
+      ["a long file", "packages/p/src/a.ts", "\n".repeat(401), /401 lines/],
+      ["a long test", "packages/p/src/a.test.ts", "\n".repeat(401), undefined],
+    ];
+    for (const [what, file, text, expected] of cases)
+      it(`${expected ? "refuse" : "allow"} ${what}`, async () => {
+        for (const workspace of ["services/s", "packages/p"]) write(join(folder, workspace, "tsconfig.json"), "{}");
+        write(join(folder, file), text);
+        const { brokenRules } = await import(join(bootstrap, "rules.mjs"));
+        const broken: string[] = brokenRules(folder);
+        if (expected) expect(broken.join()).to.match(expected);
+        else expect(broken).to.deep.equal([]);
+      });
+  });
+});

@@ -1,0 +1,41 @@
+import {
+  ConfigServiceService,
+  DeploymentServiceService,
+  DynamicDiskServiceService,
+  TaskServiceService,
+} from "@diskmesh/api/director";
+import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { createClient } from "@diskmesh/rpc";
+import type { MeshLayout } from "./layout.js";
+
+const DEADLINE_MS = 30_000;
+
+/** An operator's clients of the services that operators and orchestrators use. */
+export function operatorClients(layout: MeshLayout) {
+  const tls = layout.tlsFiles("operator");
+  const director = {
+    address: layout.addressOf("director"),
+    tls,
+    serverRole: "director",
+    defaultDeadlineMs: DEADLINE_MS,
+  } as const;
+  const registry = {
+    address: layout.addressOf("disk-registry"),
+    tls,
+    serverRole: "disk-registry",
+    defaultDeadlineMs: DEADLINE_MS,
+  } as const;
+  const clients = {
+    registry: createClient(DiskRegistryServiceService, registry),
+    configs: createClient(ConfigServiceService, director),
+    deployments: createClient(DeploymentServiceService, director),
+    disks: createClient(DynamicDiskServiceService, director),
+    tasks: createClient(TaskServiceService, director),
+  };
+  const close = () => {
+    for (const client of Object.values(clients)) client.close();
+  };
+  return { ...clients, close };
+}
+
+export type OperatorClients = ReturnType<typeof operatorClients>;

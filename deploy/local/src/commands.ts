@@ -1,0 +1,47 @@
+import { relative } from "node:path";
+import type { MeshLayout } from "./layout.js";
+import { DEVICE_SIZE_BYTES, HOSTS } from "./layout.js";
+import { DEPLOYMENT, DISK_POOL } from "./story/deployment.js";
+import { DISK_NAME } from "./story/disk.js";
+
+/** What an operator may type next, with this mesh's addresses and certificates; runs in a POSIX shell as it is. */
+export function commandsToCopy(layout: MeshLayout, instanceId: string): string {
+  const { caFile, certFile, keyFile } = layout.tlsFiles("operator");
+  const flags = (style: "-" | "--") =>
+    `${style}cacert ${shellQuote(caFile)} ${style}cert ${shellQuote(certFile)} ${style}key ${shellQuote(keyFile)}`;
+  const registry = layout.addressOf("disk-registry");
+  const director = layout.addressOf("director");
+  const removed = HOSTS.at(-1)?.hostId ?? "";
+  return `
+The mesh serves until Ctrl-C. Endpoints: ${layout.endpointsFile}
+Commands to copy into another terminal (grpcurl; below without it):
+
+  g() { grpcurl ${flags("-")} "$@"; }
+  REGISTRY=${registry} DIRECTOR=${director} R=diskmesh.registry.v1.DiskRegistryService D=diskmesh.director.v1.DynamicDiskService
+
+  # services, by reflection
+  g $REGISTRY list
+  # devices, their states and generations
+  g $REGISTRY $R/ListDevices
+  # take a host out of operation, watch its devices go CLOSING -> DETACHED, and take it back
+  g -d '{"host_id":"${removed}"}' $REGISTRY $R/RemoveHost
+  g -d '{"host_id":"${removed}"}' $REGISTRY $R/ListDevices
+  g -d '{"host_id":"${removed}"}' $REGISTRY $R/AddHost
+  # detach the story's disk, and delete it
+  g -d '{"disk_name":"${DISK_NAME}","wait":true}' $DIRECTOR $D/DetachDisk
+  g -d '{"disk_name":"${DISK_NAME}","wait":true}' $DIRECTOR $D/DeleteDisk
+  # provide one of your own for an instance of the deployment
+  g -d '{"deployment":"${DEPLOYMENT}"}' $DIRECTOR diskmesh.director.v1.DeploymentService/ListInstances
+  g -d '{"disk_name":"mine","instance_id":"${instanceId}","disk_pool_name":"${DISK_POOL}","size_bytes":${DEVICE_SIZE_BYTES},"wait":true}' $DIRECTOR $D/ProvideDisk
+
+  # the same without grpcurl
+  npx buf curl --protocol grpc ${flags("--")} https://$REGISTRY --list-services
+  npx buf curl --protocol grpc ${flags("--")} https://$REGISTRY/$R/ListDevices
+`;
+}
+
+function shellQuote(path: string): string {
+  const shown = relative(process.cwd(), path);
+  const short = shown.startsWith("..") ? path : shown;
+  return /^[\w./-]+$/.test(short) ? short : `'${short.replaceAll("'", `'\\''`)}'`;
+}

@@ -1,0 +1,99 @@
+import { join } from "node:path";
+import { MIB_BYTES } from "@diskmesh/domain";
+
+/** One simulated machine: its agent process, and where it stands in the fleet. */
+export interface LocalHost {
+  readonly hostId: string;
+  readonly az: string;
+  readonly rack: string;
+}
+
+// One az, because a disk belongs to an az and the story moves one between hosts.
+export const HOSTS: readonly LocalHost[] = [1, 2, 3].map((number) => ({
+  hostId: `host-${number}`,
+  az: "z1",
+  rack: `rack-${number}`,
+}));
+
+export const DEVICES_PER_HOST = 4;
+export const DEVICE_SIZE_BYTES = 64 * MIB_BYTES;
+
+const SERVICE_PORTS = { director: 10, "cpi-dispatcher": 20, "disk-registry": 30 } as const;
+const FIRST_AGENT_PORT = 40;
+const NATS_PORT = 50;
+
+/** How far above the base port the highest port lies. */
+export const PORT_SPAN = NATS_PORT;
+
+export type ServiceName = keyof typeof SERVICE_PORTS;
+
+/** Where everything of one local mesh is: files below the state folder, ports above the base port. */
+export class MeshLayout {
+  constructor(
+    readonly stateFolder: string,
+    private readonly basePort: number,
+  ) {}
+
+  addressOf(service: ServiceName): string {
+    return `127.0.0.1:${this.basePort + SERVICE_PORTS[service]}`;
+  }
+
+  agentAddress(hostId: string): string {
+    return `127.0.0.1:${this.basePort + FIRST_AGENT_PORT + HOSTS.findIndex((host) => host.hostId === hostId)}`;
+  }
+
+  get natsAddress(): string {
+    return `127.0.0.1:${this.basePort + NATS_PORT}`;
+  }
+
+  /** Every address, by the name of the process that listens there. */
+  get addresses(): ReadonlyMap<string, string> {
+    const services = Object.keys(SERVICE_PORTS) as ServiceName[];
+    return new Map([
+      ["nats-server", this.natsAddress],
+      ...services.map((name) => [name, this.addressOf(name)] as const),
+      ...HOSTS.map(({ hostId }) => [agentName(hostId), this.agentAddress(hostId)] as const),
+    ]);
+  }
+
+  get certFolder(): string {
+    return join(this.stateFolder, "certs");
+  }
+
+  get endpointsFile(): string {
+    return join(this.stateFolder, "endpoints.json");
+  }
+
+  configFile(processName: string, extension = "yml"): string {
+    return join(this.stateFolder, "config", `${processName}.${extension}`);
+  }
+
+  dataFolder(processName: string): string {
+    return join(this.stateFolder, "data", processName);
+  }
+
+  logFile(processName: string): string {
+    return join(this.stateFolder, "logs", `${processName}.log`);
+  }
+
+  deviceFile(hostId: string, index: number): string {
+    return join(this.stateFolder, "devices", hostId, `device-${index + 1}.img`);
+  }
+
+  tlsFiles(certificate: string): { caFile: string; certFile: string; keyFile: string } {
+    return {
+      caFile: join(this.certFolder, "ca.pem"),
+      certFile: join(this.certFolder, `${certificate}.pem`),
+      keyFile: join(this.certFolder, `${certificate}-key.pem`),
+    };
+  }
+}
+
+/** Also the base name of the agent's certificate. */
+export function agentName(hostId: string): string {
+  return `disk-agent-${hostId}`;
+}
+
+export function deviceIdOf(hostId: string, index: number): string {
+  return `${hostId}-device-${index + 1}`;
+}

@@ -1,0 +1,54 @@
+import { createDevelopmentCertificates } from "@diskmesh/pki";
+import { makeDeviceFiles } from "./device-files.js";
+import { writeEndpoints } from "./endpoints.js";
+import { HOSTS, type MeshLayout } from "./layout.js";
+import { meshMembers } from "./members.js";
+import { Mesh } from "./mesh.js";
+import { checkPorts } from "./ports.js";
+import { writeConfigs } from "./service-configs.js";
+import { StateFolder } from "./state-folder.js";
+
+export interface LocalMeshOptions {
+  readonly layout: MeshLayout;
+  /** Delete the state of earlier runs first. */
+  readonly fresh: boolean;
+  /** Gets a line when a process ended by itself, and the like. */
+  readonly report: (line: string) => void;
+  /** Gives the start up. */
+  readonly signal: AbortSignal;
+}
+
+/** A whole mesh on this machine, serving. Disposing of it stops every process. */
+export class LocalMesh implements AsyncDisposable {
+  private constructor(
+    readonly mesh: Mesh,
+    private readonly state: StateFolder,
+  ) {}
+
+  static async start({ layout, fresh, report, signal }: LocalMeshOptions): Promise<LocalMesh> {
+    // Before anything is deleted or written: another mesh may be at work there.
+    await checkPorts(layout);
+    const state = await StateFolder.open(layout, { fresh });
+    const mesh = new Mesh(report);
+    const local = new LocalMesh(mesh, state);
+    try {
+      await createDevelopmentCertificates(layout.certFolder, { hostIds: HOSTS.map(({ hostId }) => hostId) });
+      await makeDeviceFiles(layout);
+      await writeConfigs(layout);
+      const [nats = [], ...services] = meshMembers(layout);
+      await mesh.start(nats, signal);
+      // Services wait for each other by themselves, so that they can load at the same time.
+      await Promise.all(services.map((group) => mesh.start(group, signal)));
+      await writeEndpoints(layout);
+      return local;
+    } catch (error) {
+      await local[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.mesh.stop();
+    await this.state[Symbol.asyncDispose]();
+  }
+}

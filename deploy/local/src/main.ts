@@ -1,0 +1,76 @@
+import { fileURLToPath } from "node:url";
+import type { Instance } from "@diskmesh/api/director";
+import { DomainError } from "@diskmesh/domain";
+import { operatorClients } from "./clients.js";
+import { commandsToCopy } from "./commands.js";
+import { MeshLayout } from "./layout.js";
+import { LocalMesh } from "./local-mesh.js";
+import { type LocalOptions, parseOptions, USAGE } from "./options.js";
+import { tellStory } from "./story/story.js";
+import { Terminal } from "./terminal.js";
+
+const repositoryFolder = fileURLToPath(new URL("../../..", import.meta.url));
+
+async function run(options: LocalOptions, terminal: Terminal, signal: AbortSignal): Promise<void> {
+  const layout = new MeshLayout(options.stateFolder, options.basePort);
+  const report = (line: string) => terminal.note(line);
+  await using local = await LocalMesh.start({ layout, fresh: options.fresh, report, signal });
+  terminal.done(`mesh started: ${layout.addresses.size} processes, state in ${layout.stateFolder}`);
+  const clients = operatorClients(layout);
+  let instance: Instance;
+  try {
+    const scene = { layout, clients, signal, restarts: () => local.mesh.restarts };
+    instance = await tellStory(scene, (title, step, describe) => terminal.step(title, step, describe));
+  } finally {
+    clients.close();
+  }
+  if (options.once) return;
+  terminal.line(commandsToCopy(layout, instance.instanceId));
+  await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+  terminal.note("stopping");
+}
+
+const PARENT_POLL_MS = 1000;
+
+/** Aborts on the first signal; a second one ends the process at once, and the reaper ends the mesh. */
+function stopOnSignals(): AbortSignal {
+  const stopping = new AbortController();
+  // npm hands signals on, but when it is killed nobody would ever stop this process.
+  const npm = process.env.npm_lifecycle_event === undefined ? undefined : process.ppid;
+  if (npm !== undefined)
+    setInterval(() => {
+      if (process.ppid !== npm) stopping.abort(new Error("npm has ended"));
+    }, PARENT_POLL_MS).unref();
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(name, () => {
+      if (stopping.signal.aborted) process.exit(1);
+      stopping.abort(new Error(`stopped by ${name}`));
+    });
+  return stopping.signal;
+}
+
+async function main(): Promise<number> {
+  const options = parseOptions(process.argv.slice(2), process.env, repositoryFolder);
+  if (options.help) {
+    process.stdout.write(`${USAGE}\n`);
+    return 0;
+  }
+  const signal = stopOnSignals();
+  try {
+    await run(options, new Terminal(), signal);
+    return 0;
+  } catch (error) {
+    // Stopping before the story ended is what the user wanted, unless the story was all that was asked for.
+    if (signal.aborted) return options.once ? 1 : 0;
+    throw error;
+  }
+}
+
+try {
+  process.exitCode = await main();
+} catch (error) {
+  const text =
+    error instanceof DomainError || !(error instanceof Error) ? String((error as Error).message ?? error) : error.stack;
+  process.stderr.write(`diskmesh: ${text}\n`);
+  process.exitCode = 1;
+}

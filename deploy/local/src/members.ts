@@ -1,0 +1,82 @@
+import { connect } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { type Role, TimeoutError } from "@diskmesh/domain";
+import { waitForHealth } from "@diskmesh/rpc";
+import { agentName, HOSTS, type MeshLayout, type ServiceName } from "./layout.js";
+import type { Member } from "./mesh.js";
+
+const CONNECT_TIMEOUT_MS = 1000;
+const POLL_MS = 50;
+
+/** The processes of the mesh in groups, each of which needs those before it. */
+export function meshMembers(layout: MeshLayout): Member[][] {
+  return [
+    [natsServer(layout)],
+    [service(layout, "disk-registry")],
+    [service(layout, "cpi-dispatcher"), ...HOSTS.map(({ hostId }) => diskAgent(layout, hostId))],
+    [service(layout, "director")],
+  ];
+}
+
+function natsServer(layout: MeshLayout): Member {
+  return {
+    name: "nats-server",
+    file: "nats-server",
+    args: ["--config", layout.configFile("nats-server", "conf")],
+    logFile: layout.logFile("nats-server"),
+    waitUntilReady: (timeoutMs, signal) => waitUntilAccepts(layout.natsAddress, timeoutMs, signal),
+  };
+}
+
+function service(layout: MeshLayout, name: ServiceName): Member {
+  return { ...nodeProcess(layout, name, name), waitUntilReady: healthOf(layout, layout.addressOf(name), name) };
+}
+
+function diskAgent(layout: MeshLayout, hostId: string): Member {
+  const address = layout.agentAddress(hostId);
+  return {
+    ...nodeProcess(layout, agentName(hostId), "disk-agent"),
+    // A hung device file holds a thread of the pool; with Node's four threads a few would stall all others.
+    env: { UV_THREADPOOL_SIZE: "64" },
+    waitUntilReady: healthOf(layout, address, "disk-agent", hostId),
+  };
+}
+
+function healthOf(layout: MeshLayout, address: string, serverRole: Role, serverName = ""): Member["waitUntilReady"] {
+  const tls = layout.tlsFiles("operator");
+  return (timeoutMs, signal) => waitForHealth({ address, tls, serverRole, serverName, timeoutMs, signal });
+}
+
+function nodeProcess(layout: MeshLayout, name: string, workspace: string) {
+  const main = fileURLToPath(new URL(`../../../services/${workspace}/dist/main.js`, import.meta.url));
+  return {
+    name,
+    file: process.execPath,
+    args: ["--enable-source-maps", main, "--config", layout.configFile(name)],
+    logFile: layout.logFile(name),
+  };
+}
+
+async function waitUntilAccepts(address: string, timeoutMs: number, signal: AbortSignal): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  while (!(await accepts(address))) {
+    if (performance.now() > deadlineMs) throw new TimeoutError(`${address} does not serve after ${timeoutMs} ms`);
+    await sleep(POLL_MS, undefined, { signal });
+  }
+}
+
+function accepts(address: string): Promise<boolean> {
+  const [host, port] = address.split(":");
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: Number(port), timeout: CONNECT_TIMEOUT_MS });
+    const end = (accepted: boolean) => {
+      socket.destroy();
+      resolve(accepted);
+    };
+    // The server speaks first, once it serves.
+    socket.once("data", () => end(true));
+    socket.once("error", () => end(false));
+    socket.once("timeout", () => end(false));
+  });
+}

@@ -1,0 +1,61 @@
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { PORT_SPAN } from "./layout.js";
+
+export interface LocalOptions {
+  /** Exit after the story instead of serving. */
+  readonly once: boolean;
+  /** Delete the state folder first. */
+  readonly fresh: boolean;
+  readonly help: boolean;
+  readonly stateFolder: string;
+  readonly basePort: number;
+}
+
+export const DEFAULT_BASE_PORT = 7000;
+const MAX_BASE_PORT = 65_535 - PORT_SPAN;
+
+export const USAGE = `npm start -- [options]
+  --once            tell the story, then stop; exit code 0 only when every step went well
+  --fresh           delete the state folder first
+  --base-port N     ports from N on (default ${DEFAULT_BASE_PORT}: the director gets N+10; also DISKMESH_BASE_PORT)
+  --state FOLDER    keep the state there (default .diskmesh in the repository; also DISKMESH_STATE)`;
+
+/** Reads the command line; the environment gives what it leaves open. */
+export function parseOptions(args: readonly string[], env: NodeJS.ProcessEnv, repositoryFolder: string): LocalOptions {
+  const values = parse(args);
+  return {
+    once: values.once ?? false,
+    fresh: values.fresh ?? false,
+    help: values.help ?? false,
+    stateFolder: resolve(values.state || env.DISKMESH_STATE || join(repositoryFolder, ".diskmesh")),
+    basePort: parseBasePort(values["base-port"] ?? (env.DISKMESH_BASE_PORT || String(DEFAULT_BASE_PORT))),
+  };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        once: { type: "boolean" },
+        fresh: { type: "boolean" },
+        help: { type: "boolean", short: "h" },
+        state: { type: "string" },
+        "base-port": { type: "string" },
+      },
+    }).values;
+  } catch (error) {
+    throw new InvalidArgumentError(`${(error as Error).message}\n${USAGE}`);
+  }
+}
+
+function parseBasePort(text: string): number {
+  const port = Number(text);
+  if (!/^\d+$/.test(text) || port < 1024 || port > MAX_BASE_PORT)
+    throw new InvalidArgumentError(
+      `the base port is ${quoted(text)}: it must be a number from 1024 to ${MAX_BASE_PORT}`,
+    );
+  return port;
+}

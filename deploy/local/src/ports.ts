@@ -1,0 +1,22 @@
+import { createServer } from "node:net";
+import { UnavailableError } from "@diskmesh/domain";
+import type { MeshLayout } from "./layout.js";
+
+/** Refuses, in one line, when something listens already where the mesh will. */
+export async function checkPorts(layout: MeshLayout): Promise<void> {
+  const taken: string[] = [];
+  for (const [name, address] of layout.addresses) if (!(await isFree(address))) taken.push(`${address} (for ${name})`);
+  if (taken.length > 0)
+    throw new UnavailableError(
+      `in use: ${taken.join(", ")}. Stop what listens there, or choose other ports: npm start -- --base-port 17000`,
+    );
+}
+
+function isFree(address: string): Promise<boolean> {
+  const [host = "", port = ""] = address.split(":");
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once("error", () => resolve(false));
+    server.listen({ host, port: Number(port) }, () => server.close(() => resolve(true)));
+  });
+}

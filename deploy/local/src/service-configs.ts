@@ -1,0 +1,74 @@
+import { stringify } from "yaml";
+import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
+import { natsConfig } from "./nats-config.js";
+import { writeAtomically } from "./state-folder.js";
+
+// Below the time after which the launcher kills what has not stopped.
+const STOP_TIMEOUT_MS = 8000;
+
+/** Writes the configuration of every process, as this version of the mesh wants it. */
+export async function writeConfigs(layout: MeshLayout): Promise<void> {
+  const configs = new Map<string, object>([
+    ["director", directorConfig(layout)],
+    ["cpi-dispatcher", dispatcherConfig(layout)],
+    ["disk-registry", registryConfig(layout)],
+    ...HOSTS.map((host) => [agentName(host.hostId), agentConfig(layout, host)] as const),
+  ]);
+  for (const [name, config] of configs) await writeAtomically(layout.configFile(name), stringify(config));
+  await writeAtomically(layout.configFile("nats-server", "conf"), natsConfig(layout));
+}
+
+function directorConfig(layout: MeshLayout): object {
+  return {
+    listen: listenOn(layout.addressOf("director")),
+    tls: layout.tlsFiles("director"),
+    tablet: { storage: layout.dataFolder("director"), name: "director" },
+    dispatcher: { address: layout.addressOf("cpi-dispatcher") },
+    nats: { servers: [layout.natsAddress] },
+    dynamicDisks: { enabled: true },
+    stopTimeoutMs: STOP_TIMEOUT_MS,
+  };
+}
+
+function dispatcherConfig(layout: MeshLayout): object {
+  return {
+    listen: listenOn(layout.addressOf("cpi-dispatcher")),
+    tls: layout.tlsFiles("cpi-dispatcher"),
+    registry: { address: layout.addressOf("disk-registry") },
+    stopTimeoutMs: STOP_TIMEOUT_MS,
+  };
+}
+
+function registryConfig(layout: MeshLayout): object {
+  return {
+    listen: listenOn(layout.addressOf("disk-registry")),
+    tls: layout.tlsFiles("disk-registry"),
+    tablet: { storage: layout.dataFolder("disk-registry"), name: "registry" },
+    advertisedAddress: layout.addressOf("disk-registry"),
+    stopTimeoutMs: STOP_TIMEOUT_MS,
+  };
+}
+
+function agentConfig(layout: MeshLayout, { hostId, az, rack }: LocalHost): object {
+  const name = agentName(hostId);
+  return {
+    hostId,
+    az,
+    rack,
+    listen: listenOn(layout.agentAddress(hostId)),
+    tls: layout.tlsFiles(name),
+    registry: { address: layout.addressOf("disk-registry") },
+    baseFolder: layout.dataFolder(name),
+    devices: Array.from({ length: DEVICES_PER_HOST }, (_, index) => ({
+      deviceId: deviceIdOf(hostId, index),
+      path: layout.deviceFile(hostId, index),
+    })),
+    nats: { servers: [layout.natsAddress], tls: layout.tlsFiles(name) },
+    stopTimeoutMs: STOP_TIMEOUT_MS,
+  };
+}
+
+function listenOn(address: string): { host: string; port: number } {
+  const [host = "", port] = address.split(":");
+  return { host, port: Number(port) };
+}

@@ -1,0 +1,238 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { connect, createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { eventually, freePort, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { MeshLayout, PORT_SPAN } from "./layout.js";
+
+const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
+const STORY_TIMEOUT_MS = 90_000;
+
+/** `npm start` as its own process, with what it has printed so far. */
+class Launcher {
+  output = "";
+  readonly ended: Promise<number | null>;
+  private readonly child: ChildProcess;
+
+  constructor(args: readonly string[], env: NodeJS.ProcessEnv = process.env) {
+    this.child = spawn(process.execPath, [mainFile, ...args], { env, stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [this.child.stdout, this.child.stderr])
+      stream?.setEncoding("utf8").on("data", (text: string) => {
+        this.output += text;
+      });
+    this.ended = new Promise((resolve) => this.child.once("close", (code) => resolve(code)));
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.child.kill(signal);
+  }
+
+  async printed(text: string): Promise<void> {
+    const seen = eventually(() => this.output.includes(text), { timeoutMs: STORY_TIMEOUT_MS });
+    const ended = this.ended.then((code) => {
+      if (!this.output.includes(text))
+        throw new Error(`it ended with ${code} before it printed "${text}":\n${this.output}`);
+    });
+    await Promise.race([seen, ended]);
+  }
+}
+
+describe("npm start", function () {
+  this.timeout(3 * STORY_TIMEOUT_MS);
+
+  let layout: MeshLayout;
+  let basePort: number;
+  let launchers: Launcher[];
+
+  beforeEach(async () => {
+    launchers = [];
+    basePort = await freeBasePort();
+    layout = new MeshLayout(join(temporaryFolder(), "a folder", ".diskmesh"), basePort);
+    mkdirSync(join(layout.stateFolder, ".."));
+  });
+  afterEach(async () => {
+    for (const launcher of launchers) launcher.signal("SIGTERM");
+    await Promise.all(launchers.map(({ ended }) => ended));
+  });
+
+  function start(args: readonly string[] = [], env?: NodeJS.ProcessEnv): Launcher {
+    const launcher = new Launcher(["--state", layout.stateFolder, "--base-port", String(basePort), ...args], env);
+    launchers.push(launcher);
+    return launcher;
+  }
+
+  async function expectAllStopped(): Promise<void> {
+    for (const [name, address] of layout.addresses)
+      await eventually(
+        async () => !(await isListening(address)) || Promise.reject(new Error(`${name} still listens`)),
+        {
+          timeoutMs: 15_000,
+        },
+      );
+  }
+
+  it("tells the whole story once, finds its state again, keeps it serving, and stops on Ctrl-C", async () => {
+    const once = start(["--once"]);
+    expect(await once.ended, once.output).to.equal(0);
+    expect(titles(once.output)).to.deep.equal([
+      "mesh started",
+      "hosts added",
+      "devices ATTACHED",
+      "cloud config",
+      "deployment",
+      "devices erased",
+      "disk provided",
+      "16 MiB written",
+      "disk detached",
+      "disk provided",
+      "checksum equal",
+      "late write of host-1 refused",
+      "checksum still equal",
+    ]);
+    expect(once.output).to.match(/hosts added: host-1 S_OK, host-2 S_OK, host-3 S_OK/);
+    expect(once.output).to.match(/refused: .*is outdated/);
+    await expectAllStopped();
+    expectStateOf(layout);
+
+    const again = start();
+    await again.printed("The mesh serves until Ctrl-C");
+    expect(again.output).to.match(/hosts added: host-1 S_ALREADY, host-2 S_ALREADY, host-3 S_ALREADY/);
+    expect(again.output).to.match(/disk of the last run found: .* as it was left/);
+    process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
+    await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
+    await eventually(() => isListening(layout.agentAddress("host-2")), { timeoutMs: 15_000 });
+    again.signal("SIGINT");
+    expect(await again.ended, again.output).to.equal(0);
+    expect(again.output).not.to.include("was killed");
+    await expectAllStopped();
+  });
+
+  it("tells the story to its end although each process is killed on the way", async () => {
+    const launcher = start(["--once"]);
+    const kills: [string, string][] = [
+      ["hosts added", "disk-registry"],
+      ["devices ATTACHED", "nats-server"],
+      ["cloud config", "director"],
+      ["deployment", "disk-agent-host-1"],
+      ["devices erased", "cpi-dispatcher"],
+      ["disk provided: demo-disk", "disk-agent-host-1"],
+      ["16 MiB written", "director"],
+      ["disk detached", "disk-registry"],
+      ["disk provided: for", "disk-agent-host-2"],
+      ["checksum equal", "disk-agent-host-1"],
+    ];
+    for (const [after, victim] of kills) {
+      await launcher.printed(`ok  ${after}`);
+      process.kill(pidOf(layout, victim), "SIGKILL");
+    }
+    expect(await launcher.ended, launcher.output).to.equal(0);
+    for (const [, victim] of kills) expect(launcher.output).to.include(`${victim} ended (SIGKILL)`);
+    await expectAllStopped();
+  });
+
+  it("leaves no process behind when it is killed itself", async () => {
+    const launcher = start();
+    await launcher.printed("mesh started");
+    launcher.signal("SIGKILL");
+    await launcher.ended;
+    await expectAllStopped();
+  });
+
+  describe("says in one line", () => {
+    async function refusal(args: string[] = [], env?: NodeJS.ProcessEnv): Promise<string> {
+      const launcher = start(["--once", ...args], env);
+      expect(await launcher.ended, launcher.output).to.equal(1);
+      await expectAllStopped();
+      expect(launcher.output.trimEnd().split("\n")).to.have.lengthOf(1);
+      return launcher.output;
+    }
+
+    it("which port is in use, and touches nothing", async () => {
+      const taken = await listenOn(layout.addressOf("disk-registry"));
+      try {
+        const launcher = start(["--fresh"]);
+        expect(await launcher.ended).to.equal(1);
+        expect(launcher.output).to.match(
+          /^diskmesh: in use: 127\.0\.0\.1:\d+ \(for disk-registry\)\. .*--base-port 17000\n$/,
+        );
+        expect(existsSync(layout.stateFolder)).to.equal(false);
+      } finally {
+        taken.close();
+      }
+    });
+
+    it("that the state folder is a file", async () => {
+      writeFileSync(layout.stateFolder, "");
+      expect(await refusal()).to.match(/^diskmesh: the state folder is corrupt: .*\.diskmesh is no folder.*--fresh/);
+    });
+
+    it("that a tablet is corrupt", async () => {
+      const folder = join(layout.dataFolder("disk-registry"), "registry");
+      mkdirSync(folder, { recursive: true });
+      for (const name of ["data.mdb", "lock.mdb"]) writeFileSync(join(folder, name), "garbage ".repeat(1024));
+      const line = await refusal();
+      expect(line).to.include(folder).and.include("--fresh");
+    });
+
+    it("that nats-server is missing", async () => {
+      expect(await refusal([], { PATH: "" })).to.match(/^diskmesh: nats-server is not on PATH: install it/);
+    });
+  });
+});
+
+/** Titles of the steps that went well, in order. */
+function titles(output: string): string[] {
+  return [...output.matchAll(/^\[ *[\d.]+ s\] ok {2}([^:]+):/gm)].map(([, title]) => title ?? "");
+}
+
+function expectStateOf(layout: MeshLayout): void {
+  const endpoints = JSON.parse(readFileSync(layout.endpointsFile, "utf8"));
+  expect(endpoints.director.grpc).to.equal(layout.addressOf("director"));
+  expect(endpoints["disk-agents"]["host-3"].grpc).to.equal(layout.agentAddress("host-3"));
+  for (const name of ["ca.pem", "operator.pem", "operator-key.pem"])
+    expect(existsSync(join(layout.certFolder, name)), name).to.equal(true);
+  expect(statSync(join(layout.certFolder, "operator-key.pem")).mode & 0o077).to.equal(0);
+}
+
+/** Base ports are looked for until all ports of a mesh are free there. */
+async function freeBasePort(): Promise<number> {
+  for (;;) {
+    const basePort = (await freePort()) - PORT_SPAN;
+    const { addresses } = new MeshLayout("", basePort);
+    const taken = await Promise.all([...addresses.values()].map(isListening));
+    if (basePort >= 1024 && !taken.includes(true)) return basePort;
+  }
+}
+
+function isListening(address: string): Promise<boolean> {
+  const [host, port] = address.split(":");
+  return new Promise((resolve) => {
+    const socket = connect({ host, port: Number(port) }, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.once("error", () => resolve(false));
+  });
+}
+
+function listenOn(address: string): Promise<Server> {
+  const [host, port] = address.split(":");
+  return new Promise((resolve) => {
+    const server = createServer().listen({ host, port: Number(port) }, () => resolve(server));
+  });
+}
+
+/** The process that was started with a config file of this mesh. */
+function pidOf(layout: MeshLayout, name: string): number {
+  const configFile = layout.configFile(name, name === "nats-server" ? "conf" : "yml");
+  for (const pid of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry))) {
+    try {
+      if (readFileSync(`/proc/${pid}/cmdline`, "utf8").split("\0").includes(configFile)) return Number(pid);
+    } catch {
+      // It has ended since.
+    }
+  }
+  throw new Error(`no process runs with ${configFile}`);
+}

@@ -1,0 +1,162 @@
+import { createHash } from "node:crypto";
+import { lstat, mkdir, open, readdir, readFile, rename, rm, statfs } from "node:fs/promises";
+import { createServer, type Server } from "node:net";
+import { basename, dirname, join } from "node:path";
+import { InvalidStateError, MIB_BYTES, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { DEVICE_SIZE_BYTES, DEVICES_PER_HOST, HOSTS, type MeshLayout } from "./layout.js";
+
+const FORMAT = 1;
+const MARKER = "mesh.json";
+const ROOM_FOR_THE_REST_BYTES = 256 * MIB_BYTES;
+
+/** Holds the state folder of a mesh: as long as it is open no second launcher can use the same folder. */
+export class StateFolder implements AsyncDisposable {
+  private constructor(private readonly lock: Server | undefined) {}
+
+  /** Makes the folder, or finds it as an earlier run left it; with `fresh` whatever was there is deleted first. */
+  static async open(layout: MeshLayout, options: { readonly fresh: boolean }): Promise<StateFolder> {
+    const { stateFolder } = layout;
+    const folder = new StateFolder(await lockFolder(stateFolder));
+    try {
+      if (options.fresh) await deleteState(stateFolder);
+      await makeFolders(layout);
+      await checkMarker(stateFolder);
+      await checkEndpoints(layout.endpointsFile);
+      await checkSpace(layout);
+      return folder;
+    } catch (error) {
+      await folder[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await new Promise<void>((resolve) => (this.lock ? this.lock.close(() => resolve()) : resolve()));
+  }
+}
+
+// A socket in Linux's abstract name space: the kernel lets go of it with the process, however that ends, so there is no
+// stale lock to judge. Elsewhere the ports keep a second mesh out.
+async function lockFolder(folder: string): Promise<Server | undefined> {
+  if (process.platform !== "linux") return undefined;
+  const name = createHash("sha256").update(folder).digest("hex");
+  const server = createServer((socket) => socket.destroy());
+  try {
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", reject);
+      server.listen({ path: `\0diskmesh-local-${name}` }, resolve);
+    });
+  } catch (error) {
+    throw new UnavailableError(
+      `a mesh is running already in ${folder}: stop it (Ctrl-C where it runs), or choose another folder by --state`,
+      { cause: error },
+    );
+  }
+  server.unref();
+  return server;
+}
+
+async function deleteState(folder: string): Promise<void> {
+  const isOurs = basename(folder) === ".diskmesh" || (await readText(join(folder, MARKER))) !== undefined;
+  if (!isOurs && (await isNonEmpty(folder)))
+    throw new InvalidStateError(`${folder} does not look like the state of a mesh: --fresh will not delete it`);
+  await rm(folder, { recursive: true, force: true });
+}
+
+async function isNonEmpty(folder: string): Promise<boolean> {
+  const found = await lstat(folder).catch(() => undefined);
+  if (!found?.isDirectory()) return found !== undefined;
+  return (await readdir(folder)).length > 0;
+}
+
+async function makeFolders(layout: MeshLayout): Promise<void> {
+  const { stateFolder } = layout;
+  const found = await lstat(stateFolder).catch(() => undefined);
+  if (found && !found.isDirectory() && !found.isSymbolicLink()) throw corrupt(stateFolder, "is no folder");
+  const folders = [
+    stateFolder,
+    dirname(layout.configFile("any")),
+    dirname(layout.logFile("any")),
+    ...HOSTS.map(({ hostId }) => dirname(layout.deviceFile(hostId, 0))),
+  ];
+  for (const folder of folders) {
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+    } catch (error) {
+      const { code, message } = error as NodeJS.ErrnoException;
+      if (code === "EEXIST" || code === "ENOTDIR") throw corrupt(folder, "is no folder");
+      throw new UnavailableError(`cannot make the folder ${folder}: ${message}`, { cause: error });
+    }
+  }
+}
+
+async function checkMarker(folder: string): Promise<void> {
+  const file = join(folder, MARKER);
+  const text = await readText(file);
+  if (text === undefined) return writeAtomically(file, `${JSON.stringify({ format: FORMAT })}\n`);
+  if (parseObject(text)?.format !== FORMAT) throw corrupt(file, `is not the mark of a state of format ${FORMAT}`);
+}
+
+// Written anew at each start, but what others read must not have been tampered with unnoticed.
+async function checkEndpoints(file: string): Promise<void> {
+  const text = await readText(file);
+  if (text !== undefined && !parseObject(text)) throw corrupt(file, "holds no JSON object");
+}
+
+// Device files start sparse and are filled when they are erased; a full disk would look like broken devices.
+async function checkSpace(layout: MeshLayout): Promise<void> {
+  let missingBytes = ROOM_FOR_THE_REST_BYTES;
+  for (const { hostId } of HOSTS)
+    for (let index = 0; index < DEVICES_PER_HOST; index += 1) {
+      const found = await lstat(layout.deviceFile(hostId, index)).catch(() => undefined);
+      missingBytes += Math.max(0, DEVICE_SIZE_BYTES - (found?.blocks ?? 0) * 512);
+    }
+  const { bavail, bsize } = await statfs(layout.stateFolder);
+  if (bavail * bsize < missingBytes)
+    throw new ResourceExhaustedError(
+      `${layout.stateFolder} has ${toMiB(bavail * bsize)} MiB left, and the mesh needs ${toMiB(missingBytes)} MiB: ` +
+        "free some, or choose another folder by --state",
+    );
+}
+
+/** Writes a file whole or not at all. */
+export async function writeAtomically(file: string, text: string): Promise<void> {
+  const temporary = `${file}.${process.pid}.tmp`;
+  const handle = await open(temporary, "w", 0o600);
+  try {
+    await handle.writeFile(text);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
+  await rename(temporary, file);
+}
+
+function corrupt(path: string, what: string): InvalidStateError {
+  return new InvalidStateError(`the state folder is corrupt: ${path} ${what}. Start from nothing by --fresh`);
+}
+
+async function readText(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return undefined;
+    throw corrupt(file, `cannot be read (${message})`);
+  }
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function toMiB(bytes: number): number {
+  return Math.ceil(bytes / MIB_BYTES);
+}

@@ -1,0 +1,52 @@
+import type { Instance } from "@diskmesh/api/director";
+import { InvalidStateError } from "@diskmesh/domain";
+import { HOSTS } from "../layout.js";
+import { runTask, type Scene, waitFor } from "./scene.js";
+
+export const DEPLOYMENT = "demo";
+export const DISK_POOL = "standard";
+
+const AZS = [...new Set(HOSTS.map(({ az }) => az))];
+
+const CLOUD_CONFIG = `azs:
+${AZS.map((az) => `- name: ${az}`).join("\n")}
+disk_types:
+- name: ${DISK_POOL}
+  disk_size: 64
+`;
+
+const MANIFEST = `name: ${DEPLOYMENT}
+instance_groups:
+- name: web
+  instances: 2
+  azs: [${AZS.join(", ")}]
+`;
+
+/** The cloud config that the deployment needs. */
+export async function updateCloudConfig(scene: Scene): Promise<string> {
+  const config = await waitFor(scene, "the director to take the cloud config", async () => {
+    return (await scene.clients.configs.updateConfig({ type: "cloud", name: "", content: CLOUD_CONFIG })).config;
+  });
+  return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_POOL}`;
+}
+
+/** Two instances, each on a host of its own. */
+export async function deploy(scene: Scene): Promise<[Instance, Instance]> {
+  await runTask(scene, `deployment ${DEPLOYMENT}`, () =>
+    scene.clients.deployments.deploy({ manifest: MANIFEST, wait: true }),
+  );
+  const { instances } = await waitFor(scene, `the instances of ${DEPLOYMENT}`, () =>
+    scene.clients.deployments.listInstances({ deployment: DEPLOYMENT }),
+  );
+  const [first, second] = instances;
+  if (!first?.vmCid || !second?.vmCid || first.agentId === second.agentId)
+    throw new InvalidStateError(
+      `deployment ${DEPLOYMENT} has not its two instances on two hosts: ${JSON.stringify(instances)}`,
+    );
+  return [first, second];
+}
+
+/** How the story calls an instance. The fleet CPI's agents carry their host's id. */
+export function describeInstance(instance: Instance): string {
+  return `${instance.group}/${instance.index} on ${instance.agentId}`;
+}

@@ -1,0 +1,69 @@
+import { ActionCode, AttachState, type Device } from "@diskmesh/api/registry";
+import { InvalidStateError } from "@diskmesh/domain";
+import { DEVICES_PER_HOST, HOSTS } from "../layout.js";
+import { type Scene, waitFor } from "./scene.js";
+
+const PAGE_SIZE = 100;
+
+/** AddHost for every host. */
+export async function addHosts(scene: Scene): Promise<string> {
+  const told: string[] = [];
+  for (const { hostId } of HOSTS) {
+    const code = await waitFor(scene, `${hostId} to register`, async () => {
+      const { result } = await scene.clients.registry.addHost({ hostId, dryRun: false });
+      if (result?.code === ActionCode.S_OK || result?.code === ActionCode.S_ALREADY) return result.code;
+      // Its agent has not registered yet.
+      if (result?.code === ActionCode.E_NOT_FOUND) return undefined;
+      throw new InvalidStateError(`AddHost ${hostId}: ${result?.code} ${result?.message}`);
+    });
+    told.push(`${hostId} ${code.replace("ACTION_CODE_", "")}`);
+  }
+  return told.join(", ");
+}
+
+/** Until the agents hold every device. */
+export async function devicesAttached(scene: Scene): Promise<string> {
+  let missing: Device[] = [];
+  const what = () => `all devices to be ATTACHED: ${missing.map(describeState).join("; ")}`;
+  const devices = await waitFor(scene, what, async () => {
+    const found = await listDevices(scene);
+    missing = found.filter((device) => device.attachState !== AttachState.ATTACHED);
+    return found.length >= HOSTS.length * DEVICES_PER_HOST && missing.length === 0 ? found : undefined;
+  });
+  const perHost = HOSTS.map(({ hostId }) => {
+    const generations = devices.filter((device) => device.hostId === hostId).map((device) => device.deviceGeneration);
+    return `${hostId} ${Math.min(...generations)} to ${Math.max(...generations)}`;
+  });
+  const [first] = devices;
+  return `${devices.length} devices; tablet generation ${first?.tabletGeneration}, device generations ${perHost.join(", ")}`;
+}
+
+/** Until no device holds unknown bytes: only then disks are made of them. */
+export async function devicesErased(scene: Scene): Promise<string> {
+  const devices = await waitFor(scene, "free devices to be erased", async () => {
+    const found = await listDevices(scene);
+    return found.every((device) => !device.dirty || device.diskId !== "") ? found : undefined;
+  });
+  return `${devices.filter((device) => device.diskId === "").length} devices free`;
+}
+
+async function listDevices(scene: Scene): Promise<Device[]> {
+  const devices: Device[] = [];
+  let pageToken = "";
+  do {
+    const page = await scene.clients.registry.listDevices({
+      hostId: "",
+      attachState: AttachState.UNSPECIFIED,
+      pool: "",
+      pageSize: PAGE_SIZE,
+      pageToken,
+    });
+    devices.push(...page.devices);
+    pageToken = page.nextPageToken;
+  } while (pageToken !== "");
+  return devices;
+}
+
+function describeState({ deviceId, attachState, lastError, healthMessage }: Device): string {
+  return [deviceId, attachState, lastError, healthMessage].filter((part) => part !== "").join(" ");
+}

@@ -1,0 +1,126 @@
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import type { DynamicDisk, Instance } from "@diskmesh/api/director";
+import type { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { InvalidStateError } from "@diskmesh/domain";
+import type { MeshLayout } from "../layout.js";
+import { writeAtomically } from "../state-folder.js";
+import { deploy, describeInstance, updateCloudConfig } from "./deployment.js";
+import { checksumOf, detachDisk, disconnectNbd, findDisk, linkOf, provideDisk, writeData } from "./disk.js";
+import { addHosts, devicesAttached, devicesErased } from "./hosts.js";
+import { currentSession, type Session, writeLateByNbd, writeLateBySession } from "./late-write.js";
+import { type Scene, waitFor } from "./scene.js";
+
+/** Runs one step and prints its line. */
+export type Tell = <T>(title: string, step: () => Promise<T>, describe: (result: T) => string) => Promise<T>;
+
+/**
+ * A disk is provided for an instance on one host, written, taken away, and found again, unharmed, by an instance on
+ * another host. Runs again on the state of an earlier run. Answers the instance that has no disk in the end.
+ */
+export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
+  const same = (text: string) => text;
+  await tell("hosts added", () => addHosts(scene), same);
+  await tell("devices ATTACHED", () => devicesAttached(scene), same);
+  await tell("cloud config", () => updateCloudConfig(scene), same);
+  const [one, two] = await tell(
+    "deployment",
+    () => deploy(scene),
+    (both) => both.map(describeInstance).join(", "),
+  );
+  await findEarlierDisk(scene, tell, [one, two]);
+  await tell("devices erased", () => devicesErased(scene), same);
+
+  const disk = await tell(
+    "disk provided",
+    () => provideDisk(scene, one),
+    (made) => `${made.diskName} for ${describeInstance(one)}`,
+  );
+  const link = linkOf(scene.layout, one.agentId, disk.diskCid);
+  // Until the new bytes are all there, nobody knows what the disk holds.
+  await rm(checksumFile(scene.layout), { force: true });
+  const { client, checksum } = await tell(
+    "16 MiB written",
+    () => writeData(scene, link),
+    (written) => `sha256 ${short(written.checksum)} through ${link}`,
+  );
+  try {
+    await writeAtomically(checksumFile(scene.layout), `${JSON.stringify({ sha256: checksum })}\n`);
+    const session = await currentSession(scene, disk.diskCid);
+    await tell(
+      "disk detached",
+      () => detachDisk(scene),
+      () => `from ${describeInstance(one)}`,
+    );
+    await tell(
+      "disk provided",
+      () => provideDisk(scene, two),
+      () => `for ${describeInstance(two)}`,
+    );
+    await tell(
+      "checksum equal",
+      () => expectChecksum(scene, two, disk, checksum),
+      (sum) => `sha256 ${short(sum)} on ${two.agentId}`,
+    );
+    await tell(`late write of ${one.agentId} refused`, () => lateWrite(scene, client, session), same);
+    await tell(
+      "checksum still equal",
+      () => expectChecksum(scene, two, disk, checksum),
+      (sum) => `sha256 ${short(sum)}`,
+    );
+    return one;
+  } finally {
+    await disconnectNbd(client);
+  }
+}
+
+// What an earlier run left is neither lost nor in the way.
+async function findEarlierDisk(scene: Scene, tell: Tell, instances: readonly Instance[]): Promise<void> {
+  const disk = await findDisk(scene);
+  if (!disk || disk.instanceId === "") return;
+  const owner = instances.find(({ instanceId }) => instanceId === disk.instanceId);
+  const checksum = await rememberedChecksum(scene.layout);
+  if (owner && checksum !== undefined)
+    await tell(
+      "disk of the last run found",
+      () => expectChecksum(scene, owner, disk, checksum),
+      (sum) => `sha256 ${short(sum)} on ${owner.agentId}, as it was left`,
+    );
+  await tell(
+    "disk detached",
+    () => detachDisk(scene),
+    () => "to tell the story again",
+  );
+}
+
+async function expectChecksum(scene: Scene, instance: Instance, disk: DynamicDisk, expected: string): Promise<string> {
+  const link = linkOf(scene.layout, instance.agentId, disk.diskCid);
+  const found = await checksumOf(scene, link);
+  if (found !== expected)
+    throw new InvalidStateError(`the disk's bytes changed: sha256 ${found}, written was ${expected}`);
+  return found;
+}
+
+async function lateWrite(scene: Scene, client: NbdClient, session: Session): Promise<string> {
+  const byNbd = await writeLateByNbd(client);
+  const bySession = await waitFor(scene, "an answer to the late write", () =>
+    writeLateBySession(scene.layout, session),
+  );
+  return `its open NBD connection: ${byNbd}; its agent: ${bySession}`;
+}
+
+function checksumFile(layout: MeshLayout): string {
+  return join(layout.stateFolder, "story.json");
+}
+
+async function rememberedChecksum(layout: MeshLayout): Promise<string | undefined> {
+  try {
+    return (JSON.parse(await readFile(checksumFile(layout), "utf8")) as { sha256?: string }).sha256;
+  } catch {
+    return undefined;
+  }
+}
+
+function short(checksum: string): string {
+  return `${checksum.slice(0, 16)}...`;
+}
