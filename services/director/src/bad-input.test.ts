@@ -230,12 +230,12 @@ describe("dynamic disks turned off", function () {
     try {
       const page = { deployment: "", pageSize: 0, pageToken: "" };
       for (const call of [
-        director.detach("d"),
-        director.delete("d"),
-        director.provide("d", "i"),
-        director.disks.listDisks(page),
+        () => director.detach("d"),
+        () => director.delete("d"),
+        () => director.provide("d", "i"),
+        () => director.disks.listDisks(page),
       ]) {
-        const error = await call.catch((thrown: unknown) => thrown);
+        const error = await call().catch((thrown: unknown) => thrown);
         expect(error)
           .to.be.instanceOf(InvalidStateError)
           .with.property("message")

@@ -1,0 +1,8 @@
+/** A process for tests: leads the tablet in a folder and says "serves", or ends with what kept it from that. */
+import { openLmdbStorage } from "./lmdb-storage.js";
+
+const storage = openLmdbStorage({ folder: process.argv[2] as string });
+await storage.claim({ writer: "child", address: "127.0.0.1:1" });
+await storage.load(() => {});
+process.stdout.write("serves\n");
+await storage.close({ handOver: true });
