@@ -8,7 +8,7 @@ export async function checkPorts(layout: MeshLayout): Promise<void> {
   for (const [name, address] of layout.addresses) if (!(await isFree(address))) taken.push(`${address} (for ${name})`);
   if (taken.length > 0)
     throw new UnavailableError(
-      `in use: ${taken.join(", ")}. Stop what listens there, or choose other ports: npm start -- --base-port 17000`,
+      `in use: ${taken.join(", ")}. Stop what listens there, or choose other ports: npm start -- --base-port N`,
     );
 }
 
