@@ -124,25 +124,43 @@ async function benchAddDevice(
   const requests = Array.from({ length: ADD_DEVICES_PER_HOST }, (_, device) =>
     named.map((host) => host[device]),
   ).flat();
+  // Adding again what was added changes nothing, but has the code compiled before anything is counted.
+  const [again] = requests;
+  if (again !== undefined) await ratePerSecond(RPC_LOAD, () => registry.addDevice(again));
+  // In rounds beside their floors, so that a machine that slows down for a while slows both.
+  const perRound = Math.ceil(requests.length / ROUNDS);
+  const rounds: Measurement[] = [];
   try {
-    const commitRate = await bareCommitRate(bareFolder);
-    const noopRate = await ratePerSecond({ ...RPC_LOAD, concurrency: ADD_CONCURRENCY }, () => noop.call());
-    const load = { concurrency: ADD_CONCURRENCY, count: requests.length };
-    const value = await drainRatePerSecond(load, async (index) => {
-      const request = requests[index];
-      if (request !== undefined) await registry.addDevice(request);
-    });
-    return measurement({
-      name: "add_device_rate",
-      value,
-      unit: "calls/s",
-      floor: Math.min(noopRate, ADD_CONCURRENCY * commitRate),
-      floorOf: `min(no-op ${noopRate.toFixed(0)}/s, ${ADD_CONCURRENCY} x bare commit ${commitRate.toFixed(0)}/s)`,
-      budget: { atLeast: 0.5 },
-    });
+    for (let round = 0; round < ROUNDS; round++) {
+      const batch = requests.slice(round * perRound, (round + 1) * perRound);
+      const commitRate = await bareCommitRate(join(bareFolder, String(round)));
+      const noopRate = await ratePerSecond({ ...RPC_LOAD, concurrency: ADD_CONCURRENCY }, () => noop.call());
+      const value = await drainRatePerSecond({ concurrency: ADD_CONCURRENCY, count: batch.length }, async (index) => {
+        const request = batch[index];
+        if (request !== undefined) await registry.addDevice(request);
+      });
+      rounds.push(
+        measurement({
+          name: "add_device_rate",
+          value,
+          unit: "calls/s",
+          floor: Math.min(noopRate, ADD_CONCURRENCY * commitRate),
+          floorOf: `min(no-op ${noopRate.toFixed(0)}/s, ${ADD_CONCURRENCY} x bare commit ${commitRate.toFixed(0)}/s)`,
+          budget: { atLeast: 0.5 },
+        }),
+      );
+    }
+    return medianRound(rounds);
   } finally {
     await Promise.all(agents.map((agent) => agent[Symbol.asyncDispose]()));
   }
+}
+
+function medianRound(rounds: readonly Measurement[]): Measurement {
+  const sorted = [...rounds].sort((a, b) => a.ratio - b.ratio);
+  const middle = sorted[Math.floor(sorted.length / 2)];
+  if (middle === undefined) throw new Error("no round was measured");
+  return middle;
 }
 
 /** How many transactions the storage has committed: LMDB numbers them, and anybody may read the number. */
