@@ -19,7 +19,7 @@ export function checkKey(table: string, key: unknown): asserts key is string {
 }
 
 /**
- * Freezes the document in depth and returns its size in bytes as JSON. Throws a TypeError that names the place of the
+ * Freezes the document in depth and returns its size in bytes, no less than it takes as JSON or BSON. Throws a TypeError that names the place of the
  * first value that would come back from storage as something else. Properties that are undefined count as absent.
  */
 export function sealDocument(document: unknown): number {
@@ -32,7 +32,7 @@ export function sealDocument(document: unknown): number {
 function seal(value: unknown, path: string, depthLeft: number): number {
   switch (typeof value) {
     case "string":
-      return Buffer.byteLength(value) + 2;
+      return Buffer.byteLength(value) + 5;
     case "number":
       if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage holds`);
       // The longest number in JSON has 24 characters; the exact length is not worth printing it.
@@ -49,8 +49,9 @@ function seal(value: unknown, path: string, depthLeft: number): number {
 }
 
 function sealArray(array: readonly unknown[], path: string, depthLeft: number): number {
-  let sizeBytes = 2;
-  for (let i = 0; i < array.length; i++) sizeBytes += seal(array[i], `${path}[${i}]`, depthLeft) + 1;
+  let sizeBytes = 5;
+  // BSON numbers the items.
+  for (let i = 0; i < array.length; i++) sizeBytes += seal(array[i], `${path}[${i}]`, depthLeft) + 9;
   Object.freeze(array);
   return sizeBytes;
 }
@@ -60,7 +61,7 @@ function sealObject(object: object, path: string, depthLeft: number): number {
   if (prototype !== Object.prototype && prototype !== null) {
     throw new TypeError(`${path} is a ${prototype.constructor?.name ?? "class instance"}, not a plain object`);
   }
-  let sizeBytes = 2;
+  let sizeBytes = 5;
   for (const name of Object.keys(object)) {
     const value = (object as Record<string, unknown>)[name];
     if (value !== undefined) sizeBytes += name.length + 4 + seal(value, path, depthLeft);

@@ -1,7 +1,10 @@
+export * from "./clock.js";
 export type { LmdbOptions } from "./lmdb/environment.js";
 export { openLmdbEventLog } from "./lmdb/lmdb-event-log.js";
 export { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 export * from "./memory-tables.js";
+export { DEFAULT_MONGO_LIMITS, type MongoStorageLimits } from "./mongo/mongo-storage.js";
+export { type MongoOptions, openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
 export * from "./open-storage.js";
 export * from "./schema.js";
 export * from "./storage.js";

@@ -20,8 +20,8 @@ describe("openStorage", () => {
   });
 
   it("refuses other engines without repeating the password in their address", () => {
-    expect(() => openStorage("mongodb://user:secret@host/db", "registry"))
-      .to.throw(NotImplementedError, "mongodb://... is not supported")
+    expect(() => openStorage("postgres://user:secret@host/db", "registry"))
+      .to.throw(NotImplementedError, "postgres://... is not supported")
       .with.property("message")
       .that.does.not.contain("secret");
   });

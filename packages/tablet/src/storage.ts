@@ -12,19 +12,36 @@ export interface Claim {
   readonly generation: number;
 }
 
+export interface ClaimOptions {
+  /** Ends the wait for a leader that still lives. */
+  readonly signal?: AbortSignal | undefined;
+  /** Called while another process leads, with its address: once at first, then whenever it is another one. */
+  readonly onStandby?: ((leaderAddress: string) => void) | undefined;
+}
+
 /**
  * Where a tablet's state survives. Calls come in this order: claim, load, then commits one at a time (never two at
  * once), renewals at any time, close. Every adapter is held to `storageContract`.
  */
 export interface TabletStorage {
-  /** Durably takes the next generation; from then on no older claim can commit. */
-  claim(leader: Leader): Promise<Claim>;
+  /** The largest commit that it can take, when that is limited. */
+  readonly commitSizeBytesMax?: number;
+  /**
+   * Durably takes the next generation; from then on no older claim can commit. A storage with a lease first waits until
+   * the leader has handed it over or no longer renews it.
+   */
+  claim(leader: Leader, options?: ClaimOptions): Promise<Claim>;
   /** Calls back once per stored document, in any order. Documents are plain JSON values. */
   load(onDocument: (table: string, key: string, document: object) => void): Promise<void>;
   /** Resolves when all changes are durable. FencedError when a newer claim exists: then nothing of them is visible. */
   commit(changes: readonly Change[]): Promise<void>;
   /** Proves that this claim still leads. FencedError when it does not. */
   renew(): Promise<void>;
+  /**
+   * Throws UnavailableError while another process may lead already, for all that this one knows. Where two processes
+   * cannot have the storage at once it is left out.
+   */
+  checkLease?(): void;
   /** `handOver`: the next leader need not wait for a lease to run out. */
   close(options: { readonly handOver: boolean }): Promise<void>;
 }

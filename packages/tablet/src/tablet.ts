@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { DomainError, InvalidStateError, messageOf, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { monotonicClock, type TabletClock } from "./clock.js";
 import { MemoryTables } from "./memory-tables.js";
 import type { Change, Schema, Tables, Transaction } from "./schema.js";
-import type { TabletStorage } from "./storage.js";
+import type { ClaimOptions, TabletStorage } from "./storage.js";
 
 export interface TabletLimits {
-  /** The largest commit. A larger transaction is refused. */
+  /** The largest commit, if the storage takes it. A larger transaction is refused. */
   readonly commitSizeBytes: number;
   /** What may wait to become durable; beyond it transactions are refused until the storage has caught up. */
   readonly pendingSizeBytes: number;
@@ -23,7 +24,8 @@ export const DEFAULT_TABLET_LIMITS: TabletLimits = {
   renewIntervalMs: 1_000,
 };
 
-export interface TabletOptions<S extends Schema> {
+/** `signal` and `onStandby` are for waiting until this process may lead. */
+export interface TabletOptions<S extends Schema> extends ClaimOptions {
   /** For messages, e.g. "registry". */
   readonly name: string;
   readonly schema: S;
@@ -31,6 +33,7 @@ export interface TabletOptions<S extends Schema> {
   /** Where this leader can be reached, for standbys to tell callers. */
   readonly address: string;
   readonly limits?: Partial<TabletLimits>;
+  readonly clock?: TabletClock;
 }
 
 /** Transactions that become durable together. */
@@ -54,6 +57,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly #name: string;
   readonly #storage: TabletStorage;
   readonly #limits: TabletLimits;
+  readonly #clock: TabletClock;
   readonly #listeners = new Set<(changes: readonly Change[]) => void>();
   /** In order; only the first may be sealed. */
   readonly #batches: Batch[] = [];
@@ -65,7 +69,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   #ended: Error | undefined;
   #isLost = false;
   #closing: Promise<void> | undefined;
-  #renewTimer: NodeJS.Timeout | undefined;
+  #cancelRenewal: () => void = () => {};
   #resolveLost: (reason: Error) => void = () => {};
 
   private constructor(
@@ -77,7 +81,10 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.generation = claim.generation;
     this.#name = options.name;
     this.#storage = options.storage;
-    this.#limits = { ...DEFAULT_TABLET_LIMITS, ...options.limits };
+    const limits = { ...DEFAULT_TABLET_LIMITS, ...options.limits };
+    const commitSizeBytesMax = options.storage.commitSizeBytesMax ?? Number.POSITIVE_INFINITY;
+    this.#limits = { ...limits, commitSizeBytes: Math.min(limits.commitSizeBytes, commitSizeBytesMax) };
+    this.#clock = options.clock ?? monotonicClock;
     this.#memory = memory;
     this.lost = new Promise((resolve) => {
       this.#resolveLost = resolve;
@@ -85,24 +92,24 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#scheduleRenewal();
   }
 
-  /** Claims the next generation durably, then loads everything. The storage is closed again when that fails. */
+  /**
+   * Waits until this process may lead, claims the next generation durably, then loads everything. The storage is closed
+   * again when that fails.
+   */
   static async open<S extends Schema>(options: TabletOptions<S>): Promise<Tablet<S>> {
-    const { name, schema, storage, address } = options;
+    const { name, schema, storage, address, signal, onStandby } = options;
     const memory = new MemoryTables(schema);
+    let tablet: Tablet<S> | undefined;
     try {
-      const claim = await storage.claim({ writer: randomUUID(), address });
-      await storage.load((table, key, document) => {
-        try {
-          memory.load(table, key, document);
-        } catch (error) {
-          throw new InvalidStateError(
-            `tablet ${name}: its storage holds what this version cannot use: ${messageOf(error)}; run the version that wrote it, or restore a backup`,
-            { cause: error },
-          );
-        }
-      });
-      return new Tablet(options, claim, memory);
+      const claim = await storage.claim({ writer: randomUUID(), address }, { signal, onStandby });
+      // Made before the load, which may outlast a lease: it renews that from here on.
+      tablet = new Tablet(options, claim, memory);
+      await storage.load((table, key, document) => load(memory, name, table, key, document));
+      tablet.#refuseWhenEnded();
+      signal?.throwIfAborted();
+      return tablet;
     } catch (error) {
+      if (tablet !== undefined) tablet.#stop(new UnavailableError(`tablet ${name} could not be opened`));
       await storage.close({ handOver: true }).catch(() => {});
       throw error;
     }
@@ -118,9 +125,12 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     let result: T;
     try {
       const transacted = this.#memory.transact(fn, { sizeBytesMax: this.#limits.commitSizeBytes });
+      // A commit finds out by itself whether this process still leads. Without one it was a read.
       if (transacted.changes.length > 0) this.#enqueue(transacted.changes, transacted.sizeBytes);
+      else this.#storage.checkLease?.();
       result = transacted.result;
     } catch (error) {
+      this.#storage.checkLease?.();
       await this.#barrier();
       throw error;
     }
@@ -128,18 +138,30 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     return result;
   }
 
-  /** Runs `fn` at once; its result, or what it throws, comes when everything it may have seen is durable. */
+  /**
+   * Runs `fn` at once; its result, or what it throws, comes when everything it may have seen is durable. Rejects with
+   * UnavailableError while another process may lead already: what is in memory may be outdated then.
+   */
   async read<T>(fn: (tables: Tables<S>) => T): Promise<T> {
     this.#refuseWhenEnded();
     let result: T;
     try {
       result = fn(this.#memory.tables);
     } catch (error) {
+      this.#storage.checkLease?.();
       await this.#barrier();
       throw error;
     }
+    // Now, after `fn` ran: then all that was acknowledged by then is in what it saw.
+    this.#storage.checkLease?.();
     await this.#barrier();
     return result;
+  }
+
+  /** Throws UnavailableError while this process should send no order, because another one may lead already. */
+  checkMayAct(): void {
+    this.#refuseWhenEnded();
+    this.#storage.checkLease?.();
   }
 
   /** Calls back after each durable commit, in order, with its changes. Returns what ends it. */
@@ -161,12 +183,16 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    this.#ended ??= new UnavailableError(`tablet ${this.#name} is closed`);
-    clearTimeout(this.#renewTimer);
+    this.#stop(new UnavailableError(`tablet ${this.#name} is closed`));
     // What becomes of the pending transactions is told to those who wait for them.
     await this.#barrier().catch(() => {});
     this.#listeners.clear();
     await this.#storage.close({ handOver: !this.#isLost });
+  }
+
+  #stop(reason: Error): void {
+    this.#ended ??= reason;
+    this.#cancelRenewal();
   }
 
   #refuseWhenEnded(): void {
@@ -231,14 +257,15 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   async #commit(changes: readonly Change[]): Promise<void> {
     const { commitTimeoutMs } = this.#limits;
-    let timer: NodeJS.Timeout | undefined;
+    let cancel: () => void = () => {};
     const timeout = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`)), commitTimeoutMs);
+      const onTimeout = (): void => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`));
+      cancel = this.#clock.after(commitTimeoutMs, onTimeout);
     });
     try {
       await Promise.race([this.#storage.commit(changes), timeout]);
     } finally {
-      clearTimeout(timer);
+      cancel();
     }
   }
 
@@ -253,15 +280,16 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   #scheduleRenewal(): void {
-    this.#renewTimer = setTimeout(async () => {
-      try {
-        await this.#storage.renew();
-        if (this.#ended === undefined) this.#scheduleRenewal();
-      } catch (error) {
-        if (this.#closing === undefined) this.#lose(error, { ofCommit: false });
-      }
-    }, this.#limits.renewIntervalMs);
-    this.#renewTimer.unref();
+    this.#cancelRenewal = this.#clock.after(this.#limits.renewIntervalMs, () => void this.#renew());
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      await this.#storage.renew();
+      if (this.#ended === undefined) this.#scheduleRenewal();
+    } catch (error) {
+      if (this.#ended === undefined) this.#lose(error, { ofCommit: false });
+    }
   }
 
   /** Drops everything: memory is ahead of what is durable, and nobody may see it any more. */
@@ -273,7 +301,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         ? cause
         : new UnavailableError(`tablet ${this.#name} lost its storage: ${messageOf(cause)}`, { cause });
     this.#ended = reason;
-    clearTimeout(this.#renewTimer);
+    this.#cancelRenewal();
     for (const batch of this.#batches.splice(0)) {
       batch.reject(batch.sealed ? this.#fateOfSealed(cause, ofCommit) : reason);
     }
@@ -291,6 +319,23 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         cause,
         outcome: "unknown",
       },
+    );
+  }
+}
+
+function load<S extends Schema>(
+  memory: MemoryTables<S>,
+  tabletName: string,
+  table: string,
+  key: string,
+  document: object,
+): void {
+  try {
+    memory.load(table, key, document);
+  } catch (error) {
+    throw new InvalidStateError(
+      `tablet ${tabletName}: its storage holds what this version cannot use: ${messageOf(error)}; run the version that wrote it, or restore a backup`,
+      { cause: error },
     );
   }
 }

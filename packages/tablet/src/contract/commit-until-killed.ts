@@ -2,6 +2,7 @@
  * A process that the storage contract kills: commits a rising number for as long as it may, and prints each number
  * once it is acknowledged. Exits with 3 when it is fenced.
  */
+import { randomUUID } from "node:crypto";
 import { writeSync } from "node:fs";
 import { FencedError } from "@diskmesh/domain";
 import type { TabletStorage } from "../storage.js";
@@ -10,7 +11,7 @@ const [moduleUrl, argument] = process.argv.slice(2) as [string, string];
 const { openLocation } = (await import(moduleUrl)) as { openLocation(argument: string): TabletStorage };
 
 const storage = openLocation(argument);
-await storage.claim({ writer: `child-${process.pid}`, address: "127.0.0.1:1" });
+await storage.claim({ writer: `child-${randomUUID()}`, address: "127.0.0.1:1" });
 let n = 0;
 await storage.load((table, key, document) => {
   if (table === "hosts" && key === "a") n = (document as { n: number }).n + 1;

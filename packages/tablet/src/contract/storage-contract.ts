@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { FencedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { Change } from "../schema.js";
-import type { TabletStorage } from "../storage.js";
+import type { Claim, TabletStorage } from "../storage.js";
 import { randomOf } from "./random.js";
 
 /** One tablet's state somewhere, as an adapter's tests provide it. */
@@ -43,10 +44,22 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       return storage;
     }
 
-    async function openClaimed(writer = "writer-1"): Promise<TabletStorage> {
+    async function openClaimed(writer = "writer"): Promise<TabletStorage> {
       const storage = open();
-      await storage.claim({ writer, address: "127.0.0.1:1" });
+      await claim(storage, writer);
       return storage;
+    }
+
+    /** Ready to commit. */
+    async function openLoaded(writer?: string): Promise<TabletStorage> {
+      const storage = await openClaimed(writer);
+      await storage.load(() => {});
+      return storage;
+    }
+
+    /** What the next leader finds, which is this one from now on. */
+    async function contentsOfNext(writer?: string): Promise<Contents> {
+      return contentsOf(await openClaimed(writer));
     }
 
     describe("claim", () => {
@@ -54,7 +67,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const claims = [];
         for (const writer of ["a", "b", "c"]) {
           const storage = open();
-          claims.push(await storage.claim({ writer, address: "127.0.0.1:1" }));
+          claims.push(await claim(storage, writer));
           await storage.close({ handOver: true });
         }
         expect(claims.map(({ generation }) => generation)).to.deep.equal([1, 2, 3]);
@@ -66,15 +79,16 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const racing = ["a", "b", "c", "d"].map((writer) => ({ writer, storage: open() }));
         const claimed = await Promise.all(
           racing.map(async ({ writer, storage }) => {
-            const claim = await storage.claim({ writer, address: "127.0.0.1:1" }).catch(() => undefined);
-            return { storage, generation: claim?.generation ?? 0 };
+            const claimed = await claim(storage, writer).catch(() => undefined);
+            return { storage, generation: claimed?.generation ?? 0 };
           }),
         );
         const generations = claimed.map(({ generation }) => generation).filter((generation) => generation > 0);
         expect(new Set(generations).size).to.equal(generations.length);
         const highest = Math.max(...generations);
         for (const { storage, generation } of claimed.filter((each) => each.generation > 0)) {
-          const error = await errorOf(storage.commit([put("hosts", "winner", { generation })]));
+          const leading = storage.load(() => {}).then(() => storage.commit([put("hosts", "winner", { generation })]));
+          const error = await errorOf(leading);
           if (generation === highest) expect(error).to.equal(undefined);
           else expect(error).to.be.instanceOf(FencedError);
         }
@@ -90,7 +104,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
 
     describe("fencing", () => {
       it("refuses the older leader's commit, and nothing of it is visible", async () => {
-        const older = await openClaimed("older");
+        const older = await openLoaded("older");
         await older.commit([put("hosts", "h1", { by: "older" }), put("hosts", "h2", { by: "older" })]);
         const newer = await openClaimed("newer");
         const error = await errorOf(
@@ -118,13 +132,13 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       });
 
       it("keeps a fenced leader fenced", async () => {
-        const older = await openClaimed("older");
-        const newer = await openClaimed("newer");
+        const older = await openLoaded("older");
+        const newer = await openLoaded("newer");
         for (let i = 0; i < 3; i++) {
           expect(await errorOf(older.commit([put("hosts", `late-${i}`, {})]))).to.be.instanceOf(FencedError);
           await newer.commit([put("hosts", "h", { i })]);
         }
-        expect(await contentsOf(newer)).to.deep.equal(new Map([["hosts/h", { i: 2 }]]));
+        expect(await contentsOfNext()).to.deep.equal(new Map([["hosts/h", { i: 2 }]]));
       });
 
       it("lets no commit of another process become visible after a claim", async function () {
@@ -134,7 +148,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const newer = await openClaimed("newer");
         const before = await contentsOf(newer);
         expect(await child.ended()).to.equal("fenced");
-        expect(await contentsOf(newer)).to.deep.equal(before);
+        expect(await contentsOfNext()).to.deep.equal(before);
         expectWholeCommit(before, child.last());
       });
     });
@@ -145,13 +159,13 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       });
 
       it("accepts a commit without changes", async () => {
-        const storage = await openClaimed();
+        const storage = await openLoaded();
         await storage.commit([]);
-        expect(await contentsOf(storage)).to.deep.equal(new Map());
+        expect(await reloaded(storage)).to.deep.equal(new Map());
       });
 
       it("applies the changes of one commit in order, the last one of a key wins", async () => {
-        const storage = await openClaimed();
+        const storage = await openLoaded();
         await storage.commit([
           put("hosts", "a", { n: 1 }),
           put("hosts", "a", { n: 2 }),
@@ -169,7 +183,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       });
 
       it("replaces whole documents and keeps tables apart", async () => {
-        const storage = await openClaimed();
+        const storage = await openLoaded();
         await storage.commit([put("hosts", "x", { a: 1, b: 2 }), put("devices", "x", { c: 3 })]);
         await storage.commit([put("hosts", "x", { b: 4 })]);
         expect(await reloaded(storage)).to.deep.equal(
@@ -181,13 +195,13 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       });
 
       it("deletes what is not there without complaint, even from a table that never was", async () => {
-        const storage = await openClaimed();
+        const storage = await openLoaded();
         await storage.commit([remove("hosts", "nobody"), put("devices", "d", {})]);
         expect(await reloaded(storage)).to.deep.equal(new Map([["devices/d", {}]]));
       });
 
       it("gives back every shape of document", async () => {
-        const storage = await openClaimed();
+        const storage = await openLoaded();
         const document = {
           empty: {},
           none: null,
@@ -225,7 +239,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
           "\uffff",
         ];
         keys.push(".", "..", "$ref", "__proto__", "k".repeat(512), "\u20ac".repeat(512), `${"k".repeat(511)}l`);
-        const storage = await openClaimed();
+        const storage = await openLoaded();
         await storage.commit(keys.map((key) => put("hosts", key, { key })));
         const contents = await reloaded(storage);
         expect(contents).to.deep.equal(new Map(keys.map((key) => [`hosts/${key}`, { key }])));
@@ -235,7 +249,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
 
       it("takes a commit of eight mebibytes, and one of many documents", async function () {
         this.timeout(60_000);
-        const storage = await openClaimed();
+        const storage = await openLoaded();
         const large = Array.from({ length: 8 }, (_, i) =>
           put("hosts", `large-${i}`, { text: "x".repeat(2 ** 20 - 64) }),
         );
@@ -252,7 +266,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       it("loads exactly the outcome of all commits, whatever they were", async function () {
         this.timeout(60_000);
         const random = randomOf(20_240_817);
-        let storage = await openClaimed();
+        let storage = await openLoaded();
         const expected: Contents = new Map();
         for (let commit = 0; commit < 60; commit++) {
           const changes: Change[] = [];
@@ -283,7 +297,8 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const contents = await contentsOf(again);
         await again.close({ handOver: true });
         // The test goes on with the storage it has: a closed storage can be claimed again.
-        await storage.claim({ writer: "writer-again", address: "127.0.0.1:1" });
+        await claim(storage, "writer-again");
+        await storage.load(() => {});
         return contents;
       }
     });
@@ -305,6 +320,11 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       }
     });
   });
+}
+
+/** Tests name their writers for whoever looks; each claim is another one. */
+function claim(storage: TabletStorage, writer: string): Promise<Claim> {
+  return storage.claim({ writer: `${writer}-${randomUUID()}`, address: "127.0.0.1:1" });
 }
 
 /** The child writes the same number everywhere and one document named after it. */

@@ -1,10 +1,8 @@
-import { InvalidArgumentError, messageOf, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { checkLines, checkPage, checkStream, LINES_MAX } from "../event-log-limits.js";
 import type { EventLog } from "../storage.js";
 import { LmdbEnvironment, type LmdbOptions, type TextDatabase } from "./environment.js";
 
-/** Lines that one call may append or read. */
-const LINES_MAX = 10_000;
-const LINE_SIZE_BYTES_MAX = 1024 * 1024;
 /** A drop deletes so many lines per transaction, so that appends of others get their turn. */
 const DROP_LINES = 1_000;
 
@@ -37,10 +35,7 @@ class LmdbEventLog implements EventLog {
     { from, limit }: { from: number; limit: number },
   ): Promise<{ lines: string[]; next: number }> {
     checkStream(stream);
-    if (!Number.isSafeInteger(from) || from < 0)
-      throw new InvalidArgumentError(`from is ${from}; it must be 0 or more`);
-    if (!Number.isSafeInteger(limit) || limit < 0)
-      throw new InvalidArgumentError(`limit is ${limit}; it must be 0 or more`);
+    checkPage({ from, limit });
     const { lines: database } = await this.#open();
     const range = { start: lineKey(stream, from), end: endKey(stream), limit: Math.min(limit, LINES_MAX) };
     const lines = limit === 0 ? [] : Array.from(database.getRange(range), ({ value }) => value);
@@ -112,22 +107,4 @@ function beforeFirst(stream: string): Buffer {
 function nextIndex(lines: TextDatabase, stream: string): number {
   const [last] = lines.getKeys({ start: endKey(stream), end: beforeFirst(stream), reverse: true, limit: 1 });
   return last === undefined ? 0 : Number(last.readBigUInt64BE(stream.length + 1)) + 1;
-}
-
-function checkStream(stream: string): void {
-  if (/^[A-Za-z0-9][A-Za-z0-9._:/-]{0,199}$/.test(stream)) return;
-  throw new InvalidArgumentError(
-    `${JSON.stringify(stream.slice(0, 200))} is not a stream name: 1 to 200 letters, digits and . _ : / -, first a letter or digit`,
-  );
-}
-
-function checkLines(lines: readonly string[]): void {
-  if (lines.length > LINES_MAX)
-    throw new ResourceExhaustedError(`${lines.length} lines in one append; the limit is ${LINES_MAX}`);
-  for (const line of lines) {
-    const sizeBytes = Buffer.byteLength(line);
-    if (sizeBytes > LINE_SIZE_BYTES_MAX) {
-      throw new ResourceExhaustedError(`a line of ${sizeBytes} bytes; the limit is ${LINE_SIZE_BYTES_MAX}; split it`);
-    }
-  }
 }

@@ -1,0 +1,221 @@
+import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import {
+  type AnyBulkWriteOperation,
+  type Collection,
+  type Db,
+  type Filter,
+  MongoBulkWriteError,
+  MongoClient,
+  MongoCompatibilityError,
+  MongoError,
+  MongoInvalidArgumentError,
+  MongoServerError,
+  ReadConcern,
+} from "mongodb";
+import {
+  type DocumentChange,
+  type DocumentServer,
+  type Fields,
+  LostAnswerError,
+  type Range,
+  type StoredDocument,
+  type ViewWrite,
+} from "./document-server.js";
+
+/** How long the driver looks for a server that takes writes, per try, unless the address says otherwise. */
+const SELECTION_TIMEOUT_MS = 5_000;
+const CONNECT_TIMEOUT_MS = 10_000;
+/** A connection on which nothing comes for so long while an answer is due counts as broken. */
+const SOCKET_TIMEOUT_MS = 20_000;
+const CONNECTIONS_MAX = 20;
+const DEFAULT_DATABASE = "diskmesh";
+
+const DUPLICATE_KEY = 11_000;
+/** Wrong in themselves, or not allowed: sending them again would change nothing. */
+const REFUSED_CODES: readonly unknown[] = [2, 9, 13, 14, 18, 20, 40, 59, 72, 73, 166, 10_334, 17_419, 17_420];
+
+type Documents = Collection<StoredDocument>;
+
+/** Connects, or rejects with what is wrong. No message shows a user name or a password. */
+export async function connectToMongo(url: string): Promise<DocumentServer> {
+  const client = newClient(url);
+  const database = /^[^/]*\/\/[^/]*\/([^?]+)/.exec(url)?.[1] ?? DEFAULT_DATABASE;
+  const { hosts, srvHost } = client.options;
+  const name = `${srvHost ?? hosts.map(String).join(",")}/${database}`;
+  try {
+    await client.connect();
+    // The driver connects without talking to the database: this finds out whether it may.
+    const server = new DriverServer(client, decodeURIComponent(database), name);
+    await server.collections("");
+    return server;
+  } catch (error) {
+    await client.close().catch(() => {});
+    throw whyNot(error, name);
+  }
+}
+
+function newClient(url: string): MongoClient {
+  try {
+    return new MongoClient(url, {
+      appName: "diskmesh",
+      // What a lost answer means is decided by the tablet's protocol, not by the driver.
+      retryWrites: false,
+      retryReads: false,
+      ...(/[?&]serverSelectionTimeoutMS=/i.test(url) ? {} : { serverSelectionTimeoutMS: SELECTION_TIMEOUT_MS }),
+      connectTimeoutMS: CONNECT_TIMEOUT_MS,
+      socketTimeoutMS: SOCKET_TIMEOUT_MS,
+      maxPoolSize: CONNECTIONS_MAX,
+      ignoreUndefined: true,
+    });
+  } catch (error) {
+    // The driver quotes parts of the address, in which there may be a password.
+    const reason = messageOf(error);
+    const shown = /[@/]/.test(reason) ? "the driver cannot parse it" : reason;
+    throw new InvalidArgumentError(
+      `the address of MongoDB is malformed: ${shown}; it must be like mongodb://host:27017/database`,
+    );
+  }
+}
+
+function whyNot(error: unknown, name: string): Error {
+  const reason = messageOf(error instanceof LostAnswerError ? error.cause : error);
+  if (error instanceof MongoCompatibilityError || /wire version/i.test(reason)) {
+    return new InvalidStateError(`MongoDB at ${name} is too old: ${reason}; use version 4.4 or newer`);
+  }
+  if (error instanceof InvalidStateError) return error;
+  if (error instanceof MongoServerError) {
+    return new InvalidStateError(
+      `MongoDB at ${name} refuses to serve: ${reason}; check the user, the password, and what the user may do`,
+    );
+  }
+  return new UnavailableError(`MongoDB at ${name} cannot be reached: ${reason}; check its address and that it runs`);
+}
+
+/** The operations by the official driver. */
+class DriverServer implements DocumentServer {
+  readonly name: string;
+  readonly #client: MongoClient;
+  readonly #database: Db;
+
+  constructor(client: MongoClient, database: string, name: string) {
+    this.name = name;
+    this.#client = client;
+    this.#database = client.db(database, {
+      writeConcern: { w: "majority", journal: true },
+      readConcern: new ReadConcern("majority"),
+      readPreference: "primary",
+    });
+  }
+
+  collections(prefix: string): Promise<string[]> {
+    return this.#ask("listing collections", async () => {
+      const all = await this.#database.listCollections({}, { nameOnly: true }).toArray();
+      return all.map(({ name }) => name).filter((name) => name.startsWith(prefix));
+    });
+  }
+
+  get(collection: string, id: string | number): Promise<StoredDocument | undefined> {
+    return this.#ask(`reading ${collection}`, async () => {
+      const document = await this.#documents(collection).findOne({ _id: id });
+      return (document as StoredDocument | null) ?? undefined;
+    });
+  }
+
+  find(
+    collection: string,
+    { limit, descending = false, ...range }: Range & { readonly limit: number; readonly descending?: boolean },
+  ): Promise<StoredDocument[]> {
+    return this.#ask(`reading ${collection}`, async () => {
+      const found = this.#documents(collection)
+        .find(filterOf(range), { batchSize: limit })
+        .sort({ _id: descending ? -1 : 1 })
+        .limit(limit);
+      return (await found.toArray()) as StoredDocument[];
+    });
+  }
+
+  insert(collection: string, document: StoredDocument): Promise<boolean> {
+    return this.#ask(`inserting into ${collection}`, async () => {
+      try {
+        await this.#documents(collection).insertOne(document);
+        return true;
+      } catch (error) {
+        if (error instanceof MongoServerError && error.code === DUPLICATE_KEY) return false;
+        throw error;
+      }
+    });
+  }
+
+  update(collection: string, id: string, where: Fields, { set, increment }: DocumentChange): Promise<boolean> {
+    return this.#ask(`updating ${collection}`, async () => {
+      // An empty $set is an error on old servers.
+      const change = { $inc: { [increment]: 1 }, ...(Object.keys(set).length > 0 ? { $set: set } : {}) };
+      const { matchedCount } = await this.#documents(collection).updateOne({ ...where, _id: id }, change as Fields);
+      return matchedCount === 1;
+    });
+  }
+
+  write(collection: string, writes: readonly ViewWrite[]): Promise<readonly ViewWrite[]> {
+    return this.#ask(`writing to ${collection}`, async () => {
+      try {
+        await this.#documents(collection).bulkWrite(writes.map(operationOf), { ordered: false });
+        return [];
+      } catch (error) {
+        return duplicatesIn(error).map((index) => writes[index] as ViewWrite);
+      }
+    });
+  }
+
+  delete(collection: string, range: Range): Promise<void> {
+    return this.#ask(`deleting from ${collection}`, async () => {
+      await this.#documents(collection).deleteMany(filterOf(range));
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.#client.close();
+  }
+
+  #documents(collection: string): Documents {
+    return this.#database.collection<StoredDocument>(collection);
+  }
+
+  async #ask<T>(what: string, operation: () => Promise<T>): Promise<T> {
+    try {
+      return await operation();
+    } catch (error) {
+      if (isRefusal(error)) {
+        throw new InvalidStateError(`MongoDB at ${this.name} refuses ${what}: ${messageOf(error)}`, { cause: error });
+      }
+      throw new LostAnswerError(`${what}: ${messageOf(error)}`, { cause: error });
+    }
+  }
+}
+
+function filterOf({ after, below, kinds }: Range): Filter<StoredDocument> {
+  const between = { ...(after === undefined ? {} : { $gt: after }), ...(below === undefined ? {} : { $lt: below }) };
+  return {
+    ...(Object.keys(between).length > 0 ? { _id: between } : {}),
+    ...(kinds === undefined ? {} : { kind: { $in: kinds } }),
+  } as Filter<StoredDocument>;
+}
+
+function operationOf({ id, seq, document }: ViewWrite): AnyBulkWriteOperation<StoredDocument> {
+  const filter = { _id: id, _seq: { $lt: seq } } as Filter<StoredDocument>;
+  if (document === null) return { deleteOne: { filter } };
+  // When the stored one is not lower, the filter finds nothing, and the insert fails because the id exists.
+  return { replaceOne: { filter, replacement: { _id: id, ...document, _seq: seq }, upsert: true } };
+}
+
+/** Positions of the writes that failed for an id that exists; throws when anything else went wrong too. */
+function duplicatesIn(error: unknown): number[] {
+  if (!(error instanceof MongoBulkWriteError) || error.result.getWriteConcernError() !== undefined) throw error;
+  const failures = [error.writeErrors].flat();
+  if (failures.length === 0 || failures.some(({ code }) => code !== DUPLICATE_KEY)) throw error;
+  return failures.map(({ index }) => index);
+}
+
+function isRefusal(error: unknown): boolean {
+  if (error instanceof MongoServerError) return REFUSED_CODES.includes(error.code);
+  return !(error instanceof MongoError) || error instanceof MongoInvalidArgumentError;
+}

@@ -1,0 +1,216 @@
+import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { type DocumentServer, LostAnswerError } from "./document-server.js";
+import { Lease } from "./lease.js";
+import { Patience } from "./patience.js";
+import { changed } from "./simulation/candidate.js";
+import { idealServer } from "./testing/ideal-server.js";
+
+const LEASE_TIME_MS = 1_000;
+const SAFE_LEASE_TIME_MS = 800;
+
+/** A clock that a test moves. Timers run when they are due, in order. */
+class ManualClock {
+  #now = 0;
+  readonly #timers: { readonly atMs: number; readonly action: () => void }[] = [];
+
+  nowMs(): number {
+    return this.#now;
+  }
+
+  after(delayMs: number, action: () => void): () => void {
+    const timer = { atMs: this.#now + delayMs, action };
+    this.#timers.push(timer);
+    return () => this.#timers.splice(this.#timers.indexOf(timer), 1);
+  }
+
+  async passTo(atMs: number): Promise<void> {
+    for (; this.#now < atMs; this.#now++) {
+      for (const timer of this.#timers.filter((each) => each.atMs <= this.#now)) {
+        this.#timers.splice(this.#timers.indexOf(timer), 1);
+        timer.action();
+      }
+      await turn();
+    }
+  }
+}
+
+describe("Lease", () => {
+  let clock: ManualClock;
+  let server: DocumentServer;
+
+  beforeEach(() => {
+    clock = new ManualClock();
+    server = idealServer();
+  });
+
+  function leaseOn(on: DocumentServer): Lease {
+    const patience = new Patience({
+      clock,
+      signal: new AbortController().signal,
+      serverName: "test",
+      giveUpAfterMs: 10_000,
+    });
+    const times = { leaseTimeMs: LEASE_TIME_MS, safeLeaseTimeMs: SAFE_LEASE_TIME_MS };
+    return new Lease({ server: on, tabletName: "registry", patience, clock, ...times });
+  }
+
+  function take(lease: Lease, writer: string): Promise<void> {
+    return lease.take(writer, `${writer}:1`, { signal: new AbortController().signal, onStandby: () => {} });
+  }
+
+  async function holder(): Promise<unknown> {
+    return (await server.get("tablets", "registry"))?.writer;
+  }
+
+  /** The server, but answers to these operations come so much later; they are done just before. */
+  function slow(operation: "get" | "update", delayMs: number): DocumentServer {
+    const wait = (): Promise<void> => new Promise((resolve) => clock.after(delayMs, resolve));
+    return changed(server, {
+      get: async (...args) => {
+        if (operation === "get") await wait();
+        return server.get(...args);
+      },
+      update: async (...args) => {
+        if (operation === "update") await wait();
+        return server.update(...args);
+      },
+    });
+  }
+
+  it("is free at first, and taken at once", async () => {
+    await take(leaseOn(server), "a");
+    expect(await holder()).to.equal("a");
+    expect(clock.nowMs()).to.equal(0);
+  });
+
+  it("is taken from a leader only when it stood still for the lease time after it was seen", async () => {
+    await take(leaseOn(server), "a");
+    const taken = take(leaseOn(slow("get", 300)), "b");
+    // The first look ends at 300 ms: what it shows may be as new as that.
+    await clock.passTo(300 + LEASE_TIME_MS);
+    expect(await holder()).to.equal("a");
+    await clock.passTo(300 + 2 * LEASE_TIME_MS);
+    await taken;
+    expect(await holder()).to.equal("b");
+  });
+
+  it("is watched anew for the lease time after each look that shows it renewed", async () => {
+    const a = leaseOn(server);
+    await take(a, "a");
+    const taken = take(leaseOn(slow("get", 300)), "b");
+    await clock.passTo(500);
+    await a.renew();
+    // The second look, from 400 to 700 ms, shows it.
+    await clock.passTo(700 + LEASE_TIME_MS);
+    expect(await holder()).to.equal("a");
+    await clock.passTo(700 + 2 * LEASE_TIME_MS);
+    await taken;
+  });
+
+  it("is taken by one of two who find it free", async () => {
+    let believed = false;
+    void take(leaseOn(slow("update", 100)), "a").then(() => {
+      believed = true;
+    });
+    await take(leaseOn(server), "b");
+    await clock.passTo(LEASE_TIME_MS / 2);
+    expect(believed).to.equal(false);
+    expect(await holder()).to.equal("b");
+  });
+
+  it("is not taken from a leader that renewed it after the last look", async () => {
+    const a = leaseOn(server);
+    await take(a, "a");
+    void take(leaseOn(slow("update", 100)), "b");
+    await clock.passTo(LEASE_TIME_MS + 50);
+    await a.renew();
+    await clock.passTo(LEASE_TIME_MS + 500);
+    expect(await holder()).to.equal("a");
+  });
+
+  it("is known to be taken also when the answer was lost", async () => {
+    let updates = 0;
+    const losing = changed(server, {
+      update: async (...args) => {
+        const done = await server.update(...args);
+        if (updates++ === 0) throw new LostAnswerError("lost");
+        return done;
+      },
+    });
+    const taken = take(leaseOn(losing), "a");
+    await clock.passTo(100);
+    await taken;
+    expect(updates).to.equal(2);
+  });
+
+  it("is not taken from a leader that renews it", async () => {
+    const a = leaseOn(server);
+    await take(a, "a");
+    void take(leaseOn(server), "b");
+    for (let i = 1; i <= 10; i++) {
+      await clock.passTo(i * 900);
+      await a.renew();
+    }
+    expect(await holder()).to.equal("a");
+  });
+
+  it("is relied on for a part of its time, counted from when the renewal was sent", async () => {
+    const a = leaseOn(slow("update", 100));
+    const taken = take(a, "a");
+    await clock.passTo(SAFE_LEASE_TIME_MS - 1);
+    await taken;
+    a.check();
+    await clock.passTo(SAFE_LEASE_TIME_MS);
+    expect(() => a.check()).to.throw(UnavailableError, "ran out");
+    const renewed = a.renew();
+    await clock.passTo(2 * SAFE_LEASE_TIME_MS - 1);
+    await renewed;
+    a.check();
+    await clock.passTo(2 * SAFE_LEASE_TIME_MS);
+    expect(() => a.check()).to.throw(UnavailableError, "ran out");
+  });
+
+  it("is not relied on before it was taken and after it was cleared", async () => {
+    const a = leaseOn(server);
+    expect(() => a.check()).to.throw(UnavailableError);
+    await take(a, "a");
+    a.check();
+    await a.clear();
+    expect(() => a.check()).to.throw(UnavailableError);
+    expect(await holder()).to.equal("");
+  });
+
+  it("is neither renewed, nor handed on, nor cleared by a leader that lost it", async () => {
+    const a = leaseOn(server);
+    await take(a, "a");
+    await server.update("tablets", "registry", {}, { set: { writer: "b", address: "b:1" }, increment: "renewals" });
+    for (const refused of [a.renew(), a.hand("a2")]) {
+      const error = await refused.catch((thrown) => thrown);
+      expect(error).to.be.instanceOf(FencedError);
+      expect(error.message).to.contain("taken by b:1");
+    }
+    await a.clear();
+    expect(await holder()).to.equal("b");
+  });
+
+  it("is renewed under the new writer id when it is handed on meanwhile", async () => {
+    const a = leaseOn(server);
+    await take(a, "a");
+    await Promise.all([a.renew(), a.hand("a2"), a.renew(), a.hand("a3"), a.renew()]);
+    expect(await holder()).to.equal("a3");
+  });
+
+  it("tells where the leader is, once", async () => {
+    await take(leaseOn(server), "a");
+    const told: string[] = [];
+    const options = { signal: new AbortController().signal, onStandby: (address: string) => told.push(address) };
+    void leaseOn(server).take("b", "b:1", options);
+    await clock.passTo(LEASE_TIME_MS / 2);
+    expect(told).to.deep.equal(["a:1"]);
+  });
+});
+
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

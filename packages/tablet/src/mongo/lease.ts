@@ -1,0 +1,157 @@
+import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { sleep, type TabletClock } from "../clock.js";
+import type { DocumentServer } from "./document-server.js";
+import { OneAtATime } from "./one-at-a-time.js";
+import { FOREVER_MS, type Patience } from "./patience.js";
+
+/** One per tablet. The pair of writer and renewals never comes back. */
+interface StoredLease {
+  readonly _id: string;
+  /** Empty: nobody has it. */
+  readonly writer: string;
+  readonly renewals: number;
+  readonly address: string;
+}
+
+export interface LeaseOptions {
+  readonly server: DocumentServer;
+  readonly tabletName: string;
+  readonly patience: Patience;
+  readonly clock: TabletClock;
+  /** A candidate takes the lease when it has stood still for so long. */
+  readonly leaseTimeMs: number;
+  /** A leader relies on it for so long: less, because no two clocks run alike. */
+  readonly safeLeaseTimeMs: number;
+}
+
+const COLLECTION = "tablets";
+
+/** A candidate looks so many times in a lease time. */
+const LOOKS = 10;
+
+/** A stop does not wait longer for a server that is gone; then the next leader waits for the lease to run out. */
+const CLEAR_TIMEOUT_MS = 2_000;
+
+/** The lease only spares others the wait and keeps reads fresh; who may write is for the log to decide. */
+export class Lease {
+  readonly #options: LeaseOptions;
+  /** Renewals and changes of the own writer id must not overtake each other. */
+  readonly #turns = new OneAtATime();
+  #writer: string | undefined;
+  #safeUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(options: LeaseOptions) {
+    this.#options = options;
+  }
+
+  /** Waits until the lease is free or has stood still for the lease time, and takes it. */
+  async take(
+    writer: string,
+    address: string,
+    { signal, onStandby }: { signal: AbortSignal; onStandby: (leaderAddress: string) => void },
+  ): Promise<void> {
+    const { clock, leaseTimeMs } = this.#options;
+    let seen = await this.#readOrMake();
+    let seenAtMs = clock.nowMs();
+    let toldAddress: string | undefined;
+    for (;;) {
+      if (seen.writer === "" || clock.nowMs() >= seenAtMs + leaseTimeMs) {
+        // What is relied on is counted from before the lease was asked for.
+        const sentAtMs = clock.nowMs();
+        if (await this.#takeOver(seen, writer, address)) {
+          this.#writer = writer;
+          this.#safeUntilMs = sentAtMs + this.#options.safeLeaseTimeMs;
+          return;
+        }
+      } else {
+        if (seen.address !== toldAddress) onStandby(seen.address);
+        toldAddress = seen.address;
+        await sleep(clock, leaseTimeMs / LOOKS, signal);
+      }
+      const looked = await this.#readOrMake();
+      if (looked.writer === seen.writer && looked.renewals === seen.renewals) continue;
+      seen = looked;
+      seenAtMs = clock.nowMs();
+    }
+  }
+
+  /** FencedError when somebody else has it. Waits for as long as the server does not answer. */
+  renew(): Promise<void> {
+    return this.#turns.run(async () => {
+      const { clock, server, patience, tabletName, safeLeaseTimeMs } = this.#options;
+      let sentAtMs = 0;
+      const renewed = await patience.answerOf(() => {
+        sentAtMs = clock.nowMs();
+        return server.update(COLLECTION, tabletName, { writer: this.#writer }, { set: {}, increment: "renewals" });
+      }, FOREVER_MS);
+      if (!renewed) throw await this.#takenAway();
+      this.#safeUntilMs = sentAtMs + safeLeaseTimeMs;
+    });
+  }
+
+  /** Gives it to another writer id of the same process. */
+  hand(writer: string): Promise<void> {
+    return this.#turns.run(async () => {
+      const { server, patience, tabletName } = this.#options;
+      const where = { writer: this.#writer };
+      const change = { set: { writer }, increment: "renewals" };
+      const handed = await patience.answerOf(() => server.update(COLLECTION, tabletName, where, change), FOREVER_MS);
+      // An earlier try whose answer was lost may have done it.
+      if (!handed && (await this.#read())?.writer !== writer) throw await this.#takenAway();
+      this.#writer = writer;
+    });
+  }
+
+  /** Makes it free, if it is still the own one: the next leader need not wait. */
+  clear(): Promise<void> {
+    return this.#turns.run(async () => {
+      if (this.#writer === undefined) return;
+      const { server, patience, tabletName } = this.#options;
+      this.#safeUntilMs = Number.NEGATIVE_INFINITY;
+      const change = { set: { writer: "", address: "" }, increment: "renewals" };
+      const where = { writer: this.#writer };
+      await patience.answerOf(() => server.update(COLLECTION, tabletName, where, change), CLEAR_TIMEOUT_MS);
+    });
+  }
+
+  /** Throws UnavailableError when another process may have the lease already. */
+  check(): void {
+    const { clock, tabletName } = this.#options;
+    const overdueMs = clock.nowMs() - this.#safeUntilMs;
+    if (overdueMs < 0) return;
+    throw new UnavailableError(
+      `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago and could not be renewed yet, so that another process may lead; try again`,
+    );
+  }
+
+  async #takeOver(seen: StoredLease, writer: string, address: string): Promise<boolean> {
+    const { server, patience, tabletName } = this.#options;
+    const where = { writer: seen.writer, renewals: seen.renewals };
+    const change = { set: { writer, address }, increment: "renewals" };
+    if (await patience.answerOf(() => server.update(COLLECTION, tabletName, where, change))) return true;
+    // An earlier try whose answer was lost may have done it.
+    return (await this.#read())?.writer === writer;
+  }
+
+  async #takenAway(): Promise<FencedError> {
+    const { tabletName } = this.#options;
+    const now = await this.#read();
+    return new FencedError(`the lease of tablet ${tabletName} has been taken by ${now?.address || "another process"}`);
+  }
+
+  async #readOrMake(): Promise<StoredLease> {
+    const { server, patience, tabletName } = this.#options;
+    for (;;) {
+      const stored = await this.#read();
+      if (stored !== undefined) return stored;
+      const fresh: StoredLease = { _id: tabletName, writer: "", renewals: 0, address: "" };
+      await patience.answerOf(() => server.insert(COLLECTION, { ...fresh }));
+    }
+  }
+
+  async #read(): Promise<StoredLease | undefined> {
+    const { server, patience, tabletName } = this.#options;
+    const stored = await patience.answerOf(() => server.get(COLLECTION, tabletName), FOREVER_MS);
+    return stored as StoredLease | undefined;
+  }
+}

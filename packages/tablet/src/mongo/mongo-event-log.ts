@@ -1,0 +1,177 @@
+import { randomUUID } from "node:crypto";
+import { UnavailableError } from "@diskmesh/domain";
+import { monotonicClock } from "../clock.js";
+import { checkLines, checkPage, checkStream, LINES_MAX } from "../event-log-limits.js";
+import type { EventLog } from "../storage.js";
+import type { DocumentServer, StoredDocument } from "./document-server.js";
+import { OneAtATime } from "./one-at-a-time.js";
+import { Patience } from "./patience.js";
+
+/** Lines that were appended together. */
+interface Chunk {
+  /** Stream and index of the first line, so that they sort as streams and numbers do. */
+  readonly _id: string;
+  readonly lines: readonly string[];
+  /** Tells an append that is sent again from somebody else's. */
+  readonly append: string;
+}
+
+export interface MongoEventLogOptions {
+  readonly collection: string;
+  readonly connect: () => Promise<DocumentServer>;
+}
+
+interface Opened {
+  readonly server: DocumentServer;
+  readonly patience: Patience;
+}
+
+const CHUNK_SIZE_BYTES = 8 * 1024 * 1024;
+/** Chunks that one read fetches; most hold few lines. */
+const PAGE_CHUNKS = 100;
+const GIVE_UP_AFTER_MS = 20_000;
+const INDEX_DIGITS = 16;
+
+/** An event log in one collection. */
+export class MongoEventLog implements EventLog {
+  readonly #options: MongoEventLogOptions;
+  readonly #turns = new OneAtATime();
+  readonly #closed = new AbortController();
+  #opened: Promise<Opened> | undefined;
+
+  constructor(options: MongoEventLogOptions) {
+    this.#options = options;
+  }
+
+  async append(stream: string, lines: readonly string[]): Promise<number> {
+    checkStream(stream);
+    checkLines(lines);
+    return this.#turns.run(async () => {
+      const opened = await this.#open();
+      let next = await this.#nextIndex(opened, stream);
+      for (const chunk of chunksOf(lines)) next = await this.#appendChunk(opened, stream, next, chunk);
+      return next;
+    });
+  }
+
+  async read(
+    stream: string,
+    { from, limit }: { readonly from: number; readonly limit: number },
+  ): Promise<{ lines: string[]; next: number }> {
+    checkStream(stream);
+    checkPage({ from, limit });
+    const opened = await this.#open();
+    const wanted = Math.min(limit, LINES_MAX);
+    const lines: string[] = [];
+    let next = from;
+    let after = await this.#before(opened, stream, from);
+    while (lines.length < wanted) {
+      const page = await this.#find(opened, { after, below: endOf(stream), limit: PAGE_CHUNKS });
+      for (const chunk of page) {
+        // A drop that was cut short leaves a log that begins later.
+        const first = Math.max(indexOf(chunk._id), next);
+        const taken = chunk.lines.slice(first - indexOf(chunk._id)).slice(0, wanted - lines.length);
+        lines.push(...taken);
+        if (taken.length > 0) next = first + taken.length;
+      }
+      if (page.length < PAGE_CHUNKS) break;
+      after = (page.at(-1) as Chunk)._id;
+    }
+    return { lines, next };
+  }
+
+  async drop(stream: string): Promise<void> {
+    checkStream(stream);
+    const { server, patience } = await this.#open();
+    const range = { after: startOf(stream), below: endOf(stream) };
+    await this.#turns.run(() => patience.answerOf(() => server.delete(this.#options.collection, range)));
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(new UnavailableError(`the event log ${this.#options.collection} is closed`));
+    const opened = await this.#opened?.catch(() => undefined);
+    await opened?.server.close();
+  }
+
+  async #open(): Promise<Opened> {
+    const { signal } = this.#closed;
+    signal.throwIfAborted();
+    // A server that could not be reached is tried again by the next call.
+    this.#opened ??= this.#options.connect().then(
+      (server) => {
+        const [serverName, clock] = [server.name, monotonicClock];
+        return { server, patience: new Patience({ clock, signal, serverName, giveUpAfterMs: GIVE_UP_AFTER_MS }) };
+      },
+      (error) => {
+        this.#opened = undefined;
+        throw error;
+      },
+    );
+    return this.#opened;
+  }
+
+  async #appendChunk(opened: Opened, stream: string, index: number, lines: readonly string[]): Promise<number> {
+    const { server, patience } = opened;
+    const { collection } = this.#options;
+    const append = randomUUID();
+    for (let first = index; ; ) {
+      const chunk: Chunk = { _id: chunkId(stream, first), lines, append };
+      const inserted = await patience.answerOf(() => server.insert(collection, chunk as unknown as StoredDocument));
+      if (inserted) return first + lines.length;
+      const stored = await patience.answerOf(() => server.get(collection, chunk._id));
+      if (stored?.append === append) return first + lines.length;
+      first = await this.#nextIndex(opened, stream);
+    }
+  }
+
+  async #nextIndex(opened: Opened, stream: string): Promise<number> {
+    const range = { after: startOf(stream), below: endOf(stream), limit: 1, descending: true };
+    const [last] = await this.#find(opened, range);
+    return last === undefined ? 0 : indexOf(last._id) + last.lines.length;
+  }
+
+  /** An id below that of the chunk in which the line is. */
+  async #before(opened: Opened, stream: string, line: number): Promise<string> {
+    const range = { after: startOf(stream), below: chunkId(stream, line + 1), limit: 2, descending: true };
+    const [, previous] = await this.#find(opened, range);
+    return previous?._id ?? startOf(stream);
+  }
+
+  async #find(opened: Opened, range: Parameters<DocumentServer["find"]>[1]): Promise<Chunk[]> {
+    const found = await opened.patience.answerOf(() => opened.server.find(this.#options.collection, range));
+    return found as unknown as Chunk[];
+  }
+}
+
+function* chunksOf(lines: readonly string[]): Generator<readonly string[]> {
+  let chunk: string[] = [];
+  let sizeBytes = 0;
+  for (const line of lines) {
+    const lineSizeBytes = Buffer.byteLength(line) + 16;
+    if (sizeBytes + lineSizeBytes > CHUNK_SIZE_BYTES) {
+      yield chunk;
+      chunk = [];
+      sizeBytes = 0;
+    }
+    chunk.push(line);
+    sizeBytes += lineSizeBytes;
+  }
+  if (chunk.length > 0) yield chunk;
+}
+
+/** A space is in no stream name and sorts below all that is. */
+function startOf(stream: string): string {
+  return `${stream} `;
+}
+
+function endOf(stream: string): string {
+  return `${stream}!`;
+}
+
+function chunkId(stream: string, index: number): string {
+  return `${stream} ${String(index).padStart(INDEX_DIGITS, "0")}`;
+}
+
+function indexOf(id: string): number {
+  return Number(id.slice(-INDEX_DIGITS));
+}

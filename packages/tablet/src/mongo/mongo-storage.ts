@@ -1,0 +1,182 @@
+import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { monotonicClock, type TabletClock } from "../clock.js";
+import type { Change } from "../schema.js";
+import type { Claim, ClaimOptions, Leader, TabletStorage } from "../storage.js";
+import type { DocumentServer } from "./document-server.js";
+import { encodeDocument } from "./encoding.js";
+import { Lease } from "./lease.js";
+import { loadTablet } from "./load.js";
+import { type StoredChange, TabletLog } from "./log.js";
+import { Patience } from "./patience.js";
+import { View, type ViewLimits } from "./view.js";
+
+export interface MongoStorageLimits extends ViewLimits {
+  /** A standby takes over when the leader has not renewed its lease for so long. */
+  readonly leaseTimeMs: number;
+  /** A leader answers reads for so long after a renewal. Well below the lease time: no two clocks run alike. */
+  readonly safeLeaseTimeMs: number;
+  /** A claim, load or commit fails when the server has not answered for so long. */
+  readonly giveUpAfterMs: number;
+}
+
+export const DEFAULT_MONGO_LIMITS: MongoStorageLimits = {
+  leaseTimeMs: 5_000,
+  safeLeaseTimeMs: 4_000,
+  giveUpAfterMs: 20_000,
+  applyIntervalMs: 100,
+  unappliedChanges: 200_000,
+  unappliedSizeBytes: 64 * 1024 * 1024,
+  batchChanges: 10_000,
+};
+
+export interface MongoStorageOptions {
+  readonly tabletName: string;
+  readonly connect: () => Promise<DocumentServer>;
+  readonly limits?: Partial<MongoStorageLimits> | undefined;
+  readonly clock?: TabletClock | undefined;
+}
+
+/** A commit is one document, and no MongoDB takes one above 16 MiB. */
+const COMMIT_SIZE_BYTES_MAX = 15 * 1024 * 1024;
+
+/** One attempt to lead, from connecting to closing. */
+interface Attempt {
+  readonly server: DocumentServer;
+  readonly patience: Patience;
+  readonly lease: Lease;
+  readonly log: TabletLog;
+  readonly nextWriter: () => string;
+  /** Aborted with the reason why nothing more may be done. */
+  readonly ended: AbortController;
+  readonly viewEnded: AbortController;
+  view?: View;
+}
+
+/** A tablet on a MongoDB-compatible server: the log decides, the lease spares waiting, the view is for reading. */
+export class MongoStorage implements TabletStorage {
+  readonly commitSizeBytesMax = COMMIT_SIZE_BYTES_MAX;
+  readonly #tabletName: string;
+  readonly #connect: () => Promise<DocumentServer>;
+  readonly #limits: MongoStorageLimits;
+  readonly #clock: TabletClock;
+  #attempt: Attempt | undefined;
+
+  constructor({ tabletName, connect, limits, clock }: MongoStorageOptions) {
+    this.#tabletName = tabletName;
+    this.#connect = connect;
+    this.#limits = { ...DEFAULT_MONGO_LIMITS, ...limits };
+    this.#clock = clock ?? monotonicClock;
+  }
+
+  async claim(leader: Leader, { signal, onStandby }: ClaimOptions = {}): Promise<Claim> {
+    if (this.#attempt !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is claimed twice`);
+    const attempt = this.#newAttempt(await this.#connect(), leader.writer);
+    this.#attempt = attempt;
+    const waitSignal = AbortSignal.any([attempt.ended.signal, ...(signal ? [signal] : [])]);
+    for (;;) {
+      const writer = attempt.nextWriter();
+      await attempt.lease.take(writer, leader.address, { signal: waitSignal, onStandby: onStandby ?? (() => {}) });
+      const claim = await attempt.log.claim(writer, leader.address);
+      if (claim !== undefined) return { tabletId: claim.tabletId, generation: claim.generation };
+    }
+  }
+
+  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+    const attempt = this.#claimed();
+    if (attempt.view !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is loaded twice`);
+    const { server, patience, log, lease, nextWriter, viewEnded } = attempt;
+    const [tabletName, clock, limits] = [this.#tabletName, this.#clock, this.#limits];
+    const { checkpoint, outcomes } = await loadTablet({ server, tabletName, patience, log }, onDocument);
+    await log.append({ kind: "load", from: checkpoint, claim: log.claimed._id });
+    // The claim may have come so late that another process has the lease by now, and claimed earlier: it would answer
+    // reads that lack what is committed here.
+    await lease.renew();
+    const { signal } = viewEnded;
+    const options = { server, tabletName, patience, clock, log, lease, limits, nextWriter, signal };
+    attempt.view = new View(options, checkpoint, outcomes);
+    void attempt.view.keepUpToDate().catch((error) => end(attempt, error));
+  }
+
+  async commit(changes: readonly Change[]): Promise<void> {
+    const attempt = this.#claimed();
+    const { view } = attempt;
+    if (view === undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was loaded`);
+    let sizeBytes = 0;
+    const stored = changes.map(({ table, key, document }): StoredChange => {
+      checkTableName(table);
+      if (document === null) return { table, id: key, document: null };
+      const encoded = encodeDocument(document);
+      sizeBytes += encoded.sizeBytes;
+      return { table, id: key, document: encoded.fields };
+    });
+    try {
+      await view.room();
+      await attempt.log.appendAnd({ kind: "commit", changes: stored }, (seq) =>
+        view.add({ seq, changes: stored, sizeBytes }),
+      );
+    } catch (error) {
+      end(attempt, error);
+      throw attempt.ended.signal.reason;
+    }
+  }
+
+  async renew(): Promise<void> {
+    const attempt = this.#claimed();
+    try {
+      await attempt.lease.renew();
+    } catch (error) {
+      end(attempt, error);
+      throw attempt.ended.signal.reason;
+    }
+  }
+
+  checkLease(): void {
+    this.#claimed().lease.check();
+  }
+
+  async close({ handOver }: { readonly handOver: boolean }): Promise<void> {
+    const attempt = this.#attempt;
+    this.#attempt = undefined;
+    if (attempt === undefined) return;
+    attempt.viewEnded.abort();
+    // Should it fail, the next leader waits for the lease to run out. What is still being applied may arrive whenever.
+    if (handOver) await attempt.lease.clear().catch(() => {});
+    end(attempt, new UnavailableError(`tablet ${this.#tabletName} is closed`));
+    await attempt.server.close();
+  }
+
+  #newAttempt(server: DocumentServer, writer: string): Attempt {
+    const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
+    const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
+    const patience = new Patience({ clock, signal: ended.signal, serverName: server.name, giveUpAfterMs });
+    let writers = 0;
+    return {
+      server,
+      patience,
+      lease: new Lease({ server, tabletName, patience, clock, leaseTimeMs, safeLeaseTimeMs }),
+      log: new TabletLog({ server, tabletName, patience }),
+      nextWriter: () => (writers++ === 0 ? writer : `${writer}.${writers}`),
+      ended,
+      viewEnded: new AbortController(),
+    };
+  }
+
+  #claimed(): Attempt {
+    if (this.#attempt === undefined) {
+      throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was claimed, or after it was closed`);
+    }
+    this.#attempt.ended.signal.throwIfAborted();
+    return this.#attempt;
+  }
+}
+
+/** The first reason stays. */
+function end({ ended, viewEnded }: Attempt, reason: unknown): void {
+  ended.abort(reason);
+  viewEnded.abort();
+}
+
+function checkTableName(name: string): void {
+  if (/^[A-Za-z][A-Za-z0-9]*$/.test(name) && name !== "log") return;
+  throw new TypeError(`${JSON.stringify(name)} is not a name for a table in MongoDB`);
+}

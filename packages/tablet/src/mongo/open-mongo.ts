@@ -1,0 +1,38 @@
+import { UnavailableError } from "@diskmesh/domain";
+import type { EventLog, TabletStorage } from "../storage.js";
+import { type DocumentServer, LostAnswerError } from "./document-server.js";
+import { connectToMongo } from "./driver-server.js";
+import { MongoEventLog } from "./mongo-event-log.js";
+import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
+import { probe } from "./probe.js";
+
+export interface MongoOptions {
+  /** As the official driver takes it; the database is `diskmesh` when it names none. */
+  readonly url: string;
+  readonly tabletName: string;
+  readonly limits?: Partial<MongoStorageLimits> | undefined;
+}
+
+/** A tablet in collections of a MongoDB-compatible database, for several processes of which one leads. */
+export function openMongoStorage({ url, tabletName, limits }: MongoOptions): TabletStorage {
+  return new MongoStorage({ tabletName, limits, connect: () => connectAndProbe(url) });
+}
+
+/** The event log that goes with a tablet. */
+export function openMongoEventLog({ url, tabletName }: MongoOptions): EventLog {
+  return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connectToMongo(url) });
+}
+
+async function connectAndProbe(url: string): Promise<DocumentServer> {
+  const server = await connectToMongo(url);
+  try {
+    await probe(server);
+    return server;
+  } catch (error) {
+    await server.close().catch(() => {});
+    if (!(error instanceof LostAnswerError)) throw error;
+    throw new UnavailableError(`MongoDB at ${server.name} did not answer when it was tried out: ${error.message}`, {
+      cause: error,
+    });
+  }
+}

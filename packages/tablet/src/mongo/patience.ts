@@ -1,0 +1,50 @@
+import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { sleep, type TabletClock } from "../clock.js";
+import { LostAnswerError } from "./document-server.js";
+
+const FIRST_PAUSE_MS = 10;
+const LONGEST_PAUSE_MS = 200;
+
+export interface PatienceOptions {
+  readonly clock: TabletClock;
+  /** Ends all waiting, with its reason. */
+  readonly signal: AbortSignal;
+  /** For messages. */
+  readonly serverName: string;
+  /** How long an operation may go without an answer. */
+  readonly giveUpAfterMs: number;
+}
+
+/** For operations whose answer is worth waiting for as long as it takes. */
+export const FOREVER_MS = Number.POSITIVE_INFINITY;
+
+/** Sends operations again whose answers were lost. Only for those that may be done twice, also late. */
+export class Patience {
+  readonly #options: PatienceOptions;
+
+  constructor(options: PatienceOptions) {
+    this.#options = options;
+  }
+
+  /** Rejects with UnavailableError, outcome unknown, when there is no answer for too long. */
+  async answerOf<T>(operation: () => Promise<T>, giveUpAfterMs = this.#options.giveUpAfterMs): Promise<T> {
+    const { clock, signal, serverName } = this.#options;
+    const giveUpAtMs = clock.nowMs() + giveUpAfterMs;
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
+      signal.throwIfAborted();
+      try {
+        return await operation();
+      } catch (error) {
+        if (!(error instanceof LostAnswerError)) throw error;
+        signal.throwIfAborted();
+        if (clock.nowMs() >= giveUpAtMs) {
+          throw new UnavailableError(
+            `MongoDB at ${serverName} has not answered for ${giveUpAfterMs} ms: ${messageOf(error)}; check that it runs and has a primary`,
+            { cause: error, outcome: "unknown" },
+          );
+        }
+      }
+      await sleep(clock, pauseMs, signal);
+    }
+  }
+}

@@ -1,0 +1,134 @@
+import { UnavailableError } from "@diskmesh/domain";
+import { type DocumentServer, LostAnswerError, type StoredDocument } from "../document-server.js";
+import { type Ablation, changed, SAFE_LEASE_TIME_MS } from "./candidate.js";
+import { LOG } from "./shared-documents.js";
+import type { Climate, SimulatedProcess } from "./world.js";
+
+const answeredAtMs = new WeakMap<SimulatedProcess, number>();
+
+/**
+ * For each rule of the protocol, what takes its effect away from the real code, at the edges of that, and the climate in
+ * which it is missed soonest.
+ */
+export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: Climate }>> = {
+  "claims and loads are never deleted": {
+    climate: "sleepy",
+    // All but the first, without which every claim fails at once.
+    server: (server) =>
+      changed(server, { delete: (collection, { below }) => server.delete(collection, { after: 1, below }) }),
+  },
+  "what a dead leader left behind is dropped": {
+    climate: "usual",
+    server: (server) =>
+      changed(server, {
+        find: async (collection, range) =>
+          (await server.find(collection, range)).filter(({ kind }) => collection !== LOG || kind !== "load"),
+      }),
+  },
+  "a claimant checks that its claim is the last entry": { climate: "crowded", server: withoutLastEntryCheck },
+  "an apply write whose answer was lost is not sent again": {
+    climate: "lossy",
+    server: (server) =>
+      changed(server, {
+        write: async (collection, writes) => {
+          for (;;) {
+            try {
+              return await server.write(collection, writes);
+            } catch (error) {
+              if (!(error instanceof LostAnswerError)) throw error;
+            }
+          }
+        },
+      }),
+  },
+  "an insert that an older write overtook is done again": {
+    climate: "lossy",
+    server: (server) =>
+      changed(server, {
+        write: async (collection, writes) => {
+          await server.write(collection, writes);
+          return [];
+        },
+      }),
+  },
+  "a candidate waits until the lease has stood still": { climate: "usual", onLeases: true, leaseTimeMs: 0 },
+  "it takes the lease only as it last saw it": {
+    climate: "restless",
+    onLeases: true,
+    server: (server) =>
+      changed(server, {
+        update: (collection, id, where, change) =>
+          server.update(collection, id, where.renewals === undefined ? where : {}, change),
+      }),
+  },
+  "a renewal is for the own lease only": {
+    climate: "crowded",
+    onLeases: true,
+    server: (server) =>
+      changed(server, {
+        update: (collection, id, where, change) =>
+          server.update(collection, id, Object.keys(change.set).length === 0 ? {} : where, change),
+      }),
+  },
+  "the lease counts from when the renewal was sent": {
+    climate: "lossy",
+    onLeases: true,
+    server: (server, process) =>
+      changed(server, {
+        update: async (collection, id, where, change) => {
+          const done = await server.update(collection, id, where, change);
+          if (done) answeredAtMs.set(process, process.clock.nowMs());
+          return done;
+        },
+      }),
+    checkLease: (process) => {
+      const safeUntilMs = (answeredAtMs.get(process) ?? Number.NEGATIVE_INFINITY) + SAFE_LEASE_TIME_MS;
+      if (process.clock.nowMs() >= safeUntilMs) throw new UnavailableError("the lease ran out");
+    },
+  },
+  "a new leader renews its lease before it serves": { climate: "lossy", onLeases: true, server: withoutFirstRenewal },
+  "reads are answered under the lease only": { climate: "crowded", onLeases: true, checkLease: () => {} },
+};
+
+/** The read after the claim gives the claim. */
+function withoutLastEntryCheck(server: DocumentServer): DocumentServer {
+  let tried: StoredDocument | undefined;
+  let claimed: StoredDocument | undefined;
+  return changed(server, {
+    insert: async (collection, document) => {
+      if (document.kind === "claim") tried = document;
+      const inserted = await server.insert(collection, document);
+      if (inserted && document === tried) claimed = document;
+      return inserted;
+    },
+    get: async (collection, id) => {
+      const stored = await server.get(collection, id);
+      if (collection === LOG && stored !== undefined && stored.writer === tried?.writer) claimed = stored;
+      return stored;
+    },
+    find: async (collection, range) => {
+      const found = await server.find(collection, range);
+      if (collection !== LOG || !range.descending || claimed === undefined) return found;
+      const answer = [claimed];
+      claimed = undefined;
+      return answer;
+    },
+  });
+}
+
+/** The renewal after the load entry is not done, but seems to be. */
+function withoutFirstRenewal(server: DocumentServer): DocumentServer {
+  let isFirst = false;
+  return changed(server, {
+    insert: async (collection, document) => {
+      const inserted = await server.insert(collection, document);
+      if (document.kind === "load") isFirst = true;
+      return inserted;
+    },
+    update: async (collection, id, where, change) => {
+      if (!isFirst || Object.keys(change.set).length > 0) return server.update(collection, id, where, change);
+      isFirst = false;
+      return true;
+    },
+  });
+}

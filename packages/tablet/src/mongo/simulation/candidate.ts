@@ -1,0 +1,233 @@
+import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { table } from "../../schema.js";
+import type { Claim, TabletStorage } from "../../storage.js";
+import { Tablet } from "../../tablet.js";
+import type { DocumentServer } from "../document-server.js";
+import { MongoStorage } from "../mongo-storage.js";
+import { TABLET, Violation } from "./shared-documents.js";
+import { SimulatedServer } from "./simulated-server.js";
+import type { SimulatedProcess, World } from "./world.js";
+
+const LEASE_TIME_MS = 300;
+export const SAFE_LEASE_TIME_MS = 250;
+const LINGER_MS_MAX = 500;
+const KEYS = 6;
+
+interface Head {
+  readonly id: "head";
+  /** How many transactions there were up to this one. */
+  readonly n: number;
+  /** The transactions of this process that are not acknowledged yet: all that share this commit are among them. */
+  readonly pending: readonly string[];
+}
+
+interface Item {
+  readonly id: string;
+  readonly n: number;
+}
+
+const schema = { head: table<Head>({ key: ({ id }) => id }), items: table<Item>({ key: ({ id }) => id }) };
+type Schema = typeof schema;
+
+/** What a rule is replaced by, to see that something breaks without it. */
+export interface Ablation {
+  /** It can only be noticed where candidates wait for leases. */
+  readonly onLeases?: boolean;
+  readonly server?: (server: DocumentServer, process: SimulatedProcess) => DocumentServer;
+  readonly checkLease?: (process: SimulatedProcess) => void;
+  readonly leaseTimeMs?: number;
+}
+
+/** What callers know of the tablet, in one simulated world. */
+export class Callers {
+  readonly world: World;
+  /** Candidates do not wait for leases: then reads may be outdated, and the log alone must keep the state right. */
+  readonly impatient: boolean;
+  /** The highest number of a transaction that was acknowledged or shown. */
+  latest = 0;
+  transactions = 0;
+
+  constructor(world: World, impatient: boolean) {
+    this.world = world;
+    this.impatient = impatient;
+  }
+}
+
+/** The life of one process: waits to lead, leads as the real code does, and is used by callers, until it loses. */
+export async function candidate(process: SimulatedProcess, callers: Callers, ablation: Ablation): Promise<void> {
+  const { world } = process;
+  const storage = new ObservedStorage(process, callers, ablation);
+  let tablet: Tablet<Schema>;
+  try {
+    tablet = await Tablet.open({
+      name: TABLET,
+      schema,
+      storage,
+      address: "simulated:1",
+      clock: process.clock,
+      limits: { renewIntervalMs: 120, commitTimeoutMs: 5_000 },
+    });
+  } catch (error) {
+    if (!isLoss(error)) throw error;
+    return world.count("notOpened");
+  }
+  world.count("leaders");
+  const pending = new Set<string>();
+  const pauseMs = world.happens(0.5) ? 5 : 60;
+  // A change finds out that another one leads; reads do not.
+  const changeRate = callers.impatient || world.happens(0.5) ? 0.5 : 0.05;
+  let lost = false;
+  void tablet.lost.then(() => {
+    lost = true;
+  });
+  while (!lost) {
+    await new Promise<void>((resolve) => process.clock.after(1 + world.below(pauseMs), resolve));
+    if (world.happens(world.faults.stop)) {
+      await tablet.close();
+      return world.count("cleanStops");
+    }
+    for (let calls = 1 + world.below(2); calls > 0; calls--) {
+      void call(tablet, callers, pending, changeRate).catch((error) => world.violate(error));
+    }
+  }
+  world.count("lost");
+  // Services take a while to stop, and nothing may go wrong in it.
+  await new Promise<void>((resolve) => process.clock.after(world.below(LINGER_MS_MAX), resolve));
+  await tablet.close();
+}
+
+async function call(tablet: Tablet<Schema>, callers: Callers, pending: Set<string>, changeRate: number): Promise<void> {
+  const { world } = callers;
+  try {
+    if (world.happens(changeRate)) await change(tablet, callers, pending);
+    else await read(tablet, callers);
+  } catch (error) {
+    if (!isLoss(error)) throw error;
+    world.count("refused");
+  }
+}
+
+async function change(tablet: Tablet<Schema>, callers: Callers, pending: Set<string>): Promise<void> {
+  const { world } = callers;
+  const transaction = `transaction-${callers.transactions++}`;
+  pending.add(transaction);
+  const changed = await tablet.transact((tx) => {
+    const head = tx.head.get("head");
+    const n = (head?.n ?? 0) + 1;
+    tx.head.put({ id: "head", n, pending: [...pending] });
+    for (let items = 1 + world.below(3); items > 0; items--) {
+      const id = `k${world.below(KEYS)}`;
+      if (tx.items.has(id) && world.happens(0.5)) tx.items.delete(id);
+      else tx.items.put({ id, n });
+    }
+    return n;
+  });
+  pending.delete(transaction);
+  world.count("commits");
+  if (!world.documents.hasCommitted(transaction))
+    throw new Violation(`${transaction} was acknowledged and is not in the log`);
+  callers.latest = Math.max(callers.latest, changed);
+}
+
+async function read(tablet: Tablet<Schema>, callers: Callers): Promise<void> {
+  const atLeast = callers.latest;
+  const numberIn = (head: Head | undefined): number => head?.n ?? 0;
+  const shown = callers.world.happens(0.5)
+    ? await tablet.read(({ head }) => numberIn(head.get("head")))
+    : await tablet.transact(({ head }) => numberIn(head.get("head")));
+  callers.world.count("reads");
+  if (callers.impatient) return;
+  if (shown < atLeast)
+    throw new Violation(`a read shows ${shown} transactions; ${atLeast} were acknowledged or shown before`);
+  callers.latest = Math.max(callers.latest, shown);
+}
+
+function isLoss(error: unknown): boolean {
+  return error instanceof FencedError || error instanceof UnavailableError;
+}
+
+/** The real storage, on the simulated server; each load is compared with what it must be. */
+class ObservedStorage implements TabletStorage {
+  readonly checkLease: () => void;
+  readonly #inner: MongoStorage;
+  readonly #world: World;
+  #claimNumber = 0;
+
+  constructor(process: SimulatedProcess, callers: Callers, ablation: Ablation) {
+    this.#world = process.world;
+    this.#inner = new MongoStorage({
+      tabletName: TABLET,
+      clock: process.clock,
+      connect: async () => {
+        const server = this.#noteClaims(new SimulatedServer(process));
+        return ablation.server?.(server, process) ?? server;
+      },
+      limits: {
+        leaseTimeMs: callers.impatient ? 0 : (ablation.leaseTimeMs ?? LEASE_TIME_MS),
+        safeLeaseTimeMs: SAFE_LEASE_TIME_MS,
+        giveUpAfterMs: 600,
+        applyIntervalMs: 10,
+        unappliedChanges: 30,
+      },
+    });
+    const inner = this.#inner;
+    this.checkLease = () => (ablation.checkLease ? ablation.checkLease(process) : inner.checkLease());
+  }
+
+  claim(...args: Parameters<TabletStorage["claim"]>): Promise<Claim> {
+    return this.#inner.claim(...args);
+  }
+
+  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+    const claim = this.#claimNumber;
+    const loaded = new Map<string, unknown>();
+    await this.#inner.load((table, key, document) => {
+      if (loaded.has(`${table}/${key}`)) throw new Violation(`${table}/${key} was loaded twice`);
+      loaded.set(`${table}/${key}`, document);
+      onDocument(table, key, document);
+    });
+    const [got, want] = [sorted(loaded), sorted(this.#world.documents.foldBefore(claim))];
+    if (got !== want) throw new Violation(`the load at ${claim} gave ${got} instead of ${want}`);
+  }
+
+  commit(...args: Parameters<TabletStorage["commit"]>): Promise<void> {
+    return this.#inner.commit(...args);
+  }
+
+  renew(): Promise<void> {
+    return this.#inner.renew();
+  }
+
+  close(...args: Parameters<TabletStorage["close"]>): Promise<void> {
+    return this.#inner.close(...args);
+  }
+
+  #noteClaims(server: SimulatedServer): DocumentServer {
+    return changed(server, {
+      insert: (collection, document) => {
+        if (document.kind === "claim") this.#claimNumber = document._id as number;
+        return server.insert(collection, document);
+      },
+    });
+  }
+}
+
+/** The same server but for some operations. */
+export function changed(server: DocumentServer, operations: Partial<DocumentServer>): DocumentServer {
+  return {
+    name: server.name,
+    collections: (prefix) => server.collections(prefix),
+    get: (...args) => server.get(...args),
+    find: (...args) => server.find(...args),
+    insert: (...args) => server.insert(...args),
+    update: (...args) => server.update(...args),
+    write: (...args) => server.write(...args),
+    delete: (...args) => server.delete(...args),
+    close: () => server.close(),
+    ...operations,
+  };
+}
+
+function sorted(documents: Map<string, unknown>): string {
+  return JSON.stringify([...documents].sort(([a], [b]) => (a < b ? -1 : 1)));
+}

@@ -1,0 +1,18 @@
+import { type Ablation, Callers, candidate } from "./candidate.js";
+import { CLIMATES, type Climate, World } from "./world.js";
+
+export interface WorldOptions {
+  readonly climate?: Climate;
+  readonly ablation?: Ablation;
+}
+
+const STEPS = 4_000;
+
+/** Runs one world from its seed and returns what happened in it; throws what was violated. */
+export async function runWorld(seed: number, options: WorldOptions = {}): Promise<Record<string, number>> {
+  const { climate = "usual", ablation = {} } = options;
+  const world = new World(seed, CLIMATES[climate]);
+  const callers = new Callers(world, ablation.onLeases ? false : seed % 2 === 0);
+  await world.run(STEPS, (process) => candidate(process, callers, ablation));
+  return world.counts;
+}

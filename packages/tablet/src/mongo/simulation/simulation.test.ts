@@ -1,0 +1,54 @@
+import { expect } from "chai";
+import { ABLATIONS } from "./ablations.js";
+import { runWorld } from "./run-world.js";
+import { Violation } from "./shared-documents.js";
+import { CLIMATES, type Climate } from "./world.js";
+
+const WORLDS_PER_CLIMATE = 100;
+/** Without a rule, one in two hundred worlds or more goes wrong. */
+const WORLDS_PER_ABLATION = 2_000;
+
+describe("the tablet on a server that loses answers and delays and doubles writes", function () {
+  this.timeout(60_000);
+
+  for (const climate of Object.keys(CLIMATES) as Climate[]) {
+    it(`loses nothing and shows nothing outdated in ${WORLDS_PER_CLIMATE} ${climate} worlds`, async () => {
+      const total: Record<string, number> = {};
+      for (let seed = 1; seed <= WORLDS_PER_CLIMATE; seed++) {
+        const counts = await runWorld(seed, { climate }).catch((error) => {
+          throw new Error(`seed ${seed}, climate ${climate}: ${error.message}`, { cause: error });
+        });
+        for (const [name, count] of Object.entries(counts)) total[name] = (total[name] ?? 0) + count;
+      }
+      // Otherwise it would be no wonder.
+      for (const name of [
+        "leaders",
+        "commits",
+        "reads",
+        "lostAnswers",
+        "lateWrites",
+        "crashes",
+        "lost",
+        "cleanStops",
+      ]) {
+        expect(total[name], name).to.be.greaterThan(WORLDS_PER_CLIMATE / 5);
+      }
+    });
+  }
+
+  describe("goes wrong without any one of its rules:", () => {
+    for (const [rule, ablation] of Object.entries(ABLATIONS)) {
+      it(rule, async () => {
+        for (let seed = 1; seed <= WORLDS_PER_ABLATION; seed++) {
+          try {
+            await runWorld(seed, { ablation, climate: ablation.climate });
+          } catch (error) {
+            expect(error).to.be.instanceOf(Violation);
+            return;
+          }
+        }
+        expect.fail(`${WORLDS_PER_ABLATION} worlds went well without it`);
+      });
+    }
+  });
+});

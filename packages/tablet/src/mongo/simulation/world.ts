@@ -1,0 +1,232 @@
+import type { TabletClock } from "../../clock.js";
+import { randomOf } from "../../contract/random.js";
+import { SharedDocuments } from "./shared-documents.js";
+
+/** How often things go wrong, per step or per operation. */
+export interface Faults {
+  readonly crash: number;
+  readonly pause: number;
+  /** The answer to an operation is lost, which ran, or never arrives, or arrives later, perhaps a second time. */
+  readonly loss: number;
+  /** A process is paused when it has decided on an operation and not yet sent it. */
+  readonly lateSend: number;
+  /** The answer waits while its process is paused. */
+  readonly lateAnswer: number;
+  readonly start: number;
+  /** A process that leads stops cleanly, per call that it gets. */
+  readonly stop: number;
+  /** For a long while no process gets an answer. */
+  readonly outage: number;
+}
+
+const USUAL: Faults = {
+  crash: 0.004,
+  pause: 0.008,
+  loss: 0.04,
+  lateSend: 0,
+  lateAnswer: 0.01,
+  start: 0.01,
+  stop: 0.02,
+  outage: 0,
+};
+
+/** Worlds in which different rules are put to the test. */
+export const CLIMATES = {
+  usual: USUAL,
+  lossy: { ...USUAL, crash: 0.001, pause: 0.001, loss: 0.1, start: 0.02 },
+  sleepy: { ...USUAL, crash: 0.001, pause: 0.012, loss: 0.01, lateAnswer: 0.06, start: 0.02 },
+  crowded: { ...USUAL, crash: 0.001, pause: 0.012, loss: 0.01, start: 0.1 },
+  restless: { ...USUAL, crash: 0.001, loss: 0.02, lateSend: 0.02, start: 0.1, stop: 0.1 },
+  outages: { ...USUAL, crash: 0.001, loss: 0.01, outage: 0.002 },
+} satisfies Record<string, Faults>;
+
+export type Climate = keyof typeof CLIMATES;
+
+/** A write that the server may still get, or get again. */
+export interface LateWrite {
+  readonly collection: string;
+  readonly id: string | number;
+  run(): void;
+}
+
+/** Something that a process waits for; a step of the world takes it further. */
+interface Pending {
+  readonly isDue: () => boolean;
+  /** What has been sent and may still arrive when the process is gone. */
+  readonly unsent: () => readonly LateWrite[];
+  step(): void;
+}
+
+const PROCESSES_MAX = 4;
+const PAUSE_STEPS_MIN = 20;
+const PAUSE_STEPS_SPREAD = 400;
+const OUTAGE_STEPS_MAX = 1_500;
+
+/**
+ * Processes on one simulated server. Everything happens in steps, each of which is a tick of all clocks, and in an order
+ * that the seed decides: a step takes one operation or timer of one process further.
+ */
+export class World {
+  readonly documents = new SharedDocuments();
+  readonly faults: Faults;
+  readonly counts: Record<string, number> = {};
+  readonly #random: () => number;
+  readonly #late: LateWrite[] = [];
+  #processes: SimulatedProcess[] = [];
+  #now = 0;
+  #outageUntil = 0;
+  #violation: unknown;
+
+  constructor(seed: number, faults: Faults) {
+    this.#random = randomOf(seed);
+    this.faults = faults;
+  }
+
+  get now(): number {
+    return this.#now;
+  }
+
+  happens(probability: number): boolean {
+    return this.#random() < probability;
+  }
+
+  /** Whether an answer does not come. */
+  loses(): boolean {
+    return this.#now < this.#outageUntil || this.happens(this.faults.loss);
+  }
+
+  below(limit: number): number {
+    return Math.floor(this.#random() * limit);
+  }
+
+  count(name: string): void {
+    this.counts[name] = (this.counts[name] ?? 0) + 1;
+  }
+
+  /** Ends the run. */
+  violate(violation: unknown): void {
+    this.#violation ??= violation;
+  }
+
+  sendLate(writes: readonly LateWrite[]): void {
+    this.#late.push(...writes);
+  }
+
+  /** Lets a late write arrive right now, if one for that document is on its way. */
+  overtake(collection: string, id: string | number): boolean {
+    const index = this.#late.findIndex((late) => late.collection === collection && late.id === id);
+    if (index < 0) return false;
+    this.#late.splice(index, 1)[0]?.run();
+    return true;
+  }
+
+  /** Runs so many steps; throws what was violated. */
+  async run(steps: number, program: (process: SimulatedProcess) => Promise<void>): Promise<void> {
+    for (; this.#now < steps && this.#violation === undefined; this.#now++) {
+      if (this.#processes.length === 0 || (this.#processes.length < PROCESSES_MAX && this.happens(this.faults.start))) {
+        this.#start(program);
+        await settle();
+      }
+      if (this.happens(this.faults.outage)) this.#outageUntil = this.#now + this.below(OUTAGE_STEPS_MAX);
+      if (this.#late.length > 0 && this.happens(0.03)) {
+        this.count("lateWrites");
+        this.#attempt(() => this.#late.splice(this.below(this.#late.length), 1)[0]?.run());
+      }
+      if (this.#stepOf(this.#processes[this.below(this.#processes.length)] as SimulatedProcess)) await settle();
+    }
+    if (this.#violation !== undefined) throw this.#violation;
+  }
+
+  /** Returns whether something happened that its code hears of. */
+  #stepOf(process: SimulatedProcess): boolean {
+    if (process.pausedSteps > 0) {
+      process.pausedSteps--;
+      return false;
+    }
+    if (this.happens(this.faults.crash)) {
+      this.count("crashes");
+      this.end(process);
+      return false;
+    }
+    if (this.happens(this.faults.pause)) {
+      this.pause(process);
+      return false;
+    }
+    const due = process.pending.filter((pending) => pending.isDue());
+    if (due.length === 0) return false;
+    this.#attempt(() => due[this.below(due.length)]?.step());
+    return true;
+  }
+
+  pause(process: SimulatedProcess): void {
+    process.pausedSteps = PAUSE_STEPS_MIN + this.below(PAUSE_STEPS_SPREAD);
+  }
+
+  /** The process is gone; most of what it had sent may still arrive. */
+  end(process: SimulatedProcess): void {
+    this.#processes = this.#processes.filter((other) => other !== process);
+    for (const pending of process.pending.splice(0)) {
+      this.sendLate(pending.unsent().filter(() => this.happens(0.7)));
+    }
+  }
+
+  #start(program: (process: SimulatedProcess) => Promise<void>): void {
+    const process = new SimulatedProcess(this);
+    this.#processes.push(process);
+    program(process)
+      .catch((error) => this.violate(error))
+      .finally(() => this.end(process));
+  }
+
+  #attempt(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.violate(error);
+    }
+  }
+}
+
+/** One process of the world, as the code that runs in it sees it: a clock, and what it waits for. */
+export class SimulatedProcess {
+  readonly world: World;
+  readonly pending: Pending[] = [];
+  readonly clock: TabletClock;
+  pausedSteps = 0;
+
+  constructor(world: World) {
+    this.world = world;
+    this.clock = {
+      nowMs: () => world.now,
+      after: (delayMs, action) => this.#after(delayMs, action),
+    };
+  }
+
+  wait(pending: Pending): void {
+    this.pending.push(pending);
+  }
+
+  done(pending: Pending): void {
+    const index = this.pending.indexOf(pending);
+    if (index >= 0) this.pending.splice(index, 1);
+  }
+
+  #after(delayMs: number, action: () => void): () => void {
+    const atMs = this.world.now + delayMs;
+    const timer: Pending = {
+      isDue: () => this.world.now >= atMs,
+      unsent: () => [],
+      step: () => {
+        this.done(timer);
+        action();
+      },
+    };
+    this.wait(timer);
+    return () => this.done(timer);
+  }
+}
+
+/** Resolves when all that follows from what just happened has happened. */
+function settle(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve));
+}

@@ -1,0 +1,227 @@
+import { spawn } from "node:child_process";
+import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { table } from "../schema.js";
+import { Tablet } from "../tablet.js";
+import { openMongoStorage } from "./open-mongo.js";
+import { type DatabaseProcess, type DocumentDatabase, documentDatabase } from "./testing/document-database.js";
+import { databaseUrl, newTabletName, removeTablet, withDatabase } from "./testing/test-location.js";
+
+interface Counter {
+  readonly id: string;
+  readonly n: number;
+}
+
+const schema = { counters: table<Counter>({ key: ({ id }) => id }) };
+type CounterTablet = Tablet<typeof schema>;
+
+const LEASE_TIME_MS = 1_500;
+const WRITERS = 8;
+const CHILD = fileURLToPath(new URL("./testing/lead-until-killed.js", import.meta.url));
+
+describe("a tablet on MongoDB", function () {
+  this.timeout(60_000);
+  let server: DocumentDatabase;
+  let url: string;
+  let tabletName: string;
+  let opened: CounterTablet[];
+
+  before(async function () {
+    this.timeout(400_000);
+    const found = await documentDatabase();
+    if (typeof found === "string") return skipBecause(this, found);
+    server = found;
+    url = databaseUrl(server.url);
+  });
+
+  beforeEach(() => {
+    tabletName = newTabletName();
+    opened = [];
+  });
+
+  afterEach(async () => {
+    await Promise.all(opened.map((tablet) => tablet.close()));
+    await removeTablet(url, tabletName);
+  });
+
+  async function open(
+    address = "127.0.0.1:1",
+    waiting: { signal?: AbortSignal; onStandby?: (leaderAddress: string) => void } = {},
+  ): Promise<CounterTablet> {
+    const limits = { leaseTimeMs: LEASE_TIME_MS, safeLeaseTimeMs: LEASE_TIME_MS * 0.8 };
+    const storage = openMongoStorage({ url, tabletName, limits });
+    const renewIntervalMs = LEASE_TIME_MS / 5;
+    const tablet = await Tablet.open({
+      name: tabletName,
+      schema,
+      storage,
+      address,
+      limits: { renewIntervalMs },
+      ...waiting,
+    });
+    opened.push(tablet);
+    return tablet;
+  }
+
+  function put(tablet: CounterTablet, id: string, n: number): Promise<void> {
+    return tablet.transact(({ counters }) => counters.put({ id, n }));
+  }
+
+  function numberOf(tablet: CounterTablet, id: string): Promise<number | undefined> {
+    return tablet.read(({ counters }) => counters.get(id)?.n);
+  }
+
+  /** A leader in a process of its own. */
+  function startLeader(): { acknowledged(): number; kill(): Promise<void> } {
+    const argument = JSON.stringify({ url, tabletName, leaseTimeMs: LEASE_TIME_MS, address: "127.0.0.1:99" });
+    const child = spawn(process.execPath, [CHILD, argument], { stdio: ["ignore", "pipe", "inherit"] });
+    const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
+    let last = 0;
+    createInterface({ input: child.stdout }).on("line", (line) => {
+      last = Number(line);
+    });
+    return {
+      acknowledged: () => last,
+      kill: async () => {
+        child.kill("SIGKILL");
+        await closed;
+      },
+    };
+  }
+
+  it("keeps a view that anybody can query, and of the log only what is not in it", async () => {
+    const tablet = await open();
+    await put(tablet, "a", 1);
+    await put(tablet, "b", 2);
+    await tablet.transact(({ counters }) => counters.delete("a"));
+    await withDatabase(url, async (database) => {
+      const view = database.collection<Counter & { _id: string }>(`${tabletName}.counters`);
+      const log = database.collection<{ _id: number; kind: string }>(`${tabletName}.log`);
+      await eventually(async () => {
+        const documents = await view.find().toArray();
+        expect(documents.map(({ _id, id, n }) => ({ _id, id, n }))).to.deep.equal([{ _id: "b", id: "b", n: 2 }]);
+        expect(await log.countDocuments({ kind: "commit" })).to.equal(0);
+        expect(await log.countDocuments({ kind: "checkpoint" })).to.equal(1);
+        expect(await log.countDocuments({ kind: { $in: ["claim", "load"] } })).to.equal(2);
+      });
+    });
+  });
+
+  it("is handed over at once by a clean stop", async () => {
+    const first = await open();
+    await put(first, "a", 1);
+    await first.close();
+    const startMs = performance.now();
+    const second = await open();
+    expect(performance.now() - startMs).to.be.below(LEASE_TIME_MS);
+    expect(second.generation).to.equal(2);
+    expect(second.id).to.equal(first.id);
+    expect(await numberOf(second, "a")).to.equal(1);
+  });
+
+  it("is taken over from a leader that was killed, with all that it acknowledged", async () => {
+    const leader = startLeader();
+    await eventually(() => leader.acknowledged() > 20, { timeoutMs: 20_000 });
+    const told: string[] = [];
+    const opening = open("127.0.0.1:2", { onStandby: (address) => told.push(address) });
+    await delay(LEASE_TIME_MS * 1.5);
+    expect(told).to.deep.equal(["127.0.0.1:99"]);
+    await leader.kill();
+    const killedMs = performance.now();
+    const standby = await opening;
+    expect(performance.now() - killedMs).to.be.below(LEASE_TIME_MS + 2_000);
+    expect(await numberOf(standby, "a")).to.be.at.least(leader.acknowledged());
+    expect(standby.generation).to.equal(2);
+  });
+
+  it("lets a standby give up waiting", async () => {
+    await open();
+    const giveUp = new AbortController();
+    const opening = open("127.0.0.1:2", { signal: giveUp.signal });
+    await delay(300);
+    giveUp.abort(new UnavailableError("stopped"));
+    expect((await errorOf(opening)).message).to.equal("stopped");
+  });
+
+  it("is lost by a leader whose lease another one took", async () => {
+    const tablet = await open();
+    await withDatabase(url, async (database) => {
+      const leases = database.collection<{ _id: string }>("tablets");
+      await leases.updateOne({ _id: tabletName }, { $set: { writer: "other", address: "127.0.0.1:9" } });
+    });
+    const reason = await tablet.lost;
+    expect(reason).to.be.instanceOf(FencedError);
+    expect(reason.message).to.contain("taken by 127.0.0.1:9");
+    expect(await errorOf(numberOf(tablet, "a"))).to.equal(reason);
+  });
+
+  describe("when its server", () => {
+    let database: DatabaseProcess;
+
+    before(function () {
+      if (server.process === undefined) return skipBecause(this, "the server is not the tests' own, to stop and kill");
+      database = server.process;
+    });
+
+    it("hangs, answers no read and sends no order once its lease may be another's, until the server goes on", async () => {
+      const tablet = await open();
+      await put(tablet, "a", 1);
+      database.signal("SIGSTOP");
+      try {
+        await delay(LEASE_TIME_MS);
+        const notChanging = tablet.transact(({ counters }) => counters.get("a")?.n);
+        for (const error of await Promise.all([errorOf(numberOf(tablet, "a")), errorOf(notChanging)])) {
+          expect(error).to.be.instanceOf(UnavailableError);
+          expect(error.message).to.contain("the lease ran out");
+        }
+        expect(() => tablet.checkMayAct()).to.throw(UnavailableError);
+      } finally {
+        database.signal("SIGCONT");
+      }
+      await eventually(async () => expect(await numberOf(tablet, "a")).to.equal(1));
+      tablet.checkMayAct();
+    });
+
+    it("is killed and started again, goes on, and nothing that was acknowledged is lost", async () => {
+      const tablet = await open();
+      const acknowledged = new Map<string, number>();
+      let count = 0;
+      let writing = true;
+      const work = Array.from({ length: WRITERS }, async (_, writer) => {
+        for (let n = 1; writing; n++) {
+          const id = `k${writer}-${n % 5}`;
+          await put(tablet, id, n);
+          acknowledged.set(id, n);
+          count++;
+        }
+      });
+      for (let kill = 0; kill < 3; kill++) {
+        const before = count;
+        await eventually(() => count > before + 100 + 50 * kill, { timeoutMs: 20_000 });
+        await database.kill();
+        await database.start();
+      }
+      writing = false;
+      await Promise.all(work);
+      await tablet.close();
+      const next = await open();
+      const found = await next.read(({ counters }) =>
+        Array.from(counters.entries(), ({ id, n }): [string, number] => [id, n]),
+      );
+      expect(new Map(found)).to.deep.equal(acknowledged);
+    });
+  });
+});
+
+async function errorOf(promise: Promise<unknown>): Promise<Error> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("it should have failed");
+}

@@ -1,0 +1,152 @@
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { delimiter, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { messageOf } from "@diskmesh/domain";
+import { eventually, freePort, temporaryFolder } from "@diskmesh/testkit";
+import { MongoClient } from "mongodb";
+
+/** A MongoDB-compatible server for tests. */
+export interface DocumentDatabase {
+  readonly title: string;
+  /** Without a database name. */
+  readonly url: string;
+  /** Absent for a server that the tests did not start. */
+  readonly process?: DatabaseProcess;
+}
+
+const SOURCE = fileURLToPath(new URL("../../../src/mongo/testing/", import.meta.url));
+const CACHE = fileURLToPath(new URL("../../../../../.cache/", import.meta.url));
+const FETCH_TIMEOUT_MS = 5 * 60_000;
+const START_TIMEOUT_MS = 60_000;
+
+let found: Promise<DocumentDatabase | string> | undefined;
+
+/** The server that all tests of this process share, or the reason why there is none. */
+export function documentDatabase(): Promise<DocumentDatabase | string> {
+  found ??= find().catch((error) => `no MongoDB-compatible server could be started: ${messageOf(error)}`);
+  return found;
+}
+
+async function find(): Promise<DocumentDatabase | string> {
+  const url = process.env.DISKMESH_TEST_MONGODB_URL;
+  if (url) return { title: "the server of DISKMESH_TEST_MONGODB_URL", url };
+  if (isOnPath("mongod")) return startMongod();
+  const missing = ["java", "mvn"].filter((program) => !isOnPath(program));
+  if (missing.length === 0) return startJavaServer();
+  return `DISKMESH_TEST_MONGODB_URL is not set, mongod is not on PATH, nor is ${missing.join(", nor ")} for mongo-java-server`;
+}
+
+async function startMongod(): Promise<DocumentDatabase> {
+  const [folder, port] = [temporaryFolder(), await freePort()];
+  // A replica set of one: then read and write concerns mean something.
+  const args = ["--dbpath", folder, "--port", `${port}`, "--bind_ip", "127.0.0.1", "--replSet", "test"];
+  const process = new DatabaseProcess("mongod", args, "Waiting for connections");
+  await process.start();
+  const client = new MongoClient(`mongodb://127.0.0.1:${port}/?directConnection=true`);
+  try {
+    await client.db("admin").command({
+      replSetInitiate: { _id: "test", members: [{ _id: 0, host: `127.0.0.1:${port}` }] },
+    });
+    await eventually(async () => (await client.db("admin").command({ hello: 1 })).isWritablePrimary === true, {
+      timeoutMs: START_TIMEOUT_MS,
+    });
+  } finally {
+    await client.close();
+  }
+  return { title: "mongod", url: `mongodb://127.0.0.1:${port}`, process };
+}
+
+/** `version` "old" gives one that today's driver refuses. */
+export async function startJavaServer(version?: "old"): Promise<DocumentDatabase> {
+  const [folder, port, libraries] = [temporaryFolder(), await freePort(), await javaLibraries()];
+  const source = join(SOURCE, "DocumentDatabase.java");
+  const args = ["-cp", join(libraries, "*"), source, join(folder, "data"), `${port}`, ...(version ? [version] : [])];
+  const process = new DatabaseProcess("java", args, "ready");
+  await process.start();
+  return { title: "mongo-java-server", url: `mongodb://127.0.0.1:${port}`, process };
+}
+
+export function hasJavaServer(): boolean {
+  return isOnPath("java") && isOnPath("mvn");
+}
+
+async function javaLibraries(): Promise<string> {
+  const libraries = join(CACHE, "mongo-java-server-1.47.0");
+  if (existsSync(libraries)) return libraries;
+  await mkdir(CACHE, { recursive: true });
+  // Fetched aside and moved at the end, so that what is there is whole.
+  const folder = await mkdtemp(join(CACHE, "fetching-"));
+  try {
+    const goal = ["dependency:copy-dependencies", `-DoutputDirectory=${join(folder, "lib")}`];
+    const args = ["-q", "-B", "-f", join(SOURCE, "pom.xml"), `-Dmaven.repo.local=${join(CACHE, "maven")}`, ...goal];
+    await promisify(execFile)("mvn", args, { timeout: FETCH_TIMEOUT_MS });
+    await rename(join(folder, "lib"), libraries).catch((error) => {
+      // Another process was quicker.
+      if (!existsSync(libraries)) throw error;
+    });
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+  return libraries;
+}
+
+/** A server that can be killed and started again on the same data and port. */
+export class DatabaseProcess {
+  #child: ChildProcess | undefined;
+  readonly #command: string;
+  readonly #args: readonly string[];
+  readonly #readyWhenSaid: string;
+
+  constructor(command: string, args: readonly string[], readyWhenSaid: string) {
+    this.#command = command;
+    this.#args = args;
+    this.#readyWhenSaid = readyWhenSaid;
+    process.once("exit", () => this.#child?.kill("SIGKILL"));
+  }
+
+  async start(): Promise<void> {
+    const child = spawn(this.#command, this.#args, { stdio: ["pipe", "pipe", "pipe"] });
+    this.#child = child;
+    let output = "";
+    await new Promise<void>((resolve, reject) => {
+      const onOutput = (chunk: Buffer): void => {
+        output += chunk;
+        if (output.includes(this.#readyWhenSaid)) resolve();
+      };
+      child.stdout.on("data", onOutput);
+      child.stderr.on("data", onOutput);
+      child.once("error", reject);
+      child.once("exit", (code, signal) =>
+        reject(new Error(`${this.#command} ended with ${code ?? signal}: ${output}`)),
+      );
+      setTimeout(() => reject(new Error(`${this.#command} is not ready: ${output}`)), START_TIMEOUT_MS).unref();
+    });
+    // From now on its output matters to nobody, but must flow.
+    child.stdout.removeAllListeners("data").resume();
+    child.stderr.removeAllListeners("data").resume();
+    // The tests may end while it runs.
+    child.unref();
+    for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref();
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child?.kill(signal);
+  }
+
+  async kill(): Promise<void> {
+    const child = this.#child;
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    child.ref();
+    const exit = once(child, "exit");
+    child.kill("SIGKILL");
+    await exit;
+  }
+}
+
+function isOnPath(program: string): boolean {
+  return (process.env.PATH ?? "").split(delimiter).some((folder) => folder !== "" && existsSync(join(folder, program)));
+}

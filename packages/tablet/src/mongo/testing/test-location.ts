@@ -1,0 +1,60 @@
+import { randomUUID } from "node:crypto";
+import { MongoClient } from "mongodb";
+import type { StorageLocation } from "../../contract/storage-contract.js";
+import type { TabletStorage } from "../../storage.js";
+import { openMongoStorage } from "../open-mongo.js";
+
+const DATABASE = "diskmesh_test";
+
+/** For the contract suite and its child processes: candidates do not wait, so that leaders can compete. */
+export function openLocation(argument: string): TabletStorage {
+  const { url, tabletName } = JSON.parse(argument) as { url: string; tabletName: string };
+  return openMongoStorage({ url, tabletName, limits: { leaseTimeMs: 0, applyIntervalMs: 5 } });
+}
+
+export function newLocation(
+  serverUrl: string,
+): StorageLocation & { readonly url: string; readonly tabletName: string } {
+  const tabletName = newTabletName();
+  const url = databaseUrl(serverUrl);
+  const argument = JSON.stringify({ url, tabletName });
+  return {
+    url,
+    tabletName,
+    argument,
+    open: () => openLocation(argument),
+    moduleUrl: import.meta.url,
+    remove: () => removeTablet(url, tabletName),
+  };
+}
+
+export function newTabletName(): string {
+  return `test-${randomUUID().slice(0, 13)}`;
+}
+
+/** With a database name, before the options if there are any. */
+export function databaseUrl(serverUrl: string): string {
+  const [address = "", options] = serverUrl.split("?");
+  return `${address.replace(/^([^/]*\/\/[^/]*)(\/.*)?$/, `$1/${DATABASE}`)}${options === undefined ? "" : `?${options}`}`;
+}
+
+export async function removeTablet(url: string, tabletName: string): Promise<void> {
+  await withDatabase(url, async (database) => {
+    await database.collection<{ _id: string }>("tablets").deleteOne({ _id: tabletName });
+    for (const { name } of await database.listCollections().toArray()) {
+      if (name.startsWith(`${tabletName}.`) || name === `${tabletName}-events`) await database.dropCollection(name);
+    }
+  });
+}
+
+export async function withDatabase<T>(
+  url: string,
+  action: (database: ReturnType<MongoClient["db"]>) => Promise<T>,
+): Promise<T> {
+  const client = new MongoClient(url);
+  try {
+    return await action(client.db(DATABASE));
+  } finally {
+    await client.close();
+  }
+}

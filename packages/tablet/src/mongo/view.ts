@@ -1,0 +1,209 @@
+import { sleep, type TabletClock } from "../clock.js";
+import { type DocumentServer, LostAnswerError, type ViewWrite } from "./document-server.js";
+import type { Lease } from "./lease.js";
+import type { Outcomes } from "./load.js";
+import type { StoredChange, TabletLog } from "./log.js";
+import { FOREVER_MS, type Patience } from "./patience.js";
+
+export interface ViewLimits {
+  /** The view is brought up to date so often, sooner when much has piled up. */
+  readonly applyIntervalMs: number;
+  /** What may be in the log and not yet in the view; beyond it commits wait. */
+  readonly unappliedChanges: number;
+  readonly unappliedSizeBytes: number;
+  /** Changes that one round applies. */
+  readonly batchChanges: number;
+}
+
+export interface ViewOptions {
+  readonly server: DocumentServer;
+  readonly tabletName: string;
+  readonly patience: Patience;
+  readonly clock: TabletClock;
+  readonly log: TabletLog;
+  readonly lease: Lease;
+  readonly limits: ViewLimits;
+  readonly nextWriter: () => string;
+  /** Ends the work, as soon as the round under way is over. */
+  readonly signal: AbortSignal;
+}
+
+interface Unapplied {
+  readonly seq: number;
+  readonly changes: readonly StoredChange[];
+  readonly sizeBytes: number;
+}
+
+/** A document that became what it is in one log entry. */
+interface Placed extends StoredChange {
+  readonly seq: number;
+}
+
+/** Writes in one request: more would keep a small server from commits and renewals for long. */
+const REQUEST_WRITES = 500;
+
+/** The readable view of one tablet: one collection per table, kept up to date behind the commits. */
+export class View {
+  readonly #options: ViewOptions;
+  #checkpoint: number;
+  #unapplied: Unapplied[] = [];
+  #changes = 0;
+  #sizeBytes = 0;
+  #wake: () => void = () => {};
+  #waitingForRoom: (() => void)[] = [];
+
+  /** `outcomes` are what the log held after the checkpoint: the first to be applied, at the number of the own claim. */
+  constructor(options: ViewOptions, checkpoint: number, outcomes: Outcomes) {
+    this.#options = options;
+    this.#checkpoint = checkpoint;
+    const changes = [...outcomes].flatMap(([table, byId]) =>
+      Array.from(byId, ([id, document]) => ({ table, id, document })),
+    );
+    this.add({ seq: options.log.claimed._id, changes, sizeBytes: 0 });
+  }
+
+  /** To be called in the order of the log. */
+  add(entry: Unapplied): void {
+    this.#unapplied.push(entry);
+    this.#changes += entry.changes.length;
+    this.#sizeBytes += entry.sizeBytes;
+    this.#wake();
+  }
+
+  /** Resolves when another commit may be added. */
+  async room(): Promise<void> {
+    const { unappliedChanges, unappliedSizeBytes } = this.#options.limits;
+    while (this.#changes >= unappliedChanges || this.#sizeBytes >= unappliedSizeBytes) {
+      this.#options.signal.throwIfAborted();
+      await new Promise<void>((resolve) => this.#waitingForRoom.push(resolve));
+    }
+  }
+
+  /** Works until it is told to end, or rejects with the reason why this process may no longer write. */
+  async keepUpToDate(): Promise<void> {
+    const { signal } = this.#options;
+    signal.addEventListener("abort", () => {
+      this.#wake();
+      this.#makeRoom();
+    });
+    while (!signal.aborted) {
+      if (this.#unapplied.length > 0) {
+        await this.#gather();
+        if (!signal.aborted) await this.#applyBatch();
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+
+  /** Lets changes pile up for a while: one round for many commits. */
+  async #gather(): Promise<void> {
+    const { clock, signal, limits } = this.#options;
+    if (this.#changes >= limits.unappliedChanges / 2 || this.#sizeBytes >= limits.unappliedSizeBytes / 2) return;
+    await sleep(clock, limits.applyIntervalMs, signal).catch(() => {});
+  }
+
+  async #applyBatch(): Promise<void> {
+    const { log } = this.#options;
+    const batch = this.#nextBatch();
+    const upTo = (batch.at(-1) as Unapplied).seq;
+    if (!(await this.#apply(batch))) return this.#claimAgain();
+    await log.append({ kind: "checkpoint", upTo }, FOREVER_MS);
+    this.#checkpoint = upTo;
+    this.#unapplied.splice(0, batch.length);
+    for (const { changes, sizeBytes } of batch) {
+      this.#changes -= changes.length;
+      this.#sizeBytes -= sizeBytes;
+    }
+    this.#makeRoom();
+    // What this leaves behind goes with the next round; nobody reads it.
+    await log.deleteApplied(upTo).catch(ignoreLostAnswer);
+  }
+
+  #nextBatch(): Unapplied[] {
+    const { batchChanges } = this.#options.limits;
+    let changes = 0;
+    const length = this.#unapplied.findIndex((entry) => {
+      changes += entry.changes.length;
+      return changes >= batchChanges;
+    });
+    return this.#unapplied.slice(0, length < 0 ? undefined : length + 1);
+  }
+
+  /** False when the answer to a write was lost. It must not be sent again: it may still arrive, later than a delete. */
+  async #apply(batch: readonly Unapplied[]): Promise<boolean> {
+    const writesByTable = new Map<string, ViewWrite[]>();
+    for (const { table, id, seq, document } of lastWords(batch)) {
+      const writes = writesByTable.get(table);
+      if (writes === undefined) writesByTable.set(table, [{ id, seq, document }]);
+      else writes.push({ id, seq, document });
+    }
+    try {
+      for (const [table, writes] of writesByTable) {
+        for (let first = 0; first < writes.length; first += REQUEST_WRITES) {
+          const request = writes.slice(first, first + REQUEST_WRITES);
+          await this.#write(`${this.#options.tabletName}.${table}`, request);
+        }
+      }
+      return true;
+    } catch (error) {
+      if (error instanceof LostAnswerError) return false;
+      throw error;
+    }
+  }
+
+  async #write(collection: string, writes: readonly ViewWrite[]): Promise<void> {
+    const { server, patience } = this.#options;
+    for (let rest = writes; rest.length > 0; ) {
+      const present = await server.write(collection, rest);
+      rest = [];
+      for (const write of present) {
+        // Mostly someone newer was there. But it can also be the late write of someone older, which came into being
+        // between the look whether there is something and the insert.
+        const stored = await patience.answerOf(() => server.get(collection, write.id), FOREVER_MS);
+        if (stored === undefined || (stored._seq as number) < write.seq) rest = [...rest, write];
+      }
+    }
+  }
+
+  /** What is in memory is then the load: the outcome of all that is not known to be in the view. */
+  #claimAgain(): Promise<void> {
+    const { log, lease, nextWriter } = this.#options;
+    const writer = nextWriter();
+    return log.claimAgain(
+      writer,
+      this.#checkpoint,
+      () => lease.hand(writer),
+      (claim) => {
+        const changes: StoredChange[] = lastWords(this.#unapplied).map(({ table, id, document }) => ({
+          table,
+          id,
+          document,
+        }));
+        this.#unapplied = [{ seq: claim, changes, sizeBytes: this.#sizeBytes }];
+        this.#changes = changes.length;
+      },
+    );
+  }
+
+  #makeRoom(): void {
+    for (const resolve of this.#waitingForRoom.splice(0)) resolve();
+  }
+}
+
+/** Per document only what became of it at last. */
+function lastWords(entries: readonly Unapplied[]): Placed[] {
+  const placed = new Map<string, Placed>();
+  for (const { seq, changes } of entries) {
+    for (const { table, id, document } of changes) {
+      placed.set(`${table}\0${id}`, { table, id, document, seq });
+    }
+  }
+  return [...placed.values()];
+}
+
+function ignoreLostAnswer(error: unknown): void {
+  if (!(error instanceof LostAnswerError)) throw error;
+}

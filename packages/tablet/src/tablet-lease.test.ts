@@ -1,0 +1,141 @@
+import { UnavailableError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { type Change, table } from "./schema.js";
+import type { Claim, ClaimOptions, Leader, TabletStorage } from "./storage.js";
+import { Tablet } from "./tablet.js";
+
+const schema = { hosts: table<{ id: string }>({ key: ({ id }) => id }) };
+
+/** A storage of nothing but a lease. */
+class LeasedStorage implements TabletStorage {
+  readonly commitSizeBytesMax = 1_000;
+  readonly commits: (readonly Change[])[] = [];
+  claimOptions: ClaimOptions | undefined;
+  leaseError: Error | undefined;
+  renewals = 0;
+  renewError: Error | undefined;
+  loading: Promise<void> = Promise.resolve();
+  closed = false;
+
+  async claim(_: Leader, options?: ClaimOptions): Promise<Claim> {
+    this.claimOptions = options;
+    return { tabletId: "tablet-1", generation: 1 };
+  }
+
+  load(): Promise<void> {
+    return this.loading;
+  }
+
+  async commit(changes: readonly Change[]): Promise<void> {
+    this.commits.push(changes);
+  }
+
+  async renew(): Promise<void> {
+    this.renewals++;
+    if (this.renewError !== undefined) throw this.renewError;
+  }
+
+  checkLease(): void {
+    if (this.leaseError !== undefined) throw this.leaseError;
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+  }
+}
+
+describe("Tablet on a storage with a lease", () => {
+  let storage: LeasedStorage;
+  let tablet: Tablet<typeof schema> | undefined;
+  const expired = new UnavailableError("the lease ran out");
+
+  beforeEach(() => {
+    storage = new LeasedStorage();
+  });
+
+  afterEach(async () => {
+    await tablet?.close();
+  });
+
+  async function open(options: ClaimOptions = {}): Promise<Tablet<typeof schema>> {
+    const limits = { renewIntervalMs: 5 };
+    tablet = await Tablet.open({ name: "registry", schema, storage, address: "a:1", limits, ...options });
+    return tablet;
+  }
+
+  it("answers no read while the lease has run out, and again after it", async () => {
+    const leader = await open();
+    storage.leaseError = expired;
+    const reads = [
+      leader.read(() => 1),
+      leader.read(() => thrown()),
+      leader.transact(() => 1),
+      leader.transact(() => thrown()),
+    ];
+    for (const read of reads) expect(await errorOf(read)).to.equal(expired);
+    expect(() => leader.checkMayAct()).to.throw("the lease ran out");
+    storage.leaseError = undefined;
+    leader.checkMayAct();
+    expect(await leader.read(() => 1)).to.equal(1);
+  });
+
+  it("looks at the lease after the read, during which it may have run out", async () => {
+    const leader = await open();
+    const read = leader.read(() => {
+      storage.leaseError = expired;
+    });
+    expect(await errorOf(read)).to.equal(expired);
+  });
+
+  it("leaves it to the commit whether a change is accepted", async () => {
+    const leader = await open();
+    storage.leaseError = expired;
+    await leader.transact(({ hosts }) => hosts.put({ id: "h" }));
+    expect(storage.commits.length).to.equal(1);
+  });
+
+  it("renews the lease while it loads, and does not open when it is lost meanwhile", async () => {
+    storage.loading = (async () => {
+      while (storage.renewals < 3) await new Promise((resolve) => setTimeout(resolve, 1));
+    })();
+    await open();
+    expect(storage.renewals).to.be.at.least(3);
+    await tablet?.close();
+
+    storage = new LeasedStorage();
+    storage.renewError = new UnavailableError("taken");
+    storage.loading = new Promise((resolve) => setTimeout(resolve, 50));
+    expect((await errorOf(open())).message).to.equal("taken");
+    expect(storage.closed).to.equal(true);
+  });
+
+  it("passes on what waiting needs, and gives up during the load too", async () => {
+    const giveUp = new AbortController();
+    const onStandby = (): void => {};
+    storage.loading = new Promise((resolve) => setTimeout(resolve, 20));
+    const opening = open({ signal: giveUp.signal, onStandby });
+    expect(storage.claimOptions).to.deep.equal({ signal: giveUp.signal, onStandby });
+    giveUp.abort(new Error("stopped"));
+    expect((await errorOf(opening)).message).to.equal("stopped");
+    expect(storage.closed).to.equal(true);
+  });
+
+  it("refuses a transaction that the storage could not take", async () => {
+    const leader = await open();
+    const error = await errorOf(leader.transact(({ hosts }) => hosts.put({ id: "x".repeat(500) })));
+    expect(error.message).to.contain("limit of 1000 bytes");
+  });
+});
+
+function thrown(): never {
+  throw new Error("what the function threw");
+}
+
+async function errorOf(promise: Promise<unknown>): Promise<Error> {
+  try {
+    await promise;
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("it should have failed");
+}
