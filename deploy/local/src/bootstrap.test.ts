@@ -53,7 +53,9 @@ describe("the set-up behind npm start and npm test", () => {
 
   describe("npm test", () => {
     const test = (body: string) => `describe("s", () => { ${body} });`;
-    const cases: [string, string, number, RegExp][] = [
+    const outside = "delete process.env.CI";
+    const inCi = 'process.env.CI = "true"';
+    const cases: [string, string, number, RegExp, where?: string][] = [
       ["counts what passed", `it("a", () => {}); it("b", () => {});`, 0, /^2 passed, 0 failed$/m],
       [
         "fails with a failing test",
@@ -73,6 +75,13 @@ describe("the set-up behind npm start and npm test", () => {
         1,
         /do not say why[\s\S]*^1 passed, 0 failed, 1 skipped$/m,
       ],
+      [
+        "fails in CI with a skip that is not allowed there",
+        `it("a [skipped: no qemu]", function () { this.skip(); }); it("b", () => {});`,
+        1,
+        /^1 of the skipped tests must run in CI[\s\S]*^1 passed, 0 failed, 1 skipped$/m,
+        inCi,
+      ],
       ["fails with an exclusive test", `it.only("a", () => {});`, 1, /forbid/i],
       [
         "fails with a rejection that nobody handles",
@@ -88,7 +97,7 @@ describe("the set-up behind npm start and npm test", () => {
         /before all its tests had run\n[\s\S]*^0 passed, 1 failed$/m,
       ],
     ];
-    for (const [what, body, code, output] of cases)
+    for (const [what, body, code, output, where = outside] of cases)
       it(what, async () => {
         write(join(folder, "packages/one/tsconfig.json"), "{}");
         write(join(folder, "packages/one/dist/deep/a.test.js"), test(body));
@@ -96,7 +105,7 @@ describe("the set-up behind npm start and npm test", () => {
         symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
         const ended = await run(
           "tests.mjs",
-          `process.exitCode = await m.runTests(${JSON.stringify(folder)}, ["--forbid-only"])`,
+          `${where}; process.exitCode = await m.runTests(${JSON.stringify(folder)}, ["--forbid-only"])`,
         );
         expect(ended.output).to.match(output);
         expect(ended.code).to.equal(code);
