@@ -77,11 +77,12 @@ describe("spawnService", () => {
   });
 
   it("takes a standby for started when it listens", async () => {
-    const given = await options("stand-by", { startTimeoutMs: 3000 });
+    const given = await options("stand-by", { startTimeoutMs: 20_000 });
     await spawn({ ...given, waitFor: "listening" });
     const other = await options("stand-by", { startTimeoutMs: 1500 });
     const error = await rejection(spawn(other));
-    expect(error.message).to.contain("sample did not start").and.contain("NOT_SERVING");
+    // On a busy machine it may not even listen by then.
+    expect(error.message).to.match(/^sample did not start: .*(NOT_SERVING|does not serve)/);
   });
 
   it("says how a process ended that did not start, and what it wrote last", async () => {
