@@ -1,3 +1,4 @@
+export * from "./clock.js";
 export type { LmdbOptions } from "./lmdb/environment.js";
 export { openLmdbEventLog } from "./lmdb/lmdb-event-log.js";
 export { openLmdbStorage } from "./lmdb/lmdb-storage.js";

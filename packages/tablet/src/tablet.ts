@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { DomainError, InvalidStateError, messageOf, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { monotonicClock, type TabletClock } from "./clock.js";
 import { MemoryTables } from "./memory-tables.js";
 import type { Change, Schema, Tables, Transaction } from "./schema.js";
 import type { TabletStorage } from "./storage.js";
@@ -31,6 +32,7 @@ export interface TabletOptions<S extends Schema> {
   /** Where this leader can be reached, for standbys to tell callers. */
   readonly address: string;
   readonly limits?: Partial<TabletLimits>;
+  readonly clock?: TabletClock;
 }
 
 /** Transactions that become durable together. */
@@ -54,6 +56,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly #name: string;
   readonly #storage: TabletStorage;
   readonly #limits: TabletLimits;
+  readonly #clock: TabletClock;
   readonly #listeners = new Set<(changes: readonly Change[]) => void>();
   /** In order; only the first may be sealed. */
   readonly #batches: Batch[] = [];
@@ -65,7 +68,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   #ended: Error | undefined;
   #isLost = false;
   #closing: Promise<void> | undefined;
-  #renewTimer: NodeJS.Timeout | undefined;
+  #cancelRenewal: () => void = () => {};
   #resolveLost: (reason: Error) => void = () => {};
 
   private constructor(
@@ -78,6 +81,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#name = options.name;
     this.#storage = options.storage;
     this.#limits = { ...DEFAULT_TABLET_LIMITS, ...options.limits };
+    this.#clock = options.clock ?? monotonicClock;
     this.#memory = memory;
     this.lost = new Promise((resolve) => {
       this.#resolveLost = resolve;
@@ -162,7 +166,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   async #close(): Promise<void> {
     this.#ended ??= new UnavailableError(`tablet ${this.#name} is closed`);
-    clearTimeout(this.#renewTimer);
+    this.#cancelRenewal();
     // What becomes of the pending transactions is told to those who wait for them.
     await this.#barrier().catch(() => {});
     this.#listeners.clear();
@@ -231,14 +235,15 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   async #commit(changes: readonly Change[]): Promise<void> {
     const { commitTimeoutMs } = this.#limits;
-    let timer: NodeJS.Timeout | undefined;
+    let cancel: () => void = () => {};
     const timeout = new Promise<never>((_, reject) => {
-      timer = setTimeout(() => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`)), commitTimeoutMs);
+      const onTimeout = (): void => reject(new Error(`a commit took longer than ${commitTimeoutMs} ms`));
+      cancel = this.#clock.after(commitTimeoutMs, onTimeout);
     });
     try {
       await Promise.race([this.#storage.commit(changes), timeout]);
     } finally {
-      clearTimeout(timer);
+      cancel();
     }
   }
 
@@ -253,15 +258,16 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   #scheduleRenewal(): void {
-    this.#renewTimer = setTimeout(async () => {
-      try {
-        await this.#storage.renew();
-        if (this.#ended === undefined) this.#scheduleRenewal();
-      } catch (error) {
-        if (this.#closing === undefined) this.#lose(error, { ofCommit: false });
-      }
-    }, this.#limits.renewIntervalMs);
-    this.#renewTimer.unref();
+    this.#cancelRenewal = this.#clock.after(this.#limits.renewIntervalMs, () => void this.#renew());
+  }
+
+  async #renew(): Promise<void> {
+    try {
+      await this.#storage.renew();
+      if (this.#ended === undefined) this.#scheduleRenewal();
+    } catch (error) {
+      if (this.#closing === undefined) this.#lose(error, { ofCommit: false });
+    }
   }
 
   /** Drops everything: memory is ahead of what is durable, and nobody may see it any more. */
@@ -273,7 +279,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         ? cause
         : new UnavailableError(`tablet ${this.#name} lost its storage: ${messageOf(cause)}`, { cause });
     this.#ended = reason;
-    clearTimeout(this.#renewTimer);
+    this.#cancelRenewal();
     for (const batch of this.#batches.splice(0)) {
       batch.reject(batch.sealed ? this.#fateOfSealed(cause, ofCommit) : reason);
     }
