@@ -1,0 +1,45 @@
+import { messageOf } from "@diskmesh/domain";
+import type { AgentNode, Served } from "./agent-node.js";
+import { BLOCK_BYTES, blockOf } from "./machine.js";
+import type { World } from "./world.js";
+
+/** Writes to disks wherever they are served, block by block, as a file system on top would. */
+export class DiskUser {
+  /** Blocks that a write is under way to: a user waits for its answer before it writes there again. */
+  readonly #busy = new Set<string>();
+
+  constructor(private readonly world: World) {}
+
+  act(): void {
+    const { world } = this;
+    const nodes = world.agents().filter((node) => node.process.alive && node.served.size > 0);
+    if (nodes.length === 0) return;
+    const node = world.random.pick(nodes);
+    const served = world.random.pick([...node.served.values()]);
+    void this.write(node, served, world.random.below(served.sizeBytes / BLOCK_BYTES));
+  }
+
+  /** Whether it was acknowledged. */
+  async write(node: AgentNode, served: Served, block: number): Promise<boolean> {
+    const { world } = this;
+    const { diskId, disk } = served;
+    // A new run of the agent has nothing to do with the user of the last one.
+    const place = `${node.process.name} ${diskId} ${block}`;
+    const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
+    if (session === undefined || served.closed || this.#busy.has(place)) return false;
+    this.#busy.add(place);
+    const write = world.bytes.begin(diskId, session, block);
+    world.trace(`user on ${node.machine.host}: write ${write.number} to block ${block} of ${diskId}, session ${session}`);
+    try {
+      await disk.write(block * BLOCK_BYTES, blockOf(write.number), world.random.chance(0.3));
+      world.bytes.acknowledge(write);
+      world.trace(`user on ${node.machine.host}: write ${write.number} is there`);
+      return true;
+    } catch (error) {
+      world.trace(`user on ${node.machine.host}: write ${write.number} failed: ${messageOf(error)}`);
+      return false;
+    } finally {
+      this.#busy.delete(place);
+    }
+  }
+}
