@@ -18,7 +18,8 @@ export class Chaos {
     for (const process of this.#processes()) process.pausedUntilMs = 0;
     // The newest stays: the store obeys nobody else.
     const leader = world.leader();
-    for (const registry of world.registries()) if (leader !== undefined && registry !== leader) world.endRegistry(registry);
+    for (const registry of world.registries())
+      if (leader !== undefined && registry !== leader) world.endRegistry(registry);
     for (const machine of world.machines())
       for (const [path, drive] of machine.drives) if (drive === undefined) machine.plugIn(path, 2);
   }

@@ -34,7 +34,8 @@ function deviceTrouble(
   const replaced = device.replacement !== undefined;
   switch (device.attachState) {
     case "ATTACHED":
-      if (!held.attached || !node.machine.isOpen(path)) trouble.push(`${deviceId} is ATTACHED, and its agent does not hold it`);
+      if (!held.attached || !node.machine.isOpen(path))
+        trouble.push(`${deviceId} is ATTACHED, and its agent does not hold it`);
       if (device.diskId === "" && device.dirty && device.health !== "ERROR" && !device.removalRequested)
         trouble.push(`${deviceId} is dirty: ${device.lastError}`);
       break;
@@ -46,7 +47,8 @@ function deviceTrouble(
       trouble.push(`${deviceId} is CLOSING: ${device.lastError}`);
       break;
     default:
-      if (!device.detachConfirmed) trouble.push(`${deviceId} is ${device.attachState}, and nobody confirmed it: ${device.lastError}`);
+      if (!device.detachConfirmed)
+        trouble.push(`${deviceId} is ${device.attachState}, and nobody confirmed it: ${device.lastError}`);
       if (held.holds || !held.released) trouble.push(`${deviceId} is ${device.attachState}, and its agent holds it`);
   }
   return trouble;
@@ -76,6 +78,8 @@ function diskTrouble(world: World, diskId: string): readonly string[] {
   const node = world.agentOf(publication.hostId);
   const exported = node?.context?.exports.list().find((entry) => entry.diskId === diskId);
   if (usable && exported?.sessionNumber !== publication.sessionNumber)
-    return [`disk ${diskId} is PUBLISHED in session ${publication.sessionNumber}, and its host serves ${exported?.sessionNumber}`];
+    return [
+      `disk ${diskId} is PUBLISHED in session ${publication.sessionNumber}, and its host serves ${exported?.sessionNumber}`,
+    ];
   return [];
 }

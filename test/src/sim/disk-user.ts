@@ -29,7 +29,9 @@ export class DiskUser {
     if (session === undefined || served.closed || this.#busy.has(place)) return false;
     this.#busy.add(place);
     const write = world.bytes.begin(diskId, session, block);
-    world.trace(`user on ${node.machine.host}: write ${write.number} to block ${block} of ${diskId}, session ${session}`);
+    world.trace(
+      `user on ${node.machine.host}: write ${write.number} to block ${block} of ${diskId}, session ${session}`,
+    );
     try {
       await disk.write(block * BLOCK_BYTES, blockOf(write.number), world.random.chance(0.3));
       world.bytes.acknowledge(write);

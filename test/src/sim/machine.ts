@@ -1,4 +1,10 @@
-import type { CacheFileHandle, CacheFileSystem, FileOpener, OpenedFile, OpenHandle } from "@diskmesh/disk-agent/simulation";
+import type {
+  CacheFileHandle,
+  CacheFileSystem,
+  FileOpener,
+  OpenedFile,
+  OpenHandle,
+} from "@diskmesh/disk-agent/simulation";
 import { DeviceIoError } from "@diskmesh/domain";
 import type { Faults } from "./faults.js";
 import type { Random } from "./random.js";
@@ -117,7 +123,8 @@ export class Machine {
   crash(process: SimProcess, powerLoss: boolean): void {
     for (const land of this.#inFlight.get(process) ?? []) if (this.world.random.chance(0.5)) land();
     this.#inFlight.delete(process);
-    for (const descriptor of this.#descriptors) if (descriptor.process === process) this.#descriptors.delete(descriptor);
+    for (const descriptor of this.#descriptors)
+      if (descriptor.process === process) this.#descriptors.delete(descriptor);
     for (const opening of this.#opening) if (opening.process === process) this.#opening.delete(opening);
     this.cache.crash(powerLoss);
     if (powerLoss) this.bootId += 1;
@@ -155,7 +162,8 @@ export class Machine {
     const { process, drive } = descriptor;
     const { faults } = this.world;
     const check = (): void => {
-      if (!this.#descriptors.has(descriptor)) throw Object.assign(new Error("EBADF: bad file descriptor"), { code: "EBADF" });
+      if (!this.#descriptors.has(descriptor))
+        throw Object.assign(new Error("EBADF: bad file descriptor"), { code: "EBADF" });
     };
     const read = async (buffer: Uint8Array, offset: number, length: number, position: number) => {
       check();

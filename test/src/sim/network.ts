@@ -49,10 +49,10 @@ export interface NetworkWatch {
   sent(method: string, request: unknown, from: SimProcess): void;
   /** A server takes a request in. `garbled` answers and refused ones are never `answered`. */
   received(method: string, request: unknown, server: SimProcess): void;
-  /** A handler has answered: from here on, what it says is true. */
-  answered(method: string, request: unknown, response: unknown, server: SimProcess): void;
-  /** A client gets an answer. */
-  heard(method: string, request: unknown, response: unknown, client: SimProcess): void;
+  /** A handler has answered: from here on, what it says is true. Returns what `heard` is told of it. */
+  answered(method: string, request: unknown, response: unknown, server: SimProcess): unknown;
+  /** A client gets an answer; `request` is the very object that it sent. */
+  heard(method: string, request: unknown, response: unknown, client: SimProcess, note: unknown): void;
 }
 
 /** Whoever calls. */
@@ -61,8 +61,10 @@ export interface Caller {
   readonly identity: Identity;
 }
 
+type Answer = { readonly bytes: Buffer; readonly note: unknown } | { readonly error: DomainError };
+
 interface Pending {
-  settle(result: { readonly bytes: Buffer } | { readonly error: DomainError }): void;
+  settle(result: Answer): void;
   readonly settled: boolean;
   readonly request: unknown;
   readonly deadlineAtMs: number;
@@ -181,7 +183,7 @@ export class SimNetwork {
           end();
           if ("error" in result) return reject(result.error);
           const response = method.responseDeserialize(result.bytes);
-          this.watch.heard(name, request, response, process);
+          this.watch.heard(name, request, response, process, result.note);
           resolve(response);
         },
       };
@@ -293,7 +295,7 @@ export class SimNetwork {
     request: unknown,
     pending: Pending,
     signal: AbortSignal,
-  ): Promise<{ readonly bytes: Buffer } | { readonly error: DomainError }> {
+  ): Promise<Answer> {
     const name = shortName(method.path);
     const { process } = server;
     try {
@@ -310,11 +312,11 @@ export class SimNetwork {
         const garbled = this.#garble(name, response);
         if (garbled !== undefined) {
           this.observer.trace(`${process.name}: garbles its answer to ${name}`);
-          return { bytes: method.responseSerialize(garbled) };
+          return { bytes: method.responseSerialize(garbled), note: undefined };
         }
       }
-      if (process.alive) this.watch.answered(name, request, response, process);
-      return { bytes };
+      const note = process.alive ? this.watch.answered(name, request, response, process) : undefined;
+      return { bytes, note };
     } catch (error) {
       if (!process.alive) return { error: new UnavailableError("nobody hears this") };
       this.observer.trace(`${process.name}: ${name} fails: ${error instanceof Error ? error.message : String(error)}`);

@@ -16,6 +16,8 @@ export class Operator {
   readonly #process: SimProcess;
   readonly #registry: Registry;
   readonly #operations = new Map<unknown, Operation>();
+  /** Requests that the leader answered. */
+  readonly #byLeader = new Set<unknown>();
 
   constructor(private readonly world: World) {
     this.#process = new SimProcess(world.timeline, "operator", "operator");
@@ -31,6 +33,11 @@ export class Operator {
         },
       },
     );
+  }
+
+  /** An answer came. What a registry says that was replaced already is not held against anybody. */
+  hear(request: unknown, byLeader: boolean): void {
+    if (byLeader) this.#byLeader.add(request);
   }
 
   /** Asks for something: mostly what makes sense now, sometimes anything. */
@@ -185,7 +192,12 @@ export class Operator {
   #begin(request: unknown, scopes: readonly string[]): Operation {
     const operation = this.world.acknowledged.begin(scopes);
     this.#operations.set(request, operation);
-    return operation;
+    return {
+      gone: operation.gone,
+      acknowledge: (facts) => {
+        if (this.#byLeader.has(request)) operation.acknowledge(facts);
+      },
+    };
   }
 
   #run(method: string, request: object, call: () => Promise<string>): void {

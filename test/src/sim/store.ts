@@ -1,5 +1,5 @@
-import { FencedError, UnavailableError } from "@diskmesh/domain";
 import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
+import { FencedError, UnavailableError } from "@diskmesh/domain";
 import type { Change, Claim, TabletStorage } from "@diskmesh/tablet";
 import type { Faults } from "./faults.js";
 import type { SimNetwork } from "./network.js";

@@ -1,4 +1,4 @@
-import { type BlockContents, type BlockWrite, type Drive, type MachineWatch } from "./machine.js";
+import type { BlockContents, BlockWrite, Drive, MachineWatch } from "./machine.js";
 import type { World } from "./world.js";
 
 /** A block that a disk's user wrote, or tried to. */
@@ -33,7 +33,8 @@ export class ByteWatch implements MachineWatch {
   }
 
   acknowledge(write: UserWrite): void {
-    if (!write.landed) this.world.violation(`write ${write.number} to disk ${write.diskId} was acknowledged and is nowhere`);
+    if (!write.landed)
+      this.world.violation(`write ${write.number} to disk ${write.diskId} was acknowledged and is nowhere`);
     this.#acknowledged.set(`${write.diskId} ${write.block}`, write.number);
   }
 
@@ -67,7 +68,9 @@ export class ByteWatch implements MachineWatch {
       return;
     }
     if (device.diskId !== "" && device.diskId !== write.diskId)
-      this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which belongs to disk ${device.diskId}`);
+      this.world.violation(
+        `a write to disk ${write.diskId} reached ${deviceId}, which belongs to disk ${device.diskId}`,
+      );
     if (device.diskId === "" && !device.dirty)
       this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which is free and clean`);
   }
@@ -76,7 +79,9 @@ export class ByteWatch implements MachineWatch {
     write.landed = true;
     const later = this.#acknowledged.get(`${write.diskId} ${write.block}`) ?? 0;
     if (write.number < later)
-      this.world.violation(`write ${write.number} to block ${write.block} of disk ${write.diskId} overwrote write ${later}, which was acknowledged`);
+      this.world.violation(
+        `write ${write.number} to block ${write.block} of disk ${write.diskId} overwrote write ${later}, which was acknowledged`,
+      );
   }
 
   /** An agent says that a device is erased. */

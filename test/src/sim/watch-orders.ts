@@ -100,7 +100,13 @@ export class OrderWatch implements NetworkWatch {
       if (stamp !== undefined) this.#reach(server.place, deviceId, { ...stamp, kind: "attach" });
   }
 
-  answered(method: string, request: unknown, response: unknown, server: SimProcess): void {
+  /** Whether a registry that answered was the leader: an old one may say what was true before. */
+  answered(method: string, request: unknown, response: unknown, server: SimProcess): boolean {
+    this.#answered(method, request, response, server);
+    return this.world.leader()?.process === server;
+  }
+
+  #answered(method: string, request: unknown, response: unknown, server: SimProcess): void {
     switch (method) {
       case "AttachDevices":
       case "DetachDevices": {
@@ -137,7 +143,9 @@ export class OrderWatch implements NetworkWatch {
             if (stamp === undefined) continue;
             const counter = this.world.store.counter("device_generation");
             if (stamp.deviceGeneration > counter)
-              this.world.violation(`${server.name} answered a registration with generation ${stamp.deviceGeneration} of ${deviceId}, and ${counter} is the last durable one`);
+              this.world.violation(
+                `${server.name} answered a registration with generation ${stamp.deviceGeneration} of ${deviceId}, and ${counter} is the last durable one`,
+              );
             this.#give(deviceId, { ...stamp, kind });
           }
       }
@@ -145,8 +153,8 @@ export class OrderWatch implements NetworkWatch {
   }
 
   /** A registration's answer binds an agent when it hears it, and only whole. */
-  heard(method: string, _request: unknown, response: unknown, client: SimProcess): void {
-    if (method !== "RegisterAgent") return;
+  heard(method: string, request: unknown, response: unknown, client: SimProcess, byLeader: unknown): void {
+    if (method !== "RegisterAgent") return this.world.operator.hear(request, byLeader === true);
     const { allowedDevices } = response as RegisterAgentResponse;
     for (const { deviceId, stamp } of allowedDevices)
       if (stamp !== undefined) this.#reach(client.place, deviceId, { ...stamp, kind: "attach" });
@@ -161,12 +169,16 @@ export class OrderWatch implements NetworkWatch {
     for (const [deviceId, order] of bound.orders) {
       const kept = (memory.devices as ReadonlyMap<string, { order?: Order }>).get(deviceId)?.order;
       if (kept === undefined || compare(kept, order) < 0)
-        this.world.violation(`the agent of ${machine.host} obeyed ${text(order)} of ${deviceId} and remembers ${kept ? text(kept) : "nothing"} after its restart`);
+        this.world.violation(
+          `the agent of ${machine.host} obeyed ${text(order)} of ${deviceId} and remembers ${kept ? text(kept) : "nothing"} after its restart`,
+        );
     }
     for (const [deviceId, session] of bound.sessions) {
       const kept = (memory.devices as ReadonlyMap<string, { session?: { number: number } }>).get(deviceId)?.session;
       if ((kept?.number ?? 0) < session)
-        this.world.violation(`the agent of ${machine.host} granted session ${session} of ${deviceId} and remembers ${kept?.number} after its restart`);
+        this.world.violation(
+          `the agent of ${machine.host} granted session ${session} of ${deviceId} and remembers ${kept?.number} after its restart`,
+        );
     }
     bound.memory = memory;
   }
@@ -186,7 +198,9 @@ export class OrderWatch implements NetworkWatch {
     if (before === undefined) return;
     const { world } = this;
     if (now.tabletGeneration < before.tabletGeneration)
-      world.violation(`the agent of ${host} went back from tablet generation ${before.tabletGeneration} to ${now.tabletGeneration}`);
+      world.violation(
+        `the agent of ${host} went back from tablet generation ${before.tabletGeneration} to ${now.tabletGeneration}`,
+      );
     for (const [deviceId, device] of now.devices) {
       const was = before.devices.get(deviceId);
       if (was === device) continue;
@@ -198,7 +212,9 @@ export class OrderWatch implements NetworkWatch {
       if (was?.order !== undefined && compare(order, was.order) <= 0)
         world.violation(`the agent of ${host} obeyed ${text(order)} of ${deviceId} after ${text(was.order)}`);
       if (order.tabletGeneration < before.tabletGeneration)
-        world.violation(`the agent of ${host} obeyed ${text(order)} of ${deviceId} although it has seen tablet generation ${before.tabletGeneration}`);
+        world.violation(
+          `the agent of ${host} obeyed ${text(order)} of ${deviceId} although it has seen tablet generation ${before.tabletGeneration}`,
+        );
       if (!this.#given.has(`${deviceId} ${text(order)}`))
         world.violation(`the agent of ${host} obeyed ${text(order)} of ${deviceId}, which no registry gave`);
     }
@@ -273,7 +289,8 @@ export class OrderWatch implements NetworkWatch {
 
   #useSession(session: number, use: string): void {
     const counter = this.world.store.counter("session_number");
-    if (session > counter) this.world.violation(`session ${session} (${use}) is sent, and ${counter} is the last durable one`);
+    if (session > counter)
+      this.world.violation(`session ${session} (${use}) is sent, and ${counter} is the last durable one`);
     const before = this.#sessionUses.get(session);
     if (before === undefined) this.#sessionUses.set(session, use);
     else if (before !== use) this.world.violation(`session ${session} was given to ${before}, and again to ${use}`);

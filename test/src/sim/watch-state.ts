@@ -37,7 +37,11 @@ export class StateWatch {
   }
 
   #trace(by: SimProcess, before: Device | undefined, after: Device): void {
-    if (before?.attachState !== after.attachState || before.generation !== after.generation || before.diskId !== after.diskId)
+    if (
+      before?.attachState !== after.attachState ||
+      before.generation !== after.generation ||
+      before.diskId !== after.diskId
+    )
       this.world.trace(
         `${by.name}: durable: ${after.deviceId} ${after.attachState} generation ${after.generation}${after.diskId && ` disk ${after.diskId}`}`,
       );
@@ -54,19 +58,19 @@ export class StateWatch {
     return after.generation;
   }
 
-  #checkAttachState(
-    before: Device | undefined,
-    after: Device,
-    hostBefore: Host | undefined,
-  ): void {
+  #checkAttachState(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
     const { orders } = this.world;
     const { deviceId, generation, attachState } = after;
     const isNew = before?.attachState !== "ATTACHED" || before.generation !== generation;
     if (attachState === "ATTACHED" && isNew && !orders.confirmedAttach.get(deviceId)?.has(generation))
-      this.world.violation(`${deviceId} became ATTACHED, and its agent never confirmed the attach of generation ${generation}`);
+      this.world.violation(
+        `${deviceId} became ATTACHED, and its agent never confirmed the attach of generation ${generation}`,
+      );
     const confirmed = orders.confirmedDetach.get(deviceId)?.has(generation) === true;
     if (after.detachConfirmed && !before?.detachConfirmed && !confirmed)
-      this.world.violation(`the detach of ${deviceId} counts as confirmed, and its agent never confirmed generation ${generation}`);
+      this.world.violation(
+        `the detach of ${deviceId} counts as confirmed, and its agent never confirmed generation ${generation}`,
+      );
     if (attachState !== "DETACHED" || before?.attachState === "DETACHED" || confirmed) return;
     const silentMs = this.world.epochMs() - (hostBefore?.stateChangedAtMs ?? 0);
     if (hostBefore?.state !== "UNAVAILABLE" || silentMs < unavailableRemovalTimeoutMs)
@@ -78,7 +82,9 @@ export class StateWatch {
     const { deviceId } = after;
     const cleaned = before?.dirty === true && !after.dirty;
     if (cleaned && !orders.erased.get(deviceId)?.has(before.eraseSessionNumber))
-      this.world.violation(`${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`);
+      this.world.violation(
+        `${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`,
+      );
     if (after.diskId === "" || before?.diskId === after.diskId) return;
     // One commit may hold more than the allocation: each condition must have held before it or after it.
     const ever = (condition: (device: Device) => boolean): boolean =>
