@@ -7,7 +7,7 @@ export class Chaos {
   readonly #actionMs: number;
 
   constructor(private readonly world: World) {
-    this.#actionMs = world.random.pick([30, 100, 300]);
+    this.#actionMs = world.random.pick([20, 60, 200]);
     this.#use();
   }
 

@@ -89,7 +89,7 @@ export function drawFaults(random: Random): Faults {
     lateMessage: some(0.6, 0.02, 0.25),
     lateMessageMs: random.pick([200, 1_000, 5_000]),
     messageMs: random.pick([2, 20, 100]),
-    garbledAnswer: some(0.3, 0.01, 0.06),
+    garbledAnswer: some(0.4, 0.05, 0.4),
     confusedOrder: some(0.3, 0.02, 0.2),
     agentCrash: some(0.6, 0.001, 0.01),
     registryCrash: some(0.5, 0.001, 0.008),

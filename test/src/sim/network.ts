@@ -260,7 +260,7 @@ export class SimNetwork {
     const { process } = server;
     const request = method.requestDeserialize(bytes);
     this.observer.trace(`${process.name}: ${name} from ${caller.process.name}`);
-    const abort = new AbortController();
+    const abort = new LateAbort();
     const cancel = (reason: DomainError): void => {
       this.timeline.after(this.#delayMs(), process, "", () => abort.abort(reason));
     };
@@ -271,11 +271,12 @@ export class SimNetwork {
       this.timeline.after(this.#delayMs(), caller.process, "", () => pending.settle({ error }));
     };
     server.cut.add(cut);
-    const answer = await this.#answer(method, caller, server, request, pending, abort.signal);
+    const answer = await this.#answer(method, caller, server, request, pending, abort);
     pending.cancel.delete(cancel);
     if (!process.alive) return;
     server.cut.delete(cut);
     gone();
+    if ("bytes" in answer) this.#confuse(name, server, bytes);
     const copies = 1 + (this.random.chance(this.faults.duplication) ? 1 : 0);
     for (let copy = 0; copy < copies; copy++) {
       if (this.random.chance(this.faults.loss)) {
@@ -288,13 +289,31 @@ export class SimNetwork {
     }
   }
 
+  /** A confused registry gives the opposite of an order that was obeyed, under its stamp. Nobody hears the answer. */
+  #confuse(name: string, server: SimServer, bytes: Buffer): void {
+    const opposite = name === "AttachDevices" ? "DetachDevices" : name === "DetachDevices" ? "AttachDevices" : undefined;
+    if (opposite === undefined || !this.random.chance(this.faults.confusedOrder)) return;
+    const served = [...server.methods.values()].find(({ method }) => shortName(method.path) === opposite);
+    if (served === undefined) return;
+    this.timeline.after(this.#delayMs(), server.process, "", () => {
+      this.observer.trace(`${server.process.name}: ${opposite} with the stamps of ${name}, from a confused registry`);
+      const call = {
+        signal: new AbortController().signal,
+        deadlineAtMs: server.process.nowMs() + 1_000,
+        identity: { role: "disk-registry", name: "" },
+        requestId: "confused",
+      } as const;
+      void (served.handler as UnaryHandler)(served.method.requestDeserialize(bytes), call).catch(() => undefined);
+    });
+  }
+
   async #answer(
     method: MethodDefinition,
     caller: Caller,
     server: SimServer,
     request: unknown,
     pending: Pending,
-    signal: AbortSignal,
+    abort: LateAbort,
   ): Promise<Answer> {
     const name = shortName(method.path);
     const { process } = server;
@@ -302,7 +321,9 @@ export class SimNetwork {
       const served = this.#admit(method, caller, server);
       this.watch.received(name, request, process);
       const response = await (served.handler as UnaryHandler)(request, {
-        signal,
+        get signal() {
+          return abort.signal;
+        },
         deadlineAtMs: pending.deadlineAtMs,
         identity: caller.identity,
         requestId: `sim-${++this.#requestCount}`,
@@ -320,7 +341,7 @@ export class SimNetwork {
     } catch (error) {
       if (!process.alive) return { error: new UnavailableError("nobody hears this") };
       this.observer.trace(`${process.name}: ${name} fails: ${error instanceof Error ? error.message : String(error)}`);
-      if (!(error instanceof DomainError) && !signal.aborted)
+      if (!(error instanceof DomainError) && !abort.aborted)
         this.observer.violation(`${name} failed in ${process.name} with a bug: ${stackOf(error)}`);
       return { error: this.#errorAsSent(method, server, error) };
     }
@@ -345,7 +366,7 @@ export class SimNetwork {
     if (name !== "RegisterAgent") return undefined;
     const answer = response as { allowedDevices: object[]; unknownDevices: object[] };
     const [first] = answer.unknownDevices;
-    if (first === undefined || answer.allowedDevices.length === 0) return undefined;
+    if (first === undefined || answer.allowedDevices.length + answer.unknownDevices.length < 2) return undefined;
     return { ...answer, unknownDevices: [{ ...first, stamp: undefined }, ...answer.unknownDevices.slice(1)] };
   }
 
@@ -390,6 +411,29 @@ export class SimNetwork {
       server.cut.delete(stream.cutByServer);
       stream.break();
     }
+  }
+}
+
+/** A signal that is made when somebody asks for it: most handlers never do. */
+class LateAbort {
+  #controller: AbortController | undefined;
+  #reason: DomainError | undefined;
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    }
+    return this.#controller.signal;
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  abort(reason: DomainError): void {
+    this.#reason ??= reason;
+    this.#controller?.abort(reason);
   }
 }
 

@@ -1,4 +1,5 @@
 import { ActionCode, type ActionResult, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import type { Device } from "@diskmesh/disk-registry/simulation";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import type { Operation } from "./acknowledged.js";
@@ -42,25 +43,27 @@ export class Operator {
 
   /** Asks for something: mostly what makes sense now, sometimes anything. */
   act(): void {
-    const { random } = this.world;
-    if (random.chance(0.15)) this.#anything();
-    else if (random.chance(0.45)) this.#somethingOfDisk();
-    else this.#somethingOfHost();
+    const { random, store } = this.world;
+    if (random.chance(0.1)) return this.#anything();
+    const out = [...store.devices()].filter(({ attachState }) => attachState !== "ATTACHED" && attachState !== "ATTACHING");
+    // Much must be in operation for much to happen.
+    if (out.length > 0 && random.chance(0.5)) return this.#add(random.pick(out));
+    if (random.chance(0.65) && this.#somethingOfDisk()) return;
+    this.#takeOut();
   }
 
-  #somethingOfHost(): void {
+  #add({ hostId, deviceId }: Device): void {
+    const request = { dryRun: this.world.random.chance(0.03), hostId };
+    if (this.world.random.chance(0.5)) this.#cms("addHost", request);
+    else this.#cms("addDevice", { ...request, deviceId, path: "" });
+  }
+
+  #takeOut(): void {
     const { random, store } = this.world;
     const hosts = [...store.hosts()];
     if (hosts.length === 0) return;
     const { hostId } = random.pick(hosts);
-    const devices = [...store.devices()].filter((device) => device.hostId === hostId);
-    const out = devices.filter(({ attachState }) => attachState !== "ATTACHED" && attachState !== "ATTACHING");
     const request = { dryRun: random.chance(0.03), force: random.chance(0.5) };
-    // Much must be in operation for much to happen.
-    if (out.length > 0 && random.chance(0.7))
-      return random.chance(0.5)
-        ? this.#cms("addHost", { ...request, hostId })
-        : this.#cms("addDevice", { ...request, hostId, deviceId: random.pick(out).deviceId, path: "" });
     const at = random.below(10);
     if (at < 5) this.#cms("removeDevice", { ...request, ...this.#selector(hostId) });
     else if (at < 7) this.#cms("removeHost", { ...request, hostId });
@@ -68,15 +71,23 @@ export class Operator {
     else this.#cms("purgeHost", { ...request, hostId });
   }
 
-  #somethingOfDisk(): void {
+  /** Whether there was something to ask for. */
+  #somethingOfDisk(): boolean {
     const { random, store, hosts } = this.world;
     const diskId = random.pick(DISK_IDS);
     const disk = store.disk(diskId);
-    if (disk === undefined) return this.#createDisk(diskId, BLOCK_BYTES * (1 + random.below(4)), "");
-    if (disk.publication === undefined)
-      return random.chance(0.7) ? this.#publishDisk(diskId, random.pick(hosts)) : this.#deleteDisk(diskId);
-    if (random.chance(0.8)) return this.#unpublishDisk(diskId, "");
-    this.#publishDisk(diskId, random.pick(hosts));
+    if (disk === undefined) {
+      const free = [...store.devices()].filter((device) => device.attachState === "ATTACHED" && isIdle(device));
+      const [first] = free;
+      if (first === undefined) return false;
+      const whole = free.reduce((sum, device) => sum + device.sizeBytes, 0);
+      this.#createDisk(diskId, random.chance(0.5) ? first.sizeBytes : whole, "");
+    } else if (disk.publication === undefined)
+      if (random.chance(0.75)) this.#publishDisk(diskId, random.pick(hosts));
+      else this.#deleteDisk(diskId);
+    else if (random.chance(0.7)) this.#unpublishDisk(diskId, "");
+    else this.#publishDisk(diskId, random.pick(hosts));
+    return true;
   }
 
   #anything(): void {
@@ -210,4 +221,8 @@ export class Operator {
       },
     );
   }
+}
+
+function isIdle({ diskId, dirty, health }: Device): boolean {
+  return diskId === "" && !dirty && health === "ONLINE";
 }

@@ -7,7 +7,7 @@ import {
   type OpenSessionResponse,
   OrderOutcome,
 } from "@diskmesh/api/agent";
-import type { RegisterAgentResponse } from "@diskmesh/api/registry";
+import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 import type { AgentNode } from "./agent-node.js";
 import type { NetworkWatch } from "./network.js";
@@ -100,10 +100,10 @@ export class OrderWatch implements NetworkWatch {
       if (stamp !== undefined) this.#reach(server.place, deviceId, { ...stamp, kind: "attach" });
   }
 
-  /** Whether a registry that answered was the leader: an old one may say what was true before. */
+  /** Whether it was the leading registry that answered. */
   answered(method: string, request: unknown, response: unknown, server: SimProcess): boolean {
     this.#answered(method, request, response, server);
-    return this.world.leader()?.process === server;
+    return this.#leads(server);
   }
 
   #answered(method: string, request: unknown, response: unknown, server: SimProcess): void {
@@ -134,6 +134,7 @@ export class OrderWatch implements NetworkWatch {
         return;
       }
       case "RegisterAgent": {
+        this.#requireBelieved(server, request as RegisterAgentRequest);
         const { allowedDevices, unknownDevices } = response as RegisterAgentResponse;
         for (const [kind, devices] of [
           ["attach", allowedDevices],
@@ -258,6 +259,20 @@ export class OrderWatch implements NetworkWatch {
       if (DONE.has(outcome) && (before === undefined || compare(order, before) > 0))
         bound.confirmedDetach.set(deviceId, order);
     }
+  }
+
+  /** What an agent registers without holding is no longer ATTACHED. */
+  #requireBelieved(server: SimProcess, { hostId, devices }: RegisterAgentRequest): void {
+    for (const { deviceId, attached } of devices) {
+      const device = this.world.store.device(deviceId);
+      if (!attached && device?.hostId === hostId && device.attachState === "ATTACHED" && this.#leads(server))
+        this.world.violation(`${deviceId} is ATTACHED, and its agent has registered without holding it`);
+    }
+  }
+
+  /** An old leader may say what was true before. */
+  #leads(server: SimProcess): boolean {
+    return this.world.leader()?.process === server;
   }
 
   #grant(host: string, deviceId: string, session: number): void {

@@ -24,7 +24,8 @@ const CONVERGENCE_LOOK_MS = 500;
 export class World implements Observer {
   readonly timeline = new Timeline();
   readonly random: Random;
-  readonly faults: Faults;
+  /** Of now: none at the beginning and at the end. */
+  readonly faults: Faults = calm();
   readonly hosts: readonly string[];
   readonly lines: string[] = [];
   readonly store = new SimStore();
@@ -39,6 +40,9 @@ export class World implements Observer {
   readonly #agents = new Map<string, AgentNode>();
   readonly #registries = new Set<RegistryNode>();
   readonly #serviceRandom: Random;
+  readonly #trouble: Faults;
+  /** How long the fleet may build something up before anything goes wrong. */
+  readonly #calmSteps: number;
   #runs = 0;
   #steps = 0;
   #chaos: Chaos | undefined;
@@ -47,7 +51,8 @@ export class World implements Observer {
   constructor(seed: number) {
     this.random = new Random(seed);
     this.#serviceRandom = this.random.fork();
-    this.faults = drawFaults(this.random);
+    this.#trouble = drawFaults(this.random);
+    this.#calmSteps = this.random.pick([0, 80, 160]);
     this.hosts = ["h1", "h2", "h3"].slice(0, 1 + this.random.below(3));
     this.orders = new OrderWatch(this);
     this.bytes = new ByteWatch(this);
@@ -166,6 +171,7 @@ export class World implements Observer {
   async run(steps: number): Promise<void> {
     this.#chaos = new Chaos(this);
     while (this.#steps < steps) {
+      if (this.#steps >= this.#calmSteps) Object.assign(this.faults, this.#trouble);
       this.#chaos.betweenSteps();
       if (!(await this.#step())) break;
     }
