@@ -47,8 +47,7 @@ export class Chaos {
     const { world } = this;
     world.timeline.after(world.random.between(0, 2 * this.#actionMs), undefined, "use", () => {
       if (this.#stopped) return;
-      if (world.random.chance(0.6)) world.operator.act();
-      else world.user.act();
+      if (world.random.chance(0.55) || !world.user.act()) world.operator.act();
       this.#use();
     });
   }

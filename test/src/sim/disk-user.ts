@@ -10,23 +10,24 @@ export class DiskUser {
 
   constructor(private readonly world: World) {}
 
-  act(): void {
+  /** Whether there was a disk to write to. */
+  act(): boolean {
     const { world } = this;
     const nodes = world.agents().filter((node) => node.process.alive && node.served.size > 0);
-    if (nodes.length === 0) return;
+    if (nodes.length === 0) return false;
     const node = world.random.pick(nodes);
     const served = world.random.pick([...node.served.values()]);
-    void this.write(node, served, world.random.below(served.sizeBytes / BLOCK_BYTES));
+    void this.#write(node, served, world.random.below(served.sizeBytes / BLOCK_BYTES));
+    return true;
   }
 
-  /** Whether it was acknowledged. */
-  async write(node: AgentNode, served: Served, block: number): Promise<boolean> {
+  async #write(node: AgentNode, served: Served, block: number): Promise<void> {
     const { world } = this;
     const { diskId, disk } = served;
     // A new run of the agent has nothing to do with the user of the last one.
     const place = `${node.process.name} ${diskId} ${block}`;
     const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
-    if (session === undefined || served.closed || this.#busy.has(place)) return false;
+    if (session === undefined || served.closed || this.#busy.has(place)) return;
     this.#busy.add(place);
     const write = world.bytes.begin(diskId, session, block);
     world.trace(
@@ -36,10 +37,8 @@ export class DiskUser {
       await disk.write(block * BLOCK_BYTES, blockOf(write.number), world.random.chance(0.3));
       world.bytes.acknowledge(write);
       world.trace(`user on ${node.machine.host}: write ${write.number} is there`);
-      return true;
     } catch (error) {
       world.trace(`user on ${node.machine.host}: write ${write.number} failed: ${messageOf(error)}`);
-      return false;
     } finally {
       this.#busy.delete(place);
     }

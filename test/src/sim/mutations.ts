@@ -81,7 +81,9 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "grant-before-remembered",
     mistake: "the agent grants sessions before its cache holds them",
     withinSeeds: 200,
-    edits: [{ file: `${AGENT}devices/session-orders.js`, find: "await this.#ledger.durable();", replace: "", count: 2 }],
+    edits: [
+      { file: `${AGENT}devices/session-orders.js`, find: "await this.#ledger.durable();", replace: "", count: 2 },
+    ],
   },
   {
     name: "cache-not-synced",
@@ -99,14 +101,20 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "open-detached-at-start",
     mistake: "an agent that starts opens the devices that were ordered detached",
     withinSeeds: 50,
-    edits: [{ file: `${AGENT}model/memory.js`, find: '?.order?.kind !== "detach"', replace: '?.order?.kind !== "never"' }],
+    edits: [
+      { file: `${AGENT}model/memory.js`, find: '?.order?.kind !== "detach"', replace: '?.order?.kind !== "never"' },
+    ],
   },
   {
     name: "detached-while-opening",
     mistake: "a detach is confirmed while an open is under way, which succeeds after it",
     withinSeeds: 100,
     edits: [
-      { file: `${AGENT}devices/device.js`, find: 'this.file.phase === "closed" ||', replace: 'this.file.phase !== "open" ||' },
+      {
+        file: `${AGENT}devices/device.js`,
+        find: 'this.file.phase === "closed" ||',
+        replace: 'this.file.phase !== "open" ||',
+      },
     ],
   },
   {
@@ -184,7 +192,9 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
     withinSeeds: 20,
-    edits: [{ file: `${REGISTRY}model/schema.js`, find: "isUsable(device) && !device.dirty", replace: "isUsable(device)" }],
+    edits: [
+      { file: `${REGISTRY}model/schema.js`, find: "isUsable(device) && !device.dirty", replace: "isUsable(device)" },
+    ],
   },
   {
     name: "publish-before-granted",

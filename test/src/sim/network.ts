@@ -29,7 +29,7 @@ export class SimServer implements Pick<RpcServer, "addService"> {
   readonly methods = new Map<string, ServedMethod>();
   /** How calls under way learn that the process is gone. */
   readonly cut = new Set<() => void>();
-  /** False while it listens but nothing may reach it. */
+
   constructor(readonly process: SimProcess) {}
 
   addService: RpcServer["addService"] = (definition, options) => {
@@ -291,7 +291,8 @@ export class SimNetwork {
 
   /** A confused registry gives the opposite of an order that was obeyed, under its stamp. Nobody hears the answer. */
   #confuse(name: string, server: SimServer, bytes: Buffer): void {
-    const opposite = name === "AttachDevices" ? "DetachDevices" : name === "DetachDevices" ? "AttachDevices" : undefined;
+    const opposite =
+      name === "AttachDevices" ? "DetachDevices" : name === "DetachDevices" ? "AttachDevices" : undefined;
     if (opposite === undefined || !this.random.chance(this.faults.confusedOrder)) return;
     const served = [...server.methods.values()].find(({ method }) => shortName(method.path) === opposite);
     if (served === undefined) return;

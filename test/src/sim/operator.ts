@@ -44,12 +44,21 @@ export class Operator {
   /** Asks for something: mostly what makes sense now, sometimes anything. */
   act(): void {
     const { random, store } = this.world;
-    if (random.chance(0.1)) return this.#anything();
-    const out = [...store.devices()].filter(({ attachState }) => attachState !== "ATTACHED" && attachState !== "ATTACHING");
+    const out = [...store.devices()].filter(
+      ({ attachState }) => attachState !== "ATTACHED" && attachState !== "ATTACHING",
+    );
+    if (this.world.isBuilding) this.#build(out);
+    else if (random.chance(0.1)) this.#anything();
     // Much must be in operation for much to happen.
-    if (out.length > 0 && random.chance(0.5)) return this.#add(random.pick(out));
-    if (random.chance(0.65) && this.#somethingOfDisk()) return;
-    this.#takeOut();
+    else if (out.length > 0 && random.chance(0.5)) this.#add(random.pick(out));
+    else if (random.chance(0.3) || !this.#somethingOfDisk(random.pick(DISK_IDS))) this.#takeOut();
+  }
+
+  /** The shortest way to a disk in use. */
+  #build(out: readonly Device[]): void {
+    const [first] = out;
+    if (first !== undefined) this.#add(first);
+    else this.#somethingOfDisk(DISK_IDS[0]);
   }
 
   #add({ hostId, deviceId }: Device): void {
@@ -72,9 +81,10 @@ export class Operator {
   }
 
   /** Whether there was something to ask for. */
-  #somethingOfDisk(): boolean {
-    const { random, store, hosts } = this.world;
-    const diskId = random.pick(DISK_IDS);
+  #somethingOfDisk(diskId: string): boolean {
+    const { random, store, isBuilding } = this.world;
+    const hosts = [...store.hosts()].map((host) => host.hostId);
+    if (hosts.length === 0) return false;
     const disk = store.disk(diskId);
     if (disk === undefined) {
       const free = [...store.devices()].filter((device) => device.attachState === "ATTACHED" && isIdle(device));
@@ -82,8 +92,9 @@ export class Operator {
       if (first === undefined) return false;
       const whole = free.reduce((sum, device) => sum + device.sizeBytes, 0);
       this.#createDisk(diskId, random.chance(0.5) ? first.sizeBytes : whole, "");
-    } else if (disk.publication === undefined)
-      if (random.chance(0.75)) this.#publishDisk(diskId, random.pick(hosts));
+    } else if (disk.publication?.state === "PUBLISHING" && random.chance(0.8)) return false;
+    else if (disk.publication === undefined)
+      if (isBuilding || random.chance(0.75)) this.#publishDisk(diskId, random.pick(hosts));
       else this.#deleteDisk(diskId);
     else if (random.chance(0.7)) this.#unpublishDisk(diskId, "");
     else this.#publishDisk(diskId, random.pick(hosts));

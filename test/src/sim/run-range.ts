@@ -36,7 +36,9 @@ export async function runRange({ from, to, steps }: { from: number; to: number; 
   if (failed.length === 0) return void process.stdout.write("no violation\n");
   failed.sort((a, b) => a.seed - b.seed);
   for (const { seed, violation } of failed)
-    process.stdout.write(`VIOLATION in seed ${seed}: ${violation}\n  see: npm run sim -- --seed ${seed} --steps ${steps}\n`);
+    process.stdout.write(
+      `VIOLATION in seed ${seed}: ${violation}\n  see: npm run sim -- --seed ${seed} --steps ${steps}\n`,
+    );
   process.exitCode = 1;
   const { runSeed } = await import("./run-seed.js");
   const { printTrace } = await import("./run-in-order.js");

@@ -60,8 +60,6 @@ export class OrderWatch implements NetworkWatch {
   readonly highestGranted = new Map<string, number>();
   /** By device: the sessions in which it was erased to the end. */
   readonly erased = new Map<string, Set<number>>();
-  /** By device: generations that were durable at some time. */
-  readonly durableGenerations = new Map<string, Set<number>>();
   readonly #stampUses = new Map<number, string>();
   readonly #sessionUses = new Map<number, string>();
   /** Every order that a registry gave. */
@@ -77,18 +75,19 @@ export class OrderWatch implements NetworkWatch {
         const kind = method === "AttachDevices" ? "attach" : "detach";
         for (const { deviceId, stamp } of (request as AttachDevicesRequest).devices) {
           if (stamp === undefined) continue;
-          this.#requireDurable(`${method} of ${deviceId} by ${from.name}`, deviceId, stamp.deviceGeneration);
+          this.#requireDurable(`${method} of ${deviceId} by ${from.name}`, stamp.deviceGeneration);
           this.#give(deviceId, { ...stamp, kind });
         }
         return;
       }
       case "OpenSession": {
         const { sessionNumber, diskId, holderHostId } = request as OpenSessionRequest;
-        return this.#useSession(sessionNumber, `disk ${diskId} for ${holderHostId || "nobody"}`);
+        this.#useSession(sessionNumber, `disk ${diskId} for ${holderHostId || "nobody"}`);
+        return;
       }
       case "EraseDevice": {
         const { sessionNumber, deviceId } = request as EraseDeviceRequest;
-        return this.#useSession(sessionNumber, `erase ${deviceId}`);
+        this.#useSession(sessionNumber, `erase ${deviceId}`);
       }
     }
   }
@@ -142,11 +141,7 @@ export class OrderWatch implements NetworkWatch {
         ] as const)
           for (const { deviceId, stamp } of devices) {
             if (stamp === undefined) continue;
-            const counter = this.world.store.counter("device_generation");
-            if (stamp.deviceGeneration > counter)
-              this.world.violation(
-                `${server.name} answered a registration with generation ${stamp.deviceGeneration} of ${deviceId}, and ${counter} is the last durable one`,
-              );
+            this.#requireDurable(`a registration's answer by ${server.name} for ${deviceId}`, stamp.deviceGeneration);
             this.#give(deviceId, { ...stamp, kind });
           }
       }
@@ -155,7 +150,8 @@ export class OrderWatch implements NetworkWatch {
 
   /** A registration's answer binds an agent when it hears it, and only whole. */
   heard(method: string, request: unknown, response: unknown, client: SimProcess, byLeader: unknown): void {
-    if (method !== "RegisterAgent") return this.world.operator.hear(request, byLeader === true);
+    this.world.operator.hear(request, byLeader === true);
+    if (method !== "RegisterAgent") return;
     const { allowedDevices } = response as RegisterAgentResponse;
     for (const { deviceId, stamp } of allowedDevices)
       if (stamp !== undefined) this.#reach(client.place, deviceId, { ...stamp, kind: "attach" });
@@ -297,9 +293,10 @@ export class OrderWatch implements NetworkWatch {
       this.world.violation(`device generation ${order.deviceGeneration} was given to ${before}, and again to ${use}`);
   }
 
-  #requireDurable(what: string, deviceId: string, generation: number): void {
-    if (this.durableGenerations.get(deviceId)?.has(generation)) return;
-    this.world.violation(`${what}: generation ${generation} is not durable`);
+  #requireDurable(what: string, generation: number): void {
+    const durable = this.world.store.counter("device_generation");
+    if (generation > durable)
+      this.world.violation(`${what} carries generation ${generation}, and ${durable} is the last durable one`);
   }
 
   #useSession(session: number, use: string): void {

@@ -48,9 +48,6 @@ export class StateWatch {
   }
 
   #checkGeneration(before: Device | undefined, after: Device): number {
-    const generations = this.world.orders.durableGenerations;
-    const known = generations.get(after.deviceId) ?? new Set();
-    generations.set(after.deviceId, known.add(after.generation));
     if (before?.generation !== after.generation && after.generation <= this.#highestGeneration)
       this.world.violation(
         `generation ${after.generation} of ${after.deviceId} was given out before: ${this.#highestGeneration} is the highest`,

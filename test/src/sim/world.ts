@@ -19,6 +19,7 @@ import { StateWatch } from "./watch-state.js";
 /** By then everything must have converged, counted from when the last fault ended. */
 const CONVERGENCE_LIMIT_MS = 120_000;
 const CONVERGENCE_LOOK_MS = 500;
+const LONGEST_BUILD_STEPS = 160;
 
 /** One simulated fleet: some machines with their agents, registries, a store, a network, and those who use them. */
 export class World implements Observer {
@@ -41,8 +42,8 @@ export class World implements Observer {
   readonly #registries = new Set<RegistryNode>();
   readonly #serviceRandom: Random;
   readonly #trouble: Faults;
-  /** How long the fleet may build something up before anything goes wrong. */
-  readonly #calmSteps: number;
+  /** Before anything goes wrong, the fleet is built up: so long, or until a disk is in use. */
+  #buildSteps: number;
   #runs = 0;
   #steps = 0;
   #chaos: Chaos | undefined;
@@ -52,7 +53,7 @@ export class World implements Observer {
     this.random = new Random(seed);
     this.#serviceRandom = this.random.fork();
     this.#trouble = drawFaults(this.random);
-    this.#calmSteps = this.random.pick([0, 80, 160]);
+    this.#buildSteps = this.random.pick([0, 80, LONGEST_BUILD_STEPS, LONGEST_BUILD_STEPS]);
     this.hosts = ["h1", "h2", "h3"].slice(0, 1 + this.random.below(3));
     this.orders = new OrderWatch(this);
     this.bytes = new ByteWatch(this);
@@ -158,6 +159,16 @@ export class World implements Observer {
     });
   }
 
+  /** Nothing goes wrong yet. */
+  get isBuilding(): boolean {
+    return this.#steps < this.#buildSteps;
+  }
+
+  #build(): void {
+    for (const disk of this.store.disks()) if (disk.publication?.state === "PUBLISHED") this.#buildSteps = 0;
+    if (!this.isBuilding) Object.assign(this.faults, this.#trouble);
+  }
+
   trace(line: string): void {
     this.lines.push(`${this.#steps} ${this.timeline.nowMs.toFixed(3)} ${line}`);
   }
@@ -170,8 +181,12 @@ export class World implements Observer {
   /** Runs so many steps under faults, then without, until everything has converged. */
   async run(steps: number): Promise<void> {
     this.#chaos = new Chaos(this);
+    let building = true;
     while (this.#steps < steps) {
-      if (this.#steps >= this.#calmSteps) Object.assign(this.faults, this.#trouble);
+      if (building) {
+        this.#build();
+        building = this.isBuilding;
+      }
       this.#chaos.betweenSteps();
       if (!(await this.#step())) break;
     }
