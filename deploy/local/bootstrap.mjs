@@ -18,6 +18,7 @@ const commands = {
   test: (args) => runTests(root, args),
   verify: () => verify(root),
   bench: () => runModule("test/dist/bench/main.js"),
+  sim: () => runModule("test/dist/sim/main.js"),
 };
 
 // The module's own exit code is the process's: it sets process.exitCode or exits.

@@ -1,36 +1,29 @@
 import { randomUUID } from "node:crypto";
+import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
-import { createClient, RpcServer } from "@diskmesh/rpc";
-import { type Lifecycle, type Logger, rpcFailureLogger, systemClock } from "@diskmesh/service";
+import { type Client, createClient, RpcServer } from "@diskmesh/rpc";
+import { type Clock, type Lifecycle, type Logger, rpcFailureLogger, systemClock } from "@diskmesh/service";
 import { type BaseFolder, lockBaseFolder, makeBaseFolder } from "./base-folder.js";
-import { RemotePart } from "./block-io/remote-part.js";
-import type { BlockIoServing } from "./block-io/serve-stream.js";
-import { CacheFile, readCacheFile } from "./cache/cache-file.js";
+import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
+import { CacheFile, type CacheFileSystem, readCacheFile } from "./cache/cache-file.js";
 import { Ledger } from "./cache/ledger.js";
 import type { AgentConfig } from "./config.js";
 import type { AgentContext } from "./context.js";
 import { AttachOrders } from "./devices/attach-orders.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
-import { fileOpener } from "./devices/open-file.js";
+import { type FileOpener, fileOpener } from "./devices/open-file.js";
 import { SessionOrders } from "./devices/session-orders.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
-import { attachDevices } from "./handlers/attach-devices.js";
-import { blockIo } from "./handlers/block-io.js";
-import { closeSession } from "./handlers/close-session.js";
-import { detachDevices } from "./handlers/detach-devices.js";
-import { eraseDevice } from "./handlers/erase-device.js";
-import { exportDisk } from "./handlers/export-disk.js";
-import { listDevices } from "./handlers/list-devices.js";
-import { openSession } from "./handlers/open-session.js";
-import { unexportDisk } from "./handlers/unexport-disk.js";
 import { DynamicDisks } from "./mbus/dynamic-disks.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { decodeCache, encodeCache } from "./model/cache-contents.js";
 import { emptyMemory } from "./model/memory.js";
+import { type ListenNbd, NbdServer } from "./nbd/server.js";
+import { addServices } from "./services.js";
 import { keepRegistered } from "./workers/registration.js";
 
 /** Starts the agent: what is remembered, the devices, the exports, then the faces to the registry and to the director. */
@@ -38,15 +31,10 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   warnOfSmallThreadPool(log);
   const folders = await makeBaseFolder(config.baseFolder);
   lifecycle.use("base folder lock", await lockBaseFolder(config.baseFolder));
-  const context = await makeContext(config, folders, log);
-  const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
-  lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, systemClock));
-  await context.devices.start(startOpenTimeoutMs, systemClock);
-  lifecycle.use("erases", context.eraser);
-  lifecycle.use("exports", context.exports);
-  await context.exports.start();
+  const edges = systemEdges(config);
+  const context = await startHolding(lifecycle, config, { folders, edges, log });
   const address = await serveRegistryFace(lifecycle, context, log);
-  registerWithRegistry(lifecycle, context, address);
+  registerWithRegistry(lifecycle, context, address, edges);
   await serveDirectorFace(lifecycle, context, folders, log);
 }
 
@@ -58,22 +46,79 @@ function warnOfSmallThreadPool(log: Logger): void {
     log.warn({ threads }, "start the agent with UV_THREADPOOL_SIZE=64, or a hung device may delay others");
 }
 
-async function makeContext(config: AgentConfig, folders: BaseFolder, log: Logger): Promise<AgentContext> {
-  const ledger = await openLedger(config, folders, log);
-  const clock = systemClock;
+/** What an agent touches outside its process, beside the faces that it serves. */
+export interface AgentEdges {
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly newBootId: () => string;
+  readonly opener: FileOpener;
+  readonly cacheFiles: CacheFileSystem;
+  readonly listenNbd: ListenNbd;
+  readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemotePartOptions["client"];
+  readonly connectRegistry: () => Client<typeof AgentRegistrationServiceService>;
+}
+
+function systemEdges(config: AgentConfig): AgentEdges {
+  const { tls, rpc, registry, timeouts } = config;
+  const common = { tls, defaultDeadlineMs: timeouts.registerTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
+  return {
+    clock: systemClock,
+    random: Math.random,
+    newBootId: randomUUID,
+    opener: fileOpener,
+    cacheFiles: nodeFiles,
+    listenNbd: NbdServer.listen,
+    connectAgent: ({ hostId, address }) =>
+      createClient(DiskAgentServiceService, { ...common, address, serverRole: "disk-agent", serverName: hostId }),
+    connectRegistry: () =>
+      createClient(AgentRegistrationServiceService, {
+        ...common,
+        address: registry.address,
+        serverRole: "disk-registry",
+      }),
+  };
+}
+
+/** Remembers what it knew, opens the devices that it may, and serves the exports again. */
+export async function startHolding(
+  lifecycle: Lifecycle,
+  config: AgentConfig,
+  options: {
+    readonly folders: Pick<BaseFolder, "cacheFile" | "exports">;
+    readonly edges: AgentEdges;
+    readonly log: Logger;
+  },
+): Promise<AgentContext> {
+  const context = await makeContext(config, options);
+  const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
+  lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, context.clock));
+  await context.devices.start(startOpenTimeoutMs, context.clock);
+  lifecycle.use("erases", context.eraser);
+  lifecycle.use("exports", context.exports);
+  await context.exports.start();
+  return context;
+}
+
+async function makeContext(
+  config: AgentConfig,
+  { folders, edges, log }: Parameters<typeof startHolding>[2],
+): Promise<AgentContext> {
+  const ledger = await openLedger(config, folders.cacheFile, edges, log);
+  const { clock } = edges;
   const answerTimeoutMs = config.timeouts.orderTimeoutMs;
   const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
   const devices = new DeviceTable({
     devices: config.devices,
     ledger,
-    opener: fileOpener,
+    opener: edges.opener,
     maxInFlightIoPerDevice,
     log,
   });
   const sessions = new SessionOrders({ ledger, devices, clock, answerTimeoutMs });
   return {
     config,
-    bootId: randomUUID(),
+    bootId: edges.newBootId(),
     ledger,
     devices,
     attachOrders: new AttachOrders({ ledger, devices, clock, answerTimeoutMs }),
@@ -83,7 +128,7 @@ async function makeContext(config: AgentConfig, folders: BaseFolder, log: Logger
       folder: folders.exports,
       ledger,
       devices,
-      openRemotePart: openRemotePart(config, log),
+      openRemotePart: openRemotePart(config, edges, log),
       limits: {
         maxConnections: config.limits.maxNbdConnections,
         maxInFlightRequests: config.limits.maxNbdRequestsInFlight,
@@ -93,18 +138,20 @@ async function makeContext(config: AgentConfig, folders: BaseFolder, log: Logger
         maxEndedExports: config.limits.maxEndedExports,
       },
       log,
+      listenNbd: edges.listenNbd,
     }),
     clock,
     log,
   };
 }
 
-async function openLedger(config: AgentConfig, folders: BaseFolder, log: Logger): Promise<Ledger> {
-  const path = folders.cacheFile;
+async function openLedger(config: AgentConfig, path: string, edges: AgentEdges, log: Logger): Promise<Ledger> {
+  const files = edges.cacheFiles;
   const { contents, setAside } = await readCacheFile(
     path,
     (text) => decodeCache(text, config.hostId),
-    `unusable-${systemClock.nowMs()}`,
+    `unusable-${edges.clock.nowMs()}`,
+    files,
   );
   if (setAside)
     log.error(
@@ -113,74 +160,32 @@ async function openLedger(config: AgentConfig, folders: BaseFolder, log: Logger)
     );
   return new Ledger(
     contents ?? emptyMemory(config.hostId),
-    new CacheFile({ path, encode: encodeCache, stored: contents }),
+    new CacheFile({ path, encode: encodeCache, stored: contents, files }),
   );
 }
 
-function openRemotePart(config: AgentConfig, log: Logger): OpenRemotePart {
+function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): OpenRemotePart {
   const { maxInFlightPerStream: maxInFlight, blockIoChunkBytes: chunkBytes } = config.limits;
-  const { rpc } = config;
-  const { remoteIoTimeoutMs: operationTimeoutMs, registerTimeoutMs } = config.timeouts;
+  const { remoteIoTimeoutMs: operationTimeoutMs } = config.timeouts;
   return (extent, spec) =>
     new RemotePart({
-      client: createClient(DiskAgentServiceService, {
-        address: extent.address,
-        tls: config.tls,
-        serverRole: "disk-agent",
-        serverName: extent.hostId,
-        defaultDeadlineMs: registerTimeoutMs,
-        maxMessageBytes: rpc.maxMessageBytes,
-      }),
+      client: edges.connectAgent(extent),
       diskId: spec.diskId,
       deviceId: extent.deviceId,
       sessionNumber: spec.sessionNumber,
       limits: { operationTimeoutMs, maxInFlight, chunkBytes, reconnect: { minDelayMs: 50, maxDelayMs: 1_000 } },
-      clock: systemClock,
-      random: Math.random,
+      clock: edges.clock,
+      random: edges.random,
       log,
     });
 }
 
 /** Returns the address at which other hosts reach the agent. */
 async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, log: Logger): Promise<string> {
-  const { config, devices, ledger, clock } = context;
-  const serving: BlockIoServing = {
-    devices,
-    ledger,
-    clock,
-    limits: {
-      maxInFlightPerStream: config.limits.maxInFlightPerStream,
-      maxReadBytes: config.limits.blockIoChunkBytes,
-      takeOverTimeoutMs: config.timeouts.orderTimeoutMs,
-    },
-    machineBootId: (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
-  };
+  const { config } = context;
+  const machineBootId = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
   const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
-  const registry = ["disk-registry"] as const;
-  server.addService(DiskAgentServiceService, {
-    roles: {
-      attachDevices: registry,
-      detachDevices: registry,
-      listDevices: ["disk-registry", "operator"],
-      openSession: registry,
-      closeSession: registry,
-      eraseDevice: registry,
-      exportDisk: registry,
-      unexportDisk: registry,
-      blockIo: ["disk-agent"],
-    },
-    handlers: {
-      attachDevices: attachDevices(context),
-      detachDevices: detachDevices(context),
-      listDevices: listDevices(context),
-      openSession: openSession(context),
-      closeSession: closeSession(context),
-      eraseDevice: eraseDevice(context),
-      exportDisk: exportDisk(context),
-      unexportDisk: unexportDisk(context),
-      blockIo: blockIo(serving),
-    },
-  });
+  addServices(server, context, machineBootId);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
   server.setServing(true);
@@ -188,22 +193,21 @@ async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, lo
   return config.advertisedAddress ?? `${config.listen.host}:${port}`;
 }
 
-function registerWithRegistry(lifecycle: Lifecycle, context: AgentContext, address: string): void {
-  const { config } = context;
-  const client = createClient(AgentRegistrationServiceService, {
-    address: config.registry.address,
-    tls: config.tls,
-    serverRole: "disk-registry",
-    defaultDeadlineMs: config.timeouts.registerTimeoutMs,
-    maxMessageBytes: config.rpc.maxMessageBytes,
-  });
+/** Keeps the agent registered until the service stops. */
+export function registerWithRegistry(
+  lifecycle: Lifecycle,
+  context: AgentContext,
+  address: string,
+  edges: Pick<AgentEdges, "connectRegistry" | "random">,
+): void {
+  const client = edges.connectRegistry();
   const stop = new AbortController();
   const running = keepRegistered({
     context,
     client,
     address,
-    backoff: config.registration,
-    random: Math.random,
+    backoff: context.config.registration,
+    random: edges.random,
     signal: stop.signal,
   });
   lifecycle.use("registration", async () => {

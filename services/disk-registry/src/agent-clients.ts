@@ -5,28 +5,29 @@ import type { Host } from "./model/schema.js";
 
 export type AgentClient = Client<typeof DiskAgentServiceService>;
 
-/** One connection per host, made with its first order. The agent must carry the host's name in its certificate. */
+/** Makes a client of a host's agent, which must prove to be the agent of that very host. */
+export type ConnectAgent = (host: Pick<Host, "hostId" | "address">) => AgentClient;
+
+/** Over gRPC. The agent must carry the host's name in its certificate. */
+export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDeadlineMs: number }): ConnectAgent {
+  return ({ hostId, address }) =>
+    createClient(DiskAgentServiceService, { ...options, address, serverRole: "disk-agent", serverName: hostId });
+}
+
+/** One connection per host, made with its first order. */
 export class AgentClients {
   readonly #clients = new Map<HostId, { readonly address: string; readonly client: AgentClient }>();
-  readonly #tls: TlsFiles;
-  readonly #defaultDeadlineMs: number;
+  readonly #connect: ConnectAgent;
 
-  constructor(options: { readonly tls: TlsFiles; readonly defaultDeadlineMs: number }) {
-    this.#tls = options.tls;
-    this.#defaultDeadlineMs = options.defaultDeadlineMs;
+  constructor(connect: ConnectAgent) {
+    this.#connect = connect;
   }
 
   of(host: Host): AgentClient {
     const known = this.#clients.get(host.hostId);
     if (known?.address === host.address) return known.client;
     known?.client.close();
-    const client = createClient(DiskAgentServiceService, {
-      address: host.address,
-      tls: this.#tls,
-      serverRole: "disk-agent",
-      serverName: host.hostId,
-      defaultDeadlineMs: this.#defaultDeadlineMs,
-    });
+    const client = this.#connect(host);
     this.#clients.set(host.hostId, { address: host.address, client });
     return client;
   }

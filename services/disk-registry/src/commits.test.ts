@@ -4,7 +4,7 @@ import { createLogger, systemClock } from "@diskmesh/service";
 import { type Change, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { eventually, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { AgentClients } from "./agent-clients.js";
+import { AgentClients, grpcAgents } from "./agent-clients.js";
 import { configSchema } from "./config.js";
 import { DiskChanges } from "./disk-changes.js";
 import { Liveness } from "./liveness.js";
@@ -36,7 +36,7 @@ describe("commits", function () {
     const config = configSchema.parse({ listen: { host: "127.0.0.1", port: 0 }, tls, tablet: { storage: "unused" } });
     const storage = new CountingStorage();
     await using tablet = await Tablet.open({ name: "registry", schema, storage, address: "here" });
-    const agents = new AgentClients({ tls, defaultDeadlineMs: 5_000 });
+    const agents = new AgentClients(grpcAgents({ tls, defaultDeadlineMs: 5_000 }));
     const work = {
       config,
       log: createLogger({ service: "disk-registry", level: "silent" }),

@@ -388,6 +388,19 @@ describe("disk-registry, as a process with real agents' connections", function (
     expect((await registry.device("d1")).lastError).to.equal("");
   });
 
+  it("an erase that the device fails -> tried again under a new session", async () => {
+    const agent = await registry.agent("h1", ["d1"]);
+    const sessions: number[] = [];
+    agent.beforeErase = async (request) => {
+      sessions.push(request.sessionNumber);
+      return sessions.length === 1 ? OrderOutcome.IO_ERROR : undefined;
+    };
+    await agent.register();
+    await add();
+    await clean("d1");
+    expect(sessions[1]).to.be.above(sessions[0] ?? 0);
+  });
+
   it("the publishing host restarts -> published again under a new session, by itself", async () => {
     const agent = await readyAgent("h1", ["d1"]);
     await create("x");

@@ -2,14 +2,12 @@ import { UnavailableError } from "@diskmesh/domain";
 import { RpcServer } from "@diskmesh/rpc";
 import { type Lifecycle, type Logger, rpcFailureLogger, systemClock } from "@diskmesh/service";
 import { openStorage, Tablet } from "@diskmesh/tablet";
-import { AgentClients } from "./agent-clients.js";
+import { grpcAgents } from "./agent-clients.js";
+import { buildContext } from "./build-context.js";
 import type { Config } from "./config.js";
-import type { Context, RegistryTablet, WorkContext } from "./context.js";
-import { DiskChanges } from "./disk-changes.js";
-import { Liveness } from "./liveness.js";
+import type { Context, RegistryTablet } from "./context.js";
 import { schema } from "./model/schema.js";
 import { addServices } from "./services.js";
-import { Workers } from "./workers/workers.js";
 
 /** Starts the registry: it listens at once, and serves when it leads its tablet and all state is loaded. */
 export async function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
@@ -25,7 +23,9 @@ export async function start(lifecycle: Lifecycle, config: Config, log: Logger): 
   const address = config.advertisedAddress ?? `${config.listen.host}:${port}`;
   const tablet = await openTablet(config, address);
   void tablet.lost.then((reason) => lifecycle.fail(reason));
-  context = await buildContext(lifecycle, config, log, tablet);
+  const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.rpcTimeoutMs });
+  const edges = { clock: systemClock, random: Math.random, connectAgent };
+  context = await buildContext(lifecycle, { config, log, tablet, edges });
   // Added last, so stopped first: calls under way end while everything that they need still runs.
   lifecycle.use("calls under way", () => server.drain());
   server.setServing(true);
@@ -38,33 +38,6 @@ export async function start(lifecycle: Lifecycle, config: Config, log: Logger): 
 function openTablet(config: Config, address: string): Promise<RegistryTablet> {
   const storage = openStorage(config.tablet.storage, config.tablet.name);
   return Tablet.open({ name: config.tablet.name, schema, storage, address });
-}
-
-async function buildContext(
-  lifecycle: Lifecycle,
-  config: Config,
-  log: Logger,
-  tablet: RegistryTablet,
-): Promise<Context> {
-  lifecycle.use("tablet", tablet);
-  const agents = new AgentClients({ tls: config.tls, defaultDeadlineMs: config.orders.rpcTimeoutMs });
-  lifecycle.use("connections to agents", agents);
-  const clock = systemClock;
-  const leader = { tabletId: tablet.id, tabletGeneration: tablet.generation };
-  const work: WorkContext = {
-    config,
-    log,
-    clock,
-    random: Math.random,
-    tablet,
-    leader,
-    agents,
-    liveness: new Liveness(clock),
-  };
-  const diskChanges = lifecycle.use("disk changes", new DiskChanges(tablet, clock));
-  const workers = lifecycle.use("workers", new Workers(work));
-  await workers.wakeAll();
-  return { ...work, diskChanges, workers };
 }
 
 function counts(tablet: RegistryTablet): Promise<Record<string, number>> {

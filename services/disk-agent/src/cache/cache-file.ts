@@ -1,6 +1,19 @@
-import { open, readFile, rename } from "node:fs/promises";
+import * as nodeFiles from "node:fs/promises";
 import { dirname } from "node:path";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
+
+/** What is needed of a file system; Node's own is one. */
+export interface CacheFileSystem {
+  open(path: string, flags: "r" | "w", mode: number): Promise<CacheFileHandle>;
+  readFile(path: string, encoding: "utf8"): Promise<string>;
+  rename(from: string, to: string): Promise<void>;
+}
+
+export interface CacheFileHandle {
+  writeFile(text: string): Promise<void>;
+  sync(): Promise<void>;
+  close(): Promise<void>;
+}
 
 /**
  * One small file that is replaced as a whole: write-temp, fsync, rename, fsync-directory. Changes that come while a
@@ -9,14 +22,21 @@ import { messageOf, UnavailableError } from "@diskmesh/domain";
 export class CacheFile<Contents> {
   readonly #path: string;
   readonly #encode: (contents: Contents) => string;
+  readonly #files: CacheFileSystem;
   #wanted: Contents | undefined;
   #stored: Contents | undefined;
   #writing: Promise<void> | undefined;
 
   /** `stored` is what the file holds already; undefined when it holds nothing valid. */
-  constructor(options: { path: string; encode: (contents: Contents) => string; stored: Contents | undefined }) {
+  constructor(options: {
+    path: string;
+    encode: (contents: Contents) => string;
+    stored: Contents | undefined;
+    files?: CacheFileSystem;
+  }) {
     this.#path = options.path;
     this.#encode = options.encode;
+    this.#files = options.files ?? nodeFiles;
     this.#stored = options.stored;
     this.#wanted = options.stored;
   }
@@ -36,7 +56,7 @@ export class CacheFile<Contents> {
 
   async #writeNow(contents: Contents): Promise<void> {
     try {
-      await replaceFile(this.#path, this.#encode(contents));
+      await replaceFile(this.#files, this.#path, this.#encode(contents));
       this.#stored = contents;
     } catch (error) {
       throw new UnavailableError(`the agent cannot remember the order in ${this.#path}: ${messageOf(error)}`, {
@@ -47,13 +67,13 @@ export class CacheFile<Contents> {
 }
 
 /** Replaces a file so that after a crash at any moment either the old or the new text is there, whole. */
-export async function replaceFile(path: string, text: string): Promise<void> {
+async function replaceFile(files: CacheFileSystem, path: string, text: string): Promise<void> {
   const temporary = `${path}.new`;
-  await using file = await openDisposable(temporary, "w");
+  await using file = await openDisposable(files, temporary, "w");
   await file.handle.writeFile(text);
   await file.handle.sync();
-  await rename(temporary, path);
-  await using folder = await openDisposable(dirname(path), "r");
+  await files.rename(temporary, path);
+  await using folder = await openDisposable(files, dirname(path), "r");
   await folder.handle.sync();
 }
 
@@ -62,28 +82,34 @@ export async function readCacheFile<Contents>(
   path: string,
   decode: (text: string) => Contents,
   suffix: string,
+  files: CacheFileSystem = nodeFiles,
 ): Promise<{ contents?: Contents; setAside?: { path: string; reason: string } }> {
   let text: string;
   try {
-    text = await readFile(path, "utf8");
+    text = await files.readFile(path, "utf8");
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
-    return { setAside: await moveAside(path, suffix, messageOf(error)) };
+    return { setAside: await moveAside(files, path, suffix, messageOf(error)) };
   }
   try {
     return { contents: decode(text) };
   } catch (error) {
-    return { setAside: await moveAside(path, suffix, messageOf(error)) };
+    return { setAside: await moveAside(files, path, suffix, messageOf(error)) };
   }
 }
 
-async function moveAside(path: string, suffix: string, reason: string): Promise<{ path: string; reason: string }> {
+async function moveAside(
+  files: CacheFileSystem,
+  path: string,
+  suffix: string,
+  reason: string,
+): Promise<{ path: string; reason: string }> {
   const aside = `${path}.${suffix}`;
-  await rename(path, aside);
+  await files.rename(path, aside);
   return { path: aside, reason };
 }
 
-async function openDisposable(path: string, flags: string) {
-  const handle = await open(path, flags, 0o600);
+async function openDisposable(files: CacheFileSystem, path: string, flags: "r" | "w") {
+  const handle = await files.open(path, flags, 0o600);
   return { handle, [Symbol.asyncDispose]: () => handle.close() };
 }

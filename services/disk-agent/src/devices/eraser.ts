@@ -3,11 +3,14 @@ import type { Clock } from "@diskmesh/service";
 import type { Log } from "../log.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
+import type { OpenHandle } from "./open-file.js";
 import type { DeviceOutcome } from "./outcome.js";
 import type { SessionOrders } from "./session-orders.js";
 
 interface EraseJob {
   readonly sessionNumber: number;
+  /** What is erased. Once it is closed, another drive may be found at the device's path. */
+  readonly handle: OpenHandle | undefined;
   erasedBytes: number;
   state: "running" | "done" | "outdated" | "failed";
   message: string;
@@ -69,8 +72,10 @@ export class Eraser {
 
   #join(device: Device, sessionNumber: number): EraseJob {
     const known = this.#jobs.get(device.id);
-    if (known?.sessionNumber === sessionNumber && (known.state === "running" || known.state === "done")) return known;
-    const job: EraseJob = { sessionNumber, erasedBytes: 0, state: "running", message: "" };
+    const { handle } = device.file;
+    const same = known?.sessionNumber === sessionNumber && known.handle === handle;
+    if (same && (known.state === "running" || known.state === "done")) return known;
+    const job: EraseJob = { sessionNumber, handle, erasedBytes: 0, state: "running", message: "" };
     this.#jobs.set(device.id, job);
     void this.#run(device, job);
     return job;
@@ -81,11 +86,13 @@ export class Eraser {
     try {
       while (job.erasedBytes < device.sizeBytes) {
         if (this.#stopped) throw new Error("the agent is stopping");
+        refuseReopened(device, job);
         const chunk = this.#zeros.subarray(0, Math.min(this.#zeros.length, device.sizeBytes - job.erasedBytes));
         await device.write(job.sessionNumber, job.erasedBytes, chunk, { fua: false });
         job.erasedBytes += chunk.length;
       }
       await device.flush(job.sessionNumber);
+      refuseReopened(device, job);
       job.state = "done";
       this.#log.info({ device_id: device.id, session_number: job.sessionNumber }, "erase done");
     } catch (error) {
@@ -98,4 +105,9 @@ export class Eraser {
     }
     this.#devices.condition.notify();
   }
+}
+
+/** A part of the zeros went to what was held before: the whole is to be done again. */
+function refuseReopened(device: Device, job: EraseJob): void {
+  if (device.file.handle !== job.handle) throw new Error(`device ${device.id} was detached while it was erased`);
 }

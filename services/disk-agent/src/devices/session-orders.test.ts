@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DeviceId, UnavailableError } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
@@ -213,6 +213,30 @@ describe("erase", () => {
     await fixture.device("a").write(3, 0, Buffer.alloc(SIZE, 3), { fua: false });
     expect(fixture.files.writes.arrivals, "the erase went on").to.equal(arrivals + 1);
     expect(readFileSync(join(fixture.folder, "a")).equals(Buffer.alloc(SIZE, 3))).to.equal(true);
+  });
+
+  it("is done anew after a detach: another drive may be there", async () => {
+    expect((await erase(2)).outcome.outcome).to.equal("done");
+    await fixture.order("detach", "a", 2);
+    const other = join(fixture.folder, "a");
+    rmSync(other);
+    writeFileSync(other, Buffer.alloc(SIZE, 9));
+    await fixture.order("attach", "a", 3);
+    expect((await erase(2)).outcome.outcome).to.equal("done");
+    expect(readFileSync(other).equals(Buffer.alloc(SIZE))).to.equal(true);
+  });
+
+  it("a detach and an attach in the midst of it -> all of it again", async () => {
+    fixture.files.writes.shut();
+    await erase(2);
+    const detached = fixture.order("detach", "a", 2);
+    fixture.files.writes.open();
+    await detached;
+    rmSync(join(fixture.folder, "a"));
+    writeFileSync(join(fixture.folder, "a"), Buffer.alloc(SIZE, 9));
+    await fixture.order("attach", "a", 3);
+    await eventually(async () => (await erase(2)).outcome.outcome === "done");
+    expect(readFileSync(join(fixture.folder, "a")).equals(Buffer.alloc(SIZE))).to.equal(true);
   });
 
   it("an erase of a detached device is refused, and works once it is attached", async () => {

@@ -5,7 +5,7 @@ import type { DeviceTable } from "../devices/device-table.js";
 import type { Log } from "../log.js";
 import { decideExport, decideUnexport } from "../model/exports.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
-import { NbdServer, type NbdServerLimits } from "../nbd/server.js";
+import { type ListenNbd, NbdServer, type NbdServerLimits } from "../nbd/server.js";
 import type { DiskPart } from "./disk-part.js";
 import { LinearDisk } from "./linear-disk.js";
 import { LocalPart } from "./local-part.js";
@@ -16,7 +16,7 @@ export type OpenRemotePart = (extent: ExportExtent, spec: ExportSpec) => DiskPar
 interface Running {
   readonly sessionNumber: number;
   readonly disk: LinearDisk;
-  readonly server: NbdServer;
+  readonly server: Pick<NbdServer, "close">;
 }
 
 /** The disks served on this host. */
@@ -27,6 +27,7 @@ export class ExportTable {
   readonly #openRemotePart: OpenRemotePart;
   readonly #limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
   readonly #log: Log;
+  readonly #listenNbd: ListenNbd;
   readonly #running = new Map<DiskId, Running>();
   readonly #turns = new Map<DiskId, Promise<void>>();
   #closed = false;
@@ -39,6 +40,7 @@ export class ExportTable {
     openRemotePart: OpenRemotePart;
     limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
     log: Log;
+    listenNbd?: ListenNbd;
   }) {
     this.#folder = options.folder;
     this.#ledger = options.ledger;
@@ -46,6 +48,7 @@ export class ExportTable {
     this.#openRemotePart = options.openRemotePart;
     this.#limits = options.limits;
     this.#log = options.log;
+    this.#listenNbd = options.listenNbd ?? NbdServer.listen;
   }
 
   /** Serves again what was served when the agent stopped; sessions that were superseded since refuse the I/O. */
@@ -147,7 +150,7 @@ export class ExportTable {
     const served = { name: spec.diskId, sizeBytes: disk.sizeBytes, blockSizeBytes: spec.blockSizeBytes };
     const socketPath = this.#socketPath(spec.diskId);
     try {
-      const server = await NbdServer.listen({ socketPath, served, disk, limits: this.#limits, log: this.#log });
+      const server = await this.#listenNbd({ socketPath, served, disk, limits: this.#limits, log: this.#log });
       this.#log.info({ disk_id: spec.diskId, session_number: spec.sessionNumber }, "export served");
       return { sessionNumber: spec.sessionNumber, disk, server };
     } catch (error) {

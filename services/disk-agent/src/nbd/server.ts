@@ -11,6 +11,16 @@ export interface NbdServerLimits extends NbdConnectionLimits {
   readonly maxConnections: number;
 }
 
+export interface NbdListenOptions {
+  readonly socketPath: string;
+  readonly served: NbdExport;
+  readonly disk: DiskPart;
+  readonly limits: NbdServerLimits;
+  readonly log: Log;
+}
+
+export type ListenNbd = (options: NbdListenOptions) => Promise<Pick<NbdServer, "close">>;
+
 /** Serves one disk on one Unix socket. */
 export class NbdServer {
   readonly #server: Server;
@@ -31,13 +41,7 @@ export class NbdServer {
   }
 
   /** Replaces whatever an agent that was killed left at the path. */
-  static async listen(options: {
-    socketPath: string;
-    served: NbdExport;
-    disk: DiskPart;
-    limits: NbdServerLimits;
-    log: Log;
-  }): Promise<NbdServer> {
+  static async listen(options: NbdListenOptions): Promise<NbdServer> {
     const { socketPath, served, disk, limits, log } = options;
     await rm(socketPath, { force: true });
     const connections = new Set<NbdConnection>();

@@ -144,10 +144,11 @@ describe("erase", () => {
     expect(fleet.device("d1")).to.include({ dirty: false, eraseSessionNumber: 0 });
   });
 
-  it("outdated at the agent -> the next try takes a new session", () => {
+  it("outdated at the agent, or failed on the device -> the next try takes a new session; why is kept", () => {
     const fleet = new TestFleet({ devices: [dirty()] });
     fleet.transact((tx) => beginErase(tx, d1));
-    fleet.transact((tx) => abandonEraseSession(tx, d1, 201));
+    fleet.transact((tx) => abandonEraseSession(tx, d1, 201, "EIO"));
+    expect(fleet.device("d1").lastError).to.equal("erase: EIO");
     expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(202);
   });
 

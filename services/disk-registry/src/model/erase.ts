@@ -39,8 +39,17 @@ export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessi
   return true;
 }
 
-/** The agent has seen a higher session: the next try takes a new one. */
-export function abandonEraseSession(tx: RegistryTransaction, deviceId: DeviceId, sessionNumber: number): void {
+/**
+ * The agent has seen a higher session, or cannot put any more of this one onto the device: the next try takes a new one.
+ * Keeps why, as `recordEraseFailure`.
+ */
+export function abandonEraseSession(
+  tx: RegistryTransaction,
+  deviceId: DeviceId,
+  sessionNumber: number,
+  error: string,
+): void {
+  recordEraseFailure(tx, deviceId, sessionNumber, error);
   const device = tx.devices.get(deviceId);
   if (device?.eraseSessionNumber === sessionNumber) tx.devices.put({ ...device, eraseSessionNumber: 0 });
 }

@@ -20,6 +20,11 @@ export function requireRegistered(tables: RegistryTables, hostId: HostId, bootId
       about,
     });
   }
+  if (host.mustRegister) {
+    throw new AbortedError(`devices of host ${hostId} were purged while it was not heard from: register again`, {
+      about,
+    });
+  }
   return host;
 }
 

@@ -30,7 +30,8 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
 
 /**
  * Forgets one device, or all devices on a path. While their agent still reports them they are UNKNOWN, and ordered
- * detached; those of a host that is not heard from are gone at once, and UNKNOWN if it ever registers again.
+ * detached; those of a host that is not heard from are gone at once, and UNKNOWN when it comes back, which takes a
+ * registration.
  */
 export function purgeDevice(
   tx: RegistryTransaction,
@@ -48,8 +49,11 @@ export function purgeDevice(
 }
 
 function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
-  if (tx.hosts.get(device.hostId)?.state === "UNAVAILABLE") {
+  const host = tx.hosts.get(device.hostId);
+  if (host?.state === "UNAVAILABLE") {
     tx.devices.delete(device.deviceId);
+    // The agent may be alive and hold the device: when it is heard again, only a registration tells of that.
+    if (!host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
     return;
   }
   const { replacement, ...rest } = advance(tx, device, "purge", nowMs);

@@ -1,3 +1,4 @@
+import { AbortedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
   aDevice,
@@ -12,6 +13,8 @@ import {
   TestFleet,
 } from "../testing/fleet-fixture.js";
 import { addDevice } from "./add-action.js";
+import { requireRegistered } from "./heartbeats.js";
+import { purgeDevice } from "./purge-action.js";
 import {
   hasSeenLaterLeader,
   type Registration,
@@ -240,6 +243,16 @@ const rows: readonly Row[] = [
 ];
 
 describe("registration", () => {
+  it("PurgeDevice of a host that is not heard from -> its heartbeats no longer count, a registration does", () => {
+    const hosts = [aHost("h1", { state: "UNAVAILABLE", stateMessage: "silent" })];
+    const fleet = new TestFleet({ hosts, devices: [aDevice("d1")] });
+    fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d1") }, false, NOW_MS));
+    expect(() => requireRegistered(fleet.tables, hostId("h1"), "h1-boot-1")).to.throw(AbortedError);
+    const answer = register(fleet, registration([reported("d1")]));
+    expect(answer.unknown.map((device) => device.deviceId)).to.deep.equal(["d1"]);
+    expect(requireRegistered(fleet.tables, hostId("h1"), "h1-boot-1").state).to.equal("ONLINE");
+  });
+
   for (const row of rows) {
     it(`${row.cause} -> ${row.listed} with generation ${row.generation}`, () => {
       const devices = row.known === undefined ? [] : [aDevice("d1", row.known)];

@@ -129,7 +129,8 @@ function putHost(
     before.bootId === bootId;
   if (unchanged) return;
   const stateChangedAtMs = known.state === "ONLINE" ? known.stateChangedAtMs : nowMs;
-  tx.hosts.put({ ...known, ...reported, state: "ONLINE", stateMessage: "", stateChangedAtMs });
+  const { mustRegister: _, ...rest }: Partial<Host> & typeof known = known;
+  tx.hosts.put({ ...rest, ...reported, state: "ONLINE", stateMessage: "", stateChangedAtMs });
 }
 
 function takeIn(

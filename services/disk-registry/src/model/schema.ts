@@ -26,6 +26,8 @@ export interface Host {
   readonly stateChangedAtMs: number;
   readonly bootId: string;
   readonly removalRequested: boolean;
+  /** A device was purged while nobody could tell its agent: no heartbeat counts before the agent has registered again. */
+  readonly mustRegister?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
   readonly createdAtMs: number;
 }

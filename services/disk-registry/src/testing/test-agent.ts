@@ -53,7 +53,7 @@ export class TestAgent {
   readonly received: { kind: Kind; deviceIds: string[]; generations: number[]; tabletGeneration: number }[] = [];
   /** Called before an order is obeyed: throws, waits, or answers instead. */
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
-  beforeErase: () => Promise<OrderOutcome | undefined> = async () => undefined;
+  beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
   /** Changes what is reported of a device. */
   report: (device: ReportedDevice) => ReportedDevice = (device) => device;
@@ -211,7 +211,7 @@ export class TestAgent {
   }
 
   async #erase(request: EraseDeviceRequest) {
-    const instead = await this.beforeErase();
+    const instead = await this.beforeErase(request);
     this.#requireBoot(request.bootId);
     const { deviceId, stamp, sessionNumber } = request;
     const granted = this.#grant(deviceId, sessionNumber, "");

@@ -38,8 +38,11 @@ export class EraseWorker {
       return "done";
     }
     if (outcome?.code === "PENDING") return { retryAfterMs: config.erase.pollIntervalMs };
-    if (outcome?.code === "OUTDATED") await tablet.transact((tx) => abandonEraseSession(tx, deviceId, sessionNumber));
     const said = outcome === undefined ? "the agent's answer does not name it" : `${outcome.code}: ${outcome.message}`;
-    throw new UnavailableError(`device ${deviceId} was not erased: ${said}`);
+    const text = `device ${deviceId} was not erased: ${said}`;
+    // Once a sync has failed, an agent takes no later one in that session for a success.
+    if (outcome?.code === "OUTDATED" || outcome?.code === "IO_ERROR")
+      await tablet.transact((tx) => abandonEraseSession(tx, deviceId, sessionNumber, text));
+    throw new UnavailableError(text);
   }
 }

@@ -1,0 +1,37 @@
+import type { Clock, Lifecycle, Logger } from "@diskmesh/service";
+import { AgentClients, type ConnectAgent } from "./agent-clients.js";
+import type { Config } from "./config.js";
+import type { Context, RegistryTablet, WorkContext } from "./context.js";
+import { DiskChanges } from "./disk-changes.js";
+import { Liveness } from "./liveness.js";
+import { Workers } from "./workers/workers.js";
+
+/** What a registry touches outside its process, beside its tablet's storage. */
+export interface RegistryEdges {
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly connectAgent: ConnectAgent;
+}
+
+/** Puts a registry together around its tablet, and starts what goes on behind the RPCs. */
+export async function buildContext(
+  lifecycle: Lifecycle,
+  options: {
+    readonly config: Config;
+    readonly log: Logger;
+    readonly tablet: RegistryTablet;
+    readonly edges: RegistryEdges;
+  },
+): Promise<Context> {
+  const { config, log, tablet, edges } = options;
+  const { clock, random } = edges;
+  lifecycle.use("tablet", tablet);
+  const agents = lifecycle.use("connections to agents", new AgentClients(edges.connectAgent));
+  const leader = { tabletId: tablet.id, tabletGeneration: tablet.generation };
+  const work: WorkContext = { config, log, clock, random, tablet, leader, agents, liveness: new Liveness(clock) };
+  const diskChanges = lifecycle.use("disk changes", new DiskChanges(tablet, clock));
+  const workers = lifecycle.use("workers", new Workers(work));
+  await workers.wakeAll();
+  return { ...work, diskChanges, workers };
+}

@@ -1,0 +1,6 @@
+/** What a simulator puts a registry together from: everything but the process around it. */
+export { buildContext, type RegistryEdges } from "./build-context.js";
+export { type Config, configSchema } from "./config.js";
+export type { Context } from "./context.js";
+export { type Device, type Disk, type Host, type RegistrySchema, schema } from "./model/schema.js";
+export { addServices } from "./services.js";

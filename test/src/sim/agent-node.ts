@@ -1,0 +1,157 @@
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
+import {
+  type AgentContext,
+  type AgentEdges,
+  addServices,
+  configSchema,
+  type DiskPart,
+  type ListenNbd,
+  registerWithRegistry,
+  startHolding,
+} from "@diskmesh/disk-agent/simulation";
+import { type Identity, messageOf } from "@diskmesh/domain";
+import { Lifecycle } from "@diskmesh/service";
+import { BLOCK_BYTES, type Machine } from "./machine.js";
+import { SimServer } from "./network.js";
+import { quietLog } from "./quiet-log.js";
+import { REGISTRY_ADDRESS } from "./registry-node.js";
+import { SimProcess } from "./timeline.js";
+import type { World } from "./world.js";
+
+export interface DevicePlace {
+  readonly deviceId: string;
+  readonly path: string;
+  readonly firstBlock: number;
+  readonly blockCount: number;
+}
+
+/** A disk that an agent serves to whoever uses it on that host. */
+export interface Served {
+  readonly diskId: string;
+  readonly disk: DiskPart;
+  readonly sizeBytes: number;
+  closed: boolean;
+}
+
+export const agentAddress = (host: string): string => `${host}:7040`;
+
+const tls = { caFile: "unused", certFile: "unused", keyFile: "unused" };
+
+function configOf(host: string, devices: readonly DevicePlace[]) {
+  return configSchema.parse({
+    hostId: host,
+    az: "z1",
+    listen: { host: "127.0.0.1", port: 0 },
+    tls,
+    registry: { address: REGISTRY_ADDRESS },
+    baseFolder: `/sim/${host}`,
+    devices: devices.map(({ deviceId, path, firstBlock, blockCount }) => ({
+      deviceId,
+      path,
+      offsetBytes: firstBlock * BLOCK_BYTES,
+      sizeBytes: blockCount * BLOCK_BYTES,
+      blockSizeBytes: BLOCK_BYTES,
+    })),
+    timeouts: {
+      orderTimeoutMs: 400,
+      startOpenTimeoutMs: 800,
+      drainTimeoutMs: 500,
+      registerTimeoutMs: 3_000,
+      heartbeatTimeoutMs: 1_500,
+      remoteIoTimeoutMs: 6_000,
+    },
+    registration: { minDelayMs: 50, maxDelayMs: 1_000 },
+    limits: { eraseChunkBytes: BLOCK_BYTES, blockIoChunkBytes: BLOCK_BYTES, maxInFlightIoPerDevice: 4 },
+  });
+}
+
+const configs = new Map<string, ReturnType<typeof configOf>>();
+
+/** Parsing a config costs as much as a good part of a run. */
+function cachedConfigOf(host: string, devices: readonly DevicePlace[]): ReturnType<typeof configOf> {
+  const key = JSON.stringify([host, devices]);
+  let config = configs.get(key);
+  if (config === undefined) {
+    config = configOf(host, devices);
+    configs.set(key, config);
+  }
+  return config;
+}
+
+/** One run of an agent process, from its start to its crash. */
+export class AgentNode {
+  readonly process: SimProcess;
+  context: AgentContext | undefined;
+  /** By disk id. */
+  readonly served = new Map<string, Served>();
+  readonly #lifecycle: Lifecycle;
+
+  constructor(
+    private readonly world: World,
+    readonly machine: Machine,
+    readonly devices: readonly DevicePlace[],
+    run: number,
+  ) {
+    this.process = new SimProcess(world.timeline, machine.host, `agent ${machine.host}#${run}`);
+    this.#lifecycle = new Lifecycle(quietLog);
+    void this.#start(run);
+  }
+
+  async #start(run: number): Promise<void> {
+    const { world, process, machine } = this;
+    const config = cachedConfigOf(machine.host, this.devices);
+    const folders = { cacheFile: `${config.baseFolder}/agent-cache.json`, exports: `${config.baseFolder}/exports` };
+    const edges = this.#edges(run);
+    try {
+      const context = await startHolding(this.#lifecycle, config, { folders, edges, log: quietLog });
+      this.context = context;
+      world.agentStarted(this);
+      const server = new SimServer(process);
+      addServices(server, context, `machine-${machine.host}-${machine.bootId}`);
+      world.network.serve(agentAddress(machine.host), server);
+      registerWithRegistry(this.#lifecycle, context, agentAddress(machine.host), edges);
+    } catch (error) {
+      if (!process.alive) return;
+      world.trace(`${process.name}: cannot start: ${messageOf(error)}`);
+      world.endAgent(this, false);
+    }
+  }
+
+  #edges(run: number): AgentEdges {
+    const { world, process, machine } = this;
+    const identity: Identity = { role: "disk-agent", name: machine.host };
+    const options = { defaultDeadlineMs: 3_000 };
+    return {
+      clock: process,
+      random: world.serviceRandom(),
+      newBootId: () => `${machine.host}-run-${run}`,
+      opener: machine.opener(process),
+      cacheFiles: machine.cache.files(process),
+      listenNbd: this.#listenNbd,
+      connectAgent: ({ address }) =>
+        world.network.client(DiskAgentServiceService, { process, identity }, address, options),
+      connectRegistry: () =>
+        world.network.client(AgentRegistrationServiceService, { process, identity }, REGISTRY_ADDRESS, options),
+    };
+  }
+
+  readonly #listenNbd: ListenNbd = async ({ served: { name, sizeBytes }, disk }) => {
+    const served: Served = { diskId: name, disk, sizeBytes, closed: false };
+    this.served.set(name, served);
+    return {
+      close: async () => {
+        served.closed = true;
+        if (this.served.get(name) === served) this.served.delete(name);
+      },
+    };
+  };
+
+  /** Nothing in it happens any more. */
+  crash(powerLoss: boolean): void {
+    if (!this.process.alive) return;
+    this.process.alive = false;
+    this.machine.crash(this.process, powerLoss);
+    this.world.network.remove(this.process);
+  }
+}

@@ -1,0 +1,89 @@
+import { STORE_PLACE } from "./store.js";
+import type { World } from "./world.js";
+
+/** Everything that goes wrong between two steps, and those who use the fleet meanwhile. */
+export class Chaos {
+  #stopped = false;
+  readonly #actionMs: number;
+
+  constructor(private readonly world: World) {
+    this.#actionMs = world.random.pick([20, 60, 200]);
+    this.#use();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    const { world } = this;
+    world.network.heal();
+    for (const process of this.#processes()) process.pausedUntilMs = 0;
+    // The newest stays: the store obeys nobody else.
+    const leader = world.leader();
+    for (const registry of world.registries())
+      if (leader !== undefined && registry !== leader) world.endRegistry(registry);
+    for (const machine of world.machines())
+      for (const [path, drive] of machine.drives) if (drive === undefined) machine.plugIn(path, 2);
+  }
+
+  /** Before every step. */
+  betweenSteps(): void {
+    const { world } = this;
+    const { random, faults } = world;
+    if (random.chance(faults.agentCrash)) {
+      const node = random.pick(world.agents());
+      world.endAgent(node, random.chance(faults.powerLoss));
+    }
+    if (random.chance(faults.registryCrash)) {
+      const registries = world.registries();
+      if (registries.length > 0) world.endRegistry(random.pick(registries));
+    }
+    if (random.chance(faults.secondLeader) && world.registries().length < 3) world.startRegistry();
+    if (random.chance(faults.pause)) this.#pause();
+    if (random.chance(faults.partition)) this.#partition();
+    if (random.chance(faults.hardware)) this.#hardware();
+  }
+
+  /** Somebody always asks for something, and somebody writes. */
+  #use(): void {
+    const { world } = this;
+    world.timeline.after(world.random.between(0, 2 * this.#actionMs), undefined, "use", () => {
+      if (this.#stopped) return;
+      if (world.random.chance(0.55) || !world.user.act()) world.operator.act();
+      this.#use();
+    });
+  }
+
+  #processes() {
+    return [...this.world.agents(), ...this.world.registries()].map((node) => node.process);
+  }
+
+  #pause(): void {
+    const { random, timeline } = this.world;
+    const process = random.pick(this.#processes());
+    process.pausedUntilMs = timeline.nowMs + random.between(50, 6_000);
+    this.world.trace(`${process.name}: stands still for ${(process.pausedUntilMs - timeline.nowMs).toFixed(0)} ms`);
+  }
+
+  #partition(): void {
+    const { world } = this;
+    const { random, network } = world;
+    const places = [...world.hosts, "reg-1", "reg-2", STORE_PLACE, "operator"];
+    const a = random.pick(places);
+    const b = random.pick(places.filter((place) => place !== a));
+    network.block(a, b);
+    world.trace(`network: ${a} and ${b} are cut off from each other`);
+    world.timeline.after(random.between(100, 8_000), undefined, "heal", () => network.unblock(a, b));
+  }
+
+  #hardware(): void {
+    const { random } = this.world;
+    const machine = random.pick(this.world.machines());
+    const path = random.pick([...machine.drives.keys()]);
+    if (machine.drives.get(path) === undefined || random.chance(0.3)) {
+      machine.plugIn(path, random.pick([2, 2, 3]));
+      this.world.trace(`${machine.host}: another drive is at ${path}`);
+    } else {
+      machine.drives.set(path, undefined);
+      this.world.trace(`${machine.host}: nothing is at ${path} any more`);
+    }
+  }
+}

@@ -1,0 +1,85 @@
+import type { AgentNode } from "./agent-node.js";
+import type { World } from "./world.js";
+
+/** Everything that is not yet as it should be once nothing goes wrong any more; empty when all is. */
+export function whatIsNotSettled(world: World): readonly string[] {
+  const leader = world.leader();
+  if (leader?.context === undefined) return ["no registry leads"];
+  const unsettled: string[] = [];
+  for (const host of world.hosts) {
+    const node = world.agentOf(host);
+    if (node?.context === undefined || !node.process.alive) unsettled.push(`the agent of ${host} does not run`);
+    else if (world.store.host(host)?.state !== "ONLINE") unsettled.push(`host ${host} is not ONLINE`);
+    else if (world.store.host(host)?.bootId !== node.context.bootId) unsettled.push(`host ${host} has not registered`);
+    else for (const place of node.devices) unsettled.push(...deviceTrouble(world, node, place));
+  }
+  for (const disk of world.store.disks()) unsettled.push(...diskTrouble(world, disk.diskId));
+  return unsettled;
+}
+
+function deviceTrouble(
+  world: World,
+  node: AgentNode,
+  { deviceId, path }: { readonly deviceId: string; readonly path: string },
+): readonly string[] {
+  const device = world.store.device(deviceId);
+  const held = node.context?.devices.find(deviceId as never);
+  if (held === undefined || node.context === undefined) return [`${deviceId} is not configured`];
+  const order = node.context.ledger.memory.devices.get(deviceId as never)?.order;
+  if (device === undefined)
+    return held.released && !held.holds ? [] : [`${deviceId} is unknown to the registry, and its agent holds it`];
+  const trouble: string[] = [];
+  if (order?.deviceGeneration !== device.generation)
+    trouble.push(`${deviceId} has generation ${device.generation}, and its agent obeyed ${order?.deviceGeneration}`);
+  const replaced = device.replacement !== undefined;
+  switch (device.attachState) {
+    case "ATTACHED":
+      if (!held.attached || !node.machine.isOpen(path))
+        trouble.push(`${deviceId} is ATTACHED, and its agent does not hold it`);
+      if (device.diskId === "" && device.dirty && device.health !== "ERROR" && !device.removalRequested)
+        trouble.push(`${deviceId} is dirty: ${device.lastError}`);
+      break;
+    case "ATTACHING":
+      // Only what is really broken may stay so; then it says what is wrong.
+      if (!isBroken(node, deviceId, replaced)) trouble.push(`${deviceId} is ATTACHING: ${device.lastError}`);
+      break;
+    case "CLOSING":
+      trouble.push(`${deviceId} is CLOSING: ${device.lastError}`);
+      break;
+    default:
+      if (!device.detachConfirmed)
+        trouble.push(`${deviceId} is ${device.attachState}, and nobody confirmed it: ${device.lastError}`);
+      if (held.holds || !held.released) trouble.push(`${deviceId} is ${device.attachState}, and its agent holds it`);
+  }
+  return trouble;
+}
+
+/** Whether the hardware is not what the registry recorded. */
+function isBroken(node: AgentNode, deviceId: string, replaced: boolean): boolean {
+  const path = node.devices.find((place) => place.deviceId === deviceId)?.path ?? "";
+  const open = node.machine.openDrive(path);
+  return replaced || (open !== undefined && open !== node.machine.drives.get(path));
+}
+
+function diskTrouble(world: World, diskId: string): readonly string[] {
+  const disk = world.store.disk(diskId);
+  const publication = disk?.publication;
+  if (disk === undefined || publication === undefined) return [];
+  const usable = disk.deviceIds.every((deviceId) => {
+    const device = world.store.device(deviceId);
+    return device?.diskId === diskId && device.attachState === "ATTACHED";
+  });
+  if (publication.state !== "PUBLISHED") {
+    const target = world.store.host(publication.hostId);
+    // A disk that lost a device, or its host, cannot be published again; that is said, and waits for somebody.
+    if (publication.state === "PUBLISHING" && (!usable || target === undefined)) return [];
+    return [`disk ${diskId} is ${publication.state}: ${publication.lastError}`];
+  }
+  const node = world.agentOf(publication.hostId);
+  const exported = node?.context?.exports.list().find((entry) => entry.diskId === diskId);
+  if (usable && exported?.sessionNumber !== publication.sessionNumber)
+    return [
+      `disk ${diskId} is PUBLISHED in session ${publication.sessionNumber}, and its host serves ${exported?.sessionNumber}`,
+    ];
+  return [];
+}

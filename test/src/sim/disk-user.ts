@@ -1,0 +1,46 @@
+import { messageOf } from "@diskmesh/domain";
+import type { AgentNode, Served } from "./agent-node.js";
+import { BLOCK_BYTES, blockOf } from "./machine.js";
+import type { World } from "./world.js";
+
+/** Writes to disks wherever they are served, block by block, as a file system on top would. */
+export class DiskUser {
+  /** Blocks that a write is under way to: a user waits for its answer before it writes there again. */
+  readonly #busy = new Set<string>();
+
+  constructor(private readonly world: World) {}
+
+  /** Whether there was a disk to write to. */
+  act(): boolean {
+    const { world } = this;
+    const nodes = world.agents().filter((node) => node.process.alive && node.served.size > 0);
+    if (nodes.length === 0) return false;
+    const node = world.random.pick(nodes);
+    const served = world.random.pick([...node.served.values()]);
+    void this.#write(node, served, world.random.below(served.sizeBytes / BLOCK_BYTES));
+    return true;
+  }
+
+  async #write(node: AgentNode, served: Served, block: number): Promise<void> {
+    const { world } = this;
+    const { diskId, disk } = served;
+    // A new run of the agent has nothing to do with the user of the last one.
+    const place = `${node.process.name} ${diskId} ${block}`;
+    const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
+    if (session === undefined || served.closed || this.#busy.has(place)) return;
+    this.#busy.add(place);
+    const write = world.bytes.begin(diskId, session, block);
+    world.trace(
+      `user on ${node.machine.host}: write ${write.number} to block ${block} of ${diskId}, session ${session}`,
+    );
+    try {
+      await disk.write(block * BLOCK_BYTES, blockOf(write.number), world.random.chance(0.3));
+      world.bytes.acknowledge(write);
+      world.trace(`user on ${node.machine.host}: write ${write.number} is there`);
+    } catch (error) {
+      world.trace(`user on ${node.machine.host}: write ${write.number} failed: ${messageOf(error)}`);
+    } finally {
+      this.#busy.delete(place);
+    }
+  }
+}

@@ -1,0 +1,115 @@
+import type { Random } from "./random.js";
+
+/** How badly the world behaves. Probabilities unless named otherwise. Each seed draws its own. */
+export interface Faults {
+  /** A message never arrives. */
+  loss: number;
+  /** A message arrives twice. */
+  duplication: number;
+  /** A message takes long, so that later ones overtake it. */
+  lateMessage: number;
+  lateMessageMs: number;
+  messageMs: number;
+  /** An answer is garbled by its sender: it does not count as a success. */
+  garbledAnswer: number;
+  /** An agent gets the opposite of an order that it has obeyed, under the same stamp. */
+  confusedOrder: number;
+  /** Per step: a process dies, or a machine with it. */
+  agentCrash: number;
+  registryCrash: number;
+  /** A crash takes the machine's unsynced file contents with it. */
+  powerLoss: number;
+  /** Per step: a process stands still for a while and then goes on as if nothing had happened. */
+  pause: number;
+  /** Per step: another registry takes the lead while the first still runs. */
+  secondLeader: number;
+  /** Per step: two places cannot reach each other for a while. */
+  partition: number;
+  commitMs: number;
+  slowCommit: number;
+  /** A commit fails, and nobody knows whether it took place. */
+  unknownCommit: number;
+  openMs: number;
+  slowOpen: number;
+  failedOpen: number;
+  ioMs: number;
+  slowIo: number;
+  failedIo: number;
+  cacheMs: number;
+  slowCacheWrite: number;
+  failedCacheWrite: number;
+  /** At an agent's start: its cache is not what it left. */
+  brokenCache: number;
+  /** Per step: a device file vanishes, comes back, or is another one. */
+  hardware: number;
+}
+
+const CALM: Faults = {
+  loss: 0,
+  duplication: 0,
+  lateMessage: 0,
+  lateMessageMs: 0,
+  messageMs: 5,
+  garbledAnswer: 0,
+  confusedOrder: 0,
+  agentCrash: 0,
+  registryCrash: 0,
+  powerLoss: 0,
+  pause: 0,
+  secondLeader: 0,
+  partition: 0,
+  commitMs: 3,
+  slowCommit: 0,
+  unknownCommit: 0,
+  openMs: 3,
+  slowOpen: 0,
+  failedOpen: 0,
+  ioMs: 2,
+  slowIo: 0,
+  failedIo: 0,
+  cacheMs: 2,
+  slowCacheWrite: 0,
+  failedCacheWrite: 0,
+  brokenCache: 0,
+  hardware: 0,
+};
+
+/** Nothing goes wrong any more. */
+export function calm(): Faults {
+  return { ...CALM };
+}
+
+/** Some kinds of trouble, each of its own strength: all at once would let nothing get far enough to break. */
+export function drawFaults(random: Random): Faults {
+  const some = (probability: number, low: number, high: number): number =>
+    random.chance(probability) ? random.between(low, high) : 0;
+  return {
+    loss: some(0.5, 0.01, 0.15),
+    duplication: some(0.5, 0.02, 0.2),
+    lateMessage: some(0.6, 0.02, 0.25),
+    lateMessageMs: random.pick([200, 1_000, 5_000]),
+    messageMs: random.pick([2, 20, 100]),
+    garbledAnswer: some(0.4, 0.05, 0.4),
+    confusedOrder: some(0.3, 0.02, 0.2),
+    agentCrash: some(0.6, 0.001, 0.01),
+    registryCrash: some(0.5, 0.001, 0.008),
+    powerLoss: random.pick([0, 0.3, 1]),
+    pause: some(0.4, 0.001, 0.006),
+    secondLeader: some(0.5, 0.001, 0.008),
+    partition: some(0.4, 0.001, 0.008),
+    commitMs: random.pick([1, 5, 40]),
+    slowCommit: some(0.3, 0.02, 0.2),
+    unknownCommit: some(0.3, 0.001, 0.01),
+    openMs: random.pick([1, 20, 200]),
+    slowOpen: some(0.5, 0.05, 0.4),
+    failedOpen: some(0.4, 0.05, 0.3),
+    ioMs: random.pick([1, 20, 100]),
+    slowIo: some(0.5, 0.05, 0.4),
+    failedIo: some(0.3, 0.01, 0.1),
+    cacheMs: random.pick([1, 10, 100]),
+    slowCacheWrite: some(0.4, 0.05, 0.3),
+    failedCacheWrite: some(0.3, 0.02, 0.1),
+    brokenCache: some(0.15, 0.1, 0.5),
+    hardware: some(0.3, 0.002, 0.01),
+  };
+}

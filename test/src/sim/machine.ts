@@ -1,0 +1,341 @@
+import type {
+  CacheFileHandle,
+  CacheFileSystem,
+  FileOpener,
+  OpenedFile,
+  OpenHandle,
+} from "@diskmesh/disk-agent/simulation";
+import { DeviceIoError } from "@diskmesh/domain";
+import type { Faults } from "./faults.js";
+import type { Random } from "./random.js";
+import type { SimProcess, Timeline } from "./timeline.js";
+
+export const BLOCK_BYTES = 4_096;
+/** Begins every block that a disk's user writes; what has none is zeros. */
+const MARK = 0xd15c3e54;
+
+/** What a block holds: 0 for zeros, else the number of the write that put it there. */
+export type BlockContents = number;
+
+export function blockOf(writeNumber: number): Buffer {
+  const block = Buffer.alloc(BLOCK_BYTES);
+  block.writeUInt32LE(MARK, 0);
+  block.writeUInt32LE(writeNumber, 4);
+  return block;
+}
+
+export function writeNumberOf(block: Uint8Array, at = 0): BlockContents {
+  const view = Buffer.from(block.buffer, block.byteOffset + at, 8);
+  return view.readUInt32LE(0) === MARK ? view.readUInt32LE(4) : 0;
+}
+
+/** A drive: what is found at a path, as long as it is that drive. */
+export interface Drive {
+  readonly identity: string;
+  readonly blocks: BlockContents[];
+}
+
+/** A block that is about to reach a drive, or has reached it. */
+export interface BlockWrite {
+  readonly host: string;
+  readonly path: string;
+  readonly drive: Drive;
+  readonly block: number;
+  readonly contents: BlockContents;
+  /** What the watch noted when it was submitted. */
+  readonly note: unknown;
+}
+
+/** What the kernel sees of device files. */
+export interface MachineWatch {
+  submitted(host: string, path: string, block: number, contents: BlockContents): unknown;
+  landed(write: BlockWrite): void;
+}
+
+interface Descriptor {
+  readonly process: SimProcess;
+  readonly path: string;
+  readonly drive: Drive;
+}
+
+interface World {
+  readonly timeline: Timeline;
+  readonly random: Random;
+  readonly faults: Faults;
+}
+
+/** The machine under one agent: its drives, its descriptors, and the file system that holds the cache. */
+export class Machine {
+  /** What is at each path now; undefined when nothing is. */
+  readonly drives = new Map<string, Drive | undefined>();
+  readonly #descriptors = new Set<Descriptor>();
+  readonly #opening = new Set<{ readonly process: SimProcess; readonly path: string }>();
+  readonly #inFlight = new Map<SimProcess, Set<() => void>>();
+  readonly cache: CacheDisk;
+  #driveCount = 0;
+  bootId = 1;
+
+  constructor(
+    readonly host: string,
+    private readonly world: World,
+    private readonly watch: MachineWatch,
+  ) {
+    this.cache = new CacheDisk(world);
+  }
+
+  /** Puts a new, filled drive at a path. */
+  plugIn(path: string, blockCount: number): void {
+    const identity = `${this.host} drive ${++this.#driveCount}`;
+    // Nobody knows what a new drive holds.
+    this.drives.set(path, { identity, blocks: Array.from({ length: blockCount }, () => 0xffff_ffff) });
+  }
+
+  /** Whether a process has the path open, or will have once an open under way succeeds. */
+  isHeld(path: string): boolean {
+    for (const descriptor of this.#descriptors) if (descriptor.path === path) return true;
+    for (const opening of this.#opening) if (opening.path === path) return true;
+    return false;
+  }
+
+  isOpen(path: string): boolean {
+    return this.openDrive(path) !== undefined;
+  }
+
+  /** The drive that is open under a path, whatever is there now. */
+  openDrive(path: string): Drive | undefined {
+    for (const descriptor of this.#descriptors) if (descriptor.path === path) return descriptor.drive;
+    return undefined;
+  }
+
+  opener(process: SimProcess): FileOpener {
+    return {
+      open: (path) => this.#open(process, path),
+      look: async (path) => {
+        const drive = await this.#later(process, this.world.faults.openMs, this.world.faults.slowOpen, () =>
+          this.#find(path),
+        );
+        return { identity: drive.identity, sizeBytes: drive.blocks.length * BLOCK_BYTES };
+      },
+    };
+  }
+
+  /** The process is gone: the kernel closes its descriptors, and what it had submitted happens now or never. */
+  crash(process: SimProcess, powerLoss: boolean): void {
+    for (const land of this.#inFlight.get(process) ?? []) if (this.world.random.chance(0.5)) land();
+    this.#inFlight.delete(process);
+    for (const descriptor of this.#descriptors)
+      if (descriptor.process === process) this.#descriptors.delete(descriptor);
+    for (const opening of this.#opening) if (opening.process === process) this.#opening.delete(opening);
+    this.cache.crash(powerLoss);
+    if (powerLoss) this.bootId += 1;
+  }
+
+  async #open(process: SimProcess, path: string): Promise<OpenedFile> {
+    const { random, faults } = this.world;
+    const opening = { process, path };
+    this.#opening.add(opening);
+    const failed = random.chance(faults.failedOpen);
+    try {
+      return await this.#later(process, faults.openMs, faults.slowOpen, () => {
+        if (failed) throw new DeviceIoError(`device file ${path} cannot be used: the drive does not answer`);
+        const drive = this.#find(path);
+        const descriptor = { process, path, drive };
+        this.#descriptors.add(descriptor);
+        return {
+          identity: drive.identity,
+          sizeBytes: drive.blocks.length * BLOCK_BYTES,
+          handle: this.#handle(descriptor),
+        };
+      });
+    } finally {
+      this.#opening.delete(opening);
+    }
+  }
+
+  #find(path: string): Drive {
+    const drive = this.drives.get(path);
+    if (drive === undefined) throw new DeviceIoError(`device file ${path} cannot be used: there is no such file`);
+    return drive;
+  }
+
+  #handle(descriptor: Descriptor): OpenHandle {
+    const { process, drive } = descriptor;
+    const { faults } = this.world;
+    const check = (): void => {
+      if (!this.#descriptors.has(descriptor))
+        throw Object.assign(new Error("EBADF: bad file descriptor"), { code: "EBADF" });
+    };
+    const read = async (buffer: Uint8Array, offset: number, length: number, position: number) => {
+      check();
+      await this.#later(process, faults.ioMs, faults.slowIo, () => {
+        for (let done = 0; done < length; done += BLOCK_BYTES) {
+          const contents = drive.blocks[(position + done) / BLOCK_BYTES];
+          if (contents === undefined) throw new Error("the file ends here");
+          buffer.set(contents === 0 ? Buffer.alloc(BLOCK_BYTES) : blockOf(contents), offset + done);
+        }
+      });
+      return { bytesRead: length, buffer };
+    };
+    const write = async (buffer: Uint8Array, offset: number, length: number, position: number) => {
+      check();
+      await this.#write(descriptor, buffer.subarray(offset, offset + length), position);
+      return { bytesWritten: length, buffer };
+    };
+    return {
+      read: read as OpenHandle["read"],
+      write: write as OpenHandle["write"],
+      datasync: async () => {
+        check();
+        await this.#later(process, faults.ioMs, faults.slowIo, () => {
+          if (this.world.random.chance(faults.failedIo)) throw ioError();
+        });
+      },
+      close: async () => {
+        check();
+        await this.#later(process, 1, 0, () => this.#descriptors.delete(descriptor));
+      },
+    };
+  }
+
+  async #write({ process, path, drive }: Descriptor, data: Uint8Array, position: number): Promise<void> {
+    const { faults, random } = this.world;
+    const writes: BlockWrite[] = [];
+    for (let done = 0; done < data.length; done += BLOCK_BYTES) {
+      const block = (position + done) / BLOCK_BYTES;
+      const contents = writeNumberOf(data, done);
+      const note = this.watch.submitted(this.host, path, block, contents);
+      writes.push({ host: this.host, path, drive, block, contents, note });
+    }
+    const land = (): void => {
+      for (const write of writes) {
+        if (write.block >= drive.blocks.length) throw new Error("ENOSPC: no space left on device");
+        drive.blocks[write.block] = write.contents;
+        this.watch.landed(write);
+      }
+    };
+    const inFlight = this.#inFlight.get(process) ?? new Set();
+    this.#inFlight.set(process, inFlight);
+    inFlight.add(land);
+    await this.#later(process, faults.ioMs, faults.slowIo, () => {
+      inFlight.delete(land);
+      const fails = random.chance(faults.failedIo);
+      // One that fails may have written all the same.
+      if (!fails || random.chance(0.5)) land();
+      if (fails) throw ioError();
+    });
+  }
+
+  /** What the kernel does after a while, whatever the process does meanwhile. */
+  #later<T>(process: SimProcess, typicalMs: number, slow: number, action: () => T): Promise<T> {
+    const { timeline, random } = this.world;
+    return new Promise((resolve, reject) => {
+      timeline.after(random.delayMs(typicalMs, 6_000, slow), undefined, "", () => {
+        // What a dead process had asked for was settled when it died.
+        if (!process.alive) return;
+        try {
+          const result = action();
+          timeline.after(0, process, "", () => resolve(result));
+        } catch (error) {
+          timeline.after(0, process, "", () => reject(error));
+        }
+      });
+    });
+  }
+}
+
+function ioError(): Error {
+  return Object.assign(new Error("EIO: i/o error"), { code: "EIO" });
+}
+
+interface Inode {
+  text: string;
+  /** What is on the disk; undefined when nothing of it is. */
+  synced: string | undefined;
+}
+
+/** The file system that holds the cache: what was not synced may be lost with the machine, and only then. */
+class CacheDisk {
+  #names = new Map<string, Inode>();
+  #syncedNames = new Map<string, Inode>();
+
+  constructor(private readonly world: World) {}
+
+  files(process: SimProcess): CacheFileSystem {
+    return {
+      open: async (path, flags) => this.#open(process, path, flags),
+      readFile: async (path) => {
+        await this.#later(process);
+        const inode = this.#names.get(path);
+        if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${path}`), { code: "ENOENT" });
+        return inode.text;
+      },
+      rename: async (from, to) => {
+        const inode = this.#names.get(from);
+        if (inode === undefined) throw Object.assign(new Error(`ENOENT: ${from}`), { code: "ENOENT" });
+        this.#names.delete(from);
+        this.#names.set(to, inode);
+      },
+    };
+  }
+
+  /** The cache is gone, or holds something else: a repaired or reinstalled machine. */
+  spoil(): void {
+    for (const [path, inode] of this.#names) {
+      if (this.world.random.chance(0.5)) this.#names.delete(path);
+      else this.#names.set(path, { text: inode.text.slice(0, inode.text.length / 2), synced: undefined });
+    }
+    this.#syncedNames = new Map(this.#names);
+  }
+
+  crash(powerLoss: boolean): void {
+    if (!powerLoss) return;
+    const { random } = this.world;
+    const paths = [...new Set([...this.#names.keys(), ...this.#syncedNames.keys()])].sort();
+    const left = new Map<string, Inode>();
+    for (const path of paths) {
+      // An entry of a directory that was not synced may have reached the disk all the same.
+      const inode = (random.chance(0.5) ? this.#names : this.#syncedNames).get(path);
+      if (inode === undefined) continue;
+      const text = inode.synced ?? inode.text.slice(0, random.below(inode.text.length));
+      left.set(path, { text, synced: text });
+    }
+    this.#names = left;
+    this.#syncedNames = new Map(left);
+  }
+
+  #open(process: SimProcess, path: string, flags: "r" | "w"): CacheFileHandle {
+    const { random, faults } = this.world;
+    const fail = (): void => {
+      if (random.chance(faults.failedCacheWrite)) throw new Error("ENOSPC: no space left on device");
+    };
+    if (flags === "r") {
+      const sync = async (): Promise<void> => {
+        const names = new Map(this.#names);
+        await this.#later(process);
+        this.#syncedNames = names;
+      };
+      return { writeFile: () => Promise.reject(new Error("EISDIR")), sync, close: async () => {} };
+    }
+    const inode: Inode = { text: "", synced: undefined };
+    this.#names.set(path, inode);
+    return {
+      writeFile: async (text) => {
+        fail();
+        inode.text = text;
+      },
+      sync: async () => {
+        await this.#later(process);
+        fail();
+        inode.synced = inode.text;
+      },
+      close: async () => {},
+    };
+  }
+
+  #later(process: SimProcess): Promise<void> {
+    const { timeline, random, faults } = this.world;
+    return new Promise((resolve) => {
+      timeline.after(random.delayMs(faults.cacheMs, 3_000, faults.slowCacheWrite), process, "", resolve);
+    });
+  }
+}

@@ -1,0 +1,447 @@
+import { CancelledError, DomainError, type Identity, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import {
+  type CallContext,
+  type CallOptions,
+  type Client,
+  errorOfStatus,
+  type MethodDefinition,
+  type RpcServer,
+  type ServiceDefinition,
+  statusOfError,
+} from "@diskmesh/rpc";
+import type { Faults } from "./faults.js";
+import type { Random } from "./random.js";
+import { SimStream } from "./stream.js";
+import type { SimProcess, Timeline } from "./timeline.js";
+import type { Observer } from "./violation.js";
+
+type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
+type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
+
+interface ServedMethod {
+  readonly method: MethodDefinition;
+  readonly roles: readonly string[];
+  readonly handler: unknown;
+}
+
+/** One process that serves at an address. Built by the services' own registration code. */
+export class SimServer implements Pick<RpcServer, "addService"> {
+  readonly methods = new Map<string, ServedMethod>();
+  /** How calls under way learn that the process is gone. */
+  readonly cut = new Set<() => void>();
+
+  constructor(readonly process: SimProcess) {}
+
+  addService: RpcServer["addService"] = (definition, options) => {
+    for (const [name, method] of Object.entries(definition)) {
+      const roles = Array.isArray(options.roles)
+        ? options.roles
+        : ((options.roles as unknown as Record<string, readonly string[]>)[name] ?? []);
+      const handler = (options.handlers as Record<string, unknown>)[name];
+      if (handler !== undefined) this.methods.set(method.path, { method, roles, handler });
+    }
+  };
+}
+
+/** What happens to a call at its ends, for whoever checks promises. Everything is decoded already. */
+export interface NetworkWatch {
+  /** A client sends: what it sends must be durable where it comes from. */
+  sent(method: string, request: unknown, from: SimProcess): void;
+  /** A server takes a request in. `garbled` answers and refused ones are never `answered`. */
+  received(method: string, request: unknown, server: SimProcess): void;
+  /** A handler has answered: from here on, what it says is true. Returns what `heard` is told of it. */
+  answered(method: string, request: unknown, response: unknown, server: SimProcess): unknown;
+  /** A client gets an answer; `request` is the very object that it sent. */
+  heard(method: string, request: unknown, response: unknown, client: SimProcess, note: unknown): void;
+}
+
+/** Whoever calls. */
+export interface Caller {
+  readonly process: SimProcess;
+  readonly identity: Identity;
+}
+
+type Answer = { readonly bytes: Buffer; readonly note: unknown } | { readonly error: DomainError };
+
+interface Pending {
+  settle(result: Answer): void;
+  readonly settled: boolean;
+  readonly request: unknown;
+  readonly deadlineAtMs: number;
+  /** Cancels the handlers of this call. */
+  readonly cancel: Set<(reason: DomainError) => void>;
+  /** Copies that may still have an effect. */
+  copies: number;
+}
+
+const shortName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
+
+/** Carries calls between processes as bytes of the generated messages, late, twice, or not at all. */
+export class SimNetwork {
+  readonly #servers = new Map<string, SimServer[]>();
+  readonly #blocked = new Set<string>();
+  #requestCount = 0;
+
+  constructor(
+    private readonly timeline: Timeline,
+    private readonly random: Random,
+    private readonly faults: Faults,
+    private readonly watch: NetworkWatch,
+    private readonly observer: Observer,
+  ) {}
+
+  serve(address: string, server: SimServer): void {
+    this.#servers.set(address, [...(this.#servers.get(address) ?? []), server]);
+  }
+
+  /** The process is gone: calls under way break, and nobody answers there any more. */
+  remove(process: SimProcess): void {
+    for (const [address, servers] of this.#servers) {
+      for (const server of servers) if (server.process === process) for (const cut of [...server.cut]) cut();
+      this.#servers.set(
+        address,
+        servers.filter((server) => server.process !== process),
+      );
+    }
+  }
+
+  block(a: string, b: string): void {
+    this.#blocked.add(pair(a, b));
+  }
+
+  heal(): void {
+    this.#blocked.clear();
+  }
+
+  unblock(a: string, b: string): void {
+    this.#blocked.delete(pair(a, b));
+  }
+
+  isBlocked(a: string, b: string): boolean {
+    return this.#blocked.has(pair(a, b));
+  }
+
+  /**
+   * A client whose every call goes through here. `onGone` is told, for each call, when no copy of its request can take
+   * effect any more.
+   */
+  client<Definition extends ServiceDefinition>(
+    definition: Definition,
+    caller: Caller,
+    address: string,
+    options: { readonly defaultDeadlineMs: number; readonly onGone?: (request: unknown) => void },
+  ): Client<Definition> {
+    const methods: Record<string, unknown> = { close: () => {} };
+    for (const [name, method] of Object.entries(definition)) {
+      methods[name] = method.requestStream
+        ? (requests: AsyncIterable<unknown>, call: CallOptions = {}) =>
+            this.#stream(method, caller, address, requests, call.signal)
+        : (request: unknown, call: CallOptions = {}) =>
+            this.#unary(method, caller, address, request, call.deadlineMs ?? options.defaultDeadlineMs, {
+              signal: call.signal,
+              onGone: options.onGone,
+            });
+    }
+    return methods as Client<Definition>;
+  }
+
+  #delayMs(): number {
+    const { messageMs, lateMessageMs, lateMessage } = this.faults;
+    return this.random.delayMs(messageMs, lateMessageMs, lateMessage);
+  }
+
+  #unary(
+    method: MethodDefinition,
+    caller: Caller,
+    address: string,
+    request: unknown,
+    deadlineMs: number,
+    { signal, onGone }: { signal: AbortSignal | undefined; onGone: ((request: unknown) => void) | undefined },
+  ): Promise<unknown> {
+    const { process } = caller;
+    const bytes = method.requestSerialize(request);
+    const name = shortName(method.path);
+    if (signal?.aborted) return Promise.reject(new CancelledError(`${name} was cancelled`, { cause: signal.reason }));
+    this.watch.sent(name, request, process);
+    return new Promise((resolve, reject) => {
+      let settled = false;
+      const end = (): void => {
+        settled = true;
+        stopTimer();
+        signal?.removeEventListener("abort", abort);
+      };
+      const pending: Pending = {
+        get settled() {
+          return settled;
+        },
+        request,
+        deadlineAtMs: process.nowMs() + deadlineMs,
+        cancel: new Set(),
+        copies: 0,
+        settle: (result) => {
+          if (settled || !process.alive) return;
+          end();
+          if ("error" in result) return reject(result.error);
+          const response = method.responseDeserialize(result.bytes);
+          this.watch.heard(name, request, response, process, result.note);
+          resolve(response);
+        },
+      };
+      const giveUp = (reason: DomainError): void => {
+        pending.settle({ error: reason });
+        for (const cancel of pending.cancel) cancel(reason);
+      };
+      const abort = (): void => giveUp(new CancelledError(`${name} was cancelled`, { cause: signal?.reason }));
+      const stopTimer = process.after(deadlineMs, () => {
+        this.observer.trace(`${process.name}: ${name} to ${address} timed out`);
+        giveUp(new TimeoutError(`${name} to ${address}: the deadline of ${deadlineMs} ms has passed`));
+      });
+      signal?.addEventListener("abort", abort, { once: true });
+      const copies = 1 + (this.random.chance(this.faults.duplication) ? 1 : 0);
+      const gone = (): void => {
+        pending.copies -= 1;
+        if (pending.copies === 0) onGone?.(request);
+      };
+      pending.copies = copies;
+      for (let copy = 0; copy < copies; copy++) this.#send(method, caller, address, bytes, pending, gone);
+    });
+  }
+
+  #send(
+    method: MethodDefinition,
+    caller: Caller,
+    address: string,
+    bytes: Buffer,
+    pending: Pending,
+    gone: () => void,
+  ): void {
+    const name = shortName(method.path);
+    const lost = this.random.chance(this.faults.loss);
+    this.timeline.after(this.#delayMs(), undefined, "", () => {
+      const from = caller.process;
+      if (lost) {
+        this.observer.trace(`network: lost ${name} of ${from.name} to ${address}`);
+        return gone();
+      }
+      const servers = (this.#servers.get(address) ?? []).filter((server) => server.process.alive);
+      const server = servers.length === 0 ? undefined : this.random.pick(servers);
+      if (server === undefined || this.isBlocked(from.place, server.process.place)) {
+        this.observer.trace(`network: ${name} of ${from.name} does not reach ${address}`);
+        const unreachable = new UnavailableError(`${name} to ${address}: cannot connect`, { outcome: "not_done" });
+        if (this.random.chance(0.7))
+          this.timeline.after(this.#delayMs(), from, "", () => pending.settle({ error: unreachable }));
+        return gone();
+      }
+      // A process that stands still takes nothing in before it goes on.
+      const waitMs = server.process.pausedUntilMs - this.timeline.nowMs;
+      if (waitMs <= 0) return void this.#serve(method, caller, server, bytes, pending, gone);
+      let begun = false;
+      const stop = (): void => {
+        if (!begun) gone();
+      };
+      server.cut.add(stop);
+      this.timeline.after(waitMs, server.process, "", () => {
+        begun = true;
+        server.cut.delete(stop);
+        void this.#serve(method, caller, server, bytes, pending, gone);
+      });
+    });
+  }
+
+  async #serve(
+    method: MethodDefinition,
+    caller: Caller,
+    server: SimServer,
+    bytes: Buffer,
+    pending: Pending,
+    gone: () => void,
+  ): Promise<void> {
+    const name = shortName(method.path);
+    const { process } = server;
+    const request = method.requestDeserialize(bytes);
+    this.observer.trace(`${process.name}: ${name} from ${caller.process.name}`);
+    const abort = new LateAbort();
+    const cancel = (reason: DomainError): void => {
+      this.timeline.after(this.#delayMs(), process, "", () => abort.abort(reason));
+    };
+    pending.cancel.add(cancel);
+    const cut = (): void => {
+      gone();
+      const error = new UnavailableError(`${name}: the connection to ${process.name} was lost`, { outcome: "unknown" });
+      this.timeline.after(this.#delayMs(), caller.process, "", () => pending.settle({ error }));
+    };
+    server.cut.add(cut);
+    const answer = await this.#answer(method, caller, server, request, pending, abort);
+    pending.cancel.delete(cancel);
+    if (!process.alive) return;
+    server.cut.delete(cut);
+    gone();
+    if ("bytes" in answer) this.#confuse(name, server, bytes);
+    const copies = 1 + (this.random.chance(this.faults.duplication) ? 1 : 0);
+    for (let copy = 0; copy < copies; copy++) {
+      if (this.random.chance(this.faults.loss)) {
+        this.observer.trace(`network: lost the answer to ${name} of ${caller.process.name}`);
+        continue;
+      }
+      this.timeline.after(this.#delayMs(), caller.process, "", () => {
+        if (!this.isBlocked(caller.process.place, process.place)) pending.settle(answer);
+      });
+    }
+  }
+
+  /** A confused registry gives the opposite of an order that was obeyed, under its stamp. Nobody hears the answer. */
+  #confuse(name: string, server: SimServer, bytes: Buffer): void {
+    const opposite =
+      name === "AttachDevices" ? "DetachDevices" : name === "DetachDevices" ? "AttachDevices" : undefined;
+    if (opposite === undefined || !this.random.chance(this.faults.confusedOrder)) return;
+    const served = [...server.methods.values()].find(({ method }) => shortName(method.path) === opposite);
+    if (served === undefined) return;
+    this.timeline.after(this.#delayMs(), server.process, "", () => {
+      this.observer.trace(`${server.process.name}: ${opposite} with the stamps of ${name}, from a confused registry`);
+      const call = {
+        signal: new AbortController().signal,
+        deadlineAtMs: server.process.nowMs() + 1_000,
+        identity: { role: "disk-registry", name: "" },
+        requestId: "confused",
+      } as const;
+      void (served.handler as UnaryHandler)(served.method.requestDeserialize(bytes), call).catch(() => undefined);
+    });
+  }
+
+  async #answer(
+    method: MethodDefinition,
+    caller: Caller,
+    server: SimServer,
+    request: unknown,
+    pending: Pending,
+    abort: LateAbort,
+  ): Promise<Answer> {
+    const name = shortName(method.path);
+    const { process } = server;
+    try {
+      const served = this.#admit(method, caller, server);
+      this.watch.received(name, request, process);
+      const response = await (served.handler as UnaryHandler)(request, {
+        get signal() {
+          return abort.signal;
+        },
+        deadlineAtMs: pending.deadlineAtMs,
+        identity: caller.identity,
+        requestId: `sim-${++this.#requestCount}`,
+      });
+      const bytes = method.responseSerialize(response);
+      if (this.random.chance(this.faults.garbledAnswer)) {
+        const garbled = this.#garble(name, response);
+        if (garbled !== undefined) {
+          this.observer.trace(`${process.name}: garbles its answer to ${name}`);
+          return { bytes: method.responseSerialize(garbled), note: undefined };
+        }
+      }
+      const note = process.alive ? this.watch.answered(name, request, response, process) : undefined;
+      return { bytes, note };
+    } catch (error) {
+      if (!process.alive) return { error: new UnavailableError("nobody hears this") };
+      this.observer.trace(`${process.name}: ${name} fails: ${error instanceof Error ? error.message : String(error)}`);
+      if (!(error instanceof DomainError) && !abort.aborted)
+        this.observer.violation(`${name} failed in ${process.name} with a bug: ${stackOf(error)}`);
+      return { error: this.#errorAsSent(method, server, error) };
+    }
+  }
+
+  #admit(method: MethodDefinition, caller: Caller, server: SimServer): ServedMethod {
+    const served = server.methods.get(method.path);
+    if (served === undefined) throw new UnavailableError(`${method.path} is not served`);
+    if (!served.roles.includes(caller.identity.role))
+      this.observer.violation(`${caller.identity.role} may not call ${method.path}`);
+    return served;
+  }
+
+  /** As a client sees it: through the status and back. */
+  #errorAsSent(method: MethodDefinition, server: SimServer, error: unknown): DomainError {
+    const status = statusOfError(error, "sim");
+    return errorOfStatus({ ...status, sent: true, method: method.path, address: server.process.name });
+  }
+
+  /** What a faulty sender might make of a registration's answer: its second list holds something without a stamp. */
+  #garble(name: string, response: unknown): unknown {
+    if (name !== "RegisterAgent") return undefined;
+    const answer = response as { allowedDevices: object[]; unknownDevices: object[] };
+    const [first] = answer.unknownDevices;
+    if (first === undefined || answer.allowedDevices.length + answer.unknownDevices.length < 2) return undefined;
+    return { ...answer, unknownDevices: [{ ...first, stamp: undefined }, ...answer.unknownDevices.slice(1)] };
+  }
+
+  async *#stream(
+    method: MethodDefinition,
+    caller: Caller,
+    address: string,
+    requests: AsyncIterable<unknown>,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<unknown> {
+    const { timeline, observer } = this;
+    const servers = (this.#servers.get(address) ?? []).filter((server) => server.process.alive);
+    const server = servers[0];
+    await new Promise<void>((resolve) => timeline.after(this.#delayMs(), caller.process, "", resolve));
+    if (server === undefined || !server.process.alive || this.isBlocked(caller.process.place, server.process.place))
+      throw new UnavailableError(`${address}: cannot connect`);
+    const served = this.#admit(method, caller, server);
+    const stream = new SimStream(timeline, caller.process, server.process, () => this.#delayMs());
+    const breakIfBlocked = (): void => {
+      if (stream.ended) return;
+      const blocked = this.isBlocked(caller.process.place, server.process.place);
+      if (blocked || this.random.chance(this.faults.loss)) stream.break();
+      else timeline.after(500, undefined, "", breakIfBlocked);
+    };
+    timeline.after(500, undefined, "", breakIfBlocked);
+    server.cut.add(stream.cutByServer);
+    const abort = (): void => stream.break();
+    signal?.addEventListener("abort", abort, { once: true });
+    stream.run(requests, method, (incoming, call) =>
+      (served.handler as BidiHandler)(incoming, {
+        signal: call,
+        deadlineAtMs: Number.POSITIVE_INFINITY,
+        identity: caller.identity,
+        requestId: `sim-${++this.#requestCount}`,
+      }),
+    );
+    observer.trace(`${caller.process.name}: stream to ${server.process.name}`);
+    try {
+      for await (const bytes of stream.responses) yield method.responseDeserialize(bytes);
+    } finally {
+      signal?.removeEventListener("abort", abort);
+      server.cut.delete(stream.cutByServer);
+      stream.break();
+    }
+  }
+}
+
+/** A signal that is made when somebody asks for it: most handlers never do. */
+class LateAbort {
+  #controller: AbortController | undefined;
+  #reason: DomainError | undefined;
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
+    }
+    return this.#controller.signal;
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  abort(reason: DomainError): void {
+    this.#reason ??= reason;
+    this.#controller?.abort(reason);
+  }
+}
+
+function pair(a: string, b: string): string {
+  return a < b ? `${a}|${b}` : `${b}|${a}`;
+}
+
+function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

@@ -1,0 +1,24 @@
+import { runSeed } from "./run-seed.js";
+
+/** Seeds for one worker process. */
+export interface ChunkOrder {
+  readonly from: number;
+  readonly to: number;
+  readonly steps: number;
+}
+
+export interface ChunkReport {
+  readonly simulatedMs: number;
+  readonly failed: readonly { readonly seed: number; readonly violation: string }[];
+}
+
+process.on("message", async ({ from, to, steps }: ChunkOrder) => {
+  const failed: { seed: number; violation: string }[] = [];
+  let simulatedMs = 0;
+  for (let seed = from; seed <= to; seed++) {
+    const result = await runSeed(seed, steps);
+    simulatedMs += result.simulatedMs;
+    if (result.violation !== undefined) failed.push({ seed, violation: result.violation });
+  }
+  process.send?.({ simulatedMs, failed } satisfies ChunkReport);
+});

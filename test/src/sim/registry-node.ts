@@ -1,0 +1,100 @@
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { addServices, buildContext, type Context, configSchema, schema } from "@diskmesh/disk-registry/simulation";
+import { messageOf } from "@diskmesh/domain";
+import { Lifecycle } from "@diskmesh/service";
+import { Tablet } from "@diskmesh/tablet";
+import { SimServer } from "./network.js";
+import { quietLog } from "./quiet-log.js";
+import { SimStorage } from "./store.js";
+import { SimProcess } from "./timeline.js";
+import type { World } from "./world.js";
+
+/** Where every registry process is reached; which of several answers is chance. */
+export const REGISTRY_ADDRESS = "registry:7030";
+
+const tls = { caFile: "unused", certFile: "unused", keyFile: "unused" };
+
+/** Quick where the defaults are for real fleets, so that few simulated seconds hold much. */
+const config = configSchema.parse({
+  listen: { host: "127.0.0.1", port: 0 },
+  tls,
+  tablet: { storage: "unused" },
+  heartbeat: { intervalMs: 1_000, timeoutMs: 4_000 },
+  unavailableRemovalTimeoutMs: 10_000,
+  orders: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, rpcTimeoutMs: 4_000, concurrency: 4 },
+  publications: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, rpcTimeoutMs: 4_000, unexportTimeoutMs: 500 },
+  erase: { backoff: { minDelayMs: 50, maxDelayMs: 2_000 }, rpcTimeoutMs: 4_000, pollIntervalMs: 100 },
+});
+
+export const unavailableRemovalTimeoutMs = config.unavailableRemovalTimeoutMs;
+
+/** One run of a registry process, from its start to its crash. */
+export class RegistryNode {
+  readonly process: SimProcess;
+  context: Context | undefined;
+  readonly #storage: SimStorage;
+  readonly #lifecycle: Lifecycle;
+
+  constructor(
+    private readonly world: World,
+    place: string,
+    run: number,
+  ) {
+    this.process = new SimProcess(world.timeline, place, `registry ${place}#${run}`);
+    this.#storage = new SimStorage(world.store, this.process, world);
+    this.#lifecycle = new Lifecycle(quietLog);
+    void this.#start();
+  }
+
+  async #start(): Promise<void> {
+    const { world, process } = this;
+    try {
+      const tablet = await Tablet.open({
+        name: "registry",
+        schema,
+        storage: this.#storage,
+        address: REGISTRY_ADDRESS,
+        clock: process,
+        limits: { renewIntervalMs: 2_000, commitTimeoutMs: 8_000 },
+      });
+      world.trace(`${process.name}: leads as generation ${tablet.generation}`);
+      void tablet.lost.then((reason) => {
+        if (!process.alive) return;
+        world.trace(`${process.name}: ${messageOf(reason)}`);
+        world.endRegistry(this);
+      });
+      const context = await buildContext(this.#lifecycle, {
+        config,
+        log: quietLog,
+        tablet,
+        edges: {
+          clock: process,
+          random: world.serviceRandom(),
+          connectAgent: ({ address }) =>
+            world.network.client(
+              DiskAgentServiceService,
+              { process, identity: { role: "disk-registry", name: "" } },
+              address,
+              { defaultDeadlineMs: config.orders.rpcTimeoutMs },
+            ),
+        },
+      });
+      this.context = context;
+      const server = new SimServer(process);
+      addServices(server, () => context);
+      world.network.serve(REGISTRY_ADDRESS, server);
+    } catch (error) {
+      if (!process.alive) return;
+      world.trace(`${process.name}: cannot start: ${messageOf(error)}`);
+      world.endRegistry(this);
+    }
+  }
+
+  /** Nothing in it happens any more; what was on its way to the store arrives now or never. */
+  crash(): void {
+    if (!this.process.alive) return;
+    this.process.alive = false;
+    this.#storage.crash();
+    this.world.network.remove(this.process);
+  }
+}

@@ -1,0 +1,69 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { availableParallelism } from "node:os";
+import { fileURLToPath } from "node:url";
+import type { ChunkOrder, ChunkReport } from "./range-worker.js";
+
+const CHUNK_SEEDS = 20;
+/** Failures beyond these are counted only. */
+const SHOWN_VIOLATIONS = 5;
+
+/** Many short-lived objects, and errors whose stacks nobody reads. */
+const NODE_OPTIONS = ["--max-semi-space-size=32", "--single-threaded-gc", "--stack-trace-limit=0"];
+
+/** Runs seeds on all cores. Prints each one that breaks a promise, the first with its trace. */
+export async function runRange({ from, to, steps }: { from: number; to: number; steps: number }): Promise<void> {
+  const startedMs = performance.now();
+  const failed: { seed: number; violation: string }[] = [];
+  let next = from;
+  let simulatedMs = 0;
+  const take = (): ChunkOrder | undefined => {
+    if (next > to || failed.length >= SHOWN_VIOLATIONS) return undefined;
+    const order = { from: next, to: Math.min(to, next + CHUNK_SEEDS - 1), steps };
+    next = order.to + 1;
+    return order;
+  };
+  const done = (report: ChunkReport): void => {
+    simulatedMs += report.simulatedMs;
+    failed.push(...report.failed);
+  };
+  const count = Math.min(availableParallelism(), Math.ceil((to - from + 1) / CHUNK_SEEDS));
+  await Promise.all(Array.from({ length: count }, () => runWorker(take, done)));
+  const seconds = (performance.now() - startedMs) / 1000;
+  const ran = next - from;
+  process.stdout.write(
+    `${ran} seeds (${from}..${next - 1}) of ${steps} steps in ${seconds.toFixed(1)} s: ${(ran / seconds).toFixed(0)} seeds/s on ${count} cores, ${(simulatedMs / 1000 / seconds).toFixed(0)} simulated seconds a second\n`,
+  );
+  if (failed.length === 0) return void process.stdout.write("no violation\n");
+  failed.sort((a, b) => a.seed - b.seed);
+  for (const { seed, violation } of failed)
+    process.stdout.write(
+      `VIOLATION in seed ${seed}: ${violation}\n  see: npm run sim -- --seed ${seed} --steps ${steps}\n`,
+    );
+  process.exitCode = 1;
+  const { runSeed } = await import("./run-seed.js");
+  const { printTrace } = await import("./run-in-order.js");
+  const [first] = failed;
+  if (first !== undefined) printTrace(await runSeed(first.seed, steps));
+}
+
+async function runWorker(take: () => ChunkOrder | undefined, done: (report: ChunkReport) => void): Promise<void> {
+  const worker = fork(fileURLToPath(new URL("./range-worker.js", import.meta.url)), { execArgv: NODE_OPTIONS });
+  try {
+    for (let order = take(); order !== undefined; order = take()) done(await ask(worker, order));
+  } finally {
+    worker.disconnect();
+  }
+}
+
+function ask(worker: ChildProcess, order: ChunkOrder): Promise<ChunkReport> {
+  return new Promise((resolve, reject) => {
+    const onExit = (code: number | null): void =>
+      reject(new Error(`a worker ended with code ${code} in seeds ${order.from}..${order.to}`));
+    worker.once("exit", onExit);
+    worker.once("message", (report) => {
+      worker.off("exit", onExit);
+      resolve(report as ChunkReport);
+    });
+    worker.send(order);
+  });
+}

@@ -1,0 +1,32 @@
+import { createHash } from "node:crypto";
+import { Violation } from "./violation.js";
+import { World } from "./world.js";
+
+export interface SeedResult {
+  readonly seed: number;
+  /** Of every line of the trace. */
+  readonly hash: string;
+  readonly simulatedMs: number;
+  /** What was broken; undefined when nothing was. */
+  readonly violation: string | undefined;
+  readonly lines: readonly string[];
+}
+
+/** Runs one seed from an empty fleet to its convergence. The same seed and steps give the same result. */
+export async function runSeed(seed: number, steps: number): Promise<SeedResult> {
+  const world = new World(seed);
+  const failed = (reason: unknown): void =>
+    world.violation(`unhandled: ${reason instanceof Error ? (reason.stack ?? reason.message) : String(reason)}`);
+  process.on("unhandledRejection", failed);
+  let violation: string | undefined;
+  try {
+    await world.run(steps);
+  } catch (error) {
+    if (!(error instanceof Violation)) throw error;
+    violation = error.message;
+  } finally {
+    process.off("unhandledRejection", failed);
+  }
+  const hash = createHash("sha256").update(world.lines.join("\n")).digest("hex").slice(0, 16);
+  return { seed, hash, simulatedMs: world.timeline.nowMs, violation, lines: world.lines };
+}

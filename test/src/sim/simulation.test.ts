@@ -1,0 +1,89 @@
+import { type ExecFileException, execFile } from "node:child_process";
+import { fileURLToPath } from "node:url";
+import { expect } from "chai";
+import { MUTATIONS, requireApplicable } from "./mutations.js";
+import { runSeed } from "./run-seed.js";
+
+const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
+
+/** The fixed set of `npm test`; `npm run sim` runs any other. */
+const SEEDS = "1..2000";
+const STEPS = 200;
+const MUTATION_STEPS = 300;
+
+interface Ran {
+  readonly code: number;
+  readonly output: string;
+}
+
+function sim(...args: string[]): Promise<Ran> {
+  return new Promise((resolve) => {
+    const options = { maxBuffer: 64 * 1024 * 1024 };
+    execFile(process.execPath, [mainFile, ...args], options, (error: ExecFileException | null, stdout, stderr) => {
+      resolve({
+        code: typeof error?.code === "number" ? error.code : error === null ? 0 : -1,
+        output: stdout + stderr,
+      });
+    });
+  });
+}
+
+describe("simulation", function () {
+  this.timeout(300_000);
+
+  it("the same seed -> the same trace, another seed -> another one", async () => {
+    const [first, again, other] = [await runSeed(7, STEPS), await runSeed(7, STEPS), await runSeed(8, STEPS)];
+    expect(again.lines).to.deep.equal(first.lines);
+    expect(again.hash).to.equal(first.hash);
+    expect(other.hash).not.to.equal(first.hash);
+  });
+
+  it("another process -> the same trace", async () => {
+    const { output, code } = await sim("--seed", "7", "--steps", String(STEPS), "--trace");
+    expect(code).to.equal(0);
+    expect(output).to.contain(`trace hash ${(await runSeed(7, STEPS)).hash}`);
+  });
+
+  it(`seeds ${SEEDS} of ${STEPS} steps -> no promise is broken, and all converge`, async () => {
+    const { output, code } = await sim("--seeds", SEEDS, "--steps", String(STEPS));
+    // The last lines say how many a second.
+    console.log(`      ${output.trim().split("\n")[0]}`);
+    expect(code, output.slice(0, 4_000)).to.equal(0);
+    expect(output).to.contain("no violation");
+  });
+
+  it("each mistake is found within the seeds that its entry states", async () => {
+    const queue = [...MUTATIONS];
+    const missed: string[] = [];
+    const worker = async (): Promise<void> => {
+      for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
+        const { name, withinSeeds } = next;
+        const seeds = `1..${withinSeeds}`;
+        const { output, code } = await sim("--mutate", name, "--seeds", seeds, "--steps", String(MUTATION_STEPS));
+        const found = /^found after (\d+) seeds$/m.exec(output)?.[1];
+        if (code !== 1 || found === undefined) missed.push(`${name}: exit code ${code}: ${output.slice(-500)}`);
+        else console.log(`      ${name}: seed ${found} of at most ${withinSeeds}`);
+      }
+    };
+    await Promise.all([worker(), worker()]);
+    expect(missed).to.deep.equal([]);
+  });
+
+  it("a mistake that no longer applies to the code -> an error, not a pass", () => {
+    const [mutation] = MUTATIONS;
+    if (mutation === undefined) throw new Error("there are no mutations");
+    const edits = mutation.edits.map((edit) => ({ ...edit, find: "text that nobody wrote" }));
+    expect(() => requireApplicable({ ...mutation, edits })).to.throw(/no longer applies/);
+  });
+
+  for (const [why, ...args] of [
+    ["an unknown mutation", "--mutate", "nothing"],
+    ["seeds in the wrong order", "--seeds", "9..1"],
+    ["no number", "--steps", "many"],
+  ] as const)
+    it(`${why} -> exit code 2 and the usage`, async () => {
+      const { output, code } = await sim(...args);
+      expect(code).to.equal(2);
+      expect(output).to.contain("usage: npm run sim");
+    });
+});

@@ -1,0 +1,176 @@
+import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
+import { FencedError, UnavailableError } from "@diskmesh/domain";
+import type { Change, Claim, TabletStorage } from "@diskmesh/tablet";
+import type { Faults } from "./faults.js";
+import type { SimNetwork } from "./network.js";
+import type { Random } from "./random.js";
+import type { SimProcess, Timeline } from "./timeline.js";
+
+const TABLET_ID = "tablet-sim";
+/** Where the store is, for partitions. */
+export const STORE_PLACE = "store";
+const RETRY_WHEN_CUT_OFF_MS = 250;
+
+/** What is durable of the registry's tablet. */
+export class SimStore {
+  generation = 0;
+  readonly #tables = new Map<string, Map<string, object>>();
+  /** Called with each durable commit, before and after which `get` shows the difference. */
+  onCommit: (changes: readonly Change[], apply: () => void, by: SimProcess) => void = (_, apply) => apply();
+
+  claim(): Claim {
+    this.generation += 1;
+    return { tabletId: TABLET_ID, generation: this.generation };
+  }
+
+  commit(generation: number, changes: readonly Change[], by: SimProcess): void {
+    this.requireLatest(generation);
+    this.onCommit(changes, () => this.#apply(changes), by);
+  }
+
+  requireLatest(generation: number): void {
+    if (generation !== this.generation)
+      throw new FencedError(`generation ${generation} was replaced by ${this.generation}`);
+  }
+
+  #apply(changes: readonly Change[]): void {
+    for (const { table, key, document } of changes) {
+      if (document === null) this.#table(table).delete(key);
+      else this.#table(table).set(key, document);
+    }
+  }
+
+  #table(name: string): Map<string, object> {
+    let table = this.#tables.get(name);
+    if (table === undefined) {
+      table = new Map();
+      this.#tables.set(name, table);
+    }
+    return table;
+  }
+
+  tableNames(): readonly string[] {
+    return [...this.#tables.keys()];
+  }
+
+  entries(table: string): Iterable<[string, object]> {
+    return this.#table(table);
+  }
+
+  device(deviceId: string): Device | undefined {
+    return this.#table("devices").get(deviceId) as Device | undefined;
+  }
+
+  disk(diskId: string): Disk | undefined {
+    return this.#table("disks").get(diskId) as Disk | undefined;
+  }
+
+  host(hostId: string): Host | undefined {
+    return this.#table("hosts").get(hostId) as Host | undefined;
+  }
+
+  devices(): Iterable<Device> {
+    return this.#table("devices").values() as Iterable<Device>;
+  }
+
+  disks(): Iterable<Disk> {
+    return this.#table("disks").values() as Iterable<Disk>;
+  }
+
+  hosts(): Iterable<Host> {
+    return this.#table("hosts").values() as Iterable<Host>;
+  }
+
+  /** The last value given out by a counter. */
+  counter(name: string): number {
+    return (this.#table("counters").get(name) as { value: number } | undefined)?.value ?? 0;
+  }
+}
+
+/** One registry process's way to the store: slow, cut off, or failing with an unknown outcome. */
+export class SimStorage implements TabletStorage {
+  #generation = 0;
+  /** A commit that the store has not got yet. */
+  #onItsWay: (() => void) | undefined;
+
+  constructor(
+    private readonly store: SimStore,
+    private readonly process: SimProcess,
+    private readonly world: {
+      readonly timeline: Timeline;
+      readonly random: Random;
+      readonly faults: Faults;
+      readonly network: SimNetwork;
+    },
+  ) {}
+
+  async claim(): Promise<Claim> {
+    const claim = await this.#reach(() => this.store.claim());
+    this.#generation = claim.generation;
+    return claim;
+  }
+
+  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+    const stored = await this.#reach(() => {
+      const documents: [string, string, string][] = [];
+      for (const table of this.store.tableNames())
+        for (const [key, document] of this.store.entries(table)) documents.push([table, key, JSON.stringify(document)]);
+      return documents;
+    });
+    for (const [table, key, text] of stored) onDocument(table, key, JSON.parse(text));
+  }
+
+  async commit(changes: readonly Change[]): Promise<void> {
+    const { random, faults } = this.world;
+    const unknown = random.chance(faults.unknownCommit) ? (random.chance(0.5) ? "done" : "lost") : undefined;
+    await this.#reach(() => {
+      if (unknown !== "lost") this.store.commit(this.#generation, changes, this.process);
+    }, true);
+    if (unknown !== undefined)
+      throw new UnavailableError("the store's answer was lost: nobody knows what became of the commit", {
+        outcome: "unknown",
+      });
+  }
+
+  renew(): Promise<void> {
+    return this.#reach(() => this.store.requireLatest(this.#generation));
+  }
+
+  async close(): Promise<void> {}
+
+  /** The process died: a commit on its way arrives now or never. */
+  crash(): void {
+    const onItsWay = this.#onItsWay;
+    this.#onItsWay = undefined;
+    if (onItsWay === undefined || this.world.random.chance(0.5)) return;
+    try {
+      onItsWay();
+    } catch (error) {
+      if (!(error instanceof FencedError)) throw error;
+    }
+  }
+
+  /** Does something at the store, with a way there and a way back. */
+  #reach<T>(action: () => T, isCommit = false): Promise<T> {
+    const { timeline, random, faults } = this.world;
+    const delayMs = (): number => random.delayMs(faults.commitMs, 3_000, faults.slowCommit);
+    return new Promise((resolve, reject) => {
+      if (isCommit) this.#onItsWay = action;
+      const arrive = (): void => {
+        if (isCommit && this.#onItsWay === undefined) return;
+        if (this.world.network.isBlocked(this.process.place, STORE_PLACE)) {
+          timeline.after(RETRY_WHEN_CUT_OFF_MS, undefined, "", arrive);
+          return;
+        }
+        if (isCommit) this.#onItsWay = undefined;
+        try {
+          const result = action();
+          timeline.after(delayMs(), this.process, "", () => resolve(result));
+        } catch (error) {
+          timeline.after(delayMs(), this.process, "", () => reject(error));
+        }
+      };
+      timeline.after(delayMs(), undefined, "", arrive);
+    });
+  }
+}

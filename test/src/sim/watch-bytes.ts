@@ -1,0 +1,97 @@
+import type { BlockContents, BlockWrite, Drive, MachineWatch } from "./machine.js";
+import type { World } from "./world.js";
+
+/** A block that a disk's user wrote, or tried to. */
+export interface UserWrite {
+  readonly number: number;
+  readonly diskId: string;
+  readonly session: number;
+  /** Of the disk. */
+  readonly block: number;
+  /** It has reached a drive. */
+  landed: boolean;
+}
+
+interface Note {
+  readonly deviceId: string;
+  /** In which the write was submitted. */
+  readonly session: number;
+}
+
+/** Watches every block that reaches a drive: in a session that no newer one has replaced, and for the device's owner. */
+export class ByteWatch implements MachineWatch {
+  readonly #writes = new Map<number, UserWrite>();
+  /** By disk and block: the newest write that its user was told is there. */
+  readonly #acknowledged = new Map<string, number>();
+
+  constructor(private readonly world: World) {}
+
+  begin(diskId: string, session: number, block: number): UserWrite {
+    const write = { number: this.#writes.size + 1, diskId, session, block, landed: false };
+    this.#writes.set(write.number, write);
+    return write;
+  }
+
+  acknowledge(write: UserWrite): void {
+    if (!write.landed)
+      this.world.violation(`write ${write.number} to disk ${write.diskId} was acknowledged and is nowhere`);
+    this.#acknowledged.set(`${write.diskId} ${write.block}`, write.number);
+  }
+
+  submitted(host: string, path: string, block: number, contents: BlockContents): Note | undefined {
+    const node = this.world.agentOf(host);
+    const place = node?.devices.find(
+      (device) => device.path === path && block >= device.firstBlock && block < device.firstBlock + device.blockCount,
+    );
+    if (place === undefined) {
+      this.world.violation(`block ${block} of ${path} on ${host} was written, and no device is there`);
+      return undefined;
+    }
+    const { deviceId } = place;
+    const erasing = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
+    return { deviceId, session: contents === 0 ? erasing : (this.#writes.get(contents)?.session ?? 0) };
+  }
+
+  landed({ host, contents, note }: BlockWrite): void {
+    if (note === undefined) return;
+    const { deviceId, session } = note as Note;
+    const { store, orders } = this.world;
+    const newest = orders.highestGranted.get(deviceId) ?? 0;
+    if (session < newest)
+      this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
+    const write = this.#writes.get(contents);
+    if (write !== undefined) this.#land(write);
+    const device = store.device(deviceId);
+    if (device === undefined || device.hostId !== host) return;
+    if (write === undefined) {
+      if (device.diskId !== "") this.world.violation(`${deviceId} was erased while disk ${device.diskId} is on it`);
+      return;
+    }
+    if (device.diskId !== "" && device.diskId !== write.diskId)
+      this.world.violation(
+        `a write to disk ${write.diskId} reached ${deviceId}, which belongs to disk ${device.diskId}`,
+      );
+    if (device.diskId === "" && !device.dirty)
+      this.world.violation(`a write to disk ${write.diskId} reached ${deviceId}, which is free and clean`);
+  }
+
+  #land(write: UserWrite): void {
+    write.landed = true;
+    const later = this.#acknowledged.get(`${write.diskId} ${write.block}`) ?? 0;
+    if (write.number < later)
+      this.world.violation(
+        `write ${write.number} to block ${write.block} of disk ${write.diskId} overwrote write ${later}, which was acknowledged`,
+      );
+  }
+
+  /** An agent says that a device is erased. */
+  requireErased(host: string, deviceId: string): void {
+    const node = this.world.agentOf(host);
+    const place = node?.devices.find((device) => device.deviceId === deviceId);
+    const drive = place && (node?.machine.openDrive(place.path) as Drive | undefined);
+    if (place === undefined || drive === undefined) return;
+    const blocks = drive.blocks.slice(place.firstBlock, place.firstBlock + place.blockCount);
+    if (blocks.some((contents) => contents !== 0))
+      this.world.violation(`the agent of ${host} says that ${deviceId} is erased, and it is not`);
+  }
+}

@@ -1,0 +1,325 @@
+import {
+  type AttachDevicesRequest,
+  type AttachDevicesResponse,
+  type EraseDeviceRequest,
+  type EraseDeviceResponse,
+  type OpenSessionRequest,
+  type OpenSessionResponse,
+  OrderOutcome,
+} from "@diskmesh/api/agent";
+import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
+import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
+import type { AgentNode } from "./agent-node.js";
+import type { NetworkWatch } from "./network.js";
+import type { SimProcess } from "./timeline.js";
+import type { World } from "./world.js";
+
+type Kind = "attach" | "detach";
+
+interface Order {
+  readonly tabletGeneration: number;
+  readonly deviceGeneration: number;
+  readonly kind: Kind;
+}
+
+const compare = (a: Omit<Order, "kind">, b: Omit<Order, "kind">): number =>
+  a.tabletGeneration - b.tabletGeneration || a.deviceGeneration - b.deviceGeneration;
+
+const text = (order: Order): string => `${order.kind} (${order.tabletGeneration}, ${order.deviceGeneration})`;
+
+/** Outcomes of an order that the agent has obeyed, whatever came of it. */
+const OBEYED: ReadonlySet<OrderOutcome> = new Set([
+  OrderOutcome.DONE,
+  OrderOutcome.ALREADY,
+  OrderOutcome.PENDING,
+  OrderOutcome.DEVICE_CHANGED,
+  OrderOutcome.IO_ERROR,
+]);
+const DONE: ReadonlySet<OrderOutcome> = new Set([OrderOutcome.DONE, OrderOutcome.ALREADY]);
+const LET_GO: ReadonlySet<OrderOutcome> = new Set([...DONE, OrderOutcome.UNKNOWN_DEVICE, OrderOutcome.DEVICE_CHANGED]);
+
+/** What one agent is bound to, over all its runs. A cache that was lost sets it free. */
+class Bound {
+  /** By device: the highest order that the agent has answered for. */
+  readonly orders = new Map<string, Order>();
+  readonly sessions = new Map<string, number>();
+  /** By device: the last detach that it has confirmed, and the last attach that reached it. */
+  readonly confirmedDetach = new Map<string, Order>();
+  readonly reachedAttach = new Map<string, Order>();
+  memory: AgentMemory | undefined;
+}
+
+/**
+ * Watches every order on its way and what agents make of it: stamps and session numbers are given out once, and durable
+ * before anyone hears of them; agents never obey an older one; a confirmed detach is closed and stays so.
+ */
+export class OrderWatch implements NetworkWatch {
+  readonly confirmedAttach = new Map<string, Set<number>>();
+  readonly confirmedDetach = new Map<string, Set<number>>();
+  readonly granted = new Map<string, Set<number>>();
+  readonly highestGranted = new Map<string, number>();
+  /** By device: the sessions in which it was erased to the end. */
+  readonly erased = new Map<string, Set<number>>();
+  readonly #stampUses = new Map<number, string>();
+  readonly #sessionUses = new Map<number, string>();
+  /** Every order that a registry gave. */
+  readonly #given = new Set<string>();
+  readonly #bound = new Map<string, Bound>();
+
+  constructor(private readonly world: World) {}
+
+  sent(method: string, request: unknown, from: SimProcess): void {
+    switch (method) {
+      case "AttachDevices":
+      case "DetachDevices": {
+        const kind = method === "AttachDevices" ? "attach" : "detach";
+        for (const { deviceId, stamp } of (request as AttachDevicesRequest).devices) {
+          if (stamp === undefined) continue;
+          this.#requireDurable(`${method} of ${deviceId} by ${from.name}`, stamp.deviceGeneration);
+          this.#give(deviceId, { ...stamp, kind });
+        }
+        return;
+      }
+      case "OpenSession": {
+        const { sessionNumber, diskId, holderHostId } = request as OpenSessionRequest;
+        this.#useSession(sessionNumber, `disk ${diskId} for ${holderHostId || "nobody"}`);
+        return;
+      }
+      case "EraseDevice": {
+        const { sessionNumber, deviceId } = request as EraseDeviceRequest;
+        this.#useSession(sessionNumber, `erase ${deviceId}`);
+      }
+    }
+  }
+
+  /** An attach that got to its agent: from now on the device may be open. */
+  received(method: string, request: unknown, server: SimProcess): void {
+    if (method !== "AttachDevices") return;
+    for (const { deviceId, stamp } of (request as AttachDevicesRequest).devices)
+      if (stamp !== undefined) this.#reach(server.place, deviceId, { ...stamp, kind: "attach" });
+  }
+
+  /** Whether it was the leading registry that answered. */
+  answered(method: string, request: unknown, response: unknown, server: SimProcess): boolean {
+    this.#answered(method, request, response, server);
+    return this.#leads(server);
+  }
+
+  #answered(method: string, request: unknown, response: unknown, server: SimProcess): void {
+    switch (method) {
+      case "AttachDevices":
+      case "DetachDevices": {
+        const kind = method === "AttachDevices" ? "attach" : "detach";
+        const { outcomes } = response as AttachDevicesResponse;
+        for (const { deviceId, outcome, stamp } of outcomes) {
+          if (stamp !== undefined) this.#answeredOrder(server.place, deviceId, { ...stamp, kind }, outcome);
+        }
+        return;
+      }
+      case "OpenSession": {
+        const { sessionNumber } = request as OpenSessionRequest;
+        for (const { deviceId, outcome } of (response as OpenSessionResponse).outcomes) {
+          if (DONE.has(outcome)) this.#grant(server.place, deviceId, sessionNumber);
+        }
+        return;
+      }
+      case "EraseDevice": {
+        const { sessionNumber } = request as EraseDeviceRequest;
+        const { outcome } = response as EraseDeviceResponse;
+        if (outcome === undefined || !DONE.has(outcome.outcome)) return;
+        this.#grant(server.place, outcome.deviceId, sessionNumber);
+        add(this.erased, outcome.deviceId, sessionNumber);
+        this.world.bytes.requireErased(server.place, outcome.deviceId);
+        return;
+      }
+      case "RegisterAgent": {
+        this.#requireBelieved(server, request as RegisterAgentRequest);
+        const { allowedDevices, unknownDevices } = response as RegisterAgentResponse;
+        for (const [kind, devices] of [
+          ["attach", allowedDevices],
+          ["detach", unknownDevices],
+        ] as const)
+          for (const { deviceId, stamp } of devices) {
+            if (stamp === undefined) continue;
+            this.#requireDurable(`a registration's answer by ${server.name} for ${deviceId}`, stamp.deviceGeneration);
+            this.#give(deviceId, { ...stamp, kind });
+          }
+      }
+    }
+  }
+
+  /** A registration's answer binds an agent when it hears it, and only whole. */
+  heard(method: string, request: unknown, response: unknown, client: SimProcess, byLeader: unknown): void {
+    this.world.operator.hear(request, byLeader === true);
+    if (method !== "RegisterAgent") return;
+    const { allowedDevices } = response as RegisterAgentResponse;
+    for (const { deviceId, stamp } of allowedDevices)
+      if (stamp !== undefined) this.#reach(client.place, deviceId, { ...stamp, kind: "attach" });
+  }
+
+  /** The agent runs, with what it remembered. */
+  started({ machine, context }: AgentNode, forgot: boolean): void {
+    if (context === undefined) return;
+    const { memory } = context.ledger;
+    if (forgot) this.#bound.set(machine.host, new Bound());
+    const bound = this.#boundOf(machine.host);
+    for (const [deviceId, order] of bound.orders) {
+      const kept = (memory.devices as ReadonlyMap<string, { order?: Order }>).get(deviceId)?.order;
+      if (kept === undefined || compare(kept, order) < 0)
+        this.world.violation(
+          `the agent of ${machine.host} obeyed ${text(order)} of ${deviceId} and remembers ${kept ? text(kept) : "nothing"} after its restart`,
+        );
+    }
+    for (const [deviceId, session] of bound.sessions) {
+      const kept = (memory.devices as ReadonlyMap<string, { session?: { number: number } }>).get(deviceId)?.session;
+      if ((kept?.number ?? 0) < session)
+        this.world.violation(
+          `the agent of ${machine.host} granted session ${session} of ${deviceId} and remembers ${kept?.number} after its restart`,
+        );
+    }
+    bound.memory = memory;
+  }
+
+  /** After every step. */
+  check(node: AgentNode): void {
+    const { context, machine } = node;
+    if (context === undefined || !node.process.alive) return;
+    const bound = this.#boundOf(machine.host);
+    if (context.ledger.memory !== bound.memory) this.#checkMemory(machine.host, bound, context.ledger.memory);
+    bound.memory = context.ledger.memory;
+    if (bound.confirmedDetach.size > 0) this.#checkClosed(node, bound);
+  }
+
+  #checkMemory(host: string, bound: Bound, now: AgentMemory): void {
+    const before = bound.memory;
+    if (before === undefined) return;
+    const { world } = this;
+    if (now.tabletGeneration < before.tabletGeneration)
+      world.violation(
+        `the agent of ${host} went back from tablet generation ${before.tabletGeneration} to ${now.tabletGeneration}`,
+      );
+    for (const [deviceId, device] of now.devices) {
+      const was = before.devices.get(deviceId);
+      if (was === device) continue;
+      if ((device.session?.number ?? 0) < (was?.session?.number ?? 0))
+        world.violation(`the agent of ${host} went back to session ${device.session?.number} of ${deviceId}`);
+      const { order } = device;
+      if (order === undefined || order === was?.order) continue;
+      world.trace(`agent ${host}: obeys ${text(order)} of ${deviceId}`);
+      if (was?.order !== undefined && compare(order, was.order) <= 0)
+        world.violation(`the agent of ${host} obeyed ${text(order)} of ${deviceId} after ${text(was.order)}`);
+      if (order.tabletGeneration < before.tabletGeneration)
+        world.violation(
+          `the agent of ${host} obeyed ${text(order)} of ${deviceId} although it has seen tablet generation ${before.tabletGeneration}`,
+        );
+      if (!this.#given.has(`${deviceId} ${text(order)}`))
+        world.violation(`the agent of ${host} obeyed ${text(order)} of ${deviceId}, which no registry gave`);
+    }
+  }
+
+  #checkClosed({ machine, devices, context, process }: AgentNode, bound: Bound): void {
+    for (const { deviceId, path } of devices) {
+      if (!this.#isConfirmedDetached(bound, deviceId)) continue;
+      if (context?.devices.find(deviceId as never)?.holds)
+        this.world.violation(`${process.name} holds ${deviceId}, whose detach it has confirmed`);
+      const others = devices.filter((other) => other.path === path);
+      if (others.every((other) => this.#isConfirmedDetached(bound, other.deviceId)) && machine.isHeld(path))
+        this.world.violation(`${process.name} has ${path} open, and has confirmed the detach of every device on it`);
+    }
+  }
+
+  #isConfirmedDetached(bound: Bound, deviceId: string): boolean {
+    const detach = bound.confirmedDetach.get(deviceId);
+    const attach = bound.reachedAttach.get(deviceId);
+    return detach !== undefined && (attach === undefined || compare(attach, detach) < 0);
+  }
+
+  #answeredOrder(host: string, deviceId: string, order: Order, outcome: OrderOutcome): void {
+    const bound = this.#boundOf(host);
+    if (OBEYED.has(outcome)) {
+      const before = bound.orders.get(deviceId);
+      if (before === undefined || compare(order, before) > 0) bound.orders.set(deviceId, order);
+    }
+    const node = this.world.agentOf(host);
+    if (order.kind === "attach" && DONE.has(outcome)) {
+      add(this.confirmedAttach, deviceId, order.deviceGeneration);
+      const now = node?.context?.ledger.memory.devices.get(deviceId as never)?.order;
+      const path = node?.devices.find((device) => device.deviceId === deviceId)?.path;
+      const overtaken = now !== undefined && compare(now, order) > 0;
+      if (!overtaken && (path === undefined || !node?.machine.isOpen(path)))
+        this.world.violation(`the agent of ${host} confirmed ${text(order)} of ${deviceId} without holding it`);
+    }
+    if (order.kind === "detach" && LET_GO.has(outcome)) {
+      add(this.confirmedDetach, deviceId, order.deviceGeneration);
+      const before = bound.confirmedDetach.get(deviceId);
+      if (DONE.has(outcome) && (before === undefined || compare(order, before) > 0))
+        bound.confirmedDetach.set(deviceId, order);
+    }
+  }
+
+  /** What an agent registers without holding is no longer ATTACHED. */
+  #requireBelieved(server: SimProcess, { hostId, devices }: RegisterAgentRequest): void {
+    for (const { deviceId, attached } of devices) {
+      const device = this.world.store.device(deviceId);
+      if (!attached && device?.hostId === hostId && device.attachState === "ATTACHED" && this.#leads(server))
+        this.world.violation(`${deviceId} is ATTACHED, and its agent has registered without holding it`);
+    }
+  }
+
+  /** An old leader may say what was true before. */
+  #leads(server: SimProcess): boolean {
+    return this.world.leader()?.process === server;
+  }
+
+  #grant(host: string, deviceId: string, session: number): void {
+    add(this.granted, deviceId, session);
+    this.highestGranted.set(deviceId, Math.max(session, this.highestGranted.get(deviceId) ?? 0));
+    const { sessions } = this.#boundOf(host);
+    sessions.set(deviceId, Math.max(session, sessions.get(deviceId) ?? 0));
+  }
+
+  #reach(host: string, deviceId: string, order: Order): void {
+    const { reachedAttach } = this.#boundOf(host);
+    const before = reachedAttach.get(deviceId);
+    if (before === undefined || compare(order, before) > 0) reachedAttach.set(deviceId, order);
+  }
+
+  #give(deviceId: string, order: Order): void {
+    this.#given.add(`${deviceId} ${text(order)}`);
+    const use = `${order.kind} ${deviceId}`;
+    const before = this.#stampUses.get(order.deviceGeneration);
+    if (before === undefined) this.#stampUses.set(order.deviceGeneration, use);
+    else if (before !== use)
+      this.world.violation(`device generation ${order.deviceGeneration} was given to ${before}, and again to ${use}`);
+  }
+
+  #requireDurable(what: string, generation: number): void {
+    const durable = this.world.store.counter("device_generation");
+    if (generation > durable)
+      this.world.violation(`${what} carries generation ${generation}, and ${durable} is the last durable one`);
+  }
+
+  #useSession(session: number, use: string): void {
+    const counter = this.world.store.counter("session_number");
+    if (session > counter)
+      this.world.violation(`session ${session} (${use}) is sent, and ${counter} is the last durable one`);
+    const before = this.#sessionUses.get(session);
+    if (before === undefined) this.#sessionUses.set(session, use);
+    else if (before !== use) this.world.violation(`session ${session} was given to ${before}, and again to ${use}`);
+  }
+
+  #boundOf(host: string): Bound {
+    let bound = this.#bound.get(host);
+    if (bound === undefined) {
+      bound = new Bound();
+      this.#bound.set(host, bound);
+    }
+    return bound;
+  }
+}
+
+function add(map: Map<string, Set<number>>, key: string, value: number): void {
+  const values = map.get(key);
+  if (values === undefined) map.set(key, new Set([value]));
+  else values.add(value);
+}

@@ -1,0 +1,123 @@
+import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
+import type { Change } from "@diskmesh/tablet";
+import { unavailableRemovalTimeoutMs } from "./registry-node.js";
+import type { SimProcess } from "./timeline.js";
+import type { World } from "./world.js";
+
+/** Watches what becomes durable: every change of state has its reason in what agents really said. */
+export class StateWatch {
+  #highestGeneration = 0;
+
+  constructor(private readonly world: World) {}
+
+  committed(changes: readonly Change[], apply: () => void, by: SimProcess): void {
+    const { store } = this.world;
+    const devices: { before: Device | undefined; after: Device }[] = [];
+    const disks: { before: Disk | undefined; after: Disk | undefined }[] = [];
+    const counters = { device: store.counter("device_generation"), session: store.counter("session_number") };
+    for (const { table, key, document } of changes) {
+      if (table === "devices" && document !== null)
+        devices.push({ before: store.device(key), after: document as Device });
+      if (table === "disks") disks.push({ before: store.disk(key), after: (document as Disk | null) ?? undefined });
+    }
+    const hostsBefore = new Map([...store.hosts()].map((host) => [host.hostId as string, host]));
+    apply();
+    if (store.counter("device_generation") < counters.device || store.counter("session_number") < counters.session)
+      this.world.violation("a counter went back");
+    let highest = this.#highestGeneration;
+    for (const { before, after } of devices) {
+      this.#trace(by, before, after);
+      highest = Math.max(highest, this.#checkGeneration(before, after));
+      this.#checkAttachState(before, after, hostsBefore.get(after.hostId));
+      this.#checkUse(before, after, hostsBefore.get(after.hostId));
+    }
+    this.#highestGeneration = highest;
+    for (const { before, after } of disks) this.#checkPublication(before, after);
+    this.world.acknowledged.check();
+  }
+
+  #trace(by: SimProcess, before: Device | undefined, after: Device): void {
+    if (
+      before?.attachState !== after.attachState ||
+      before.generation !== after.generation ||
+      before.diskId !== after.diskId
+    )
+      this.world.trace(
+        `${by.name}: durable: ${after.deviceId} ${after.attachState} generation ${after.generation}${after.diskId && ` disk ${after.diskId}`}`,
+      );
+  }
+
+  #checkGeneration(before: Device | undefined, after: Device): number {
+    if (before?.generation !== after.generation && after.generation <= this.#highestGeneration)
+      this.world.violation(
+        `generation ${after.generation} of ${after.deviceId} was given out before: ${this.#highestGeneration} is the highest`,
+      );
+    return after.generation;
+  }
+
+  #checkAttachState(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
+    const { orders } = this.world;
+    const { deviceId, generation, attachState } = after;
+    const isNew = before?.attachState !== "ATTACHED" || before.generation !== generation;
+    if (attachState === "ATTACHED" && isNew && !orders.confirmedAttach.get(deviceId)?.has(generation))
+      this.world.violation(
+        `${deviceId} became ATTACHED, and its agent never confirmed the attach of generation ${generation}`,
+      );
+    const confirmed = orders.confirmedDetach.get(deviceId)?.has(generation) === true;
+    if (after.detachConfirmed && !before?.detachConfirmed && !confirmed)
+      this.world.violation(
+        `the detach of ${deviceId} counts as confirmed, and its agent never confirmed generation ${generation}`,
+      );
+    if (attachState !== "DETACHED" || before?.attachState === "DETACHED" || confirmed) return;
+    const silentMs = this.world.epochMs() - (hostBefore?.stateChangedAtMs ?? 0);
+    if (hostBefore?.state !== "UNAVAILABLE" || silentMs < unavailableRemovalTimeoutMs)
+      this.world.violation(`${deviceId} became DETACHED: nobody confirmed it, and its host can still be asked`);
+  }
+
+  #checkUse(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
+    const { orders, store } = this.world;
+    const { deviceId } = after;
+    const cleaned = before?.dirty === true && !after.dirty;
+    if (cleaned && !orders.erased.get(deviceId)?.has(before.eraseSessionNumber))
+      this.world.violation(
+        `${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`,
+      );
+    if (after.diskId === "" || before?.diskId === after.diskId) return;
+    // One commit may hold more than the allocation: each condition must have held before it or after it.
+    const ever = (condition: (device: Device) => boolean): boolean =>
+      condition(after) || (before !== undefined && condition(before));
+    const confirmed = (device: Device): boolean =>
+      device.attachState === "ATTACHED" && orders.confirmedAttach.get(deviceId)?.has(device.generation) === true;
+    const why = [
+      !ever(confirmed) && `it is ${after.attachState} in generation ${after.generation}`,
+      !ever((device) => !device.dirty) && "it is dirty",
+      !ever((device) => device.health === "ONLINE") && `its health is ${after.health}`,
+      !ever((device) => !device.removalRequested) && "it is to be removed",
+      hostBefore?.state !== "ONLINE" && store.host(after.hostId)?.state !== "ONLINE" && "its host is not ONLINE",
+    ].filter((reason) => reason !== false);
+    if (why.length > 0)
+      this.world.violation(`${deviceId} was allocated to disk ${after.diskId} although ${why.join(" and ")}`);
+  }
+
+  #checkPublication(before: Disk | undefined, after: Disk | undefined): void {
+    if (before !== undefined && after === undefined && before.publication !== undefined)
+      this.world.violation(`disk ${before.diskId} was deleted while it was ${before.publication.state}`);
+    const disk = after ?? before;
+    if (disk === undefined) return;
+    const was = before?.publication;
+    const is = after?.publication;
+    const published = is?.state === "PUBLISHED" && was?.state !== "PUBLISHED" ? is : undefined;
+    const unpublished = was !== undefined && is === undefined && after !== undefined ? was : undefined;
+    const session = (published ?? unpublished)?.sessionNumber;
+    if (session === undefined) return;
+    for (const deviceId of disk.deviceIds) {
+      if (this.world.store.device(deviceId)?.diskId !== disk.diskId) continue;
+      if (this.world.orders.granted.get(deviceId)?.has(session)) continue;
+      this.world.violation(
+        `disk ${disk.diskId} became ${published ? "PUBLISHED" : "unpublished"} in session ${session}, which ${deviceId} never granted`,
+      );
+    }
+    if (unpublished && was?.state !== "UNPUBLISHING")
+      this.world.violation(`disk ${disk.diskId} went from ${was?.state} to unpublished without a fence`);
+  }
+}

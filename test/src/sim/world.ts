@@ -1,0 +1,228 @@
+import { Acknowledged } from "./acknowledged.js";
+import { AgentNode, type DevicePlace } from "./agent-node.js";
+import { Chaos } from "./chaos.js";
+import { whatIsNotSettled } from "./convergence.js";
+import { DiskUser } from "./disk-user.js";
+import { calm, drawFaults, type Faults } from "./faults.js";
+import { Machine } from "./machine.js";
+import { SimNetwork } from "./network.js";
+import { Operator } from "./operator.js";
+import { Random } from "./random.js";
+import { RegistryNode } from "./registry-node.js";
+import { SimStore } from "./store.js";
+import { settled, Timeline } from "./timeline.js";
+import { type Observer, Violation } from "./violation.js";
+import { ByteWatch } from "./watch-bytes.js";
+import { OrderWatch } from "./watch-orders.js";
+import { StateWatch } from "./watch-state.js";
+
+/** By then everything must have converged, counted from when the last fault ended. */
+const CONVERGENCE_LIMIT_MS = 120_000;
+const CONVERGENCE_LOOK_MS = 500;
+const LONGEST_BUILD_STEPS = 160;
+
+/** One simulated fleet: some machines with their agents, registries, a store, a network, and those who use them. */
+export class World implements Observer {
+  readonly timeline = new Timeline();
+  readonly random: Random;
+  /** Of now: none at the beginning and at the end. */
+  readonly faults: Faults = calm();
+  readonly hosts: readonly string[];
+  readonly lines: string[] = [];
+  readonly store = new SimStore();
+  readonly network: SimNetwork;
+  readonly orders: OrderWatch;
+  readonly bytes: ByteWatch;
+  readonly acknowledged: Acknowledged;
+  readonly operator: Operator;
+  readonly user: DiskUser;
+  readonly #places = new Map<string, readonly DevicePlace[]>();
+  readonly #machines = new Map<string, Machine>();
+  readonly #agents = new Map<string, AgentNode>();
+  readonly #registries = new Set<RegistryNode>();
+  readonly #serviceRandom: Random;
+  readonly #trouble: Faults;
+  /** Before anything goes wrong, the fleet is built up: so long, or until a disk is in use. */
+  #buildSteps: number;
+  #runs = 0;
+  #steps = 0;
+  #chaos: Chaos | undefined;
+  #violation: Violation | undefined;
+
+  constructor(seed: number) {
+    this.random = new Random(seed);
+    this.#serviceRandom = this.random.fork();
+    this.#trouble = drawFaults(this.random);
+    this.#buildSteps = this.random.pick([0, 80, LONGEST_BUILD_STEPS, LONGEST_BUILD_STEPS]);
+    this.hosts = ["h1", "h2", "h3"].slice(0, 1 + this.random.below(3));
+    this.orders = new OrderWatch(this);
+    this.bytes = new ByteWatch(this);
+    this.acknowledged = new Acknowledged(this);
+    const state = new StateWatch(this);
+    this.store.onCommit = (changes, apply, by) => state.committed(changes, apply, by);
+    this.network = new SimNetwork(this.timeline, this.random, this.faults, this.orders, this);
+    this.operator = new Operator(this);
+    this.user = new DiskUser(this);
+    for (const host of this.hosts) this.#setUp(host);
+    this.startRegistry();
+  }
+
+  #setUp(host: string): void {
+    const machine = new Machine(host, this, this.bytes);
+    const places: DevicePlace[] = [
+      { deviceId: `${host}-a`, path: "/dev/a", firstBlock: 0, blockCount: 2 },
+      { deviceId: `${host}-b`, path: "/dev/b", firstBlock: 0, blockCount: 1 },
+    ];
+    // Two devices on one drive share a descriptor.
+    if (this.random.chance(0.5)) places.push({ deviceId: `${host}-c`, path: "/dev/b", firstBlock: 1, blockCount: 1 });
+    machine.plugIn("/dev/a", 2);
+    machine.plugIn("/dev/b", 2);
+    this.#machines.set(host, machine);
+    this.#places.set(host, places);
+    this.startAgent(host);
+  }
+
+  placesOf(host: string): readonly DevicePlace[] {
+    return this.#places.get(host) ?? [];
+  }
+
+  agents(): readonly AgentNode[] {
+    return [...this.#agents.values()];
+  }
+
+  agentOf(host: string): AgentNode | undefined {
+    return this.#agents.get(host);
+  }
+
+  machines(): readonly Machine[] {
+    return [...this.#machines.values()];
+  }
+
+  registries(): readonly RegistryNode[] {
+    return [...this.#registries];
+  }
+
+  /** The registry that the store obeys. */
+  leader(): RegistryNode | undefined {
+    return this.registries().find(({ context }) => context?.leader.tabletGeneration === this.store.generation);
+  }
+
+  serviceRandom(): () => number {
+    const random = this.#serviceRandom.fork();
+    return () => random.next();
+  }
+
+  epochMs(): number {
+    return 1_700_000_000_000 + Math.floor(this.timeline.nowMs);
+  }
+
+  startAgent(host: string): void {
+    const machine = this.#machines.get(host);
+    if (machine === undefined || this.#agents.get(host)?.process.alive) return;
+    const forgot = this.random.chance(this.faults.brokenCache);
+    if (forgot) machine.cache.spoil();
+    this.#forgot.set(host, forgot || this.#forgot.get(host) === true);
+    const node = new AgentNode(this, machine, this.placesOf(host), ++this.#runs);
+    this.#agents.set(host, node);
+    this.trace(`${node.process.name}: starts${forgot ? " with a spoiled cache" : ""}`);
+  }
+
+  readonly #forgot = new Map<string, boolean>();
+
+  agentStarted(node: AgentNode): void {
+    this.orders.started(node, this.#forgot.get(node.machine.host) === true);
+    this.#forgot.set(node.machine.host, false);
+  }
+
+  endAgent(node: AgentNode, powerLoss: boolean): void {
+    if (!node.process.alive) return;
+    this.trace(`${node.process.name}: ${powerLoss ? "loses power" : "dies"}`);
+    node.crash(powerLoss);
+    const { host } = node.machine;
+    this.timeline.after(this.random.between(10, 3_000), undefined, "restart", () => this.startAgent(host));
+  }
+
+  startRegistry(): void {
+    const place = this.random.pick(["reg-1", "reg-2"]);
+    const node = new RegistryNode(this, place, ++this.#runs);
+    this.#registries.add(node);
+    this.trace(`${node.process.name}: starts`);
+  }
+
+  endRegistry(node: RegistryNode): void {
+    if (!node.process.alive) return;
+    this.trace(`${node.process.name}: ends`);
+    node.crash();
+    this.#registries.delete(node);
+    this.timeline.after(this.random.between(10, 2_000), undefined, "restart", () => {
+      if (this.#registries.size === 0) this.startRegistry();
+    });
+  }
+
+  /** Nothing goes wrong yet. */
+  get isBuilding(): boolean {
+    return this.#steps < this.#buildSteps;
+  }
+
+  #build(): void {
+    for (const disk of this.store.disks()) if (disk.publication?.state === "PUBLISHED") this.#buildSteps = 0;
+    if (!this.isBuilding) Object.assign(this.faults, this.#trouble);
+  }
+
+  trace(line: string): void {
+    this.lines.push(`${this.#steps} ${this.timeline.nowMs.toFixed(3)} ${line}`);
+  }
+
+  violation(text: string): void {
+    this.#violation ??= new Violation(text);
+    this.trace(`VIOLATION: ${text}`);
+  }
+
+  /** Runs so many steps under faults, then without, until everything has converged. */
+  async run(steps: number): Promise<void> {
+    this.#chaos = new Chaos(this);
+    let building = true;
+    while (this.#steps < steps) {
+      if (building) {
+        this.#build();
+        building = this.isBuilding;
+      }
+      this.#chaos.betweenSteps();
+      if (!(await this.#step())) break;
+    }
+    this.#chaos.stop();
+    Object.assign(this.faults, calm());
+    await this.#converge();
+  }
+
+  async #converge(): Promise<void> {
+    const untilMs = this.timeline.nowMs + CONVERGENCE_LIMIT_MS;
+    let lookAtMs = this.timeline.nowMs + CONVERGENCE_LOOK_MS;
+    this.trace("all faults end");
+    for (;;) {
+      if (!(await this.#step())) return this.#throwViolation("nothing will ever happen again");
+      if (this.timeline.nowMs < lookAtMs) continue;
+      lookAtMs = this.timeline.nowMs + CONVERGENCE_LOOK_MS;
+      const unsettled = whatIsNotSettled(this);
+      if (unsettled.length === 0) return;
+      if (this.timeline.nowMs > untilMs)
+        this.#throwViolation(`${CONVERGENCE_LIMIT_MS} ms after the last fault: ${unsettled.join("; ")}`);
+    }
+  }
+
+  #throwViolation(text: string): never {
+    this.violation(text);
+    throw this.#violation;
+  }
+
+  async #step(): Promise<boolean> {
+    const event = this.timeline.next();
+    if (event === undefined) return false;
+    this.#steps += 1;
+    event.run();
+    await settled();
+    for (const node of this.#agents.values()) this.orders.check(node);
+    if (this.#violation !== undefined) throw this.#violation;
+    return true;
+  }
+}
