@@ -16,6 +16,8 @@ import { AttachOrders } from "./devices/attach-orders.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
 import { fileOpener } from "./devices/open-file.js";
+import { Prober } from "./devices/prober.js";
+import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
 import { attachDevices } from "./handlers/attach-devices.js";
@@ -26,12 +28,15 @@ import { eraseDevice } from "./handlers/erase-device.js";
 import { exportDisk } from "./handlers/export-disk.js";
 import { listDevices } from "./handlers/list-devices.js";
 import { openSession } from "./handlers/open-session.js";
+import { rescanDevices } from "./handlers/rescan-devices.js";
 import { unexportDisk } from "./handlers/unexport-disk.js";
 import { DynamicDisks } from "./mbus/dynamic-disks.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { decodeCache, encodeCache } from "./model/cache-contents.js";
 import { emptyMemory } from "./model/memory.js";
+import { RegistrationDue } from "./registration-due.js";
 import { keepRegistered } from "./workers/registration.js";
+import { repeat } from "./workers/repeat.js";
 
 /** Starts the agent: what is remembered, the devices, the exports, then the faces to the registry and to the director. */
 export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log: Logger): Promise<void> {
@@ -41,12 +46,15 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   const context = await makeContext(config, folders, log);
   const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, systemClock));
+  // What is found belongs to the devices that are opened at the start, and that the first registration tells of.
+  await context.rescan.run();
   await context.devices.start(startOpenTimeoutMs, systemClock);
   lifecycle.use("erases", context.eraser);
   lifecycle.use("exports", context.exports);
   await context.exports.start();
   const address = await serveRegistryFace(lifecycle, context, log);
   registerWithRegistry(lifecycle, context, address);
+  watchDevices(lifecycle, context, log);
   await serveDirectorFace(lifecycle, context, folders, log);
 }
 
@@ -63,19 +71,22 @@ async function makeContext(config: AgentConfig, folders: BaseFolder, log: Logger
   const clock = systemClock;
   const answerTimeoutMs = config.timeouts.orderTimeoutMs;
   const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
-  const devices = new DeviceTable({
-    devices: config.devices,
-    ledger,
-    opener: fileOpener,
-    maxInFlightIoPerDevice,
-    log,
-  });
+  const registrationDue = new RegistrationDue();
+  const onChange = () => registrationDue.declare();
+  const opener = fileOpener;
+  const devices = new DeviceTable({ devices: config.devices, ledger, opener, maxInFlightIoPerDevice, log, onChange });
+  const rules = config.discovery.rules.map((rule) => ({ ...rule, idPrefix: rule.idPrefix ?? config.hostId }));
+  const { maxDevices } = config.limits;
+  const { slowAfterMs, stalledAfterMs } = config.probes;
   const sessions = new SessionOrders({ ledger, devices, clock, answerTimeoutMs });
   return {
     config,
     bootId: randomUUID(),
     ledger,
     devices,
+    rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
+    prober: new Prober({ devices, clock, random: Math.random, slowAfterMs, stalledAfterMs }),
+    registrationDue,
     attachOrders: new AttachOrders({ ledger, devices, clock, answerTimeoutMs }),
     sessions,
     eraser: new Eraser({ devices, sessions, clock, answerTimeoutMs, chunkBytes, log }),
@@ -162,6 +173,7 @@ async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, lo
       attachDevices: registry,
       detachDevices: registry,
       listDevices: ["disk-registry", "operator"],
+      rescanDevices: ["disk-registry", "operator"],
       openSession: registry,
       closeSession: registry,
       eraseDevice: registry,
@@ -173,6 +185,7 @@ async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, lo
       attachDevices: attachDevices(context),
       detachDevices: detachDevices(context),
       listDevices: listDevices(context),
+      rescanDevices: rescanDevices(context),
       openSession: openSession(context),
       closeSession: closeSession(context),
       eraseDevice: eraseDevice(context),
@@ -208,8 +221,24 @@ function registerWithRegistry(lifecycle: Lifecycle, context: AgentContext, addre
   });
   lifecycle.use("registration", async () => {
     stop.abort(new Error("the agent is stopping"));
+    context.registrationDue.declare();
     await running;
     client.close();
+  });
+}
+
+/** Looks at the devices from time to time, without being asked. */
+function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
+  const { config, rescan, prober, clock } = context;
+  const stop = new AbortController();
+  const common = { clock, log, signal: stop.signal };
+  const running = Promise.all([
+    repeat({ ...common, what: "a rescan", everyMs: config.discovery.rescanIntervalMs, work: () => rescan.run() }),
+    repeat({ ...common, what: "a health probe", everyMs: config.probes.intervalMs, work: () => prober.look() }),
+  ]);
+  lifecycle.use("looks at devices", async () => {
+    stop.abort(new Error("the agent is stopping"));
+    await running;
   });
 }
 

@@ -5,6 +5,7 @@ import { openStorage, Tablet } from "@diskmesh/tablet";
 import { AgentClients } from "./agent-clients.js";
 import type { Config } from "./config.js";
 import type { Context, RegistryTablet, WorkContext } from "./context.js";
+import { DeviceChanges } from "./device-changes.js";
 import { DiskChanges } from "./disk-changes.js";
 import { Liveness } from "./liveness.js";
 import { schema } from "./model/schema.js";
@@ -62,9 +63,11 @@ async function buildContext(
     liveness: new Liveness(clock),
   };
   const diskChanges = lifecycle.use("disk changes", new DiskChanges(tablet, clock));
+  const { maxRememberedChanges } = config.watch;
+  const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));
   const workers = lifecycle.use("workers", new Workers(work));
   await workers.wakeAll();
-  return { ...work, diskChanges, workers };
+  return { ...work, diskChanges, deviceChanges, watchers: { count: 0 }, workers };
 }
 
 function counts(tablet: RegistryTablet): Promise<Record<string, number>> {

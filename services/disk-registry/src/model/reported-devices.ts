@@ -1,4 +1,4 @@
-import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
+import { type DeviceId, fileDifference, type HostId, type Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
@@ -83,7 +83,8 @@ function mergeIdentity(device: Device, reported: ReportedDevice): Device {
   if (change === "") {
     const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
-    return { ...known, ...facts, serialNumber, pool, health, healthMessage };
+    const fileIdentity = reported.fileIdentity || device.fileIdentity;
+    return { ...known, ...facts, ...(fileIdentity && { fileIdentity }), serialNumber, pool, health, healthMessage };
   }
   const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
   if (!inUse) {
@@ -101,8 +102,9 @@ function mergeIdentity(device: Device, reported: ReportedDevice): Device {
   };
 }
 
-function identityOf({ path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber }: DeviceIdentity): DeviceIdentity {
-  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber };
+function identityOf(of: DeviceIdentity): DeviceIdentity {
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity } = of;
+  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, ...(fileIdentity && { fileIdentity }) };
 }
 
 /**
@@ -115,10 +117,8 @@ function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
   for (const field of ["offsetBytes", "sizeBytes", "blockSizeBytes"] as const) {
     if (known[field] !== found[field]) changes.push(`${field} was ${known[field]}, is ${found[field]}`);
   }
-  const serialsSpeak = known.serialNumber !== "" && found.serialNumber !== "";
-  if (serialsSpeak && known.serialNumber !== found.serialNumber) {
-    changes.push(`serial number was ${JSON.stringify(known.serialNumber)}, is ${JSON.stringify(found.serialNumber)}`);
-  }
+  const otherFile = fileDifference(known, found);
+  if (otherFile !== undefined) changes.push(otherFile);
   return changes.join("; ");
 }
 
