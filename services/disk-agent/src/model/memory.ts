@@ -44,7 +44,8 @@ export interface RememberedIdentity {
 
 export interface DeviceMemory {
   readonly order?: RememberedOrder;
-  readonly identity?: RememberedIdentity;
+  /** Absent once the device was ordered detached: what is attached next is what the registry says then. */
+  readonly identity?: RememberedIdentity | undefined;
   readonly session?: RememberedSession;
 }
 
