@@ -97,8 +97,7 @@ export class DeviceFile {
         if (seen && !device.wanted) device.verify(seen);
         else if (problem !== undefined && !device.wanted) device.noteUnusable(problem);
       }
-    const sameFile = before.seen?.identity === this.#seen?.identity && before.seen?.sizeBytes === this.#seen?.sizeBytes;
-    if (sameFile && before.changed === this.#changed) return;
+    if (sameFacts(before.seen, this.#seen) && before.changed === this.#changed) return;
     if (this.#changed !== undefined)
       this.#options.log.warn({ path: this.path, reason: this.#changed }, "a device file changed");
     this.#options.onChange();
@@ -142,11 +141,13 @@ export class DeviceFile {
       this.#apply("open_failed");
       return;
     }
+    const before = this.#seen;
     this.#seen = this.#opened;
     this.#changed = undefined;
     this.#verify(this.#opened);
     log.info({ path: this.path }, "device file opened");
     this.#apply("opened");
+    if (!sameFacts(before, this.#seen)) this.#options.onChange();
   }
 
   #verify(opened: OpenedFile): void {
@@ -168,4 +169,8 @@ export class DeviceFile {
     if (opened) holders.delete(opened.identity);
     this.#apply("closed");
   }
+}
+
+function sameFacts(a: FileFacts | undefined, b: FileFacts | undefined): boolean {
+  return a?.identity === b?.identity && a?.sizeBytes === b?.sizeBytes;
 }
