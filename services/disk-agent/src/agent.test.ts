@@ -125,10 +125,12 @@ describe("the disk agent's process", function () {
     makeDeviceFile(folder, "missing", SIZE);
     expect(await order.attach("missing")).to.equal(DONE);
     expect(held(named("missing"))).to.equal(1);
-    await eventually(() =>
-      registry.heartbeats.some(({ changed }) =>
-        changed.some(({ deviceId, health }) => deviceId === "missing" && health === "HEALTH_ONLINE"),
-      ),
+    // A file that came to be is worth a registration, not only a heartbeat.
+    await eventually(
+      () =>
+        registry.registrations
+          .at(-1)
+          ?.devices.some(({ deviceId, health }) => deviceId === "missing" && health === "HEALTH_ONLINE") ?? false,
     );
   });
 

@@ -29,7 +29,7 @@ const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
 
 /** What all callers together were told, and whether what is seen contradicts it. */
 export class Account {
-  readonly violations: string[] = [];
+  readonly #violations = new Set<string>();
   readonly devices: readonly DeviceAccount[];
   #tabletGeneration = 0;
 
@@ -41,8 +41,13 @@ export class Account {
     return this.devices.filter((device) => device.hostId === hostId);
   }
 
+  /** Each once, however often it was seen. */
+  get violations(): readonly string[] {
+    return [...this.#violations];
+  }
+
   violated(text: string): void {
-    this.violations.push(text);
+    this.#violations.add(text);
   }
 
   /** The registry's word on a device, asked for while nothing else was being asked of its host. */

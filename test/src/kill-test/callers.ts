@@ -4,6 +4,7 @@ import type { RegistryMesh } from "../mesh/registry-mesh.js";
 import type { Account, DeviceAccount } from "./account.js";
 
 const RETRY_MS = 50;
+const OUT_FOR_MS = 4_000;
 /** How long a process may be away, and a step may take, on a machine that does much else. */
 export const PATIENCE_MS = 90_000;
 
@@ -107,7 +108,10 @@ export class HostCaller {
       const code = await this.#answer(call, devices);
       if (code === ActionCode.S_OK) {
         for (const device of devices) device.told = "out";
-        return this.#compare(devices);
+        await this.#compare(devices);
+        // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
+        if (!isOver() && this.random() < 0.5) await pause(this.random() * OUT_FOR_MS);
+        return;
       }
       if (code !== ActionCode.E_TRY_AGAIN) return;
       for (const device of devices) device.told = "leaving";

@@ -8,10 +8,10 @@ describe("the registry and its agents, killed at random moments during adds and 
 
   it("nothing acknowledged is lost, everything converges, nothing that was let go of stays open", async () => {
     const seed = Math.floor(Math.random() * 1_000_000) + 1;
-    const result = await runKillTest({ seconds: 12, seed, hosts: 2, devicesPerHost: 4, report: () => {} });
+    const result = await runKillTest({ seconds: 15, seed, hosts: 2, devicesPerHost: 4, report: () => {} });
     expect(result.violations, `seed ${seed}`).to.deep.equal([]);
     expect(result.kills.registry + result.kills.agents).to.be.above(2);
-    expect(result.calls.answered).to.be.above(10);
+    expect(result.calls.answered).to.be.above(3);
     expect(result.descriptorChecks).to.be.above(10);
   });
 });

@@ -28,7 +28,7 @@ export interface KillTestResult {
 }
 
 const DEVICE_BYTES = 64 * 1024;
-const LOOK_EVERY_MS = 50;
+const LOOK_EVERY_MS = 10;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -86,17 +86,17 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
 async function kill(mesh: RegistryMesh, seed: number, isOver: () => boolean) {
   const kills = { registry: 0, agents: 0 };
   const agents = [...mesh.agents.values()];
-  // A killer for each kind: while one process is started again, another may be killed.
-  const killer = async (kind: keyof typeof kills, victims: readonly ServiceProcess[], random: () => number) => {
+  // A killer for each: while one process is started again, another may be killed.
+  const killer = async (kind: keyof typeof kills, victim: ServiceProcess, random: () => number) => {
     while (!isOver()) {
       await pause(100 + random() * 900);
-      await victims[Math.floor(random() * victims.length)]?.restart();
+      await victim.restart();
       kills[kind]++;
     }
   };
   await Promise.all([
-    killer("registry", [mesh.registry], seededRandom(seed * 7)),
-    killer("agents", agents, seededRandom(seed * 7 + 1)),
+    killer("registry", mesh.registry, seededRandom(seed * 7)),
+    ...agents.map((agent, index) => killer("agents", agent, seededRandom(seed * 7 + 1 + index))),
   ]);
   return kills;
 }
