@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { renameSync, rmSync, symlinkSync } from "node:fs";
+import { mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
@@ -234,6 +234,68 @@ describe("the devices of a host, from its files to the registry", function () {
       await mesh.operator.addDevice({ hostId: "h1", deviceId: "", path: path("slot"), dryRun: false });
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
       expect([count(first), count(second)]).to.deep.equal([0, 1]);
+    });
+
+    it("a drive on which writes hang -> pending for it alone: the other devices, the heartbeat and a rescan go on", async function () {
+      const devices = [...LISTED, { deviceId: "stalled", path: "FILES/mount/stalled" }];
+      let mounted = false;
+      let frozen = false;
+      const thaw = () => {
+        if (frozen) execFileSync("fsfreeze", ["--unfreeze", path("mount")]);
+        frozen = false;
+      };
+      try {
+        await start({ devices, discovery: { rescanIntervalMs: NEVER_MS }, limits: { eraseChunkBytes: 65_536 } }, () => {
+          makeDeviceFile(path("image"), 32 * 1024 * 1024);
+          mkdirSync(path("mount"));
+          try {
+            execFileSync("mke2fs", ["-q", "-t", "ext4", "-O", "^has_journal", path("image")], { stdio: "pipe" });
+            execFileSync("mount", ["-o", "loop", path("image"), path("mount")], { stdio: "pipe" });
+            mounted = true;
+          } catch {
+            skipBecause(this, "this machine cannot make and mount a file system");
+          }
+          makeDeviceFile(path("mount/stalled"), SIZE);
+        });
+        await eventually(() => mesh.device("stalled"), PATIENCE);
+        // A frozen file system holds every write up in the kernel, as a drive does that has stopped to answer.
+        execFileSync("fsfreeze", ["--freeze", path("mount")]);
+        frozen = true;
+        await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+        await until("listed", ready);
+        const erasing = await until("stalled", { attachState: AttachState.ATTACHED, dirty: true });
+        expect(erasing.eraseSessionNumber).to.be.above(0);
+        const { result } = await mesh.operator.removeDevice({
+          hostId: "h1",
+          deviceId: "stalled",
+          path: "",
+          dryRun: false,
+        });
+        expect(result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+        // Longer than the heartbeat timeout, with orders to the other device in between.
+        for (let round = 0; round < 3; round++) {
+          await mesh.operator.removeDevice({ hostId: "h1", deviceId: "listed", path: "", dryRun: false });
+          await until("listed", { attachState: AttachState.DETACHED });
+          await add("listed");
+          await until("listed", { attachState: AttachState.ATTACHED });
+          await delay(2_000);
+        }
+        expect((await rescan()).pendingPaths).to.deep.equal([]);
+        expect((await mesh.operator.getHost({ hostId: "h1" })).host?.state).to.equal(HostState.ONLINE);
+        expect((await mesh.device("stalled")).attachState).to.equal(AttachState.CLOSING);
+        const { devices: seen } = await mesh.agentClient("h1").listDevices({});
+        const draining = seen.find((device) => device.deviceId === "stalled");
+        expect(draining).to.include({ attached: false, filePhase: "draining" });
+        expect(draining?.inFlightOperations).to.be.above(0);
+        expect(held("mount/stalled"), "never closed under a write").to.equal(1);
+        thaw();
+        await until("stalled", { attachState: AttachState.DETACHED, detachConfirmed: true });
+        expect(held("mount/stalled")).to.equal(0);
+      } finally {
+        thaw();
+        await mesh?.[Symbol.asyncDispose]();
+        if (mounted) execFileSync("umount", [path("mount")]);
+      }
     });
   });
 });
