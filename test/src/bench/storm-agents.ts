@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
 import { AgentRegistrationServiceService, Health } from "@diskmesh/api/registry";
-import { backoffMs, DomainError, parseHostId, TimeoutError } from "@diskmesh/domain";
+import { backoffMs, DomainError, parseHostId, retryDelayMs, TimeoutError } from "@diskmesh/domain";
 import { issueCertificate } from "@diskmesh/pki";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 
@@ -216,7 +216,7 @@ async function retried(call: () => Promise<unknown>): Promise<Tries> {
     } catch (error) {
       if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs) throw error;
       if (error instanceof TimeoutError) timeouts++;
-      await pause(backoffMs(attempts, BACKOFF, Math.random()));
+      await pause(retryDelayMs(error, attempts, BACKOFF, Math.random()));
     }
   }
 }

@@ -1,5 +1,5 @@
 import type { AgentRegistrationServiceService, DeviceHealth } from "@diskmesh/api/registry";
-import { AbortedError, type BackoffLimits, backoffMs, messageOf, NotFoundError } from "@diskmesh/domain";
+import { AbortedError, type BackoffLimits, messageOf, NotFoundError, retryDelayMs } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import type { AgentContext } from "../context.js";
 import { decideRegistration } from "../model/registration.js";
@@ -20,15 +20,17 @@ export interface RegistrationOptions {
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, signal } = options;
   for (let attempts = 0; !signal.aborted; attempts += 1) {
+    let failure: unknown;
     try {
       const registered = await register(options);
       attempts = 0;
       await sendHeartbeats(options, registered);
     } catch (error) {
       if (signal.aborted) return;
+      failure = error;
       context.log.warn({ error: messageOf(error) }, "the agent is not registered and tries again");
     }
-    await context.clock.sleep(backoffMs(attempts, backoff, random()), signal).catch(() => undefined);
+    await context.clock.sleep(retryDelayMs(failure, attempts, backoff, random()), signal).catch(() => undefined);
   }
 }
 

@@ -124,9 +124,16 @@ function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
 
 /** Unchanged devices are not written: 10,000 agents register at once after a restart. */
 function sameFields(a: Device, b: Device): boolean {
-  const names = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<keyof Device>;
-  for (const name of names) {
-    if (name !== "replacement" && a[name] !== b[name]) return false;
+  return sameIn(a, b) && sameIn(b, a) && sameReplacement(a, b);
+}
+
+function sameIn(a: Device, b: Device): boolean {
+  for (const name in a) {
+    if (name !== "replacement" && a[name as keyof Device] !== b[name as keyof Device]) return false;
   }
+  return true;
+}
+
+function sameReplacement(a: Device, b: Device): boolean {
   return a.replacement === b.replacement || JSON.stringify(a.replacement) === JSON.stringify(b.replacement);
 }
