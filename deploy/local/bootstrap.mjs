@@ -18,6 +18,7 @@ const commands = {
   test: (args) => runTests(root, args),
   verify: () => verify(root),
   bench: () => runModule("test/dist/bench/main.js"),
+  "kill-test": () => runModule("test/dist/kill-test/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),
 };
 

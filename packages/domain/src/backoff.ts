@@ -1,3 +1,5 @@
+import { DomainError, ResourceExhaustedError } from "./errors.js";
+
 export interface BackoffLimits {
   readonly minDelayMs: number;
   readonly maxDelayMs: number;
@@ -10,4 +12,14 @@ export interface BackoffLimits {
 export function backoffMs(attempts: number, limits: BackoffLimits, random: number): number {
   const full = Math.min(limits.maxDelayMs, limits.minDelayMs * 2 ** Math.min(attempts, 30));
   return Math.round(full / 2 + (full / 2) * random);
+}
+
+/**
+ * How long to wait after an error before attempt number `attempts + 1`. Whoever was refused for being one of too many
+ * comes back at any moment within the longest delay: those who were refused together would fill the server again.
+ */
+export function retryDelayMs(error: unknown, attempts: number, limits: BackoffLimits, random: number): number {
+  const atLeastMs = error instanceof DomainError ? (error.retryAfterMs ?? 0) : 0;
+  if (error instanceof ResourceExhaustedError) return Math.max(atLeastMs, Math.round(limits.maxDelayMs * random));
+  return Math.max(atLeastMs, backoffMs(attempts, limits, random));
 }

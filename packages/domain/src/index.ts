@@ -1,5 +1,6 @@
 export * from "./backoff.js";
 export * from "./errors.js";
+export * from "./file-identity.js";
 export * from "./identifiers.js";
 export * from "./role.js";
 export * from "./sizes.js";

@@ -39,7 +39,7 @@ interface RunningEntry {
 
 type Entry =
   | { readonly state: "ready"; readonly attempts: number }
-  | { readonly state: "waiting"; readonly attempts: number; readonly wait: AbortController }
+  | { readonly state: "waiting"; readonly attempts: number; readonly wait: AbortController; readonly dueAtMs: number }
   | RunningEntry;
 
 /**
@@ -66,6 +66,12 @@ export class WorkQueue {
     const { size: running } = this.#runs;
     const ready = this.#ready.length;
     return { ready, running, waiting: this.#entries.size - running - ready };
+  }
+
+  /** When a key that waits is run by itself, by the monotonic clock; undefined when it does not wait. */
+  dueAtMs(key: string): number | undefined {
+    const entry = this.#entries.get(key);
+    return entry?.state === "waiting" ? entry.dueAtMs : undefined;
   }
 
   /** Asks for a run of the key, soon. Nothing happens after `close`. */
@@ -145,7 +151,8 @@ export class WorkQueue {
 
   async #wait(key: string, attempts: number, delayMs: number): Promise<void> {
     const wait = new AbortController();
-    this.#entries.set(key, { state: "waiting", attempts, wait });
+    const dueAtMs = this.options.clock.monotonicMs() + delayMs;
+    this.#entries.set(key, { state: "waiting", attempts, wait, dueAtMs });
     try {
       await this.options.clock.sleep(delayMs, wait.signal);
     } catch (error) {

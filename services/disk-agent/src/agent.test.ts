@@ -125,10 +125,12 @@ describe("the disk agent's process", function () {
     makeDeviceFile(folder, "missing", SIZE);
     expect(await order.attach("missing")).to.equal(DONE);
     expect(held(named("missing"))).to.equal(1);
-    await eventually(() =>
-      registry.heartbeats.some(({ changed }) =>
-        changed.some(({ deviceId, health }) => deviceId === "missing" && health === "HEALTH_ONLINE"),
-      ),
+    // A file that came to be is worth a registration, not only a heartbeat.
+    await eventually(
+      () =>
+        registry.registrations
+          .at(-1)
+          ?.devices.some(({ deviceId, health }) => deviceId === "missing" && health === "HEALTH_ONLINE") ?? false,
     );
   });
 
@@ -182,6 +184,27 @@ describe("the disk agent's process", function () {
       order.client.close();
     }
     expect(held(a)).to.equal(1);
+  });
+
+  it("an operator and the registry may have the devices looked at, nobody else", async () => {
+    await start(twoDevices());
+    for (const [who, allowed] of [
+      ["operator", true],
+      ["disk-registry", true],
+      ["director", false],
+      ["disk-agent-host-2", false],
+    ] as const) {
+      const client = createClient(DiskAgentServiceService, {
+        address: agent.address,
+        tls: certs.files(who),
+        serverRole: "disk-agent",
+        defaultDeadlineMs: 5_000,
+      });
+      const looked = await client.rescanDevices({}).catch((error) => error);
+      client.close();
+      if (allowed) expect(looked.changedDeviceIds, who).to.deep.equal([]);
+      else expect(looked, who).to.be.instanceOf(PermissionDeniedError);
+    }
   });
 
   it("a registration's answer attaches and detaches; a refused one changes nothing", async () => {

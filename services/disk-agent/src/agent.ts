@@ -16,6 +16,8 @@ import { AttachOrders } from "./devices/attach-orders.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
 import { type FileOpener, fileOpener } from "./devices/open-file.js";
+import { Prober } from "./devices/prober.js";
+import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
 import { DynamicDisks } from "./mbus/dynamic-disks.js";
@@ -23,8 +25,10 @@ import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { decodeCache, encodeCache } from "./model/cache-contents.js";
 import { emptyMemory } from "./model/memory.js";
 import { type ListenNbd, NbdServer } from "./nbd/server.js";
+import { RegistrationDue } from "./registration-due.js";
 import { addServices } from "./services.js";
 import { keepRegistered } from "./workers/registration.js";
+import { repeat } from "./workers/repeat.js";
 
 /** Starts the agent: what is remembered, the devices, the exports, then the faces to the registry and to the director. */
 export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log: Logger): Promise<void> {
@@ -35,6 +39,7 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   const context = await startHolding(lifecycle, config, { folders, edges, log });
   const address = await serveRegistryFace(lifecycle, context, log);
   registerWithRegistry(lifecycle, context, address, edges);
+  watchDevices(lifecycle, context, log);
   await serveDirectorFace(lifecycle, context, folders, log);
 }
 
@@ -93,6 +98,8 @@ export async function startHolding(
   const context = await makeContext(config, options);
   const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, context.clock));
+  // What is found belongs to the devices that are opened at the start, and that the first registration tells of.
+  await context.rescan.run();
   await context.devices.start(startOpenTimeoutMs, context.clock);
   lifecycle.use("erases", context.eraser);
   lifecycle.use("exports", context.exports);
@@ -108,19 +115,22 @@ async function makeContext(
   const { clock } = edges;
   const answerTimeoutMs = config.timeouts.orderTimeoutMs;
   const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
-  const devices = new DeviceTable({
-    devices: config.devices,
-    ledger,
-    opener: edges.opener,
-    maxInFlightIoPerDevice,
-    log,
-  });
+  const registrationDue = new RegistrationDue();
+  const onChange = () => registrationDue.declare();
+  const { opener } = edges;
+  const devices = new DeviceTable({ devices: config.devices, ledger, opener, maxInFlightIoPerDevice, log, onChange });
+  const rules = config.discovery.rules.map((rule) => ({ ...rule, idPrefix: rule.idPrefix ?? config.hostId }));
+  const { maxDevices } = config.limits;
+  const { slowAfterMs, stalledAfterMs } = config.probes;
   const sessions = new SessionOrders({ ledger, devices, clock, answerTimeoutMs });
   return {
     config,
     bootId: edges.newBootId(),
     ledger,
     devices,
+    rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
+    prober: new Prober({ devices, clock, random: edges.random, slowAfterMs, stalledAfterMs }),
+    registrationDue,
     attachOrders: new AttachOrders({ ledger, devices, clock, answerTimeoutMs }),
     sessions,
     eraser: new Eraser({ devices, sessions, clock, answerTimeoutMs, chunkBytes, log }),
@@ -212,8 +222,24 @@ export function registerWithRegistry(
   });
   lifecycle.use("registration", async () => {
     stop.abort(new Error("the agent is stopping"));
+    context.registrationDue.declare();
     await running;
     client.close();
+  });
+}
+
+/** Looks at the devices from time to time, without being asked. */
+function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
+  const { config, rescan, prober, clock } = context;
+  const stop = new AbortController();
+  const common = { clock, log, signal: stop.signal };
+  const running = Promise.all([
+    repeat({ ...common, what: "a rescan", everyMs: config.discovery.rescanIntervalMs, work: () => rescan.run() }),
+    repeat({ ...common, what: "a health probe", everyMs: config.probes.intervalMs, work: () => prober.look() }),
+  ]);
+  lifecycle.use("looks at devices", async () => {
+    stop.abort(new Error("the agent is stopping"));
+    await running;
   });
 }
 

@@ -1,4 +1,4 @@
-import { MIB_BYTES, parseDeviceId, parseHostId, parseName, parseOptionalName } from "@diskmesh/domain";
+import { MIB_BYTES, parseDeviceId, parseHostId, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
 import {
   durationMsConfig,
   listenConfig,
@@ -55,6 +55,42 @@ function overlap(a: DeviceEntry, b: DeviceEntry): boolean {
   return a.offsetBytes < end(b) && b.offsetBytes < end(a);
 }
 
+const poolRule = z
+  .strictObject({
+    pool: parsed((value) => parseOptionalName("pool", value) ?? "").default(""),
+    /** Files outside of these sizes are not of this pool. */
+    minSizeBytes: sizeBytes.default(1),
+    maxSizeBytes: sizeBytes.default(Number.MAX_SAFE_INTEGER),
+    blockSizeBytes: z.int().min(512).max(MIB_BYTES).default(4096),
+    /** Cuts the file into as many devices of this size as it holds; one device when absent. */
+    deviceSizeBytes: sizeBytes.optional(),
+  })
+  .refine(
+    ({ minSizeBytes, maxSizeBytes }) => minSizeBytes <= maxSizeBytes,
+    "minSizeBytes must not be above maxSizeBytes",
+  )
+  .refine(
+    ({ deviceSizeBytes = 0, blockSizeBytes }) => deviceSizeBytes % blockSizeBytes === 0,
+    "deviceSizeBytes must be a multiple of blockSizeBytes",
+  );
+
+const discoveryRule = z.strictObject({
+  /** An absolute path, with `*`, `?` and `[...]` in any of its parts, e.g. "/dev/disk/by-id/nvme-*". */
+  glob: z
+    .string()
+    .max(4_096)
+    .regex(/^\/[^\p{Cc}]+$/u, "must be an absolute path"),
+  /** Begins the ids of the devices that are found, which end with the file's name; the host id when absent. */
+  idPrefix: parsed((value) => parseId("idPrefix", value)).optional(),
+  maxDevicesPerFile: z.int().min(1).max(4_096).default(256),
+  /** The first that a file's size fits counts; a file that fits none is no device. */
+  pools: z
+    .array(poolRule)
+    .min(1)
+    .max(100)
+    .default([poolRule.parse({})]),
+});
+
 const anywhere = ["0.0.0.0", "::"];
 
 export const configSchema = z
@@ -71,7 +107,30 @@ export const configSchema = z
     registry: z.strictObject({ address: z.string().min(1) }),
     /** Holds the cache, the exports' sockets and the links to them. One agent at a time uses it. */
     baseFolder: pathConfig,
-    devices,
+    /** Device files by name. */
+    devices: devices.default([]),
+    /** Device files that are found. */
+    discovery: z
+      .strictObject({
+        /** How often the agent looks for new files, and for files that were replaced, without being asked. */
+        rescanIntervalMs: durationMsConfig.default(15_000),
+        rules: z.array(discoveryRule).max(100).default([]),
+      })
+      .prefault({}),
+    /** Small reads of held devices, to find out whether they still answer. */
+    probes: z
+      .strictObject({
+        intervalMs: durationMsConfig.default(10_000),
+        /** A read that takes longer makes its device WARNING. */
+        slowAfterMs: durationMsConfig.default(2_000),
+        /** A read that takes longer makes its device ERROR. */
+        stalledAfterMs: durationMsConfig.default(15_000),
+      })
+      .refine(
+        ({ slowAfterMs, stalledAfterMs }) => slowAfterMs < stalledAfterMs,
+        "slowAfterMs must be below stalledAfterMs",
+      )
+      .prefault({}),
     nats: z.strictObject({ servers: z.array(z.string().min(1)).min(1), tls: tlsConfig }).optional(),
     mbus: z
       .strictObject({ enabled: z.boolean().default(true), heartbeatIntervalMs: durationMsConfig.default(30_000) })
@@ -97,6 +156,8 @@ export const configSchema = z
     rpc: rpcLimitsConfig,
     limits: z
       .strictObject({
+        /** Listed and found together. */
+        maxDevices: z.int().min(1).max(4_096).default(4_096),
         maxDevicesPerOrder: z.int().min(1).max(100_000).default(10_000),
         maxExtentsPerExport: z.int().min(1).max(10_000).default(1_000),
         maxInFlightIoPerDevice: z.int().min(1).max(1024).default(16),

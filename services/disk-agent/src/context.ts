@@ -4,9 +4,12 @@ import type { AgentConfig } from "./config.js";
 import type { AttachOrders } from "./devices/attach-orders.js";
 import type { DeviceTable } from "./devices/device-table.js";
 import type { Eraser } from "./devices/eraser.js";
+import type { Prober } from "./devices/prober.js";
+import type { Rescan } from "./devices/rescan.js";
 import type { SessionOrders } from "./devices/session-orders.js";
 import type { ExportTable } from "./exports/export-table.js";
 import type { Log } from "./log.js";
+import type { RegistrationDue } from "./registration-due.js";
 
 /** What handlers and workers share; each takes what it uses. */
 export interface AgentContext {
@@ -16,6 +19,9 @@ export interface AgentContext {
   readonly ledger: Ledger;
   readonly devices: DeviceTable;
   readonly attachOrders: AttachOrders;
+  readonly rescan: Rescan;
+  readonly prober: Prober;
+  readonly registrationDue: RegistrationDue;
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
   readonly exports: ExportTable;

@@ -9,6 +9,7 @@ import { eraseDevice } from "./handlers/erase-device.js";
 import { exportDisk } from "./handlers/export-disk.js";
 import { listDevices } from "./handlers/list-devices.js";
 import { openSession } from "./handlers/open-session.js";
+import { rescanDevices } from "./handlers/rescan-devices.js";
 import { unexportDisk } from "./handlers/unexport-disk.js";
 
 /** Adds the face to the registry and to other agents. */
@@ -30,6 +31,7 @@ export function addServices(
       attachDevices: registry,
       detachDevices: registry,
       listDevices: ["disk-registry", "operator"],
+      rescanDevices: ["disk-registry", "operator"],
       openSession: registry,
       closeSession: registry,
       eraseDevice: registry,
@@ -41,6 +43,7 @@ export function addServices(
       attachDevices: attachDevices(context),
       detachDevices: detachDevices(context),
       listDevices: listDevices(context),
+      rescanDevices: rescanDevices(context),
       openSession: openSession(context),
       closeSession: closeSession(context),
       eraseDevice: eraseDevice(context),

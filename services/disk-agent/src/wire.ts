@@ -83,8 +83,8 @@ export function parseOrders(
 }
 
 function parseExpected(message: ExpectedDeviceMessage): ExpectedDevice {
-  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber } = message;
-  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber };
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity } = message;
+  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
 }
 
 function refuseTooMany(field: string, count: number, limit: number): void {
@@ -147,13 +147,17 @@ export function encodeOutcome(outcome: DeviceOutcome): DeviceOutcomeMessage {
 }
 
 export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDevice {
-  const { path, offsetBytes } = device.config;
+  const { path, offsetBytes, blockSizeBytes, pool } = device.config;
   return {
     deviceId: device.id,
     path,
     offsetBytes,
-    sizeBytes: device.sizeBytes,
+    blockSizeBytes,
+    pool,
+    ...device.reported,
     attached: device.attached,
+    filePhase: device.file.phase,
+    inFlightOperations: device.inFlight,
     stamp: lastStamp(memory, device.id),
     sessionNumber: memory.devices.get(device.id)?.session?.number ?? 0,
     ...encodeHealth(device),
@@ -161,13 +165,15 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
 }
 
 export function encodeReportedDevice(device: Device, memory: AgentMemory): ReportedDevice {
-  const { blockSizeBytes, serialNumber, pool } = device.config;
-  return { ...encodeAgentDevice(device, memory), blockSizeBytes, serialNumber, pool };
+  const { filePhase: _, inFlightOperations: __, ...reported } = encodeAgentDevice(device, memory);
+  // What is held is not what is reported when another file has come to the path.
+  return { ...reported, attached: device.attached && !device.file.replaced };
 }
 
 export function encodeHealth(device: Device): { health: Health; healthMessage: string } {
-  const healthMessage = device.healthMessage ?? "";
-  return { health: healthMessage === "" ? Health.ONLINE : Health.ERROR, healthMessage };
+  const { problem } = device;
+  if (problem === undefined) return { health: Health.ONLINE, healthMessage: "" };
+  return { health: Health[problem.level], healthMessage: problem.message };
 }
 
 export function parseRegistrationAnswer(message: RegisterAgentResponse): RegistrationAnswer {

@@ -25,6 +25,13 @@ const MALFORMED_IDS: readonly [string, string][] = [
 ];
 
 const page = { pageSize: 0, pageToken: "" };
+const WATCH = { hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", resumeToken: "" } as const;
+
+/** The first message of a stream, which is ended then. */
+async function firstOf<T>(stream: AsyncIterable<T>): Promise<T | undefined> {
+  for await (const message of stream) return message;
+  return undefined;
+}
 const disk = (change: object) => CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: 1, az: "z1", ...change });
 
 /** Every method that takes an id, called with the one given. */
@@ -60,6 +67,7 @@ const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: str
   "PurgeDevice device_id": (operator, deviceId) =>
     operator.purgeDevice({ hostId: "h1", deviceId, path: "", dryRun: false, force: true }),
   "CreateDisk host_id": (operator, hostId) => operator.createDisk(disk({ hostId })),
+  "WatchDevices host_id": (operator, hostId) => firstOf(operator.watchDevices({ ...WATCH, hostId })),
   "ListDevices host_id": (operator, hostId) =>
     operator.listDevices({ hostId, attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", ...page }),
   "ListDisks host_id": (operator, hostId) => operator.listDisks({ hostId, ...page }),
@@ -375,6 +383,8 @@ describe("bad input, through a real server", function () {
     ["cpi-dispatcher", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
     ["cpi-dispatcher", (c) => c.purgeHost({ hostId: "h1", dryRun: true, force: true }), false],
     ["director", (c) => c.listDisks({ hostId: "", ...page }), true],
+    ["director", (c) => firstOf(c.watchDevices(WATCH)), true],
+    ["disk-agent-h1", (c) => firstOf(c.watchDevices(WATCH)), false],
     ["director", (c) => c.deleteDisk({ diskId: "none" }), false],
     ["director", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
     ["disk-agent-h1", (c) => c.getHost({ hostId: "h1" }), false],

@@ -2,6 +2,7 @@ import type { Clock, Lifecycle, Logger } from "@diskmesh/service";
 import { AgentClients, type ConnectAgent } from "./agent-clients.js";
 import type { Config } from "./config.js";
 import type { Context, RegistryTablet, WorkContext } from "./context.js";
+import { DeviceChanges } from "./device-changes.js";
 import { DiskChanges } from "./disk-changes.js";
 import { Liveness } from "./liveness.js";
 import { Workers } from "./workers/workers.js";
@@ -31,7 +32,9 @@ export async function buildContext(
   const leader = { tabletId: tablet.id, tabletGeneration: tablet.generation };
   const work: WorkContext = { config, log, clock, random, tablet, leader, agents, liveness: new Liveness(clock) };
   const diskChanges = lifecycle.use("disk changes", new DiskChanges(tablet, clock));
+  const { maxRememberedChanges } = config.watch;
+  const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));
   const workers = lifecycle.use("workers", new Workers(work));
   await workers.wakeAll();
-  return { ...work, diskChanges, workers };
+  return { ...work, diskChanges, deviceChanges, watchers: { count: 0 }, workers };
 }

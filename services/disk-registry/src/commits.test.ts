@@ -6,6 +6,7 @@ import { eventually, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AgentClients, grpcAgents } from "./agent-clients.js";
 import { configSchema } from "./config.js";
+import { DeviceChanges } from "./device-changes.js";
 import { DiskChanges } from "./disk-changes.js";
 import { Liveness } from "./liveness.js";
 import { schema } from "./model/schema.js";
@@ -27,10 +28,13 @@ class CountingStorage implements TabletStorage {
   }
 }
 
-describe("commits", function () {
-  this.timeout(20_000);
+/** The most that one host may have. */
+const DEVICES = 4_096;
 
-  it("AddHost of 256 devices -> one order, and at most one commit for the action and one for all outcomes", async () => {
+describe("commits", function () {
+  this.timeout(60_000);
+
+  it("AddHost of as many devices as a host may have -> one order, and at most one commit for the action and one for all outcomes", async () => {
     const certificates = await testCertificates({ hostIds: ["h1"] });
     const tls = certificates.files("disk-registry");
     const config = configSchema.parse({ listen: { host: "127.0.0.1", port: 0 }, tls, tablet: { storage: "unused" } });
@@ -48,11 +52,13 @@ describe("commits", function () {
       liveness: new Liveness(systemClock),
     };
     const workers = new Workers(work);
-    const context = { ...work, workers, diskChanges: new DiskChanges(tablet, systemClock) };
+    const diskChanges = new DiskChanges(tablet, systemClock);
+    const deviceChanges = new DeviceChanges(tablet, 1_000);
+    const context = { ...work, workers, diskChanges, deviceChanges, watchers: { count: 0 } };
     const server = new RpcServer({ tls, limits: DEFAULT_RPC_SERVER_LIMITS });
     addServices(server, () => context);
     const registryAddress = `127.0.0.1:${await server.listen({ host: "127.0.0.1", port: 0 })}`;
-    const deviceIds = Array.from({ length: 256 }, (_, i) => `d${i}`);
+    const deviceIds = Array.from({ length: DEVICES }, (_, i) => `d${i}`);
     const agent = new TestAgent({ hostId: "h1", tls: certificates.files("disk-agent-h1"), registryAddress, deviceIds });
     await agent.start();
     const options = { address: registryAddress, serverRole: "disk-registry", defaultDeadlineMs: 5_000 } as const;
@@ -73,8 +79,8 @@ describe("commits", function () {
       await operator.addHost({ hostId: "h1", dryRun: false });
       const attached = () =>
         tablet.read((t) => [...t.devices.entries()].filter((d) => d.attachState === "ATTACHED").length);
-      await eventually(async () => expect(await attached()).to.equal(256));
-      expect(agent.received.map((order) => order.deviceIds.length)).to.deep.equal([256]);
+      await eventually(async () => expect(await attached()).to.equal(DEVICES), { timeoutMs: 15_000 });
+      expect(agent.received.map((order) => order.deviceIds.length)).to.deep.equal([DEVICES]);
       const ofOrders = storage.commits.filter((changes) =>
         changes.some(
           ({ table, document }) =>

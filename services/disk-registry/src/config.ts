@@ -21,6 +21,8 @@ const heartbeatConfig = z
     intervalMs: durationMsConfig.default(2_000),
     /** Silence after which a host is UNAVAILABLE. */
     timeoutMs: durationMsConfig.default(10_000),
+    /** How long a host that was UNAVAILABLE is WARNING, with nothing new placed on it, before it is ONLINE; 0 for not at all. */
+    probationMs: z.int().min(0).max(3_600_000).default(5_000),
   })
   .refine(({ intervalMs, timeoutMs }) => intervalMs < timeoutMs, "intervalMs must be below timeoutMs")
   .prefault({});
@@ -91,6 +93,14 @@ export const configSchema = z.strictObject({
       maxPageSize: count.default(1_000),
       /** Things looked at for one page of a filtered list: a page may be short, or empty, and have a next one. */
       maxScannedPerPage: count.default(100_000),
+    })
+    .prefault({}),
+  /** Callers of WatchDevices. */
+  watch: z
+    .strictObject({
+      maxWatchers: count.default(100),
+      /** Changes that watchers may lag behind, or resume after; beyond it they are sent a snapshot again. */
+      maxRememberedChanges: count.default(100_000),
     })
     .prefault({}),
   limits: z

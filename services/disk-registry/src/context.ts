@@ -2,6 +2,7 @@ import type { Clock, Logger } from "@diskmesh/service";
 import type { Tablet } from "@diskmesh/tablet";
 import type { AgentClients } from "./agent-clients.js";
 import type { Config } from "./config.js";
+import type { DeviceChanges } from "./device-changes.js";
 import type { DiskChanges } from "./disk-changes.js";
 import type { Liveness } from "./liveness.js";
 import type { Leader } from "./model/orders.js";
@@ -26,5 +27,8 @@ export interface WorkContext {
 /** What handlers need. */
 export interface Context extends WorkContext {
   readonly diskChanges: DiskChanges;
+  readonly deviceChanges: DeviceChanges;
+  /** How many calls of WatchDevices run. */
+  readonly watchers: { count: number };
   readonly workers: Workers;
 }

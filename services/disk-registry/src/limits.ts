@@ -1,5 +1,6 @@
 import type { Config } from "./config.js";
 import type { DiskLimits } from "./model/disks.js";
+import type { HostLimits } from "./model/registration.js";
 import type { RemovalLimits } from "./model/remove-action.js";
 
 /** What the model needs of the config. */
@@ -9,6 +10,10 @@ export function removalLimits({ unavailableRemovalTimeoutMs, retryAfter }: Confi
     closingRetryAfterMs: retryAfter.closingMs,
     waitingRetryAfterMs: retryAfter.waitingMs,
   };
+}
+
+export function hostLimits({ limits, heartbeat }: Config): HostLimits {
+  return { maxHosts: limits.maxHosts, probationMs: heartbeat.probationMs };
 }
 
 export function diskLimits({ limits, retryAfter }: Config): DiskLimits {

@@ -62,6 +62,7 @@ function parseDevice(device: ReportedDeviceMessage, tabletId: string, limits: Co
     blockSizeBytes: parseSize("block_size_bytes", device.blockSizeBytes),
     serialNumber: plainText(device.serialNumber, limits.maxTextLength),
     pool: parseOptionalName("pool", device.pool) ?? "default",
+    ...(device.fileIdentity !== "" && { fileIdentity: plainText(device.fileIdentity, limits.maxTextLength) }),
     health,
     healthMessage: plainText(device.healthMessage, limits.maxTextLength),
     attached: device.attached,

@@ -268,7 +268,7 @@ describe("disk-registry, as a process with real agents' connections", function (
 
   it("silence -> UNAVAILABLE, a heartbeat -> ONLINE; removal of a silent host -> DETACHED unconfirmed after the timeout, let go when it is back", async () => {
     registry = await TestRegistry.start({
-      heartbeat: { intervalMs: 50, timeoutMs: 1_000 },
+      heartbeat: { intervalMs: 50, timeoutMs: 1_000, probationMs: 0 },
       unavailableRemovalTimeoutMs: 1_500,
     });
     const agent = await registry.agent("h1", ["d1"]);

@@ -23,6 +23,7 @@ import { removeHost } from "./handlers/remove-host.js";
 import { setDiskLabels } from "./handlers/set-disk-labels.js";
 import { unassignHost } from "./handlers/unassign-host.js";
 import { unpublishDisk } from "./handlers/unpublish-disk.js";
+import { watchDevices } from "./handlers/watch-devices.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator"];
 const READERS: readonly Role[] = ["operator", "cpi-dispatcher", "director"];
@@ -49,6 +50,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
       listHosts: READERS,
       getDevice: READERS,
       listDevices: READERS,
+      watchDevices: READERS,
       createDisk: DISK_USERS,
       deleteDisk: DISK_USERS,
       getDisk: READERS,
@@ -70,6 +72,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
       listHosts: bound(listHosts),
       getDevice: bound(getDevice),
       listDevices: bound(listDevices),
+      watchDevices: (request, call) => watchDevices(current(), request, call),
       createDisk: bound(createDisk),
       deleteDisk: bound(deleteDisk),
       getDisk: bound(getDisk),

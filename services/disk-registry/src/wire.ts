@@ -4,6 +4,7 @@ import {
   ActionCode,
   type ActionResult as ActionResultMessage,
   AttachState,
+  type DeviceIdentity as DeviceIdentityMessage,
   type Device as DeviceMessage,
   type Disk as DiskMessage,
   Health,
@@ -18,13 +19,35 @@ import type { ActionResult } from "./model/action-result.js";
 import { diskHealth } from "./model/disks.js";
 import type { DeviceOutcome, Leader, OutcomeCode } from "./model/orders.js";
 import type { StampedDevice } from "./model/registration.js";
-import type { Device, Disk, Host, Health as ModelHealth, Publication, RegistryTables } from "./model/schema.js";
+import type {
+  Device,
+  DeviceIdentity,
+  Disk,
+  Host,
+  Health as ModelHealth,
+  Publication,
+  RegistryTables,
+} from "./model/schema.js";
 
 /** All translation between protobuf messages and the model is here. */
 
 const dateOf = (ms: number): Date => new Date(ms);
+const dateIf = (ms: number | undefined): Date | undefined => (ms === undefined ? undefined : new Date(ms));
 
-export function hostMessage(host: Host, lastHeardAtMs: number | undefined): HostMessage {
+/** What is known of a host beside what is stored of it. */
+export interface HostTimes {
+  readonly lastHeardAtMs: number | undefined;
+  readonly removalTimesOutAtMs: number | undefined;
+}
+
+/** What is known of a device beside what is stored of it. */
+export interface DeviceProgress {
+  readonly nextAttemptAtMs: number | undefined;
+  readonly removalTimesOutAtMs: number | undefined;
+  readonly erasedBytes: number;
+}
+
+export function hostMessage(host: Host, times: HostTimes): HostMessage {
   const { assignment } = host;
   return {
     hostId: host.hostId,
@@ -35,14 +58,17 @@ export function hostMessage(host: Host, lastHeardAtMs: number | undefined): Host
     stateMessage: host.stateMessage,
     bootId: host.bootId,
     removalRequested: host.removalRequested,
-    lastHeartbeatAt: lastHeardAtMs === undefined ? undefined : dateOf(lastHeardAtMs),
+    lastHeartbeatAt: dateIf(times.lastHeardAtMs),
     assignment:
       assignment === undefined ? undefined : { vmCid: assignment.vmCid, assignedAt: dateOf(assignment.assignedAtMs) },
     createdAt: dateOf(host.createdAtMs),
+    stateChangedAt: dateOf(host.stateChangedAtMs),
+    probationEndsAt: dateIf(host.probationEndsAtMs),
+    removalTimesOutAt: dateIf(times.removalTimesOutAtMs),
   };
 }
 
-export function deviceMessage(device: Device, leader: Leader): DeviceMessage {
+export function deviceMessage(device: Device, leader: Leader, progress: DeviceProgress): DeviceMessage {
   return {
     deviceId: device.deviceId,
     hostId: device.hostId,
@@ -64,7 +90,17 @@ export function deviceMessage(device: Device, leader: Leader): DeviceMessage {
     detachConfirmed: device.detachConfirmed,
     diskId: device.diskId,
     stateChangedAt: dateOf(device.stateChangedAtMs),
+    nextAttemptAt: dateIf(progress.nextAttemptAtMs),
+    removalTimesOutAt: dateIf(progress.removalTimesOutAtMs),
+    eraseSessionNumber: device.eraseSessionNumber,
+    erasedBytes: progress.erasedBytes,
+    fileIdentity: device.fileIdentity ?? "",
+    replacement: device.replacement && identityMessage(device.replacement),
   };
+}
+
+function identityMessage(identity: DeviceIdentity): DeviceIdentityMessage {
+  return { ...identity, fileIdentity: identity.fileIdentity ?? "" };
 }
 
 export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {

@@ -2,10 +2,12 @@ import { parseArgs } from "node:util";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMesh } from "./mesh-bench.js";
 import { benchRegistry } from "./registry-bench.js";
+import { benchStorm } from "./storm-bench.js";
 
 const BENCHES: Readonly<Record<string, (report: (line: string) => void) => Promise<Measurement[]>>> = {
   registry: benchRegistry,
   mesh: benchMesh,
+  storm: benchStorm,
 };
 
 const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}]`;

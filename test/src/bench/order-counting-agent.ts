@@ -62,6 +62,7 @@ export class OrderCountingAgent implements AsyncDisposable {
         attached: false,
         stamp: undefined,
         sessionNumber: 0,
+        fileIdentity: "",
       })),
       exports: [],
       tabletId: "",
@@ -93,6 +94,7 @@ export class OrderCountingAgent implements AsyncDisposable {
       },
       detachDevices: async ({ devices }) => obeyed(devices),
       listDevices: refused,
+      rescanDevices: refused,
       openSession: refused,
       closeSession: refused,
       // Erased at once, so that erasing takes nothing from what is measured.

@@ -114,7 +114,7 @@ export class Machine {
         const drive = await this.#later(process, this.world.faults.openMs, this.world.faults.slowOpen, () =>
           this.#find(path),
         );
-        return { identity: drive.identity, sizeBytes: drive.blocks.length * BLOCK_BYTES };
+        return { identity: drive.identity, sizeBytes: drive.blocks.length * BLOCK_BYTES, serialNumber: "" };
       },
     };
   }
@@ -142,6 +142,7 @@ export class Machine {
         const descriptor = { process, path, drive };
         this.#descriptors.add(descriptor);
         return {
+          serialNumber: "",
           identity: drive.identity,
           sizeBytes: drive.blocks.length * BLOCK_BYTES,
           handle: this.#handle(descriptor),

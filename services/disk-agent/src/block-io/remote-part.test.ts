@@ -44,6 +44,7 @@ describe("a device of another host", function () {
         attachDevices: notHere,
         detachDevices: notHere,
         listDevices: notHere,
+        rescanDevices: notHere,
         openSession: notHere,
         closeSession: notHere,
         eraseDevice: notHere,

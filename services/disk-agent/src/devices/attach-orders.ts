@@ -12,6 +12,7 @@ export interface ExpectedDevice {
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
+  readonly fileIdentity?: string;
 }
 
 /** Does what was decided about attach and detach orders. The decisions are remembered and durable before `run`. */
@@ -44,16 +45,22 @@ export class AttachOrders {
   }
 
   async #attach(order: DeviceOrder, device: Device, expected: ExpectedDevice | undefined): Promise<Came> {
-    const wasAttached = device.attached;
     const changed = expected && configuredOtherwise(device, expected);
     if (changed) return { outcome: "device_changed", message: changed };
-    if (wasAttached) {
-      const changedSize = expected && sizedOtherwise(device, expected);
-      if (changedSize) return { outcome: "device_changed", message: changedSize };
-      const replaced = await this.#replacedUnderneath(device);
+    if (device.attached) {
+      await this.#look(device);
       if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
-      if (replaced) return { outcome: "device_changed", message: replaced };
-      return { outcome: "already", message: "" };
+    }
+    const { held } = device.file;
+    if (device.attached && held) {
+      const other = expected && device.difference(expected, held);
+      if (other === undefined)
+        return device.file.replaced
+          ? { outcome: "device_changed", message: device.file.changed ?? "" }
+          : { outcome: "already", message: "" };
+      // The registry means the file that is at the path now, or none that this host has.
+      await this.#letGo(device, other);
+      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
     }
     // An attempt under way is joined; only one that failed is started anew.
     if (!device.holds) device.attach();
@@ -61,10 +68,11 @@ export class AttachOrders {
       () => {
         if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
         if (device.failure) return device.failure;
-        if (!device.attached) return undefined;
-        const changedSize = expected && sizedOtherwise(device, expected);
-        if (!changedSize) return { outcome: "done", message: "" };
-        const failure: DeviceFailure = { outcome: "device_changed", message: changedSize };
+        const { held } = device.file;
+        if (!device.attached || !held) return undefined;
+        const other = expected && device.difference(expected, held);
+        if (!other) return { outcome: "done", message: "" };
+        const failure: DeviceFailure = { outcome: "device_changed", message: other };
         device.fail(failure);
         device.file.reconcile();
         return failure;
@@ -90,15 +98,22 @@ export class AttachOrders {
     return came ?? { outcome: "pending", message };
   }
 
-  async #replacedUnderneath(device: Device): Promise<string | undefined> {
-    let same: boolean | undefined;
-    void device.file.isSameFile().then((result) => {
-      same = result;
-      this.#devices.condition.notify();
+  /** Looks what the path names now, no longer than an answer may take. */
+  async #look(device: Device): Promise<void> {
+    let looked = false;
+    void device.file.look().then(() => {
+      looked = true;
     });
-    await this.#devices.condition.until(() => same, this.#answerTimeoutMs, this.#clock);
-    if (same !== false) return undefined;
-    return `path ${JSON.stringify(device.config.path)} of device ${device.id} names another file than the one that is held: detach the device and attach it again`;
+    await this.#devices.condition.until(() => looked || undefined, this.#answerTimeoutMs, this.#clock);
+  }
+
+  /** Refuses I/O on the file that is held, and waits for its close unless other devices hold it. */
+  async #letGo(device: Device, reason: string): Promise<void> {
+    device.fail({ outcome: "device_changed", message: reason });
+    device.file.reconcile();
+    const { file } = device;
+    const closed = () => file.phase === "closed" || file.devices.some((other) => other.holds) || undefined;
+    await this.#devices.condition.until(closed, this.#answerTimeoutMs, this.#clock);
   }
 
   #overtaken(order: DeviceOrder): Came {
@@ -109,20 +124,12 @@ export class AttachOrders {
 type Came = Pick<DeviceOutcome, "outcome" | "message">;
 
 function configuredOtherwise(device: Device, expected: ExpectedDevice): string | undefined {
-  const { path, offsetBytes, blockSizeBytes, serialNumber } = device.config;
+  const { path, offsetBytes, blockSizeBytes } = device.config;
   return (
     differs(device, "path", path, expected.path) ??
     differs(device, "offset_bytes", offsetBytes, expected.offsetBytes) ??
-    differs(device, "block_size_bytes", blockSizeBytes, expected.blockSizeBytes) ??
-    // A serial number that one side could not read says nothing.
-    (serialNumber !== "" && expected.serialNumber !== ""
-      ? differs(device, "serial_number", serialNumber, expected.serialNumber)
-      : undefined)
+    differs(device, "block_size_bytes", blockSizeBytes, expected.blockSizeBytes)
   );
-}
-
-function sizedOtherwise(device: Device, expected: ExpectedDevice): string | undefined {
-  return differs(device, "size_bytes", device.sizeBytes, expected.sizeBytes);
 }
 
 function differs(device: Device, what: string, is: string | number, registered: string | number): string | undefined {

@@ -1,25 +1,35 @@
-import { messageOf } from "@diskmesh/domain";
+import { fileDifference, messageOf } from "@diskmesh/domain";
 import type { Condition } from "../condition.js";
 import type { Log } from "../log.js";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
 import type { Device } from "./device.js";
-import type { FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
+import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
+
+export interface DeviceFileOptions {
+  readonly path: string;
+  readonly opener: FileOpener;
+  readonly condition: Condition;
+  /** Paths by the identity of the file that is held under them: one file has one descriptor, whatever its names. */
+  readonly holders: Map<string, string>;
+  /** What the path names has become another file, or has changed its size. */
+  readonly onChange: () => void;
+  readonly log: Log;
+}
 
 /** One path and its one descriptor, shared by all devices on it; closed with the last of them. */
 export class DeviceFile {
   readonly path: string;
   readonly devices: Device[] = [];
-  readonly #opener: FileOpener;
-  readonly #condition: Condition;
-  readonly #log: Log;
+  readonly #options: DeviceFileOptions;
   #phase: HoldingPhase = "closed";
   #opened: OpenedFile | undefined;
+  #seen: FileFacts | undefined;
+  #changed: string | undefined;
+  #looking: Promise<void> | undefined;
 
-  constructor(options: { path: string; opener: FileOpener; condition: Condition; log: Log }) {
+  constructor(options: DeviceFileOptions) {
     this.path = options.path;
-    this.#opener = options.opener;
-    this.#condition = options.condition;
-    this.#log = options.log;
+    this.#options = options;
   }
 
   get phase(): HoldingPhase {
@@ -31,6 +41,26 @@ export class DeviceFile {
     return this.#phase === "open" ? this.#opened?.handle : undefined;
   }
 
+  /** The file that is held open; undefined when none is. */
+  get held(): FileFacts | undefined {
+    return this.#opened;
+  }
+
+  /** What the path named when it was last looked at; undefined when it never could be. */
+  get seen(): FileFacts | undefined {
+    return this.#seen;
+  }
+
+  /** Why the path does not name the file that is held any more; undefined while it does, or none is held. */
+  get changed(): string | undefined {
+    return this.#changed;
+  }
+
+  /** Whether the path names another file than the one that is held. */
+  get replaced(): boolean {
+    return this.#opened !== undefined && this.#seen !== undefined && this.#difference(this.#opened) !== undefined;
+  }
+
   /** Looks again at what is wanted and what is in flight, and opens or closes accordingly. */
   reconcile(): void {
     // A device that became wanted while the file was open for others has not been held against it yet.
@@ -38,11 +68,49 @@ export class DeviceFile {
     this.#apply("changed");
   }
 
-  /** Whether the path still names the file that is held open. */
-  async isSameFile(): Promise<boolean> {
-    const held = this.#opened?.identity;
-    const now = await this.#opener.look(this.path).catch(() => undefined);
-    return held === undefined || now?.identity === held;
+  /**
+   * Looks what the path names now. The file that is held stays so, whatever is found: it may be the only way to what was
+   * written. A look at a dead drive may hang, so there is one at a time.
+   */
+  look(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined;
+      this.#options.condition.notify();
+    });
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    try {
+      this.#note(await this.#options.opener.look(this.path), undefined);
+    } catch (error) {
+      this.#note(undefined, messageOf(error));
+    }
+  }
+
+  #note(seen: FileFacts | undefined, problem: string | undefined): void {
+    const before = { seen: this.#seen, changed: this.#changed };
+    this.#seen = seen ?? this.#seen;
+    this.#changed = this.#opened && (problem ?? this.#difference(this.#opened));
+    if (!this.#opened && this.#phase === "closed")
+      for (const device of this.devices) {
+        if (seen && !device.wanted) device.verify(seen);
+        else if (problem !== undefined && !device.wanted) device.noteUnusable(problem);
+      }
+    if (sameFacts(before.seen, this.#seen) && before.changed === this.#changed) return;
+    if (this.#changed !== undefined)
+      this.#options.log.warn({ path: this.path, reason: this.#changed }, "a device file changed");
+    this.#options.onChange();
+  }
+
+  #difference(held: FileFacts): string | undefined {
+    const seen = this.#seen;
+    if (!seen) return undefined;
+    const marks = (facts: FileFacts) => ({ serialNumber: facts.serialNumber, fileIdentity: facts.identity });
+    const other =
+      fileDifference(marks(held), marks(seen)) ??
+      (held.sizeBytes === seen.sizeBytes ? undefined : `it held ${held.sizeBytes} bytes, and holds ${seen.sizeBytes}`);
+    return other && `path ${JSON.stringify(this.path)} names another file than the one that is held: ${other}`;
   }
 
   #apply(event: HoldingEvent): void {
@@ -52,38 +120,57 @@ export class DeviceFile {
     this.#phase = next.phase;
     if (next.effect === "open") void this.#open();
     if (next.effect === "close") void this.#close();
-    this.#condition.notify();
+    this.#options.condition.notify();
   }
 
   async #open(): Promise<void> {
+    const { opener, holders, log } = this.#options;
     try {
-      this.#opened = await this.#opener.open(this.path);
+      const opened = await opener.open(this.path);
+      const holder = holders.get(opened.identity);
+      if (holder !== undefined) {
+        await opened.handle.close();
+        throw new Error(`device file ${JSON.stringify(this.path)} is the same file as ${JSON.stringify(holder)}`);
+      }
+      holders.set(opened.identity, this.path);
+      this.#opened = opened;
     } catch (error) {
       for (const device of this.devices)
         if (device.holds) device.fail({ outcome: "io_error", message: messageOf(error) });
-      this.#log.error({ path: this.path, error: messageOf(error) }, "a device file cannot be opened");
+      log.error({ path: this.path, error: messageOf(error) }, "a device file cannot be opened");
       this.#apply("open_failed");
       return;
     }
+    const before = this.#seen;
+    this.#seen = this.#opened;
+    this.#changed = undefined;
     this.#verify(this.#opened);
-    this.#log.info({ path: this.path }, "device file opened");
+    log.info({ path: this.path }, "device file opened");
     this.#apply("opened");
+    if (!sameFacts(before, this.#seen)) this.#options.onChange();
   }
 
   #verify(opened: OpenedFile): void {
-    for (const device of this.devices) if (device.holds) device.verify(opened.sizeBytes);
+    for (const device of this.devices) if (device.holds) device.verify(opened);
   }
 
   async #close(): Promise<void> {
+    const { holders, log } = this.#options;
     const opened = this.#opened;
     this.#opened = undefined;
+    this.#changed = undefined;
     try {
       await opened?.handle.close();
-      this.#log.info({ path: this.path }, "device file closed");
+      log.info({ path: this.path }, "device file closed");
     } catch (error) {
       // Linux has given the descriptor back even when close reports an error of earlier writes.
-      this.#log.error({ path: this.path, error: messageOf(error) }, "closing a device file reported an error");
+      log.error({ path: this.path, error: messageOf(error) }, "closing a device file reported an error");
     }
+    if (opened) holders.delete(opened.identity);
     this.#apply("closed");
   }
+}
+
+function sameFacts(a: FileFacts | undefined, b: FileFacts | undefined): boolean {
+  return a?.identity === b?.identity && a?.sizeBytes === b?.sizeBytes;
 }

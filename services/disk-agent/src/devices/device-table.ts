@@ -1,4 +1,4 @@
-import { type DeviceId, messageOf, NotFoundError } from "@diskmesh/domain";
+import { type DeviceId, NotFoundError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { Condition } from "../condition.js";
@@ -8,36 +8,60 @@ import { Device, type DeviceConfig } from "./device.js";
 import { DeviceFile } from "./device-file.js";
 import type { FileOpener } from "./open-file.js";
 
-/** All devices of the agent's configuration. */
+export interface DeviceTableOptions {
+  readonly devices: readonly DeviceConfig[];
+  readonly ledger: Ledger;
+  readonly opener: FileOpener;
+  readonly maxInFlightIoPerDevice: number;
+  readonly log: Log;
+  /** The registry is to be told of a file that changed. */
+  readonly onChange?: () => void;
+}
+
+/** All devices of the agent: those of its configuration, and those that were found. */
 export class DeviceTable {
   /** Notified whenever a device, a file or an I/O changed. */
   readonly condition = new Condition();
   readonly #devices = new Map<DeviceId, Device>();
   readonly #files = new Map<string, DeviceFile>();
+  readonly #options: DeviceTableOptions;
   readonly #ledger: Ledger;
-  readonly #opener: FileOpener;
+  readonly #holders = new Map<string, string>();
+  #started = false;
 
-  constructor(options: {
-    devices: readonly DeviceConfig[];
-    ledger: Ledger;
-    opener: FileOpener;
-    maxInFlightIoPerDevice: number;
-    log: Log;
-  }) {
+  constructor(options: DeviceTableOptions) {
+    this.#options = options;
     this.#ledger = options.ledger;
-    this.#opener = options.opener;
+    for (const config of options.devices) this.#make(config);
+  }
+
+  #make(config: DeviceConfig): Device {
+    const { opener, log, ledger, maxInFlightIoPerDevice: maxInFlightIo } = this.#options;
     const { condition } = this;
-    for (const config of options.devices) {
-      const { path } = config;
-      const file =
-        this.#files.get(path) ?? new DeviceFile({ path, opener: options.opener, condition, log: options.log });
-      this.#files.set(path, file);
-      const maxInFlightIo = options.maxInFlightIoPerDevice;
-      this.#devices.set(
-        config.deviceId,
-        new Device(config, file, { ledger: options.ledger, condition, maxInFlightIo }),
-      );
-    }
+    const { path } = config;
+    const onChange = () => this.#options.onChange?.();
+    const file =
+      this.#files.get(path) ?? new DeviceFile({ path, opener, condition, holders: this.#holders, onChange, log });
+    this.#files.set(path, file);
+    const device = new Device(config, file, { ledger, condition, maxInFlightIo });
+    this.#devices.set(config.deviceId, device);
+    return device;
+  }
+
+  /**
+   * A device that was found. Before the start it is as one of the configuration; later it is opened only if that was
+   * ordered before: the registry is told of it and decides.
+   */
+  add(config: DeviceConfig): void {
+    const device = this.#make(config);
+    if (!this.#started) return;
+    device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
+    if (this.#ledger.memory.devices.get(device.id)?.order?.kind === "attach") device.attach();
+  }
+
+  /** All paths, each once. */
+  files(): DeviceFile[] {
+    return [...this.#files.values()];
   }
 
   has(deviceId: DeviceId): boolean {
@@ -67,19 +91,18 @@ export class DeviceTable {
    * before; I/O of lower ones ended with the process that ran it. Waits for slow files only as long as given.
    */
   async start(waitMs: number, clock: Clock): Promise<void> {
-    const looks: Promise<void>[] = [];
+    this.#started = true;
     let looking = 0;
     for (const device of this.all()) {
       device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
       if (isWanted(this.#ledger.memory, device.id)) device.attach();
       else {
+        // A detached device is not opened, but the registry is told its size, and whether it could be used.
         looking += 1;
-        looks.push(
-          this.#look(device).finally(() => {
-            looking -= 1;
-            this.condition.notify();
-          }),
-        );
+        void device.file.look().then(() => {
+          looking -= 1;
+          this.condition.notify();
+        });
       }
     }
     const opening = () => [...this.#files.values()].some((file) => file.phase === "opening");
@@ -91,15 +114,5 @@ export class DeviceTable {
     for (const device of this.#devices.values()) device.detach();
     const closed = () => [...this.#files.values()].every((file) => file.phase === "closed");
     await this.condition.until(() => (closed() ? true : undefined), waitMs, clock);
-  }
-
-  // A detached device is not opened, but the registry is told its size, and whether it could be used.
-  async #look(device: Device): Promise<void> {
-    try {
-      const facts = await this.#opener.look(device.config.path);
-      device.verify(facts.sizeBytes);
-    } catch (error) {
-      device.noteUnusable(messageOf(error));
-    }
   }
 }

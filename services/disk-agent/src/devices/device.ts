@@ -1,6 +1,8 @@
 import {
   type DeviceId,
   DeviceIoError,
+  type FileMarks,
+  fileDifference,
   InvalidArgumentError,
   messageOf,
   OutdatedError,
@@ -10,7 +12,7 @@ import type { Ledger } from "../cache/ledger.js";
 import type { Condition } from "../condition.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFile } from "./device-file.js";
-import type { OpenHandle } from "./open-file.js";
+import type { FileFacts, OpenHandle } from "./open-file.js";
 import { Slots } from "./slots.js";
 
 /** A device as the agent's configuration describes it. */
@@ -23,6 +25,12 @@ export interface DeviceConfig {
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
   readonly pool: string;
+}
+
+/** What is wrong with a device. */
+export interface DeviceProblem {
+  readonly level: "WARNING" | "ERROR";
+  readonly message: string;
 }
 
 export interface DeviceFailure {
@@ -41,6 +49,9 @@ export class Device {
   readonly #condition: Condition;
   readonly #slots: Slots;
   readonly #inFlightBySession = new Map<number, number>();
+  /** Reads of nobody's session: they change nothing, so they hold up a close but no session. */
+  #probesInFlight = 0;
+  #probeProblem: DeviceProblem | undefined;
   #wanted = false;
   #failure: DeviceFailure | undefined;
   #ioError: string | undefined;
@@ -78,6 +89,11 @@ export class Device {
     return this.#wanted && this.#failure === undefined;
   }
 
+  /** Whether the device was ordered attached, or never ordered detached. */
+  get wanted(): boolean {
+    return this.#wanted;
+  }
+
   get attached(): boolean {
     return this.holds && this.file.phase === "open";
   }
@@ -93,12 +109,24 @@ export class Device {
   }
 
   /** What is wrong with the device; undefined when nothing is known to be. */
+  get problem(): DeviceProblem | undefined {
+    const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.file.changed : undefined);
+    return error === undefined ? this.#probeProblem : { level: "ERROR", message: error };
+  }
+
   get healthMessage(): string | undefined {
-    return this.#failure?.message ?? this.#ioError;
+    return this.problem?.message;
+  }
+
+  /** What is to be told of the file that the path names now, which may be another than the one that is held. */
+  get reported(): FileMarks & { readonly sizeBytes: number; readonly fileIdentity: string } {
+    const { seen } = this.file;
+    const sizeBytes = (seen && this.#sizeIn(seen.sizeBytes)) || this.#sizeBytes;
+    return { sizeBytes, serialNumber: this.#serialNumber(seen), fileIdentity: seen?.identity ?? "" };
   }
 
   get inFlight(): number {
-    let total = 0;
+    let total = this.#probesInFlight;
     for (const count of this.#inFlightBySession.values()) total += count;
     return total;
   }
@@ -114,6 +142,7 @@ export class Device {
   detach(): void {
     this.#wanted = false;
     this.#failure = undefined;
+    if (this.#probesInFlight === 0) this.#probeProblem = undefined;
     this.file.reconcile();
   }
 
@@ -128,19 +157,88 @@ export class Device {
     this.#ioError = message;
   }
 
-  /** Holds the device against the size of its file; a file that is too short makes it fail. */
-  verify(fileSizeBytes: number): void {
-    const { offsetBytes, blockSizeBytes, path } = this.config;
-    const rest = Math.max(0, fileSizeBytes - offsetBytes);
-    const sizeBytes = this.config.sizeBytes ?? rest - (rest % blockSizeBytes);
-    if (sizeBytes > rest || sizeBytes === 0) {
-      const needed = this.config.sizeBytes === undefined ? `more than ${offsetBytes}` : `${offsetBytes + sizeBytes}`;
-      const message = `device file ${JSON.stringify(path)} is too short for device ${this.id}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
-      this.#failure = { outcome: "io_error", message };
+  /**
+   * Holds the device against its file: a file that is too short, or not the one that the registry recorded, makes it
+   * fail. After a power cut another drive may be where the device was, and a session goes on from before.
+   */
+  verify(facts: FileFacts): void {
+    const sizeBytes = this.#sizeIn(facts.sizeBytes);
+    if (sizeBytes === 0) {
+      this.#failure = { outcome: "io_error", message: this.#tooShort(facts.sizeBytes) };
       return;
     }
+    const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
+    const difference = this.#misconfigured(facts) ?? (recorded && this.difference(recorded, facts));
+    if (difference !== undefined) {
+      this.#failure = { outcome: "device_changed", message: difference };
+      return;
+    }
+    if (!this.#wanted) this.#failure = undefined;
     this.#sizeBytes = sizeBytes;
     this.#ioError = undefined;
+  }
+
+  /** How the file differs from what was registered, for people; undefined when it does not. */
+  difference(registered: FileMarks & { readonly sizeBytes: number }, facts: FileFacts): string | undefined {
+    const what = `device ${this.id}, file ${JSON.stringify(this.config.path)}, is not what was registered`;
+    const sizeBytes = this.#sizeIn(facts.sizeBytes);
+    // A registry that never learned the size records none.
+    if (registered.sizeBytes !== 0 && sizeBytes !== registered.sizeBytes)
+      return `${what}: size_bytes was ${registered.sizeBytes}, is ${sizeBytes}`;
+    const marks = { serialNumber: this.#serialNumber(facts), fileIdentity: facts.identity };
+    const other = fileDifference(registered, marks);
+    return other && `${what}: ${other}`;
+  }
+
+  /** Its length in a file of that size; 0 when it does not fit. */
+  #sizeIn(fileSizeBytes: number): number {
+    const { offsetBytes, blockSizeBytes } = this.config;
+    const rest = Math.max(0, fileSizeBytes - offsetBytes);
+    const sizeBytes = this.config.sizeBytes ?? rest - (rest % blockSizeBytes);
+    return sizeBytes > rest ? 0 : sizeBytes;
+  }
+
+  #tooShort(fileSizeBytes: number): string {
+    const { offsetBytes, sizeBytes, path } = this.config;
+    const needed = sizeBytes === undefined ? `more than ${offsetBytes}` : `${offsetBytes + sizeBytes}`;
+    return `device file ${JSON.stringify(path)} is too short for device ${this.id}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
+  }
+
+  #serialNumber(facts: FileFacts | undefined): string {
+    return this.config.serialNumber || (facts?.serialNumber ?? "");
+  }
+
+  #misconfigured({ serialNumber }: FileFacts): string | undefined {
+    const { serialNumber: configured, path } = this.config;
+    if (configured === "" || serialNumber === "" || configured === serialNumber) return undefined;
+    return `device file ${JSON.stringify(path)} has serial number ${JSON.stringify(serialNumber)}, but ${JSON.stringify(configured)} is configured for device ${this.id}`;
+  }
+
+  /** Reads one block at about that part of the device, from 0 to 1. Resolves when the operating system has answered. */
+  async probe(part: number): Promise<void> {
+    const { handle } = this.file;
+    if (handle === undefined || !this.holds) return;
+    const { blockSizeBytes, offsetBytes } = this.config;
+    const block = Math.floor(part * Math.floor(this.#sizeBytes / blockSizeBytes));
+    this.#probesInFlight += 1;
+    try {
+      const buffer = Buffer.allocUnsafe(blockSizeBytes);
+      const { bytesRead } = await handle.read(buffer, 0, blockSizeBytes, offsetBytes + block * blockSizeBytes);
+      if (bytesRead === 0) throw new Error("the file ends there");
+      this.#probeProblem = undefined;
+    } catch (error) {
+      const message = `reading block ${block} of device ${this.id} failed: ${messageOf(error)}`;
+      this.#probeProblem = { level: "ERROR", message };
+    } finally {
+      this.#probesInFlight -= 1;
+      if (!this.holds) this.file.reconcile();
+      this.#condition.notify();
+    }
+  }
+
+  /** Notes that a probe takes longer than it may. The text stays the same while it does: each new one is told. */
+  noteSlowProbe(level: DeviceProblem["level"], limitMs: number): void {
+    this.#probeProblem = { level, message: `a read of device ${this.id} has not returned within ${limitMs} ms` };
   }
 
   /** Whether all I/O submitted under lower sessions has ended. */

@@ -1,6 +1,7 @@
-import { type BigIntStats, constants } from "node:fs";
+import { type BigIntStats, constants, readFileSync } from "node:fs";
 import { type FileHandle, open, readFile, stat } from "node:fs/promises";
 import { DeviceIoError, messageOf } from "@diskmesh/domain";
+import { diskSequence, serialNumberOf } from "./sysfs.js";
 
 /** The part of an open file that I/O needs. */
 export type OpenHandle = Pick<FileHandle, "read" | "write" | "datasync" | "close">;
@@ -8,8 +9,14 @@ export type OpenHandle = Pick<FileHandle, "read" | "write" | "datasync" | "close
 /** Which file it is, whatever its path says later. */
 export interface FileFacts {
   readonly sizeBytes: number;
-  /** Device and inode of a regular file; the device number of a block device. */
+  /**
+   * Equal for the same file or drive; numbers are given out anew when the machine boots, so its boot id comes first.
+   * A regular file: file system, inode, and when it was made, since inodes are used again. A block device: its number,
+   * and the kernel's count of drives, since a new drive in the same slot gets the same number.
+   */
   readonly identity: string;
+  /** As the kernel reports it; empty for regular files. */
+  readonly serialNumber: string;
 }
 
 export interface OpenedFile extends FileFacts {
@@ -63,15 +70,26 @@ async function statDeviceFile(path: string): Promise<BigIntStats> {
 
 async function factsOf(path: string, facts: BigIntStats): Promise<FileFacts> {
   refuseOtherKinds(path, facts);
-  if (facts.isFile()) return { sizeBytes: Number(facts.size), identity: `file ${facts.dev}:${facts.ino}` };
+  if (facts.isFile()) {
+    const identity = `${machineBoot()} file ${facts.dev}:${facts.ino}:${facts.birthtimeNs}`;
+    return { sizeBytes: Number(facts.size), identity, serialNumber: "" };
+  }
   const number = blockDeviceNumber(facts.rdev);
   try {
     // The kernel counts in sectors of 512 bytes here, whatever the hardware's are.
     const sectors = Number(await readFile(`/sys/dev/block/${number}/size`, "utf8"));
-    return { sizeBytes: sectors * 512, identity: `block device ${number}` };
+    const identity = `${machineBoot()} block ${number}:${await diskSequence(number)}`;
+    return { sizeBytes: sectors * 512, identity, serialNumber: await serialNumberOf(number) };
   } catch (error) {
     throw cannotUse(path, `the size of block device ${number} cannot be read: ${messageOf(error)}`, error);
   }
+}
+
+let machineBootId: string | undefined;
+
+function machineBoot(): string {
+  machineBootId ??= readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  return machineBootId;
 }
 
 function refuseOtherKinds(path: string, facts: BigIntStats): void {

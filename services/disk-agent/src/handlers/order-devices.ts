@@ -1,7 +1,7 @@
 import type { DeviceOrder, DeviceOutcome } from "@diskmesh/api/agent";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
-import type { OrderKind } from "../model/memory.js";
+import { type OrderKind, rememberIdentity } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { encodeOutcome, parseOrders } from "../wire.js";
 
@@ -16,7 +16,8 @@ export async function orderDevices(
   acceptFrom(context, { bootId: request.bootId, stamps: parsed.map(({ order }) => order.stamp) });
   const decided = parsed.map(({ order, expected }) => {
     const { memory, verdict } = decideOrder(ledger.memory, devices, order);
-    ledger.remember(memory);
+    const obeys = verdict.verdict === "obey" || verdict.verdict === "converge";
+    ledger.remember(obeys && expected ? rememberIdentity(memory, order.deviceId, expected) : memory);
     return { order, expected, verdict };
   });
   await ledger.durable();

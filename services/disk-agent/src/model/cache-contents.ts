@@ -4,6 +4,7 @@ import type {
   DeviceMemory,
   ExportMemory,
   ExportSpec,
+  RememberedIdentity,
   RememberedOrder,
   RememberedSession,
 } from "./memory.js";
@@ -45,8 +46,18 @@ export function decodeCache(text: string, hostId: HostId): AgentMemory {
 function decodeDevice(where: string, value: unknown): DeviceMemory {
   const device = asObject(where, value);
   const order = device.order === undefined ? undefined : decodeOrder(`${where}.order`, device.order);
+  const identity = device.identity === undefined ? undefined : decodeIdentity(`${where}.identity`, device.identity);
   const session = device.session === undefined ? undefined : decodeSession(`${where}.session`, device.session);
-  return { ...(order && { order }), ...(session && { session }) };
+  return { ...(order && { order }), ...(identity && { identity }), ...(session && { session }) };
+}
+
+function decodeIdentity(where: string, value: unknown): RememberedIdentity {
+  const identity = asObject(where, value);
+  return {
+    sizeBytes: asCount(`${where}.sizeBytes`, identity.sizeBytes),
+    serialNumber: asString(`${where}.serialNumber`, identity.serialNumber),
+    fileIdentity: asString(`${where}.fileIdentity`, identity.fileIdentity),
+  };
 }
 
 function decodeOrder(where: string, value: unknown): RememberedOrder {

@@ -35,8 +35,17 @@ export interface RememberedSession {
   readonly ended: boolean;
 }
 
+/** What the registry recorded of a device with its last attach order: nothing else is held under its name. */
+export interface RememberedIdentity {
+  readonly sizeBytes: number;
+  readonly serialNumber: string;
+  readonly fileIdentity: string;
+}
+
 export interface DeviceMemory {
   readonly order?: RememberedOrder;
+  /** Absent once the device was ordered detached: what is attached next is what the registry says then. */
+  readonly identity?: RememberedIdentity | undefined;
   readonly session?: RememberedSession;
 }
 
@@ -85,4 +94,13 @@ export function withDevice(memory: AgentMemory, deviceId: DeviceId, change: Devi
   const devices = new Map(memory.devices);
   devices.set(deviceId, { ...devices.get(deviceId), ...change });
   return { ...memory, devices };
+}
+
+/** What the registry recorded of the device, with the order that said so. */
+export function rememberIdentity(
+  memory: AgentMemory,
+  deviceId: DeviceId,
+  { sizeBytes, serialNumber, fileIdentity = "" }: Omit<RememberedIdentity, "fileIdentity"> & { fileIdentity?: string },
+): AgentMemory {
+  return withDevice(memory, deviceId, { identity: { sizeBytes, serialNumber, fileIdentity } });
 }

@@ -80,7 +80,9 @@ export function decideOrder(
     if (difference <= 0) return { memory, verdict: outdated(order, last, lastKind) };
   }
   const { tabletGeneration, deviceGeneration } = order.stamp;
-  const next = withDevice(memory, order.deviceId, { order: { tabletGeneration, deviceGeneration, kind: order.kind } });
+  const remembered = { tabletGeneration, deviceGeneration, kind: order.kind };
+  const forgotten = order.kind === "detach" ? { identity: undefined } : {};
+  const next = withDevice(memory, order.deviceId, { order: remembered, ...forgotten });
   return { memory: next, verdict: { verdict: "obey" } };
 }
 

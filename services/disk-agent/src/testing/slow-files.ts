@@ -28,6 +28,13 @@ export class Gate {
 export class SlowFiles implements FileOpener {
   readonly opens = new Gate();
   readonly writes = new Gate();
+  /** Thrown by the next read. */
+  failNextRead: Error | undefined;
+  /** Where reads that were answered began. */
+  readonly readPositions: number[] = [];
+  hangingReads = 0;
+  readonly #hanging = new Set<string>();
+  readonly #hung = new Gate();
   /** Thrown by the next sync. */
   failNextSync: Error | undefined;
   /** Descriptors that are open now. */
@@ -40,17 +47,41 @@ export class SlowFiles implements FileOpener {
     await this.opens.pass();
     const opened = await fileOpener.open(path);
     this.openCount += 1;
-    return { ...opened, handle: this.#slow(opened.handle) };
+    return { ...opened, handle: this.#slow(path, opened.handle) };
   }
 
   look(path: string) {
     return fileOpener.look(path);
   }
 
-  #slow(handle: OpenHandle): OpenHandle {
+  /** Reads of the file do not return any more, as those of a stalled drive. */
+  hang(path: string): void {
+    if (this.#hanging.size === 0) this.#hung.shut();
+    this.#hanging.add(path);
+  }
+
+  unhang(): void {
+    this.#hanging.clear();
+    this.#hung.open();
+  }
+
+  async #hangIfTold(path: string): Promise<void> {
+    if (!this.#hanging.has(path)) return;
+    this.hangingReads += 1;
+    await this.#hung.pass();
+    this.hangingReads -= 1;
+  }
+
+  #slow(path: string, handle: OpenHandle): OpenHandle {
     return {
-      read: (async (buffer: Uint8Array, offset: number, length: number, position: number) =>
-        handle.read(buffer, offset, Math.min(length, this.maxBytesPerCall), position)) as OpenHandle["read"],
+      read: (async (buffer: Uint8Array, offset: number, length: number, position: number) => {
+        await this.#hangIfTold(path);
+        const failure = this.failNextRead;
+        this.failNextRead = undefined;
+        if (failure) throw failure;
+        this.readPositions.push(position);
+        return handle.read(buffer, offset, Math.min(length, this.maxBytesPerCall), position);
+      }) as OpenHandle["read"],
       write: (async (buffer: Uint8Array, offset: number, length: number, position: number) => {
         await this.writes.pass();
         return handle.write(buffer, offset, Math.min(length, this.maxBytesPerCall), position);

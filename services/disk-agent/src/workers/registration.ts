@@ -1,5 +1,5 @@
 import type { AgentRegistrationServiceService, DeviceHealth } from "@diskmesh/api/registry";
-import { AbortedError, type BackoffLimits, backoffMs, messageOf, NotFoundError } from "@diskmesh/domain";
+import { AbortedError, type BackoffLimits, messageOf, NotFoundError, retryDelayMs } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import type { AgentContext } from "../context.js";
 import { decideRegistration } from "../model/registration.js";
@@ -12,6 +12,7 @@ export interface RegistrationOptions {
   readonly address: string;
   readonly backoff: BackoffLimits;
   readonly random: () => number;
+  /** Whoever aborts it declares a registration due as well: nothing waits for both. */
   readonly signal: AbortSignal;
 }
 
@@ -19,15 +20,17 @@ export interface RegistrationOptions {
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, signal } = options;
   for (let attempts = 0; !signal.aborted; attempts += 1) {
+    let failure: unknown;
     try {
       const registered = await register(options);
       attempts = 0;
       await sendHeartbeats(options, registered);
     } catch (error) {
       if (signal.aborted) return;
+      failure = error;
       context.log.warn({ error: messageOf(error) }, "the agent is not registered and tries again");
     }
-    await context.clock.sleep(backoffMs(attempts, backoff, random()), signal).catch(() => undefined);
+    await context.clock.sleep(retryDelayMs(failure, attempts, backoff, random()), signal).catch(() => undefined);
   }
 }
 
@@ -39,6 +42,7 @@ interface Registered {
 
 /** Registers once and applies the answer. Nothing of it counts unless the call succeeded and it is well formed. */
 async function register({ context, client, address, signal }: RegistrationOptions): Promise<Registered> {
+  context.registrationDue.reset();
   const { attachOrders, bootId, config, devices, exports, ledger, log } = context;
   // What is reported as obeyed must be durable.
   await ledger.durable();
@@ -70,28 +74,35 @@ async function register({ context, client, address, signal }: RegistrationOption
   const allowed = message.allowedDevices.length;
   const unknown = message.unknownDevices.length;
   log.info({ tablet_generation: tabletGeneration, allowed, unknown }, "registered");
-  const told = new Map(reported.map(({ deviceId, healthMessage }) => [deviceId, healthMessage]));
+  const told = new Map(reported.map((device) => [device.deviceId, textOf(device)]));
   return { heartbeatIntervalMs: message.heartbeatIntervalMs, told };
 }
 
-/** Returns when the registry wants a new registration. */
+const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
+  `${health} ${healthMessage}`;
+
+/** Returns when the registry wants a new registration, or is to be told of devices that changed. */
 async function sendHeartbeats(
   { context, client, random, signal }: RegistrationOptions,
   { heartbeatIntervalMs, told }: Registered,
 ): Promise<void> {
-  const { bootId, clock, config, devices, log } = context;
+  const { bootId, clock, config, devices, log, registrationDue } = context;
+  const due = registrationDue.signal;
   let failures = 0;
   for (;;) {
     // Spread, so that agents that registered together do not beat together.
-    await clock.sleep(Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random())), signal);
+    const waitMs = Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
+    await clock.sleep(waitMs, due).catch(() => undefined);
+    signal.throwIfAborted();
+    if (due.aborted) return;
     const changed: DeviceHealth[] = devices
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device) }))
-      .filter((health) => told.get(health.deviceId) !== health.healthMessage);
+      .filter((health) => told.get(health.deviceId) !== textOf(health));
     try {
       const request = { hostId: config.hostId, bootId, changed };
       await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
-      for (const { deviceId, healthMessage } of changed) told.set(deviceId, healthMessage);
+      for (const health of changed) told.set(health.deviceId, textOf(health));
       failures = 0;
     } catch (error) {
       if (signal.aborted) throw error;

@@ -1,18 +1,18 @@
 import type { AssignHostRequest, AssignHostResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseId, parseOptionalName } from "@diskmesh/domain";
 import type { Context } from "../context.js";
+import { describeHost } from "../device-description.js";
 import { assignHost as assign } from "../model/host-assignment.js";
 import { requireAtMost } from "../requests.js";
-import { hostMessage } from "../wire.js";
 
 const MAX_DISKS = 1_000;
 
 export async function assignHost(context: Context, request: AssignHostRequest): Promise<AssignHostResponse> {
-  const { tablet, clock, liveness } = context;
+  const { tablet, clock } = context;
   const vmCid = parseId("vm_cid", request.vmCid);
   const az = parseOptionalName("az", request.az) ?? "";
   requireAtMost("disk_ids", request.diskIds, MAX_DISKS);
   const diskIds = request.diskIds.map((diskId) => parseDiskId(diskId, "disk_ids"));
   const host = await tablet.transact((tx) => assign(tx, { vmCid, az, diskIds }, clock.nowMs()));
-  return { host: hostMessage(host, liveness.lastHeardAtMs(host.hostId)) };
+  return { host: describeHost(context, host) };
 }

@@ -1,13 +1,16 @@
 import type { GetDeviceRequest, GetDeviceResponse } from "@diskmesh/api/registry";
 import { NotFoundError, parseDeviceId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { deviceMessage } from "../wire.js";
+import { describeDevice } from "../device-description.js";
 
-export async function getDevice({ tablet, leader }: Context, request: GetDeviceRequest): Promise<GetDeviceResponse> {
+export async function getDevice(context: Context, request: GetDeviceRequest): Promise<GetDeviceResponse> {
   const deviceId = parseDeviceId(request.deviceId);
-  const device = await tablet.read((tables) => tables.devices.get(deviceId));
+  const device = await context.tablet.read((tables) => {
+    const known = tables.devices.get(deviceId);
+    return known && describeDevice(context, tables, known);
+  });
   if (device === undefined) {
     throw new NotFoundError(`no agent reported device ${deviceId}`, { about: { device_id: deviceId } });
   }
-  return { device: deviceMessage(device, leader) };
+  return { device };
 }

@@ -1,13 +1,13 @@
 import type { GetHostRequest, GetHostResponse } from "@diskmesh/api/registry";
 import { NotFoundError, parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { hostMessage } from "../wire.js";
+import { describeHost } from "../device-description.js";
 
-export async function getHost({ tablet, liveness }: Context, request: GetHostRequest): Promise<GetHostResponse> {
+export async function getHost(context: Context, request: GetHostRequest): Promise<GetHostResponse> {
   const hostId = parseHostId(request.hostId);
-  const host = await tablet.read((tables) => tables.hosts.get(hostId));
+  const host = await context.tablet.read((tables) => tables.hosts.get(hostId));
   if (host === undefined) {
     throw new NotFoundError(`host ${hostId} never registered`, { about: { host_id: hostId } });
   }
-  return { host: hostMessage(host, liveness.lastHeardAtMs(hostId)) };
+  return { host: describeHost(context, host) };
 }

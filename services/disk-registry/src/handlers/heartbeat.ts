@@ -28,7 +28,8 @@ export async function heartbeat(
   liveness.hear(hostId);
   // Most heartbeats change nothing, and must cost next to nothing.
   if (host.state === "UNAVAILABLE" || changed.length > 0) {
-    await tablet.transact((tx) => applyHeartbeat(tx, hostId, bootId, changed, clock.nowMs()));
+    const { probationMs } = config.heartbeat;
+    await tablet.transact((tx) => applyHeartbeat(tx, hostId, bootId, changed, clock.nowMs(), probationMs));
     workers.wakeHost(hostId);
   }
   return { tabletGeneration: leader.tabletGeneration };

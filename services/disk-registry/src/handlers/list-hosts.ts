@@ -1,11 +1,11 @@
 import type { ListHostsRequest, ListHostsResponse } from "@diskmesh/api/registry";
 import { parseId, parseOptionalName } from "@diskmesh/domain";
 import type { Context } from "../context.js";
+import { describeHost } from "../device-description.js";
 import { parsePage, takePage } from "../paging.js";
-import { hostMessage } from "../wire.js";
 
 export async function listHosts(context: Context, request: ListHostsRequest): Promise<ListHostsResponse> {
-  const { tablet, liveness, config } = context;
+  const { tablet, config } = context;
   const az = parseOptionalName("az", request.az);
   const vmCid = request.vmCid === "" ? undefined : parseId("vm_cid", request.vmCid);
   const page = parsePage(request, config.paging);
@@ -20,6 +20,6 @@ export async function listHosts(context: Context, request: ListHostsRequest): Pr
       config.paging,
     );
   });
-  const hosts = found.items.map((host) => hostMessage(host, liveness.lastHeardAtMs(host.hostId)));
+  const hosts = found.items.map((host) => describeHost(context, host));
   return { hosts, nextPageToken: found.nextPageToken };
 }

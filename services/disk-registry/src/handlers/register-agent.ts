@@ -3,12 +3,14 @@ import { type HostId, InvalidStateError, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../agent-identity.js";
 import type { Context } from "../context.js";
+import { hostLimits } from "../limits.js";
 import { lastValue } from "../model/counters.js";
 import {
   hasSeenLaterLeader,
   type Registration,
   raiseCounters,
   registerAgent as register,
+  requireNotReplaced,
   requireOwnAgent,
 } from "../model/registration.js";
 import { parseRegistration } from "../registration-request.js";
@@ -25,7 +27,12 @@ export async function registerAgent(
   const registration = parseRegistration(request, hostId, config.limits);
   requireOwnAgent(registration, leader);
   if (hasSeenLaterLeader(registration, leader)) await refuseOvertaken(context, registration);
-  const answer = await tablet.transact((tx) => register(tx, registration, leader, config.limits, clock.nowMs()));
+  const limits = hostLimits(config);
+  const isHeard = () => liveness.silentForMs(hostId) <= config.heartbeat.timeoutMs;
+  const answer = await tablet.transact((tx) => {
+    requireNotReplaced(tx, registration, isHeard);
+    return register(tx, registration, leader, limits, clock.nowMs());
+  });
   liveness.hear(hostId);
   workers.wakeHost(hostId);
   for (const stray of answer.strayExports) workers.wakeUnexport({ hostId, ...stray });

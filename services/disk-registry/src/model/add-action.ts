@@ -35,7 +35,7 @@ export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, now
 function addAll(tx: RegistryTransaction, devices: readonly Device[], nowMs: number): number {
   let changed = 0;
   for (const device of devices) {
-    const added = withoutWish(acceptReplacement(advance(tx, device, "add", nowMs)));
+    const added = withoutWish(acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs));
     if (added === device) continue;
     tx.devices.put(added);
     changed++;
@@ -47,8 +47,10 @@ const withoutWish = (device: Device): Device =>
   device.removalRequested ? { ...device, removalRequested: false } : device;
 
 /** Replaced hardware becomes the device, of unknown contents. While a disk is on the device, its bytes are the missing hardware's. */
-function acceptReplacement(device: Device): Device {
-  const { replacement, ...rest } = device;
-  if (replacement === undefined || device.diskId !== "") return device;
+function acceptReplacement(tx: RegistryTransaction, before: Device, device: Device, nowMs: number): Device {
+  if (device.replacement === undefined || device.diskId !== "") return device;
+  // An answer to an order for the former hardware must not confirm the new one.
+  const ordered = device.generation === before.generation ? advance(tx, device, "replacement_accepted", nowMs) : device;
+  const { replacement, ...rest } = ordered;
   return { ...rest, ...replacement, dirty: true, eraseSessionNumber: 0, health: "ONLINE", healthMessage: "" };
 }

@@ -9,6 +9,7 @@ const EXPECTED: readonly [AttachEvent, string, string][] = [
   ["add", "UNKNOWN DETACHED CLOSING", "ATTACHING next"],
   ["add", "ATTACHING", "ATTACHING same"],
   ["add", "ATTACHED", "ATTACHED same"],
+  ["replacement_accepted", "ATTACHING ATTACHED", "ATTACHING next"],
   ["attach_confirmed", "ATTACHING", "ATTACHED same"],
   ["attach_failed", "ATTACHING", "ATTACHING same"],
   ["registered_without", "ATTACHED", "ATTACHING next"],

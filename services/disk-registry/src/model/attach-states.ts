@@ -14,6 +14,8 @@ export type AttachState = "UNKNOWN" | "ATTACHING" | "ATTACHED" | "CLOSING" | "DE
 export type AttachEvent =
   /** AddHost or AddDevice. */
   | "add"
+  /** The same, and it accepts what the agent found in the device's place: an order for the former one is outdated. */
+  | "replacement_accepted"
   /** The agent confirms the attach of the current generation. */
   | "attach_confirmed"
   /** The agent fails it, or does not answer. */
@@ -46,6 +48,7 @@ export const TRANSITIONS: Readonly<Record<AttachEvent, Readonly<Partial<Record<A
     ATTACHING: to("ATTACHING", "same"),
     ATTACHED: to("ATTACHED", "same"),
   },
+  replacement_accepted: { ATTACHING: to("ATTACHING", "next"), ATTACHED: to("ATTACHING", "next") },
   attach_confirmed: { ATTACHING: to("ATTACHED", "same") },
   attach_failed: { ATTACHING: to("ATTACHING", "same") },
   registered_without: { ATTACHED: to("ATTACHING", "next") },

@@ -123,7 +123,7 @@ const rows: readonly Row[] = [
     devices: { d1: "UNKNOWN 1 dirty" },
   },
   {
-    cause: "AddDevice accepts replaced hardware without a disk, dirty",
+    cause: "AddDevice accepts replaced hardware without a disk, dirty, under the next generation",
     action: "addD1",
     code: "S_OK",
     fleet: {
@@ -135,7 +135,7 @@ const rows: readonly Row[] = [
         }),
       ],
     },
-    devices: { d1: "ATTACHING 1 dirty" },
+    devices: { d1: "ATTACHING 101 dirty" },
   },
   {
     cause: "RemoveHost with free devices",

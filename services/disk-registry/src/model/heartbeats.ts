@@ -35,10 +35,10 @@ export function applyHeartbeat(
   bootId: string,
   changed: readonly DeviceHealth[],
   nowMs: number,
+  probationMs = 0,
 ): void {
   const host = requireRegistered(tx, hostId, bootId);
-  if (host.state === "UNAVAILABLE")
-    tx.hosts.put({ ...host, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs });
+  if (host.state === "UNAVAILABLE") tx.hosts.put(backFromUnavailable(host, probationMs, nowMs));
   for (const { deviceId, health, healthMessage } of changed) {
     const device = tx.devices.get(deviceId);
     // Hardware that was swapped works, but is not the device: only a registration or AddDevice clears that.
@@ -46,6 +46,37 @@ export function applyHeartbeat(
     if (device.health === health && device.healthMessage === healthMessage) continue;
     tx.devices.put({ ...device, health, healthMessage });
   }
+}
+
+/**
+ * The host is heard again. Nothing new is placed on it for a while: a host that comes and goes would get a disk each time
+ * and take it away again.
+ */
+export function backFromUnavailable(host: Host, probationMs: number, nowMs: number): Host {
+  if (probationMs === 0) return { ...host, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs };
+  const stateMessage = `host ${host.hostId} is back from UNAVAILABLE: it is ONLINE when it was heard for ${probationMs} ms`;
+  const probationEndsAtMs = nowMs + probationMs;
+  return { ...host, state: "WARNING", stateMessage, stateChangedAtMs: nowMs, probationEndsAtMs };
+}
+
+/** Hosts that have been heard for as long as their probation lasts. */
+export function findProven(tables: RegistryTables, nowMs: number): readonly HostId[] {
+  const proven: HostId[] = [];
+  for (const host of tables.hosts.entries()) if (probationIsOver(host, nowMs)) proven.push(host.hostId);
+  return proven;
+}
+
+export function endProbation(tx: RegistryTransaction, hostIds: readonly HostId[], nowMs: number): void {
+  for (const hostId of hostIds) {
+    const host = tx.hosts.get(hostId);
+    if (host === undefined || !probationIsOver(host, nowMs)) continue;
+    const { probationEndsAtMs: _, ...proven } = host;
+    tx.hosts.put({ ...proven, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs });
+  }
+}
+
+function probationIsOver({ state, probationEndsAtMs }: Host, nowMs: number): boolean {
+  return state === "WARNING" && probationEndsAtMs !== undefined && probationEndsAtMs <= nowMs;
 }
 
 export interface Silence {
@@ -91,6 +122,7 @@ export function markUnavailable(
     const host = tx.hosts.get(hostId);
     if (host === undefined || host.state === "UNAVAILABLE") continue;
     const stateMessage = `host ${hostId} is UNAVAILABLE: no heartbeat for ${timeoutMs} ms`;
-    tx.hosts.put({ ...host, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: nowMs });
+    const { probationEndsAtMs: _, ...heardBefore } = host;
+    tx.hosts.put({ ...heardBefore, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: nowMs });
   }
 }

@@ -8,6 +8,7 @@ import {
 } from "@diskmesh/domain";
 import { raiseCounter } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
+import { backFromUnavailable } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
 import { restartPublication } from "./publications.js";
 import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
@@ -48,6 +49,15 @@ export interface RegistrationAnswer {
   readonly strayExports: readonly ReportedExport[];
 }
 
+/** How many replaced starts of an agent are remembered: two agents that run at once are told apart by one. */
+const MAX_FORMER_BOOTS = 4;
+
+export interface HostLimits {
+  readonly maxHosts: number;
+  /** How long a host that was UNAVAILABLE must be heard until it is ONLINE; 0 and absent: not at all. */
+  readonly probationMs?: number | undefined;
+}
+
 /** Refuses an agent that obeys another registry: its stamps say nothing here, and ours say nothing to it. */
 export function requireOwnAgent(registration: Registration, leader: Leader): void {
   const { hostId, tabletId } = registration;
@@ -78,7 +88,7 @@ export function registerAgent(
   tx: RegistryTransaction,
   registration: Registration,
   leader: Leader,
-  limits: { readonly maxHosts: number },
+  limits: HostLimits,
   nowMs: number,
 ): RegistrationAnswer {
   raiseCounters(tx, registration);
@@ -103,7 +113,7 @@ function putHost(
   tx: RegistryTransaction,
   registration: Registration,
   before: Host | undefined,
-  limits: { readonly maxHosts: number },
+  limits: HostLimits,
   nowMs: number,
 ): void {
   const { hostId, address, az, rack, bootId } = registration;
@@ -113,24 +123,48 @@ function putHost(
       { about: { host_id: hostId } },
     );
   }
-  const known = before ?? {
-    hostId,
-    state: "UNAVAILABLE",
-    removalRequested: false,
-    createdAtMs: nowMs,
-    stateChangedAtMs: nowMs,
-  };
   const reported = { address, az, rack, bootId };
+  if (before === undefined) {
+    const state = { state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs } as const;
+    tx.hosts.put({ hostId, ...reported, ...state, removalRequested: false, createdAtMs: nowMs });
+    return;
+  }
+  const heard = before.state === "UNAVAILABLE" ? backFromUnavailable(before, limits.probationMs ?? 0, nowMs) : before;
+  const { mustRegister, ...registered } = heard;
   const unchanged =
-    before?.state === "ONLINE" &&
+    heard === before &&
+    mustRegister === undefined &&
     before.address === address &&
     before.az === az &&
     before.rack === rack &&
     before.bootId === bootId;
-  if (unchanged) return;
-  const stateChangedAtMs = known.state === "ONLINE" ? known.stateChangedAtMs : nowMs;
-  const { mustRegister: _, ...rest }: Partial<Host> & typeof known = known;
-  tx.hosts.put({ ...rest, ...reported, state: "ONLINE", stateMessage: "", stateChangedAtMs });
+  if (!unchanged) tx.hosts.put({ ...registered, ...reported, ...formerBoots(before, bootId) });
+}
+
+function formerBoots(before: Host, bootId: string): Pick<Host, "formerBootIds"> {
+  if (before.bootId === bootId) return {};
+  const known = (before.formerBootIds ?? []).filter((former) => former !== bootId);
+  return { formerBootIds: [...known, before.bootId].slice(-MAX_FORMER_BOOTS) };
+}
+
+/**
+ * Refuses a start of an agent that a later one replaced, while that one is heard: two agents run under one host id, and
+ * the host's devices would be ordered here from one and there from the other. A start that nobody has heard since may
+ * have been a message that came late, from an agent that is dead.
+ */
+export function requireNotReplaced(
+  tables: RegistryTables,
+  registration: Registration,
+  isHeard: (host: Host) => boolean,
+): void {
+  const { hostId, bootId, address } = registration;
+  const host = tables.hosts.get(hostId);
+  if (host === undefined || host.bootId === bootId || !host.formerBootIds?.includes(bootId) || !isHeard(host)) return;
+  throw new InvalidStateError(
+    `two agents run as host ${hostId}: start ${bootId} at ${address} was replaced by start ${host.bootId} at ` +
+      `${host.address}, which is heard: stop one of them, or give it a host id and a certificate of its own`,
+    { about: { host_id: hostId } },
+  );
 }
 
 function takeIn(

@@ -112,6 +112,11 @@ function removalLeftMs(host: Host, limits: RemovalLimits, nowMs: number): number
   return Math.max(0, host.stateChangedAtMs + limits.unavailableRemovalTimeoutMs - nowMs);
 }
 
+/** When nobody waits for an UNAVAILABLE host's word any more; undefined for a host that can still give it. */
+export function removalTimesOutAtMs(host: Host, unavailableRemovalTimeoutMs: number): number | undefined {
+  return host.state === "UNAVAILABLE" ? host.stateChangedAtMs + unavailableRemovalTimeoutMs : undefined;
+}
+
 /** Whether nobody waits for this host's word any more. */
 export function removalTimedOut(host: Host, limits: RemovalLimits, nowMs: number): boolean {
   return host.state === "UNAVAILABLE" && removalLeftMs(host, limits, nowMs) === 0;

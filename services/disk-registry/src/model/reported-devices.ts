@@ -1,4 +1,4 @@
-import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
+import { type DeviceId, fileDifference, type HostId, type Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
@@ -83,7 +83,8 @@ function mergeIdentity(device: Device, reported: ReportedDevice): Device {
   if (change === "") {
     const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
-    return { ...known, ...facts, serialNumber, pool, health, healthMessage };
+    const fileIdentity = reported.fileIdentity || device.fileIdentity;
+    return { ...known, ...facts, ...(fileIdentity && { fileIdentity }), serialNumber, pool, health, healthMessage };
   }
   const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
   if (!inUse) {
@@ -101,8 +102,9 @@ function mergeIdentity(device: Device, reported: ReportedDevice): Device {
   };
 }
 
-function identityOf({ path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber }: DeviceIdentity): DeviceIdentity {
-  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber };
+function identityOf(of: DeviceIdentity): DeviceIdentity {
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity } = of;
+  return { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, ...(fileIdentity && { fileIdentity }) };
 }
 
 /**
@@ -115,18 +117,23 @@ function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
   for (const field of ["offsetBytes", "sizeBytes", "blockSizeBytes"] as const) {
     if (known[field] !== found[field]) changes.push(`${field} was ${known[field]}, is ${found[field]}`);
   }
-  const serialsSpeak = known.serialNumber !== "" && found.serialNumber !== "";
-  if (serialsSpeak && known.serialNumber !== found.serialNumber) {
-    changes.push(`serial number was ${JSON.stringify(known.serialNumber)}, is ${JSON.stringify(found.serialNumber)}`);
-  }
+  const otherFile = fileDifference(known, found);
+  if (otherFile !== undefined) changes.push(otherFile);
   return changes.join("; ");
 }
 
 /** Unchanged devices are not written: 10,000 agents register at once after a restart. */
 function sameFields(a: Device, b: Device): boolean {
-  const names = new Set([...Object.keys(a), ...Object.keys(b)]) as Set<keyof Device>;
-  for (const name of names) {
-    if (name !== "replacement" && a[name] !== b[name]) return false;
+  return sameIn(a, b) && sameIn(b, a) && sameReplacement(a, b);
+}
+
+function sameIn(a: Device, b: Device): boolean {
+  for (const name in a) {
+    if (name !== "replacement" && a[name as keyof Device] !== b[name as keyof Device]) return false;
   }
+  return true;
+}
+
+function sameReplacement(a: Device, b: Device): boolean {
   return a.replacement === b.replacement || JSON.stringify(a.replacement) === JSON.stringify(b.replacement);
 }

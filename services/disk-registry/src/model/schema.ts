@@ -25,6 +25,10 @@ export interface Host {
   /** When `state` last changed; starts the removal timeout of an UNAVAILABLE host. */
   readonly stateChangedAtMs: number;
   readonly bootId: string;
+  /** Starts of its agent that later ones replaced, the latest last; absent when none is known. */
+  readonly formerBootIds?: readonly string[] | undefined;
+  /** With WARNING after it was UNAVAILABLE: when it counts as ONLINE again. */
+  readonly probationEndsAtMs?: number | undefined;
   readonly removalRequested: boolean;
   /** A device was purged while nobody could tell its agent: no heartbeat counts before the agent has registered again. */
   readonly mustRegister?: true | undefined;
@@ -32,13 +36,15 @@ export interface Host {
   readonly createdAtMs: number;
 }
 
-/** What makes a device the same device. An empty serial number says nothing. */
+/** What makes a device the same device. An empty serial number or file identity says nothing. */
 export interface DeviceIdentity {
   readonly path: string;
   readonly offsetBytes: number;
   readonly sizeBytes: number;
   readonly blockSizeBytes: number;
   readonly serialNumber: string;
+  /** Which file or drive it is, as its agent's operating system tells them apart; absent when never told. */
+  readonly fileIdentity?: string | undefined;
 }
 
 export interface Device extends DeviceIdentity {

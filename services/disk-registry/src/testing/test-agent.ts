@@ -54,6 +54,7 @@ export class TestAgent {
   /** Called before an order is obeyed: throws, waits, or answers instead. */
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
+  erasedBytes = 0;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
   /** Changes what is reported of a device. */
   report: (device: ReportedDevice) => ReportedDevice = (device) => device;
@@ -78,6 +79,7 @@ export class TestAgent {
         exportDisk: (request) => this.#export(request),
         unexportDisk: (request) => this.#unexport(request),
         listDevices: notOffered,
+        rescanDevices: notOffered,
         closeSession: notOffered,
         blockIo: () => {
           throw new NotImplementedError("not offered by the agent of this test");
@@ -152,6 +154,7 @@ export class TestAgent {
       attached: this.held.has(deviceId),
       stamp: this.orders.get(deviceId)?.stamp,
       sessionNumber: this.sessions.get(deviceId)?.sessionNumber ?? 0,
+      fileIdentity: "",
     });
   }
 
@@ -216,7 +219,7 @@ export class TestAgent {
     const { deviceId, stamp, sessionNumber } = request;
     const granted = this.#grant(deviceId, sessionNumber, "");
     const outcome = instead ?? (granted === OrderOutcome.OUTDATED ? granted : OrderOutcome.DONE);
-    return { outcome: { deviceId, stamp, message: "", outcome }, erasedBytes: 0 };
+    return { outcome: { deviceId, stamp, message: "", outcome }, erasedBytes: this.erasedBytes };
   }
 
   async #export(request: ExportDiskRequest) {

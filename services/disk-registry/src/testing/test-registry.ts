@@ -27,8 +27,8 @@ export class TestRegistry {
     readonly operator: RegistryClient,
   ) {}
 
-  static async start(change: object = {}): Promise<TestRegistry> {
-    const certificates = await testCertificates({ hostIds: HOST_IDS });
+  static async start(change: object = {}, hostIds: readonly string[] = HOST_IDS): Promise<TestRegistry> {
+    const certificates = await testCertificates({ hostIds });
     const port = await freePort();
     const folder = temporaryFolder();
     const address = `127.0.0.1:${port}`;
@@ -36,7 +36,7 @@ export class TestRegistry {
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage: `${folder}/state` },
-      heartbeat: { intervalMs: 100, timeoutMs: 20_000 },
+      heartbeat: { intervalMs: 100, timeoutMs: 20_000, probationMs: 0 },
       orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000 },
       publications: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000, unexportTimeoutMs: 500 },
       erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
@@ -60,7 +60,7 @@ export class TestRegistry {
   }
 
   /** A started agent of that host, not registered yet. */
-  async agent(hostId: (typeof HOST_IDS)[number], deviceIds: readonly string[], az = "z1"): Promise<TestAgent> {
+  async agent(hostId: string, deviceIds: readonly string[], az = "z1"): Promise<TestAgent> {
     const tls = this.certificates.files(`disk-agent-${hostId}`);
     const agent = new TestAgent({ hostId, tls, registryAddress: this.address, deviceIds, az });
     await agent.start();

@@ -3,16 +3,29 @@ import type { WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
 import { abandonEraseSession, beginErase, completeErase, type EraseOrder, recordEraseFailure } from "../model/erase.js";
 import type { DeviceOutcome } from "../model/orders.js";
+import type { Device } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../wire.js";
 
 /** Has one dirty, free, ATTACHED device erased by its agent, under a session of its own. */
 export class EraseWorker {
+  /** How far erases under way are, as their agents said last. */
+  readonly #progress = new Map<DeviceId, { readonly sessionNumber: number; readonly erasedBytes: number }>();
+
   constructor(private readonly context: WorkContext) {}
+
+  /** How far the device's erase is; 0 when none is under way. */
+  erasedBytes(device: Device): number {
+    const progress = this.#progress.get(device.deviceId);
+    return progress?.sessionNumber === device.eraseSessionNumber ? progress.erasedBytes : 0;
+  }
 
   async process(deviceId: DeviceId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet } = this.context;
     const order = await tablet.transact((tx) => beginErase(tx, deviceId));
-    if (order === undefined) return "done";
+    if (order === undefined) {
+      this.#progress.delete(deviceId);
+      return "done";
+    }
     try {
       return await this.#settle(order, await this.#ask(order, signal));
     } catch (error) {
@@ -27,7 +40,8 @@ export class EraseWorker {
     const { host, deviceId, sessionNumber } = order;
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), sessionNumber, deviceId };
     const options = { signal, deadlineMs: config.erase.rpcTimeoutMs };
-    const { outcome } = await agents.of(host).eraseDevice(request, options);
+    const { outcome, erasedBytes } = await agents.of(host).eraseDevice(request, options);
+    this.#progress.set(deviceId, { sessionNumber, erasedBytes });
     return outcome?.deviceId === deviceId ? outcomeOf(outcome) : undefined;
   }
 
@@ -35,6 +49,7 @@ export class EraseWorker {
     const { tablet, config } = this.context;
     if (outcome?.code === "DONE" || outcome?.code === "ALREADY") {
       await tablet.transact((tx) => completeErase(tx, deviceId, sessionNumber));
+      this.#progress.delete(deviceId);
       return "done";
     }
     if (outcome?.code === "PENDING") return { retryAfterMs: config.erase.pollIntervalMs };

@@ -1,7 +1,7 @@
 import { type HostId, messageOf } from "@diskmesh/domain";
 import type { WorkContext } from "../context.js";
 import { removalLimits } from "../limits.js";
-import { findSilent, markUnavailable } from "../model/heartbeats.js";
+import { endProbation, findProven, findSilent, markUnavailable } from "../model/heartbeats.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
@@ -10,7 +10,11 @@ export class HostMonitor {
   readonly #running: Promise<void>;
   #suspectedBefore = 0;
 
-  constructor(private readonly context: WorkContext) {
+  constructor(
+    private readonly context: WorkContext,
+    /** The host is ONLINE: what waited for that goes on. */
+    private readonly onOnline: (hostId: HostId) => void = () => {},
+  ) {
     this.#running = this.#run();
   }
 
@@ -40,6 +44,7 @@ export class HostMonitor {
     const nowMs = clock.nowMs();
     const found = await tablet.read((tables) => ({
       silence: findSilent(tables, (hostId) => liveness.silentForMs(hostId), timeoutMs, nowMs),
+      proven: findProven(tables, nowMs),
       timedOut: [...tables.hosts.entries()]
         .filter((host) => removalTimedOut(host, limits, nowMs))
         .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
@@ -51,6 +56,10 @@ export class HostMonitor {
       this.context.log.warn({ hosts: silent.length, first: silent[0] }, "hosts fell silent and are UNAVAILABLE");
       await tablet.transact((tx) => markUnavailable(tx, silent, timeoutMs, nowMs));
     }
+    if (found.proven.length > 0) {
+      await tablet.transact((tx) => endProbation(tx, found.proven, nowMs));
+      for (const hostId of found.proven) this.onOnline(hostId);
+    }
     for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
   }
 
@@ -61,12 +70,15 @@ export class HostMonitor {
       this.context.log.warn({ hostId, devices: given }, "removal timeout: DETACHED without the agent's word");
   }
 
-  /** Once when it begins, not with every look. */
+  /** Once when it begins and once when it ends, not with every look. */
   #alert(suspected: readonly HostId[]): void {
+    const about = { alert: "mass_silence", hosts: suspected.length };
     if (suspected.length > 0 && this.#suspectedBefore === 0) {
       const text =
         "more than half of the hosts fell silent at once: none is marked UNAVAILABLE; check the network and this process";
-      this.context.log.error({ hosts: suspected.length, first: suspected[0] }, text);
+      this.context.log.error({ ...about, first: suspected[0] }, text);
+    } else if (suspected.length === 0 && this.#suspectedBefore > 0) {
+      this.context.log.warn(about, "the hosts that fell silent at once are heard again, or are believed to be dead");
     }
     this.#suspectedBefore = suspected.length;
   }

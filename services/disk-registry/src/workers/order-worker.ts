@@ -46,6 +46,11 @@ export class OrderWorker {
     this.#tries.delete(hostId);
   }
 
+  /** When a device that failed is tried again, by the monotonic clock; undefined when it is not waiting. */
+  dueAtMs(device: Device): number | undefined {
+    return this.#triesOf(device)?.dueAtMs;
+  }
+
   async process(hostId: HostId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet, config } = this.context;
     const nowMs = this.context.clock.monotonicMs();
@@ -144,7 +149,7 @@ export class OrderWorker {
 }
 
 function orderMessage(device: Device, kind: OrderKind, stamp: DeviceOrder["stamp"]): DeviceOrder {
-  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber } = device;
-  const expected = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber };
+  const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity = "" } = device;
+  const expected = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
   return { deviceId: device.deviceId, stamp, expected: kind === "attach" ? expected : undefined };
 }

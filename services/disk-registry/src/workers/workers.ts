@@ -3,6 +3,7 @@ import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
 import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
+import type { DeviceProgress } from "../wire.js";
 import { EraseWorker } from "./erase-worker.js";
 import { HostMonitor } from "./host-monitor.js";
 import { OrderWorker } from "./order-worker.js";
@@ -13,6 +14,7 @@ import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js
 export class Workers {
   readonly #context: WorkContext;
   readonly #orderWorker: OrderWorker;
+  readonly #eraseWorker: EraseWorker;
   readonly #orders: WorkQueue;
   readonly #publications: WorkQueue;
   readonly #erases: WorkQueue;
@@ -31,7 +33,7 @@ export class Workers {
     const publicationWorker = new PublicationWorker(context, (hostId, diskId, sessionNumber) =>
       this.wakeUnexport({ hostId: hostId as HostId, diskId, sessionNumber }),
     );
-    const eraseWorker = new EraseWorker(context);
+    this.#eraseWorker = new EraseWorker(context);
     const unexportWorker = new UnexportWorker(context);
     this.#orders = this.#queue("orders", orders, (hostId, signal) =>
       this.#orderWorker.process(hostId as HostId, signal),
@@ -40,10 +42,10 @@ export class Workers {
       publicationWorker.process(diskId as DiskId, signal),
     );
     this.#erases = this.#queue("erases", erase, (deviceId, signal) =>
-      eraseWorker.process(deviceId as DeviceId, signal),
+      this.#eraseWorker.process(deviceId as DeviceId, signal),
     );
     this.#unexports = this.#queue("unexports", publications, (key, signal) => unexportWorker.process(key, signal));
-    this.#monitor = new HostMonitor(context);
+    this.#monitor = new HostMonitor(context, (hostId) => this.wakeHost(hostId));
   }
 
   #queue(
@@ -62,6 +64,18 @@ export class Workers {
       onFailure: ({ queue, key, attempts, retryInMs, error }) =>
         log.info({ queue, key, attempts, retryInMs, error: messageOf(error) }, `${queue}: will be tried again`),
     });
+  }
+
+  /** What is known of the work on a device and lives in memory only. */
+  progressOf(device: Device): Pick<DeviceProgress, "nextAttemptAtMs" | "erasedBytes"> {
+    const { clock } = this.#context;
+    const dueAtMs = awaitsOrder(device)
+      ? this.#orderWorker.dueAtMs(device)
+      : isErasable(device) && device.lastError !== ""
+        ? this.#erases.dueAtMs(device.deviceId)
+        : undefined;
+    const nextAttemptAtMs = dueAtMs === undefined ? undefined : clock.nowMs() + dueAtMs - clock.monotonicMs();
+    return { nextAttemptAtMs, erasedBytes: this.#eraseWorker.erasedBytes(device) };
   }
 
   /** All that was pending when the state was loaded. */

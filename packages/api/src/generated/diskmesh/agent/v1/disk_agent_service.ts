@@ -135,6 +135,8 @@ export interface ExpectedDevice {
   blockSizeBytes: number;
   /** Empty when the hardware reports none. */
   serialNumber: string;
+  /** As the agent reported it; empty when it is not known. */
+  fileIdentity: string;
 }
 
 /** One device of an attach or detach order. */
@@ -215,6 +217,42 @@ export interface AgentDevice {
   health: Health;
   /** Why not. */
   healthMessage: string;
+  /** The unit of I/O. */
+  blockSizeBytes: number;
+  /** From the hardware, else from the configuration; may be empty. */
+  serialNumber: string;
+  /** The kind of device. */
+  pool: string;
+  /** Which file or drive the path names now; empty when it cannot be told. */
+  fileIdentity: string;
+  /** What has become of the file's descriptor: closed, opening, open, draining or closing. */
+  filePhase: string;
+  /** Reads, writes and flushes that the operating system has not answered yet. */
+  inFlightOperations: number;
+}
+
+/** Asks for a look at all device files. */
+export interface RescanDevicesRequest {
+}
+
+/** What the look found. */
+export interface RescanDevicesResponse {
+  /** The start of the agent. */
+  bootId: string;
+  /** Devices that are new, or whose file is another one, or has another size, than before. */
+  changedDeviceIds: string[];
+  /** Paths that were found but make no device, and why. */
+  skippedPaths: SkippedPath[];
+  /** Paths that had not answered in time; they are looked at again. */
+  pendingPaths: string[];
+}
+
+/** A file that a discovery rule found, but that makes no device. */
+export interface SkippedPath {
+  /** The file. */
+  path: string;
+  /** Why not. */
+  reason: string;
 }
 
 /** All devices of the agent. */
@@ -413,7 +451,7 @@ export interface BlockIoResponse {
 }
 
 function createBaseExpectedDevice(): ExpectedDevice {
-  return { path: "", offsetBytes: 0, sizeBytes: 0, blockSizeBytes: 0, serialNumber: "" };
+  return { path: "", offsetBytes: 0, sizeBytes: 0, blockSizeBytes: 0, serialNumber: "", fileIdentity: "" };
 }
 
 export const ExpectedDevice: MessageFns<ExpectedDevice> = {
@@ -432,6 +470,9 @@ export const ExpectedDevice: MessageFns<ExpectedDevice> = {
     }
     if (message.serialNumber !== "") {
       writer.uint32(42).string(message.serialNumber);
+    }
+    if (message.fileIdentity !== "") {
+      writer.uint32(50).string(message.fileIdentity);
     }
     return writer;
   },
@@ -489,6 +530,14 @@ export const ExpectedDevice: MessageFns<ExpectedDevice> = {
             message.serialNumber = reader.string();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.fileIdentity = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -511,6 +560,7 @@ export const ExpectedDevice: MessageFns<ExpectedDevice> = {
     message.sizeBytes = object.sizeBytes ?? 0;
     message.blockSizeBytes = object.blockSizeBytes ?? 0;
     message.serialNumber = object.serialNumber ?? "";
+    message.fileIdentity = object.fileIdentity ?? "";
     return message;
   },
 };
@@ -985,6 +1035,12 @@ function createBaseAgentDevice(): AgentDevice {
     sessionNumber: 0,
     health: Health.UNSPECIFIED,
     healthMessage: "",
+    blockSizeBytes: 0,
+    serialNumber: "",
+    pool: "",
+    fileIdentity: "",
+    filePhase: "",
+    inFlightOperations: 0,
   };
 }
 
@@ -1016,6 +1072,24 @@ export const AgentDevice: MessageFns<AgentDevice> = {
     }
     if (message.healthMessage !== "") {
       writer.uint32(74).string(message.healthMessage);
+    }
+    if (message.blockSizeBytes !== 0) {
+      writer.uint32(80).int32(message.blockSizeBytes);
+    }
+    if (message.serialNumber !== "") {
+      writer.uint32(90).string(message.serialNumber);
+    }
+    if (message.pool !== "") {
+      writer.uint32(98).string(message.pool);
+    }
+    if (message.fileIdentity !== "") {
+      writer.uint32(106).string(message.fileIdentity);
+    }
+    if (message.filePhase !== "") {
+      writer.uint32(114).string(message.filePhase);
+    }
+    if (message.inFlightOperations !== 0) {
+      writer.uint32(120).int32(message.inFlightOperations);
     }
     return writer;
   },
@@ -1105,6 +1179,54 @@ export const AgentDevice: MessageFns<AgentDevice> = {
             message.healthMessage = reader.string();
             continue;
           }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.blockSizeBytes = reader.int32();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.serialNumber = reader.string();
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.fileIdentity = reader.string();
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.filePhase = reader.string();
+            continue;
+          }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.inFlightOperations = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1131,6 +1253,213 @@ export const AgentDevice: MessageFns<AgentDevice> = {
     message.sessionNumber = object.sessionNumber ?? 0;
     message.health = object.health ?? Health.UNSPECIFIED;
     message.healthMessage = object.healthMessage ?? "";
+    message.blockSizeBytes = object.blockSizeBytes ?? 0;
+    message.serialNumber = object.serialNumber ?? "";
+    message.pool = object.pool ?? "";
+    message.fileIdentity = object.fileIdentity ?? "";
+    message.filePhase = object.filePhase ?? "";
+    message.inFlightOperations = object.inFlightOperations ?? 0;
+    return message;
+  },
+};
+
+function createBaseRescanDevicesRequest(): RescanDevicesRequest {
+  return {};
+}
+
+export const RescanDevicesRequest: MessageFns<RescanDevicesRequest> = {
+  encode(_: RescanDevicesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RescanDevicesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRescanDevicesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RescanDevicesRequest>, I>>(base?: I): RescanDevicesRequest {
+    return RescanDevicesRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RescanDevicesRequest>, I>>(_: I): RescanDevicesRequest {
+    const message = createBaseRescanDevicesRequest();
+    return message;
+  },
+};
+
+function createBaseRescanDevicesResponse(): RescanDevicesResponse {
+  return { bootId: "", changedDeviceIds: [], skippedPaths: [], pendingPaths: [] };
+}
+
+export const RescanDevicesResponse: MessageFns<RescanDevicesResponse> = {
+  encode(message: RescanDevicesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bootId !== "") {
+      writer.uint32(10).string(message.bootId);
+    }
+    for (const v of message.changedDeviceIds) {
+      writer.uint32(18).string(v!);
+    }
+    for (const v of message.skippedPaths) {
+      SkippedPath.encode(v!, writer.uint32(26).fork()).join();
+    }
+    for (const v of message.pendingPaths) {
+      writer.uint32(34).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RescanDevicesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRescanDevicesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.changedDeviceIds.push(reader.string());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.skippedPaths.push(SkippedPath.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.pendingPaths.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RescanDevicesResponse>, I>>(base?: I): RescanDevicesResponse {
+    return RescanDevicesResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RescanDevicesResponse>, I>>(object: I): RescanDevicesResponse {
+    const message = createBaseRescanDevicesResponse();
+    message.bootId = object.bootId ?? "";
+    message.changedDeviceIds = object.changedDeviceIds?.map((e) => e) || [];
+    message.skippedPaths = object.skippedPaths?.map((e) => SkippedPath.fromPartial(e)) || [];
+    message.pendingPaths = object.pendingPaths?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseSkippedPath(): SkippedPath {
+  return { path: "", reason: "" };
+}
+
+export const SkippedPath: MessageFns<SkippedPath> = {
+  encode(message: SkippedPath, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.path !== "") {
+      writer.uint32(10).string(message.path);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SkippedPath {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSkippedPath();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SkippedPath>, I>>(base?: I): SkippedPath {
+    return SkippedPath.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SkippedPath>, I>>(object: I): SkippedPath {
+    const message = createBaseSkippedPath();
+    message.path = object.path ?? "";
+    message.reason = object.reason ?? "";
     return message;
   },
 };
@@ -2600,6 +2929,20 @@ export const DiskAgentServiceService = {
     responseSerialize: (value: ListDevicesResponse): Buffer => Buffer.from(ListDevicesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListDevicesResponse => ListDevicesResponse.decode(value),
   },
+  /**
+   * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
+   * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
+   */
+  rescanDevices: {
+    path: "/diskmesh.agent.v1.DiskAgentService/RescanDevices" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RescanDevicesRequest): Buffer => Buffer.from(RescanDevicesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RescanDevicesRequest => RescanDevicesRequest.decode(value),
+    responseSerialize: (value: RescanDevicesResponse): Buffer =>
+      Buffer.from(RescanDevicesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RescanDevicesResponse => RescanDevicesResponse.decode(value),
+  },
   /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
   openSession: {
     path: "/diskmesh.agent.v1.DiskAgentService/OpenSession" as const,
@@ -2674,6 +3017,11 @@ export interface DiskAgentServiceServer extends UntypedServiceImplementation {
   detachDevices: handleUnaryCall<DetachDevicesRequest, DetachDevicesResponse>;
   /** Everything the agent knows of its devices. */
   listDevices: handleUnaryCall<ListDevicesRequest, ListDevicesResponse>;
+  /**
+   * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
+   * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
+   */
+  rescanDevices: handleUnaryCall<RescanDevicesRequest, RescanDevicesResponse>;
   /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
   openSession: handleUnaryCall<OpenSessionRequest, OpenSessionResponse>;
   /** End a session: the devices obey nobody until a higher session is opened. */
@@ -2739,6 +3087,25 @@ export interface DiskAgentServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
+   * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
+   */
+  rescanDevices(
+    request: RescanDevicesRequest,
+    callback: (error: ServiceError | null, response: RescanDevicesResponse) => void,
+  ): ClientUnaryCall;
+  rescanDevices(
+    request: RescanDevicesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RescanDevicesResponse) => void,
+  ): ClientUnaryCall;
+  rescanDevices(
+    request: RescanDevicesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RescanDevicesResponse) => void,
   ): ClientUnaryCall;
   /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
   openSession(

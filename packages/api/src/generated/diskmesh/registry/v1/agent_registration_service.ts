@@ -49,6 +49,11 @@ export interface ReportedDevice {
     | undefined;
   /** The highest session number that the device has granted; 0 when none. */
   sessionNumber: number;
+  /**
+   * Which file or drive its path names now, as the operating system tells them apart: equal for the same one, and
+   * comparable only when the part before the first space is equal. Empty when it cannot be told.
+   */
+  fileIdentity: string;
 }
 
 /** An export that the agent serves. */
@@ -147,6 +152,7 @@ function createBaseReportedDevice(): ReportedDevice {
     attached: false,
     stamp: undefined,
     sessionNumber: 0,
+    fileIdentity: "",
   };
 }
 
@@ -187,6 +193,9 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     }
     if (message.sessionNumber !== 0) {
       writer.uint32(96).int64(message.sessionNumber);
+    }
+    if (message.fileIdentity !== "") {
+      writer.uint32(106).string(message.fileIdentity);
     }
     return writer;
   },
@@ -300,6 +309,14 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
             message.sessionNumber = longToNumber(reader.int64());
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.fileIdentity = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -329,6 +346,7 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     message.attached = object.attached ?? false;
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
     message.sessionNumber = object.sessionNumber ?? 0;
+    message.fileIdentity = object.fileIdentity ?? "";
     return message;
   },
 };

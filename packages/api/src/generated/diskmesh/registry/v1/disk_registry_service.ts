@@ -11,7 +11,9 @@ import {
   type ChannelCredentials,
   Client,
   type ClientOptions,
+  type ClientReadableStream,
   type ClientUnaryCall,
+  type handleServerStreamingCall,
   type handleUnaryCall,
   makeGenericClientConstructor,
   type Metadata,
@@ -193,6 +195,50 @@ export interface ListDevicesResponse {
   devices: Device[];
   /** Empty on the last page. */
   nextPageToken: string;
+}
+
+/** Which devices to watch; filters combine. */
+export interface WatchDevicesRequest {
+  /** Only devices of this host; empty for all. */
+  hostId: string;
+  /** Only devices in this state; unspecified for all. */
+  attachState: AttachState;
+  /** Only devices of this pool; empty for all. */
+  pool: string;
+  /**
+   * Goes on after the message that carried it; empty for a snapshot first. When too much has changed since, or another
+   * leader serves, there is a snapshot all the same.
+   */
+  resumeToken: string;
+}
+
+/** One step of what a watcher sees. */
+export interface WatchDevicesResponse {
+  /** What happened. */
+  update:
+    | //
+    /** A snapshot follows: forget what was sent before. Comes again in the middle when the watcher was too slow. */
+    { $case: "snapshotBegin"; value: SnapshotBegin }
+    | //
+    /** The device as it is now. */
+    { $case: "device"; value: Device }
+    | //
+    /** The device is forgotten, or does not match the filter any more. */
+    { $case: "removedDeviceId"; value: string }
+    | //
+    /** The snapshot is complete: what follows are changes. */
+    { $case: "snapshotEnd"; value: SnapshotEnd }
+    | undefined;
+  /** For a later watch; empty within a snapshot. */
+  resumeToken: string;
+}
+
+/** All devices that match follow. */
+export interface SnapshotBegin {
+}
+
+/** All devices that matched when the snapshot began were sent. */
+export interface SnapshotEnd {
 }
 
 /** What the disk shall be. */
@@ -1717,6 +1763,310 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
   },
 };
 
+function createBaseWatchDevicesRequest(): WatchDevicesRequest {
+  return { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", resumeToken: "" };
+}
+
+export const WatchDevicesRequest: MessageFns<WatchDevicesRequest> = {
+  encode(message: WatchDevicesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.attachState !== AttachState.UNSPECIFIED) {
+      writer.uint32(16).int32(attachStateToNumber(message.attachState));
+    }
+    if (message.pool !== "") {
+      writer.uint32(26).string(message.pool);
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(34).string(message.resumeToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchDevicesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchDevicesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.attachState = attachStateFromJSON(reader.int32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.pool = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<WatchDevicesRequest>, I>>(base?: I): WatchDevicesRequest {
+    return WatchDevicesRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchDevicesRequest>, I>>(object: I): WatchDevicesRequest {
+    const message = createBaseWatchDevicesRequest();
+    message.hostId = object.hostId ?? "";
+    message.attachState = object.attachState ?? AttachState.UNSPECIFIED;
+    message.pool = object.pool ?? "";
+    message.resumeToken = object.resumeToken ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchDevicesResponse(): WatchDevicesResponse {
+  return { update: undefined, resumeToken: "" };
+}
+
+export const WatchDevicesResponse: MessageFns<WatchDevicesResponse> = {
+  encode(message: WatchDevicesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.update?.$case) {
+      case "snapshotBegin":
+        SnapshotBegin.encode(message.update.value, writer.uint32(10).fork()).join();
+        break;
+      case "device":
+        Device.encode(message.update.value, writer.uint32(18).fork()).join();
+        break;
+      case "removedDeviceId":
+        writer.uint32(26).string(message.update.value);
+        break;
+      case "snapshotEnd":
+        SnapshotEnd.encode(message.update.value, writer.uint32(34).fork()).join();
+        break;
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(42).string(message.resumeToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchDevicesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchDevicesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.update = { $case: "snapshotBegin", value: SnapshotBegin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.update = { $case: "device", value: Device.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.update = { $case: "removedDeviceId", value: reader.string() };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.update = { $case: "snapshotEnd", value: SnapshotEnd.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<WatchDevicesResponse>, I>>(base?: I): WatchDevicesResponse {
+    return WatchDevicesResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchDevicesResponse>, I>>(object: I): WatchDevicesResponse {
+    const message = createBaseWatchDevicesResponse();
+    switch (object.update?.$case) {
+      case "snapshotBegin": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "snapshotBegin", value: SnapshotBegin.fromPartial(object.update.value) };
+        }
+        break;
+      }
+      case "device": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "device", value: Device.fromPartial(object.update.value) };
+        }
+        break;
+      }
+      case "removedDeviceId": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "removedDeviceId", value: object.update.value };
+        }
+        break;
+      }
+      case "snapshotEnd": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "snapshotEnd", value: SnapshotEnd.fromPartial(object.update.value) };
+        }
+        break;
+      }
+    }
+    message.resumeToken = object.resumeToken ?? "";
+    return message;
+  },
+};
+
+function createBaseSnapshotBegin(): SnapshotBegin {
+  return {};
+}
+
+export const SnapshotBegin: MessageFns<SnapshotBegin> = {
+  encode(_: SnapshotBegin, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SnapshotBegin {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSnapshotBegin();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SnapshotBegin>, I>>(base?: I): SnapshotBegin {
+    return SnapshotBegin.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SnapshotBegin>, I>>(_: I): SnapshotBegin {
+    const message = createBaseSnapshotBegin();
+    return message;
+  },
+};
+
+function createBaseSnapshotEnd(): SnapshotEnd {
+  return {};
+}
+
+export const SnapshotEnd: MessageFns<SnapshotEnd> = {
+  encode(_: SnapshotEnd, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SnapshotEnd {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSnapshotEnd();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SnapshotEnd>, I>>(base?: I): SnapshotEnd {
+    return SnapshotEnd.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SnapshotEnd>, I>>(_: I): SnapshotEnd {
+    const message = createBaseSnapshotEnd();
+    return message;
+  },
+};
+
 function createBaseCreateDiskRequest(): CreateDiskRequest {
   return { diskId: "", sizeBytes: 0, az: "", hostId: "", pool: "", spreadRacks: false, labels: [] };
 }
@@ -2960,6 +3310,20 @@ export const DiskRegistryServiceService = {
     responseDeserialize: (value: Buffer): ListDevicesResponse => ListDevicesResponse.decode(value),
   },
   /**
+   * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
+   * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
+   */
+  watchDevices: {
+    path: "/diskmesh.registry.v1.DiskRegistryService/WatchDevices" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: WatchDevicesRequest): Buffer => Buffer.from(WatchDevicesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchDevicesRequest => WatchDevicesRequest.decode(value),
+    responseSerialize: (value: WatchDevicesResponse): Buffer =>
+      Buffer.from(WatchDevicesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchDevicesResponse => WatchDevicesResponse.decode(value),
+  },
+  /**
    * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
    * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.
    */
@@ -3088,6 +3452,11 @@ export interface DiskRegistryServiceServer extends UntypedServiceImplementation 
   getDevice: handleUnaryCall<GetDeviceRequest, GetDeviceResponse>;
   /** Devices by id, a page at a time. */
   listDevices: handleUnaryCall<ListDevicesRequest, ListDevicesResponse>;
+  /**
+   * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
+   * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
+   */
+  watchDevices: handleServerStreamingCall<WatchDevicesRequest, WatchDevicesResponse>;
   /**
    * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
    * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.
@@ -3282,6 +3651,19 @@ export interface DiskRegistryServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
   ): ClientUnaryCall;
+  /**
+   * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
+   * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
+   */
+  watchDevices(
+    request: WatchDevicesRequest,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchDevicesResponse>;
+  watchDevices(
+    request: WatchDevicesRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchDevicesResponse>;
   /**
    * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
    * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.

@@ -375,7 +375,19 @@ export interface Host {
     | VmAssignment
     | undefined;
   /** When the first registration was stored. */
-  createdAt: Date | undefined;
+  createdAt:
+    | Date
+    | undefined;
+  /** When `state` last changed. */
+  stateChangedAt:
+    | Date
+    | undefined;
+  /** With HOST_STATE_WARNING after it was UNAVAILABLE: when it becomes ONLINE if it is heard until then. */
+  probationEndsAt:
+    | Date
+    | undefined;
+  /** With HOST_STATE_UNAVAILABLE: when its closing devices count as detached without its agent's word. */
+  removalTimesOutAt: Date | undefined;
 }
 
 /** A host that serves as a VM. */
@@ -384,6 +396,22 @@ export interface VmAssignment {
   vmCid: string;
   /** When it was assigned. */
   assignedAt: Date | undefined;
+}
+
+/** What makes a device the same device. */
+export interface DeviceIdentity {
+  /** The device file. */
+  path: string;
+  /** Where the device starts in the file. */
+  offsetBytes: number;
+  /** Its length. */
+  sizeBytes: number;
+  /** The unit of I/O. */
+  blockSizeBytes: number;
+  /** As the hardware reports it; may be empty. */
+  serialNumber: string;
+  /** Which file or drive it is, as the agent's operating system tells them apart; may be empty. */
+  fileIdentity: string;
 }
 
 /** A device file of a host, or a range of one. */
@@ -427,7 +455,25 @@ export interface Device {
   /** The disk it belongs to; empty when free. */
   diskId: string;
   /** When attach_state last changed. */
-  stateChangedAt: Date | undefined;
+  stateChangedAt:
+    | Date
+    | undefined;
+  /** While it awaits an order or an erase that failed before: when it is tried again. Absent while a try is under way. */
+  nextAttemptAt:
+    | Date
+    | undefined;
+  /** With ATTACH_STATE_CLOSING on an UNAVAILABLE host: when it counts as detached without the agent's word. */
+  removalTimesOutAt:
+    | Date
+    | undefined;
+  /** The session under which it is being erased; 0 when none was taken. */
+  eraseSessionNumber: number;
+  /** How far that erase was when its agent was last asked. */
+  erasedBytes: number;
+  /** Which file or drive it is, as the agent's operating system tells them apart; empty when never told. */
+  fileIdentity: string;
+  /** What its agent found in its place, until AddDevice accepts it; absent when it is what it was. */
+  replacement: DeviceIdentity | undefined;
 }
 
 /** The one host that may read and write a disk. */
@@ -509,6 +555,9 @@ function createBaseHost(): Host {
     lastHeartbeatAt: undefined,
     assignment: undefined,
     createdAt: undefined,
+    stateChangedAt: undefined,
+    probationEndsAt: undefined,
+    removalTimesOutAt: undefined,
   };
 }
 
@@ -546,6 +595,15 @@ export const Host: MessageFns<Host> = {
     }
     if (message.createdAt !== undefined) {
       Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(90).fork()).join();
+    }
+    if (message.stateChangedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.stateChangedAt), writer.uint32(98).fork()).join();
+    }
+    if (message.probationEndsAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.probationEndsAt), writer.uint32(106).fork()).join();
+    }
+    if (message.removalTimesOutAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.removalTimesOutAt), writer.uint32(114).fork()).join();
     }
     return writer;
   },
@@ -651,6 +709,30 @@ export const Host: MessageFns<Host> = {
             message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.stateChangedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.probationEndsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.removalTimesOutAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -681,6 +763,9 @@ export const Host: MessageFns<Host> = {
       ? VmAssignment.fromPartial(object.assignment)
       : undefined;
     message.createdAt = object.createdAt ?? undefined;
+    message.stateChangedAt = object.stateChangedAt ?? undefined;
+    message.probationEndsAt = object.probationEndsAt ?? undefined;
+    message.removalTimesOutAt = object.removalTimesOutAt ?? undefined;
     return message;
   },
 };
@@ -752,6 +837,121 @@ export const VmAssignment: MessageFns<VmAssignment> = {
   },
 };
 
+function createBaseDeviceIdentity(): DeviceIdentity {
+  return { path: "", offsetBytes: 0, sizeBytes: 0, blockSizeBytes: 0, serialNumber: "", fileIdentity: "" };
+}
+
+export const DeviceIdentity: MessageFns<DeviceIdentity> = {
+  encode(message: DeviceIdentity, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.path !== "") {
+      writer.uint32(10).string(message.path);
+    }
+    if (message.offsetBytes !== 0) {
+      writer.uint32(16).int64(message.offsetBytes);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(24).int64(message.sizeBytes);
+    }
+    if (message.blockSizeBytes !== 0) {
+      writer.uint32(32).int32(message.blockSizeBytes);
+    }
+    if (message.serialNumber !== "") {
+      writer.uint32(42).string(message.serialNumber);
+    }
+    if (message.fileIdentity !== "") {
+      writer.uint32(50).string(message.fileIdentity);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeviceIdentity {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeviceIdentity();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.path = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.offsetBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.blockSizeBytes = reader.int32();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.serialNumber = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.fileIdentity = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeviceIdentity>, I>>(base?: I): DeviceIdentity {
+    return DeviceIdentity.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeviceIdentity>, I>>(object: I): DeviceIdentity {
+    const message = createBaseDeviceIdentity();
+    message.path = object.path ?? "";
+    message.offsetBytes = object.offsetBytes ?? 0;
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.blockSizeBytes = object.blockSizeBytes ?? 0;
+    message.serialNumber = object.serialNumber ?? "";
+    message.fileIdentity = object.fileIdentity ?? "";
+    return message;
+  },
+};
+
 function createBaseDevice(): Device {
   return {
     deviceId: "",
@@ -774,6 +974,12 @@ function createBaseDevice(): Device {
     detachConfirmed: false,
     diskId: "",
     stateChangedAt: undefined,
+    nextAttemptAt: undefined,
+    removalTimesOutAt: undefined,
+    eraseSessionNumber: 0,
+    erasedBytes: 0,
+    fileIdentity: "",
+    replacement: undefined,
   };
 }
 
@@ -838,6 +1044,24 @@ export const Device: MessageFns<Device> = {
     }
     if (message.stateChangedAt !== undefined) {
       Timestamp.encode(toTimestamp(message.stateChangedAt), writer.uint32(162).fork()).join();
+    }
+    if (message.nextAttemptAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.nextAttemptAt), writer.uint32(170).fork()).join();
+    }
+    if (message.removalTimesOutAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.removalTimesOutAt), writer.uint32(178).fork()).join();
+    }
+    if (message.eraseSessionNumber !== 0) {
+      writer.uint32(184).int64(message.eraseSessionNumber);
+    }
+    if (message.erasedBytes !== 0) {
+      writer.uint32(192).int64(message.erasedBytes);
+    }
+    if (message.fileIdentity !== "") {
+      writer.uint32(202).string(message.fileIdentity);
+    }
+    if (message.replacement !== undefined) {
+      DeviceIdentity.encode(message.replacement, writer.uint32(210).fork()).join();
     }
     return writer;
   },
@@ -1015,6 +1239,54 @@ export const Device: MessageFns<Device> = {
             message.stateChangedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 21: {
+            if (tag !== 170) {
+              break;
+            }
+
+            message.nextAttemptAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 22: {
+            if (tag !== 178) {
+              break;
+            }
+
+            message.removalTimesOutAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 23: {
+            if (tag !== 184) {
+              break;
+            }
+
+            message.eraseSessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 24: {
+            if (tag !== 192) {
+              break;
+            }
+
+            message.erasedBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 25: {
+            if (tag !== 202) {
+              break;
+            }
+
+            message.fileIdentity = reader.string();
+            continue;
+          }
+          case 26: {
+            if (tag !== 210) {
+              break;
+            }
+
+            message.replacement = DeviceIdentity.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1052,6 +1324,14 @@ export const Device: MessageFns<Device> = {
     message.detachConfirmed = object.detachConfirmed ?? false;
     message.diskId = object.diskId ?? "";
     message.stateChangedAt = object.stateChangedAt ?? undefined;
+    message.nextAttemptAt = object.nextAttemptAt ?? undefined;
+    message.removalTimesOutAt = object.removalTimesOutAt ?? undefined;
+    message.eraseSessionNumber = object.eraseSessionNumber ?? 0;
+    message.erasedBytes = object.erasedBytes ?? 0;
+    message.fileIdentity = object.fileIdentity ?? "";
+    message.replacement = (object.replacement !== undefined && object.replacement !== null)
+      ? DeviceIdentity.fromPartial(object.replacement)
+      : undefined;
     return message;
   },
 };

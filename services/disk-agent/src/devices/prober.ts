@@ -1,0 +1,69 @@
+import type { Clock } from "@diskmesh/service";
+import type { Device } from "./device.js";
+import type { DeviceTable } from "./device-table.js";
+import { Slots } from "./slots.js";
+
+/** Devices that are read at once: a probe must not take the threads that I/O needs. */
+const AT_ONCE = 4;
+
+export interface ProberOptions {
+  readonly devices: DeviceTable;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  /** A read that takes longer makes the device WARNING, */
+  readonly slowAfterMs: number;
+  /** and one that takes longer than this makes it ERROR. */
+  readonly stalledAfterMs: number;
+}
+
+/**
+ * Finds out whether held devices still answer, by a small read of each at some place: always the same block would come
+ * from the kernel's cache. There is one probe of a device at a time, however long it takes.
+ */
+export class Prober {
+  readonly #options: ProberOptions;
+  readonly #slots = new Slots(AT_ONCE);
+  readonly #running = new Map<Device, number>();
+
+  constructor(options: ProberOptions) {
+    this.#options = options;
+  }
+
+  /** Starts a probe of each held device that has none under way, and judges those that have. Waits for none. */
+  look(): void {
+    const { devices, clock, slowAfterMs } = this.#options;
+    for (const device of devices.all()) {
+      const startedAtMs = this.#running.get(device);
+      if (startedAtMs !== undefined) this.#judge(device, clock.monotonicMs() - startedAtMs);
+      else if (device.attached) void this.#probe(device, slowAfterMs);
+    }
+  }
+
+  async #probe(device: Device, slowAfterMs: number): Promise<void> {
+    const { clock, random } = this.#options;
+    this.#running.set(device, Number.POSITIVE_INFINITY);
+    const release = await this.#slots.acquire();
+    this.#running.set(device, clock.monotonicMs());
+    const over = new AbortController();
+    // A hung device keeps its thread, but not the place of the others.
+    const slow = clock.sleep(slowAfterMs, over.signal).then(
+      () => {
+        release();
+        this.#judge(device, slowAfterMs);
+      },
+      () => undefined,
+    );
+    await device.probe(random());
+    this.#running.delete(device);
+    over.abort();
+    await slow;
+    release();
+  }
+
+  #judge(device: Device, forMs: number): void {
+    const { slowAfterMs, stalledAfterMs } = this.#options;
+    if (forMs >= stalledAfterMs) device.noteSlowProbe("ERROR", stalledAfterMs);
+    else if (forMs >= slowAfterMs) device.noteSlowProbe("WARNING", slowAfterMs);
+  }
+}

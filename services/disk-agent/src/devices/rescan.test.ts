@@ -1,0 +1,121 @@
+import { rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { systemClock } from "@diskmesh/service";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { DiscoveryRule } from "../model/discovery.js";
+import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
+import { fileOpener } from "./open-file.js";
+import { Rescan } from "./rescan.js";
+
+const SIZE = 16 * 4096;
+const ANSWER_TIMEOUT_MS = 100;
+
+describe("rescans", () => {
+  let fixture: DeviceFixture;
+  let rescan: Rescan;
+  let changes = 0;
+  /** Files whose looks do not return, and how often they were looked at. */
+  const hanging = new Map<string, number>();
+  let release = () => {};
+
+  beforeEach(() => {
+    fixture = new DeviceFixture([{ id: "listed", file: "listed" }]);
+    makeDeviceFile(fixture.folder, "listed", SIZE);
+    const pool = { pool: "", minSizeBytes: 1, maxSizeBytes: SIZE * 10, blockSizeBytes: 4096 };
+    const rule: DiscoveryRule = {
+      glob: join(fixture.folder, "disk-*"),
+      idPrefix: "h",
+      maxDevicesPerFile: 1,
+      pools: [pool],
+    };
+    hanging.clear();
+    changes = 0;
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    rescan = new Rescan({
+      devices: fixture.devices,
+      rules: [rule],
+      opener: {
+        look: async (path) => {
+          const looks = hanging.get(path);
+          if (looks !== undefined) {
+            hanging.set(path, looks + 1);
+            await released;
+          }
+          return fileOpener.look(path);
+        },
+      },
+      maxDevices: 4,
+      answerTimeoutMs: ANSWER_TIMEOUT_MS,
+      clock: systemClock,
+      log: silentLog,
+      onChange: () => {
+        changes++;
+      },
+    });
+  });
+
+  afterEach(() => fixture.devices.stop(1_000, systemClock));
+
+  const ids = () => fixture.devices.all().map((device) => device.id);
+
+  it("a new file -> a device, told once; its size is known, and nobody holds it", async () => {
+    makeDeviceFile(fixture.folder, "disk-a", SIZE);
+    expect((await rescan.run()).changedDeviceIds).to.include("h-disk-a");
+    expect(ids()).to.deep.equal(["h-disk-a", "listed"]);
+    expect(fixture.device("h-disk-a").sizeBytes).to.equal(SIZE);
+    expect(changes).to.be.above(0);
+    const before = changes;
+    expect((await rescan.run()).changedDeviceIds).to.deep.equal([]);
+    expect(changes).to.equal(before);
+  });
+
+  it("a file that hangs -> pending within the time, looked at once, and in nobody's way; a device once it answers", async () => {
+    const stalled = makeDeviceFile(fixture.folder, "disk-stalled", SIZE);
+    makeDeviceFile(fixture.folder, "disk-ok", SIZE);
+    hanging.set(stalled, 0);
+    const startedAtMs = performance.now();
+    const result = await rescan.run();
+    expect(performance.now() - startedAtMs).to.be.below(ANSWER_TIMEOUT_MS * 20);
+    expect(result.pendingPaths).to.deep.equal([stalled]);
+    expect(result.changedDeviceIds).to.include("h-disk-ok");
+    expect((await rescan.run()).pendingPaths).to.deep.equal([stalled]);
+    expect(hanging.get(stalled)).to.equal(1);
+    hanging.clear();
+    release();
+    await eventually(async () => {
+      await rescan.run();
+      return ids().includes("h-disk-stalled" as never);
+    });
+  });
+
+  it("more than the agent may have -> the first ones, and the reason for the others", async () => {
+    for (const name of ["a", "b", "c", "d", "e"]) makeDeviceFile(fixture.folder, `disk-${name}`, SIZE);
+    const { skipped } = await rescan.run();
+    expect(ids()).to.deep.equal(["h-disk-a", "h-disk-b", "h-disk-c", "listed"]);
+    expect(skipped.map(({ reason }) => reason)).to.deep.equal(
+      Array(2).fill("the agent has as many devices as it may have"),
+    );
+  });
+
+  it("a held file that is replaced, truncated or removed -> ERROR, what is held stays; the same file again -> ONLINE", async () => {
+    await fixture.order("attach", "listed", 1);
+    const path = fixture.device("listed").config.path;
+    const health = () => fixture.device("listed").healthMessage ?? "ONLINE";
+    writeFileSync(path, Buffer.alloc(SIZE / 2));
+    expect((await rescan.run()).changedDeviceIds).to.deep.equal(["listed"]);
+    expect(health()).to.match(/it held 65536 bytes, and holds 32768/);
+    expect(fixture.device("listed").reported.sizeBytes).to.equal(SIZE / 2);
+    writeFileSync(path, Buffer.alloc(SIZE));
+    await rescan.run();
+    expect(health()).to.equal("ONLINE");
+    rmSync(path);
+    await rescan.run();
+    expect(health()).to.match(/there is no such file/);
+    expect(fixture.files.openCount).to.equal(1);
+    expect(fixture.device("listed").attached).to.equal(true);
+    expect(changes).to.equal(0);
+  });
+});

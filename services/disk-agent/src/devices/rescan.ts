@@ -1,0 +1,140 @@
+import { type DeviceId, messageOf, parseDeviceId } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { Log } from "../log.js";
+import { type DiscoveryRule, type FoundFile, planDevices, type Skipped } from "../model/discovery.js";
+import type { DeviceTable } from "./device-table.js";
+import { expandGlob } from "./glob.js";
+import type { FileFacts, FileOpener } from "./open-file.js";
+
+export interface RescanResult {
+  /** New devices, and those whose file is another one, or has another size, than before. */
+  readonly changedDeviceIds: readonly DeviceId[];
+  readonly skipped: readonly Skipped[];
+  /** Had not answered in time. */
+  readonly pendingPaths: readonly string[];
+}
+
+export interface RescanOptions {
+  readonly devices: DeviceTable;
+  readonly rules: readonly DiscoveryRule[];
+  readonly opener: Pick<FileOpener, "look">;
+  readonly maxDevices: number;
+  readonly answerTimeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The registry is to be told of a device that is new. */
+  readonly onChange: () => void;
+}
+
+/** Looks for new device files, and for files that were replaced. What hangs is left behind and delays nothing else. */
+export class Rescan {
+  readonly #options: RescanOptions;
+  /** Looks under way at files that are no device's yet: one at a time for each path. */
+  readonly #looking = new Map<string, Promise<FileFacts>>();
+  #skippedBefore = "";
+
+  constructor(options: RescanOptions) {
+    this.#options = options;
+  }
+
+  async run(): Promise<RescanResult> {
+    const { devices } = this.#options;
+    const before = new Map(devices.all().map((device) => [device.id, JSON.stringify(device.reported)]));
+    const pending = new Set<string>();
+    await Promise.all(devices.files().map((file) => this.#bounded(file.path, file.look(), pending)));
+    const skipped = await this.#discover(pending);
+    const changedDeviceIds = devices
+      .all()
+      .filter((device) => before.get(device.id) !== JSON.stringify(device.reported))
+      .map((device) => device.id);
+    return { changedDeviceIds, skipped, pendingPaths: [...pending].sort() };
+  }
+
+  /** Makes devices of the files that the rules find and nobody has yet. */
+  async #discover(pending: Set<string>): Promise<readonly Skipped[]> {
+    const { rules, devices, maxDevices, log, onChange } = this.#options;
+    const skipped: Skipped[] = [];
+    const found: FoundFile[] = [];
+    const knownPaths = new Set(devices.files().map((file) => file.path));
+    const seen = new Set<string>();
+    for (const rule of rules) {
+      const paths = await this.#bounded(rule.glob, expandGlob(rule.glob), pending);
+      const fresh = (paths ?? []).filter((path) => !knownPaths.has(path) && !seen.has(path));
+      for (const path of fresh) seen.add(path);
+      const looked = fresh.map(async (path) => {
+        try {
+          const facts = await this.#bounded(path, this.#look(path), pending);
+          if (facts) found.push({ path, rule, sizeBytes: facts.sizeBytes, identity: facts.identity });
+        } catch (error) {
+          skipped.push({ path, reason: messageOf(error) });
+        }
+      });
+      await Promise.all(looked);
+    }
+    const inOrder = found.sort((a, b) => (a.path < b.path ? -1 : 1));
+    const known = { deviceIds: devices, files: this.#knownFiles(), devicesLeft: maxDevices - devices.all().length };
+    const plan = planDevices(inOrder, known, isId);
+    for (const { deviceId, ...place } of plan.devices) {
+      log.info({ device_id: deviceId, path: place.path, pool: place.pool }, "a device was found");
+      devices.add({ ...place, deviceId: parseDeviceId(deviceId), serialNumber: "" });
+    }
+    const added = new Set(plan.devices.map(({ path }) => path));
+    const looks = devices.files().filter((file) => added.has(file.path));
+    await Promise.all(looks.map((file) => this.#bounded(file.path, file.look(), pending)));
+    if (plan.devices.length > 0) onChange();
+    skipped.push(...plan.skipped);
+    this.#report(skipped);
+    return skipped;
+  }
+
+  #knownFiles(): Map<string, string> {
+    const files = new Map<string, string>();
+    for (const file of this.#options.devices.files()) {
+      for (const facts of [file.held, file.seen]) if (facts) files.set(facts.identity, file.path);
+    }
+    return files;
+  }
+
+  #look(path: string): Promise<FileFacts> {
+    const looking =
+      this.#looking.get(path) ?? this.#options.opener.look(path).finally(() => this.#looking.delete(path));
+    this.#looking.set(path, looking);
+    return looking;
+  }
+
+  /** The result, or undefined when it takes too long; then the path is noted. */
+  async #bounded<T>(path: string, work: Promise<T>, pending: Set<string>): Promise<T | undefined> {
+    const over = new AbortController();
+    const timeout = this.#options.clock.sleep(this.#options.answerTimeoutMs, over.signal).then(
+      () => {
+        pending.add(path);
+        return undefined;
+      },
+      () => undefined,
+    );
+    // What comes after the timeout is nobody's: it must not be an unhandled rejection.
+    work.catch(() => {});
+    try {
+      return await Promise.race([work, timeout]);
+    } finally {
+      over.abort();
+    }
+  }
+
+  /** Once for each new list, not with every look. */
+  #report(skipped: readonly Skipped[]): void {
+    const text = JSON.stringify(skipped);
+    if (text === this.#skippedBefore) return;
+    this.#skippedBefore = text;
+    for (const { path, reason } of skipped) this.#options.log.warn({ path, reason }, "a file makes no device");
+  }
+}
+
+function isId(text: string): boolean {
+  try {
+    parseDeviceId(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,58 @@
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { fileOpener } from "./open-file.js";
+import { diskSequence, serialNumberOf } from "./sysfs.js";
+
+describe("what the kernel knows of a drive", () => {
+  // As Linux lays it out: dev/block holds links into the folders of the drives, partitions are folders within them.
+  const sysfs = temporaryFolder();
+  const file = (path: string, text: string | Buffer) => {
+    mkdirSync(dirname(join(sysfs, path)), { recursive: true });
+    writeFileSync(join(sysfs, path), text);
+  };
+  const link = (number: string, to: string) => {
+    mkdirSync(join(sysfs, "dev/block"), { recursive: true });
+    symlinkSync(join("../..", to), join(sysfs, "dev/block", number));
+  };
+
+  before(() => {
+    file("devices/virtio/vda/serial", "disk-7\n");
+    file("devices/virtio/vda/diskseq", "9\n");
+    file("devices/virtio/vda/vda1/partition", "1\n");
+    file("devices/nvme/nvme0n1/device/serial", "S4EV  \n");
+    file("devices/scsi/sda/device/vpd_pg80", Buffer.from("\0\x80\0\x08  WD-42\0", "latin1"));
+    file("devices/dm/dm-0/dm/uuid", "LVM-abc\n");
+    file("devices/loop/loop0/diskseq", "21\n");
+    link("252:0", "devices/virtio/vda");
+    link("252:1", "devices/virtio/vda/vda1");
+    link("259:0", "devices/nvme/nvme0n1");
+    link("8:0", "devices/scsi/sda");
+    link("253:0", "devices/dm/dm-0");
+    link("7:0", "devices/loop/loop0");
+  });
+
+  for (const [kind, number, serial, sequence] of [
+    ["a virtio drive", "252:0", "disk-7", "9"],
+    ["a partition -> the drive's, with its number", "252:1", "disk-7-part1", "9"],
+    ["an NVMe drive", "259:0", "S4EV", ""],
+    ["a SCSI drive", "8:0", "WD-42", ""],
+    ["a device mapper device -> its uuid", "253:0", "LVM-abc", ""],
+    ["a loop device -> none", "7:0", "", "21"],
+    ["a drive that is gone -> none", "1:1", "", ""],
+  ] as const)
+    it(kind, async () => {
+      expect(await serialNumberOf(number, sysfs)).to.equal(serial);
+      expect(await diskSequence(number, sysfs)).to.equal(sequence);
+    });
+
+  it("a real drive of this machine -> the serial number that its kernel shows", async function () {
+    const names = existsSync("/sys/block") ? readdirSync("/sys/block") : [];
+    const name = names.find((one) => existsSync(`/sys/block/${one}/serial`) && existsSync(`/dev/${one}`));
+    if (name === undefined) return skipBecause(this, "no drive of this machine shows a serial number");
+    const shown = readFileSync(`/sys/block/${name}/serial`, "utf8").trim();
+    if (shown === "") return skipBecause(this, "the drive of this machine has an empty serial number");
+    expect((await fileOpener.look(`/dev/${name}`)).serialNumber).to.equal(shown);
+  });
+});

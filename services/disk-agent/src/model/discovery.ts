@@ -1,0 +1,112 @@
+import type { DeviceId } from "@diskmesh/domain";
+
+/** How the devices of one kind of file look. The first pool rule that a file's size fits counts. */
+export interface PoolRule {
+  readonly pool: string;
+  readonly minSizeBytes: number;
+  readonly maxSizeBytes: number;
+  readonly blockSizeBytes: number;
+  /** Cuts the file into as many devices of this size as it holds; undefined: it is one device. */
+  readonly deviceSizeBytes?: number | undefined;
+}
+
+/** Which files are devices, and of which kind. */
+export interface DiscoveryRule {
+  /** With `*`, `?` and `[...]` in any of its parts. */
+  readonly glob: string;
+  /** Begins the ids of what is found. */
+  readonly idPrefix: string;
+  readonly maxDevicesPerFile: number;
+  readonly pools: readonly PoolRule[];
+}
+
+/** A file that a rule's glob matches. */
+export interface FoundFile {
+  readonly path: string;
+  readonly rule: DiscoveryRule;
+  readonly sizeBytes: number;
+  /** Equal for two names of one file. */
+  readonly identity: string;
+}
+
+export interface FoundDevice {
+  readonly deviceId: string;
+  readonly path: string;
+  readonly offsetBytes: number;
+  readonly sizeBytes: number | undefined;
+  readonly blockSizeBytes: number;
+  readonly pool: string;
+}
+
+export interface Skipped {
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** What is taken already: ids, and files by identity with the path that they are known under. */
+export interface Known {
+  readonly deviceIds: { has(deviceId: DeviceId): boolean };
+  readonly files: ReadonlyMap<string, string>;
+  readonly devicesLeft: number;
+}
+
+/** The devices that found files make. Only new ones: a file that is known under any name makes none again. */
+export function planDevices(
+  found: readonly FoundFile[],
+  known: Known,
+  isId: (text: string) => boolean,
+): { readonly devices: readonly FoundDevice[]; readonly skipped: readonly Skipped[] } {
+  const devices: FoundDevice[] = [];
+  const skipped: Skipped[] = [];
+  const files = new Map(known.files);
+  const taken = new Set<string>();
+  for (const file of found) {
+    const { path, identity } = file;
+    const skip = (reason: string) => void skipped.push({ path, reason });
+    const other = files.get(identity);
+    if (other === path) continue;
+    if (other !== undefined) {
+      skip(`it is the same file as ${JSON.stringify(other)}`);
+      continue;
+    }
+    const pool = file.rule.pools.find(
+      (rule) => file.sizeBytes >= rule.minSizeBytes && file.sizeBytes <= rule.maxSizeBytes,
+    );
+    if (pool === undefined) {
+      skip(`no pool rule of ${JSON.stringify(file.rule.glob)} takes a file of ${file.sizeBytes} bytes`);
+      continue;
+    }
+    const made = devicesOf(file, pool);
+    const unfit = made.find(
+      ({ deviceId }) => !isId(deviceId) || taken.has(deviceId) || known.deviceIds.has(deviceId as DeviceId),
+    );
+    if (made.length === 0)
+      skip(`it holds ${file.sizeBytes} bytes, less than one device of ${pool.deviceSizeBytes} bytes`);
+    else if (unfit !== undefined && !isId(unfit.deviceId))
+      skip(`it would make the device id ${JSON.stringify(unfit.deviceId)}, which is malformed or too long`);
+    else if (unfit !== undefined)
+      skip(`its device id ${unfit.deviceId} is taken by another file: give its rule another idPrefix`);
+    else if (devices.length + made.length > known.devicesLeft) skip("the agent has as many devices as it may have");
+    else {
+      files.set(identity, path);
+      for (const device of made) taken.add(device.deviceId);
+      devices.push(...made);
+    }
+  }
+  return { devices, skipped };
+}
+
+function devicesOf({ path, rule, sizeBytes }: FoundFile, pool: PoolRule): FoundDevice[] {
+  const name = path.slice(path.lastIndexOf("/") + 1).replace(/[^A-Za-z0-9_-]/g, "-");
+  const deviceId = `${rule.idPrefix}-${name}`;
+  const common = { path, blockSizeBytes: pool.blockSizeBytes, pool: pool.pool };
+  const { deviceSizeBytes } = pool;
+  if (deviceSizeBytes === undefined) return [{ ...common, deviceId, offsetBytes: 0, sizeBytes: undefined }];
+  const count = Math.min(rule.maxDevicesPerFile, Math.floor(sizeBytes / deviceSizeBytes));
+  return Array.from({ length: count }, (_, index) => ({
+    ...common,
+    deviceId: `${deviceId}-${index + 1}`,
+    offsetBytes: index * deviceSizeBytes,
+    sizeBytes: deviceSizeBytes,
+  }));
+}

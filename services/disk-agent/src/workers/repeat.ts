@@ -1,0 +1,23 @@
+import { messageOf } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { Log } from "../log.js";
+
+/** Does something again and again until the signal aborts; a time that fails is logged, and the next one comes. */
+export async function repeat(options: {
+  readonly what: string;
+  readonly everyMs: number;
+  readonly work: () => unknown;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}): Promise<void> {
+  const { what, everyMs, work, clock, log, signal } = options;
+  while (!signal.aborted) {
+    try {
+      await clock.sleep(everyMs, signal);
+      await work();
+    } catch (error) {
+      if (!signal.aborted) log.error({ error: messageOf(error) }, `${what} failed`);
+    }
+  }
+}

@@ -1,0 +1,26 @@
+import type { Device as DeviceMessage, Host as HostMessage } from "@diskmesh/api/registry";
+import type { Context } from "./context.js";
+import { removalTimesOutAtMs } from "./model/remove-action.js";
+import type { Device, Host, RegistryTables } from "./model/schema.js";
+import { deviceMessage, hostMessage } from "./wire.js";
+
+/** A device with everything that is known of it, the timers and progress that live in memory only included. */
+export function describeDevice(
+  { leader, workers, config }: Pick<Context, "leader" | "workers" | "config">,
+  tables: RegistryTables,
+  device: Device,
+): DeviceMessage {
+  const host = tables.hosts.get(device.hostId);
+  const removalTimesOut = device.attachState === "CLOSING" && host !== undefined;
+  return deviceMessage(device, leader, {
+    ...workers.progressOf(device),
+    removalTimesOutAtMs: removalTimesOut ? removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs) : undefined,
+  });
+}
+
+export function describeHost({ liveness, config }: Pick<Context, "liveness" | "config">, host: Host): HostMessage {
+  return hostMessage(host, {
+    lastHeardAtMs: liveness.lastHeardAtMs(host.hostId),
+    removalTimesOutAtMs: removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs),
+  });
+}

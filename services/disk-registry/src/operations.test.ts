@@ -1,0 +1,249 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { OrderOutcome } from "@diskmesh/api/agent";
+import { type ActionResult, AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { TestAgent } from "./testing/test-agent.js";
+import { TestRegistry } from "./testing/test-registry.js";
+
+const MIB = 1024 * 1024;
+const HEARD = { intervalMs: 50, timeoutMs: 1_000 };
+
+describe("disk-registry, as its operators see it", function () {
+  this.timeout(60_000);
+  let registry: TestRegistry;
+
+  afterEach(() => registry?.stop());
+
+  const hostOf = async (hostId: string) => {
+    const { host } = await registry.operator.getHost({ hostId });
+    if (host === undefined) throw new Error("the answer has no host");
+    return host;
+  };
+  const inState = (deviceId: string, state: AttachState) =>
+    eventually(async () => {
+      const device = await registry.device(deviceId);
+      expect(device.attachState, device.lastError).to.equal(state);
+      return device;
+    });
+  const readyAgent = async (hostId: string, deviceIds: string[]): Promise<TestAgent> => {
+    const agent = await registry.agent(hostId, deviceIds);
+    await agent.register();
+    agent.startHeartbeats(50);
+    await registry.operator.addHost({ hostId, dryRun: false });
+    for (const deviceId of deviceIds)
+      await eventually(async () => expect((await registry.device(deviceId)).dirty).to.equal(false));
+    return agent;
+  };
+
+  it("a device that fails -> when it is tried again; one that is erased -> how far it is", async () => {
+    registry = await TestRegistry.start({ orders: { backoff: { minDelayMs: 2_000, maxDelayMs: 4_000 } } });
+    const agent = await registry.agent("h1", ["d1"]);
+    await agent.register();
+    let failing = true;
+    agent.before = async (kind) => (kind === "attach" && failing ? OrderOutcome.IO_ERROR : undefined);
+    agent.beforeErase = async () => OrderOutcome.PENDING;
+    agent.erasedBytes = 4_096;
+    await registry.operator.addHost({ hostId: "h1", dryRun: false });
+    const waiting = await eventually(async () => {
+      const device = await registry.device("d1");
+      expect(device.nextAttemptAt).not.to.equal(undefined);
+      return device;
+    });
+    const inMs = (waiting.nextAttemptAt?.getTime() ?? 0) - Date.now();
+    expect(waiting).to.include({ attempts: 1, attachState: AttachState.ATTACHING });
+    expect(inMs).to.be.within(0, 4_000);
+    failing = false;
+    const erasing = await eventually(
+      async () => {
+        const device = await registry.device("d1");
+        expect(device).to.include({ attachState: AttachState.ATTACHED, erasedBytes: 4_096, dirty: true });
+        return device;
+      },
+      { timeoutMs: 15_000 },
+    );
+    expect(erasing.eraseSessionNumber).to.be.above(0);
+    expect(erasing.nextAttemptAt).to.equal(undefined);
+  });
+
+  it("a silent host -> when its removal times out; back -> WARNING, nothing placed on it, then ONLINE", async () => {
+    registry = await TestRegistry.start({
+      heartbeat: { ...HEARD, probationMs: 1_500 },
+      unavailableRemovalTimeoutMs: 60_000,
+    });
+    const agent = await readyAgent("h1", ["d1"]);
+    const first = await hostOf("h1");
+    expect([first.state, first.probationEndsAt, first.removalTimesOutAt]).to.deep.equal([
+      HostState.ONLINE,
+      undefined,
+      undefined,
+    ]);
+    agent.stopHeartbeats();
+    await eventually(async () => expect((await hostOf("h1")).state).to.equal(HostState.UNAVAILABLE));
+    await registry.operator.removeHost({ hostId: "h1", dryRun: false });
+    const silent = await hostOf("h1");
+    const timesOutAt = silent.removalTimesOutAt?.getTime() ?? 0;
+    expect(timesOutAt - (silent.stateChangedAt?.getTime() ?? 0)).to.equal(60_000);
+    expect((await registry.device("d1")).removalTimesOutAt?.getTime()).to.equal(timesOutAt);
+    await registry.operator.addHost({ hostId: "h1", dryRun: false });
+    agent.startHeartbeats(50);
+    const back = await eventually(async () => {
+      const host = await hostOf("h1");
+      expect(host.state).to.equal(HostState.WARNING);
+      return host;
+    });
+    expect(back.probationEndsAt?.getTime()).to.equal((back.stateChangedAt?.getTime() ?? 0) + 1_500);
+    await inState("d1", AttachState.ATTACHED);
+    const refused = await registry.operator
+      .createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: MIB, az: "z1" }))
+      .catch((error: Error) => error.name);
+    expect(refused).to.equal("ResourceExhaustedError");
+    await agent.register();
+    expect((await hostOf("h1")).state, "a registration does not shorten it").to.equal(HostState.WARNING);
+    await eventually(async () => expect((await hostOf("h1")).state).to.equal(HostState.ONLINE));
+    await registry.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: MIB, az: "z1" }));
+  });
+
+  it("a start that a later one replaced registers again -> refused while that one is heard, taken when it is silent", async () => {
+    registry = await TestRegistry.start({ heartbeat: { ...HEARD, probationMs: 0 } });
+    const agent = await registry.agent("h1", ["d1"]);
+    await agent.register();
+    const register = (bootId: string) =>
+      agent.register({ bootId }).then(
+        () => "taken",
+        (error: Error) => error.message,
+      );
+    expect(await register("later")).to.equal("taken");
+    const refused = await register(agent.bootId);
+    expect(refused).to.match(/two agents run as host h1: start h1-boot-1 .* was replaced by start later/);
+    expect((await hostOf("h1")).bootId).to.equal("later");
+    expect(await register("later"), "the one that is in place").to.equal("taken");
+    await eventually(async () => expect(await register(agent.bootId)).to.equal("taken"), { timeoutMs: 10_000 });
+    // And the other way round: no start is locked out for good.
+    await eventually(async () => expect(await register("later")).to.equal("taken"), { timeoutMs: 10_000 });
+  });
+
+  it("more than half of the hosts fall silent at once -> none is changed, one alert; a few -> UNAVAILABLE", async () => {
+    const hostIds = Array.from({ length: 12 }, (_, index) => `h${index + 1}`);
+    registry = await TestRegistry.start({ heartbeat: { ...HEARD, probationMs: 0 } }, hostIds);
+    const agents: TestAgent[] = [];
+    for (const hostId of hostIds) {
+      const agent = await registry.agent(hostId, []);
+      agents.push(agent);
+      await agent.register();
+      agent.startHeartbeats(100);
+    }
+    const unavailable = async () => {
+      const { hosts } = await registry.operator.listHosts({ az: "", vmCid: "", pageSize: 100, pageToken: "" });
+      return hosts.filter((host) => host.state === HostState.UNAVAILABLE).map((host) => host.hostId);
+    };
+    const alerts = () => registry.process.logs.split("\n").filter((line) => line.includes('"alert":"mass_silence"'));
+    for (const agent of agents.slice(0, 8)) agent.stopHeartbeats();
+    await eventually(() => alerts().length > 0, { timeoutMs: 10_000 });
+    await delay(1_000);
+    expect(await unavailable()).to.deep.equal([]);
+    expect(alerts().length, "once, not with every look").to.equal(1);
+    for (const agent of agents.slice(0, 8)) agent.startHeartbeats(100);
+    await eventually(() => alerts().length === 2);
+    for (const agent of agents.slice(0, 2)) agent.stopHeartbeats();
+    await eventually(async () => expect(await unavailable()).to.deep.equal(["h1", "h2"]));
+  });
+
+  it("a dry run of every action -> the answer it would have, and not a field of anything changes", async () => {
+    registry = await TestRegistry.start();
+    const agent = await readyAgent("h1", ["d1", "d2", "d3"]);
+    await registry.operator.removeDevice({ hostId: "h1", deviceId: "d3", path: "", dryRun: false });
+    await inState("d3", AttachState.DETACHED);
+    const everything = async () => {
+      const page = { pageSize: 100, pageToken: "" };
+      const { hosts } = await registry.operator.listHosts({ az: "", vmCid: "", ...page });
+      const { devices } = await registry.operator.listDevices({
+        hostId: "",
+        attachState: AttachState.UNSPECIFIED,
+        pool: "",
+        ...page,
+      });
+      return { hosts: hosts.map(({ lastHeartbeatAt: _, ...host }) => host), devices };
+    };
+    const before = await everything();
+    const ordersBefore = agent.received.length;
+    const { operator } = registry;
+    const device = { hostId: "h1", deviceId: "", path: "/dev/d3", dryRun: true };
+    const runs: [string, () => Promise<{ result?: ActionResult | undefined }>, string][] = [
+      ["AddHost", () => operator.addHost({ hostId: "h1", dryRun: true }), "S_OK"],
+      ["AddDevice", () => operator.addDevice(device), "S_OK"],
+      ["RemoveHost", () => operator.removeHost({ hostId: "h1", dryRun: true }), "E_TRY_AGAIN"],
+      ["RemoveDevice", () => operator.removeDevice({ ...device, path: "/dev/d1" }), "E_TRY_AGAIN"],
+      ["PurgeDevice", () => operator.purgeDevice({ ...device, force: false }), "S_OK"],
+      ["PurgeHost", () => operator.purgeHost({ hostId: "h1", dryRun: true, force: true }), "S_OK"],
+    ];
+    for (const [name, run, code] of runs) {
+      const { result } = await run();
+      expect(result?.code, name).to.equal(`ACTION_CODE_${code}`);
+      expect((result?.retryAfterMs ?? 0) > 0, `${name}: retry_after`).to.equal(code === "E_TRY_AGAIN");
+    }
+    await delay(300);
+    expect(await everything()).to.deep.equal(before);
+    expect(agent.received.length).to.equal(ordersBefore);
+  });
+
+  it("disks on the devices -> every E_TRY_AGAIN names them, also after a restart and by path; no generation is used", async () => {
+    registry = await TestRegistry.start();
+    await readyAgent("h1", ["d1", "d2"]);
+    for (const diskId of ["x", "y"])
+      await registry.operator.createDisk(CreateDiskRequest.fromPartial({ diskId, sizeBytes: MIB, az: "z1" }));
+    const { deviceGeneration } = await registry.device("d1");
+    const disk = (await registry.device("d1")).diskId;
+    for (let round = 0; round < 3; round++) {
+      const host = (await registry.operator.removeHost({ hostId: "h1", dryRun: false })).result;
+      expect(host?.dependentDiskIds).to.deep.equal(["x", "y"]);
+      expect(host?.retryAfterMs).to.be.above(0);
+      const byPath = { hostId: "h1", deviceId: "", path: "/dev/d1", dryRun: false };
+      expect((await registry.operator.removeDevice(byPath)).result?.dependentDiskIds).to.deep.equal([disk]);
+      await registry.process.restart();
+    }
+    expect(await registry.device("d1")).to.include({
+      attachState: AttachState.ATTACHED,
+      removalRequested: true,
+      deviceGeneration,
+    });
+    expect((await hostOf("h1")).removalRequested).to.equal(true);
+  });
+
+  it("another file in a device's place -> ERROR until AddDevice accepts it under a new generation, dirty, and it is attached", async () => {
+    registry = await TestRegistry.start();
+    const agent = await readyAgent("h1", ["d1", "d2"]);
+    let identity = "boot file 1";
+    agent.report = (device) => ({
+      ...device,
+      fileIdentity: identity,
+      attached: device.attached && identity === "boot file 1",
+    });
+    await agent.register();
+    expect((await registry.device("d1")).fileIdentity).to.equal("boot file 1");
+    identity = "boot file 2";
+    const expected: string[] = [];
+    agent.before = async (kind, request) => {
+      if (kind !== "attach") return undefined;
+      const wanted = request.devices[0]?.expected?.fileIdentity ?? "";
+      expected.push(wanted);
+      return wanted === identity ? undefined : OrderOutcome.DEVICE_CHANGED;
+    };
+    await agent.register();
+    const replaced = await eventually(async () => {
+      const device = await registry.device("d1");
+      expect(device.attempts).to.be.above(0);
+      return device;
+    });
+    expect(replaced).to.include({ attachState: AttachState.ATTACHING, health: "HEALTH_ERROR", dirty: false });
+    expect(replaced.replacement?.fileIdentity).to.equal("boot file 2");
+    expect(replaced.healthMessage).to.contain("other hardware is in its place");
+    await registry.operator.addDevice({ hostId: "h1", deviceId: "d1", path: "", dryRun: false });
+    const accepted = await inState("d1", AttachState.ATTACHED);
+    expect(accepted.deviceGeneration).to.be.above(replaced.deviceGeneration);
+    expect(accepted).to.include({ fileIdentity: "boot file 2", health: "HEALTH_ONLINE" });
+    expect(accepted.replacement).to.equal(undefined);
+    expect(expected).to.include.members(["boot file 1", "boot file 2"]);
+    await eventually(async () => expect((await registry.device("d1")).dirty).to.equal(false));
+  });
+});

@@ -1,0 +1,233 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { connect } from "node:tls";
+import { fileURLToPath } from "node:url";
+import { AgentRegistrationServiceService, Health } from "@diskmesh/api/registry";
+import { backoffMs, DomainError, parseHostId, retryDelayMs, TimeoutError } from "@diskmesh/domain";
+import { issueCertificate } from "@diskmesh/pki";
+import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
+
+/** What a process with many agents in it is told. */
+export interface StormOptions {
+  readonly first: number;
+  readonly count: number;
+  readonly devicesPerAgent: number;
+  readonly certificatesFolder: string;
+  readonly registryAddress: string;
+  readonly bareAddress: string;
+  readonly tabletId: string;
+}
+
+export type StormCommand = "certify" | "connect" | "register" | "disconnect" | "handshakes";
+
+/** One agent's way to being registered. */
+export interface StormResult {
+  readonly latenciesMs: readonly number[];
+  readonly timeouts: number;
+  /** Refused for being too many at once, and tried again. */
+  readonly refused: number;
+}
+
+export const stormHostId = (index: number): string => `storm-${index}`;
+export const stormDeviceId = (index: number, device: number): string => `storm-${index}-d${device}`;
+
+// As a real agent's configuration has them.
+const REGISTER_TIMEOUT_MS = 10_000;
+const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
+const PATIENCE_MS = 300_000;
+const CERTIFIED_AT_ONCE = 8;
+const CONNECTED_AT_ONCE = 32;
+
+type Registration = Client<typeof AgentRegistrationServiceService>;
+
+class StormAgents {
+  readonly #clients: Registration[] = [];
+  #boot = 0;
+
+  constructor(private readonly options: StormOptions) {}
+
+  async run(command: StormCommand): Promise<StormResult> {
+    switch (command) {
+      case "certify":
+        return this.#each(CERTIFIED_AT_ONCE, (index) => this.#certify(index));
+      case "connect":
+        return this.#each(CONNECTED_AT_ONCE, (index) => this.#connect(index));
+      case "register":
+        this.#boot++;
+        return this.#storm((index) => this.#register(index));
+      case "disconnect":
+        for (const client of this.#clients.splice(0)) client.close();
+        return this.#each(1, async () => {});
+      case "handshakes":
+        return this.#storm((index) => this.#handshake(index));
+    }
+  }
+
+  /** All at once, as many as there are. */
+  async #storm(one: (index: number) => Promise<Tries>): Promise<StormResult> {
+    const startedAtMs = performance.now();
+    const { first, count } = this.options;
+    const tries = await Promise.all(
+      Array.from({ length: count }, async (_, offset) => {
+        const { timeouts, refused } = await one(first + offset);
+        return { timeouts, refused, latencyMs: performance.now() - startedAtMs };
+      }),
+    );
+    return {
+      latenciesMs: tries.map(({ latencyMs }) => latencyMs),
+      timeouts: tries.reduce((sum, one) => sum + one.timeouts, 0),
+      refused: tries.reduce((sum, one) => sum + one.refused, 0),
+    };
+  }
+
+  /** A few at a time: what comes before a storm. */
+  async #each(atOnce: number, one: (index: number) => Promise<unknown>): Promise<StormResult> {
+    const { first, count } = this.options;
+    let next = first;
+    const worker = async () => {
+      while (next < first + count) await one(next++);
+    };
+    await Promise.all(Array.from({ length: atOnce }, worker));
+    return { latenciesMs: [], timeouts: 0, refused: 0 };
+  }
+
+  #files(index: number): TlsFiles {
+    const file = (name: string) => join(this.options.certificatesFolder, name);
+    return {
+      caFile: file("ca.pem"),
+      certFile: file(`${stormHostId(index)}.pem`),
+      keyFile: file(`${stormHostId(index)}-key.pem`),
+    };
+  }
+
+  async #certify(index: number): Promise<void> {
+    const folder = this.options.certificatesFolder;
+    const authority = {
+      certPem: readFileSync(join(folder, "ca.pem"), "utf8"),
+      keyPem: readFileSync(join(folder, "ca-key.pem"), "utf8"),
+    };
+    const { certPem, keyPem } = await issueCertificate(authority, {
+      identity: { role: "disk-agent", name: parseHostId(stormHostId(index)) },
+      commonName: stormHostId(index),
+      dnsNames: [],
+      ipAddresses: ["127.0.0.1"],
+      validDays: 1,
+      usages: ["client"],
+    });
+    const { certFile, keyFile } = this.#files(index);
+    writeFileSync(certFile, certPem);
+    writeFileSync(keyFile, keyPem, { mode: 0o600 });
+  }
+
+  #client(index: number): Registration {
+    const offset = index - this.options.first;
+    const client =
+      this.#clients[offset] ??
+      createClient(AgentRegistrationServiceService, {
+        address: this.options.registryAddress,
+        tls: this.#files(index),
+        serverRole: "disk-registry",
+        defaultDeadlineMs: REGISTER_TIMEOUT_MS,
+      });
+    this.#clients[offset] = client;
+    return client;
+  }
+
+  /** A heartbeat, so that the connection stands. */
+  async #connect(index: number): Promise<void> {
+    await retried(() => this.#client(index).heartbeat({ hostId: stormHostId(index), bootId: "before", changed: [] }));
+  }
+
+  /** As an agent does: again and again, backing off, until the answer has come. */
+  #register(index: number): Promise<Tries> {
+    const { devicesPerAgent, tabletId } = this.options;
+    const hostId = stormHostId(index);
+    const devices = Array.from({ length: devicesPerAgent }, (_, device) => ({
+      deviceId: stormDeviceId(index, device),
+      path: `/dev/disk/by-id/nvme-${device}`,
+      offsetBytes: 0,
+      sizeBytes: 64 * 1024 * 1024,
+      blockSizeBytes: 4096,
+      serialNumber: `serial-${index}-${device}`,
+      pool: "default",
+      health: Health.ONLINE,
+      healthMessage: "",
+      attached: true,
+      stamp: { tabletId, tabletGeneration: 1, deviceGeneration: index * devicesPerAgent + device + 1 },
+      sessionNumber: 0,
+      fileIdentity: "",
+    }));
+    return retried(async () => {
+      const answer = await this.#client(index).registerAgent({
+        hostId,
+        address: "127.0.0.1:1",
+        az: "z1",
+        rack: `rack-${index % 100}`,
+        bootId: `boot-${this.#boot}`,
+        devices,
+        exports: [],
+        tabletId,
+        highestTabletGeneration: 1,
+      });
+      if (answer.allowedDevices.length !== devicesPerAgent)
+        throw new Error(`${hostId}: ${answer.allowedDevices.length} of its devices are allowed`);
+    });
+  }
+
+  async #handshake(index: number): Promise<Tries> {
+    const { caFile, certFile, keyFile } = this.#files(index);
+    const [host = "", port] = this.options.bareAddress.split(":");
+    const [ca, cert, key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));
+    for (let attempts = 0; ; attempts++) {
+      try {
+        await new Promise<void>((resolve, reject) => {
+          const checkServerIdentity = () => undefined;
+          const socket = connect({ host, port: Number(port), ca, cert, key, checkServerIdentity });
+          socket.once("error", reject);
+          // The server's word: it has seen the certificate.
+          socket.once("data", () => {
+            socket.destroy();
+            resolve();
+          });
+        });
+        return { timeouts: 0, refused: attempts };
+      } catch (error) {
+        if (attempts === 100) throw error;
+        await pause(backoffMs(attempts, BACKOFF, Math.random()));
+      }
+    }
+  }
+}
+
+interface Tries {
+  readonly timeouts: number;
+  readonly refused: number;
+}
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+async function retried(call: () => Promise<unknown>): Promise<Tries> {
+  const untilMs = performance.now() + PATIENCE_MS;
+  let timeouts = 0;
+  for (let attempts = 0; ; attempts++) {
+    try {
+      await call();
+      return { timeouts, refused: attempts - timeouts };
+    } catch (error) {
+      if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs) throw error;
+      if (error instanceof TimeoutError) timeouts++;
+      await pause(retryDelayMs(error, attempts, BACKOFF, Math.random()));
+    }
+  }
+}
+
+if (process.send && process.argv[1] === fileURLToPath(import.meta.url) && process.argv[2] !== undefined) {
+  const agents = new StormAgents(JSON.parse(process.argv[2]) as StormOptions);
+  process.on("message", (command: StormCommand) => {
+    agents.run(command).then(
+      (result) => process.send?.(result),
+      (error: Error) => process.send?.({ error: error.message }),
+    );
+  });
+  process.once("disconnect", () => process.exit(0));
+}

@@ -1,0 +1,301 @@
+import { execFileSync } from "node:child_process";
+import { mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { makeDeviceFile, openFiles, RegistryMesh } from "./mesh/registry-mesh.js";
+
+const SIZE = 256 * 4096;
+const PATIENCE = { timeoutMs: 20_000 };
+/** Never within a test: what is found then was asked for. */
+const NEVER_MS = 3_600_000;
+
+describe("the devices of a host, from its files to the registry", function () {
+  this.timeout(60_000);
+  let mesh: RegistryMesh;
+  let files = "";
+
+  const start = async (agent: object, prepare: () => void = () => {}): Promise<void> => {
+    mesh = await RegistryMesh.start({
+      hostIds: ["h1"],
+      agent: (_, folder) => {
+        files = join(folder, "files");
+        makeDeviceFile(join(files, "list-1"), SIZE);
+        prepare();
+        return JSON.parse(JSON.stringify(agent).replaceAll("FILES", files));
+      },
+    });
+  };
+  afterEach(() => mesh?.[Symbol.asyncDispose]());
+
+  const path = (name: string) => join(files, name);
+  const held = (name: string) => openFiles(mesh.agent("h1").pid).filter((file) => file === path(name)).length;
+  const rescan = () => mesh.agentClient("h1").rescanDevices({});
+  const add = (deviceId: string) => mesh.operator.addDevice({ hostId: "h1", deviceId, path: "", dryRun: false });
+  const until = (deviceId: string, fields: object) =>
+    eventually(async () => {
+      const device = await mesh.device(deviceId);
+      expect(device, `${deviceId}: ${device.lastError} ${device.healthMessage}`).to.deep.include(fields);
+      return device;
+    }, PATIENCE);
+  const ready = { attachState: AttachState.ATTACHED, health: "HEALTH_ONLINE", dirty: false };
+  const LISTED = [{ deviceId: "listed", path: "FILES/list-1" }];
+
+  it("listed, found by glob and pool, whole files and ranges -> one descriptor for each file; a new file is found on request", async () => {
+    const rules = [
+      {
+        glob: "FILES/disk-*",
+        pools: [
+          { pool: "small", maxSizeBytes: SIZE },
+          { pool: "cut", deviceSizeBytes: SIZE, maxSizeBytes: 10 * SIZE },
+        ],
+      },
+    ];
+    await start({ devices: LISTED, discovery: { rescanIntervalMs: NEVER_MS, rules } }, () => {
+      makeDeviceFile(path("disk-a"), SIZE);
+      makeDeviceFile(path("disk-b"), 3 * SIZE);
+      makeDeviceFile(path("disk-huge"), 11 * SIZE);
+      symlinkSync(path("list-1"), path("disk-alias"));
+      execFileSync("mkfifo", [path("disk-fifo")]);
+    });
+    await eventually(() => mesh.device("h1-disk-b-3"), PATIENCE);
+    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    for (const deviceId of ["listed", "h1-disk-a", "h1-disk-b-1", "h1-disk-b-2", "h1-disk-b-3"])
+      await until(deviceId, ready);
+    expect(await mesh.device("h1-disk-b-2")).to.include({ pool: "cut", offsetBytes: SIZE, sizeBytes: SIZE });
+    expect((await mesh.device("h1-disk-a")).pool).to.equal("small");
+    expect(["list-1", "disk-a", "disk-b", "disk-huge"].map(held)).to.deep.equal([1, 1, 1, 0]);
+    const looked = await rescan();
+    expect(looked.changedDeviceIds).to.deep.equal([]);
+    const skipped = new Map(looked.skippedPaths.map((one) => [one.path, one.reason]));
+    expect(skipped.get(path("disk-fifo"))).to.match(/it is a FIFO/);
+    expect(skipped.get(path("disk-huge"))).to.match(/no pool rule/);
+    expect(skipped.get(path("disk-alias"))).to.match(/same file as .*list-1/);
+    makeDeviceFile(path("disk-c"), SIZE);
+    expect((await rescan()).changedDeviceIds).to.deep.equal(["h1-disk-c"]);
+    const found = await eventually(() => mesh.device("h1-disk-c"), PATIENCE);
+    expect(found).to.include({ attachState: AttachState.UNKNOWN, sizeBytes: SIZE });
+    expect(held("disk-c"), "nobody added it").to.equal(0);
+    await add("h1-disk-c");
+    await until("h1-disk-c", ready);
+    expect(held("disk-c")).to.equal(1);
+  });
+
+  it("a drive that is swapped -> found by itself, ERROR, and AddDevice takes it in: erased, attached, without a restart", async () => {
+    await start({ devices: LISTED, discovery: { rescanIntervalMs: 200 } });
+    await eventually(() => mesh.device("listed"), PATIENCE);
+    await add("listed");
+    const before = await until("listed", ready);
+    const { pid } = mesh.agent("h1");
+    renameSync(path("list-1"), path("pulled"));
+    await until("listed", { health: "HEALTH_ERROR" });
+    makeDeviceFile(path("list-1"), 2 * SIZE);
+    const swapped = await until("listed", { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
+    expect(swapped.replacement?.sizeBytes).to.equal(2 * SIZE);
+    expect(swapped.deviceGeneration).to.be.above(before.deviceGeneration);
+    await until("listed", { attachState: AttachState.ATTACHING });
+    expect([held("pulled"), held("list-1")], "what was registered stays open until somebody decides").to.deep.equal([
+      1, 0,
+    ]);
+    await add("listed");
+    const after = await until("listed", { ...ready, sizeBytes: 2 * SIZE });
+    expect(after.fileIdentity).not.to.equal(before.fileIdentity);
+    expect([held("pulled"), held("list-1")]).to.deep.equal([0, 1]);
+    expect(mesh.agent("h1").pid).to.equal(pid);
+    // Also with the same size, and with nothing but the inode to tell them apart.
+    makeDeviceFile(path("same"), 2 * SIZE);
+    renameSync(path("same"), path("list-1"));
+    await until("listed", { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
+    await add("listed");
+    await until("listed", ready);
+    expect(held("list-1")).to.equal(1);
+    expect(openFiles(pid).filter((file) => file.endsWith("(deleted)") && file.startsWith(files))).to.deep.equal([]);
+  });
+
+  it("swapped while a disk is on it -> the disk keeps what it has; after a restart the other file is not held in its place", async () => {
+    await start({ devices: LISTED, discovery: { rescanIntervalMs: 200 } });
+    await eventually(() => mesh.device("listed"), PATIENCE);
+    await add("listed");
+    await until("listed", ready);
+    await mesh.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: SIZE, az: "z1" }));
+    await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    renameSync(path("list-1"), path("pulled"));
+    makeDeviceFile(path("list-1"), SIZE);
+    await until("listed", { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
+    await add("listed");
+    const kept = await mesh.device("listed");
+    expect(kept.replacement, "a disk's device is not given to other hardware").not.to.equal(undefined);
+    expect([held("pulled"), held("list-1")]).to.deep.equal([1, 0]);
+    await mesh.agent("h1").restart();
+    await eventually(async () => {
+      const { devices } = await mesh.agentClient("h1").listDevices({});
+      expect(devices[0]?.healthMessage).to.match(/is not what was registered/);
+    }, PATIENCE);
+    await delay(1_000);
+    expect([held("pulled"), held("list-1")]).to.deep.equal([0, 0]);
+    // The former hardware put back is the device again.
+    renameSync(path("pulled"), path("list-1"));
+    await until("listed", { attachState: AttachState.ATTACHED, health: "HEALTH_ONLINE", dirty: false, diskId: "x" });
+    expect(held("list-1")).to.equal(1);
+  });
+
+  it("a FIFO where a device was, files that nobody may read -> ERROR for them alone, and the host stays ONLINE", async () => {
+    const devices = [...LISTED, { deviceId: "other", path: "FILES/other" }];
+    await start({ devices, discovery: { rescanIntervalMs: 200 }, probes: { intervalMs: 200 } }, () => {
+      makeDeviceFile(path("other"), SIZE);
+    });
+    await eventually(() => mesh.device("other"), PATIENCE);
+    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    for (const deviceId of ["listed", "other"]) await until(deviceId, ready);
+    rmSync(path("other"));
+    execFileSync("mkfifo", [path("other")]);
+    await until("other", { health: "HEALTH_ERROR" });
+    // Longer than the heartbeat timeout: silence would show.
+    await delay(6_000);
+    expect((await mesh.operator.getHost({ hostId: "h1" })).host?.state).to.equal(HostState.ONLINE);
+    expect(await mesh.device("listed")).to.deep.include(ready);
+    // An agent that starts on it: nothing hangs on the open.
+    await mesh.agent("h1").restart();
+    await until("other", { attachState: AttachState.ATTACHING, health: "HEALTH_ERROR" });
+    await until("listed", ready);
+    await mesh.operator.removeDevice({ hostId: "h1", deviceId: "other", path: "", dryRun: false });
+    await until("other", { attachState: AttachState.DETACHED });
+    rmSync(path("other"));
+    makeDeviceFile(path("other"), SIZE);
+    await until("other", { health: "HEALTH_ONLINE" });
+    await add("other");
+    await until("other", ready);
+  });
+
+  it("one file under two listed paths -> held once, the other is in ERROR and says why", async () => {
+    const devices = [...LISTED, { deviceId: "twin", path: "FILES/twin" }];
+    await start({ devices }, () => symlinkSync(path("list-1"), path("twin")));
+    await eventually(() => mesh.device("twin"), PATIENCE);
+    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    await eventually(async () => {
+      const both = [await mesh.device("listed"), await mesh.device("twin")];
+      expect(both.map((device) => device.attachState)).to.have.members([AttachState.ATTACHED, AttachState.ATTACHING]);
+      const failed = both.find((device) => device.attachState === AttachState.ATTACHING);
+      expect(failed?.lastError).to.match(/is the same file as/);
+    }, PATIENCE);
+    expect(held("list-1")).to.equal(1);
+  });
+
+  describe("block devices", () => {
+    const loops: string[] = [];
+    const loopOf = (name: string): string => {
+      const loop = execFileSync("losetup", ["--find", "--show", path(name)], {
+        encoding: "utf8",
+        stdio: "pipe",
+      }).trim();
+      loops.push(loop);
+      return loop;
+    };
+
+    before(function () {
+      if (process.getuid?.() !== 0) skipBecause(this, "only root can make a loop device");
+      try {
+        execFileSync("losetup", ["--find"], { stdio: "pipe" });
+      } catch {
+        skipBecause(this, "this machine has no loop devices");
+      }
+    });
+    afterEach(async () => {
+      await mesh?.[Symbol.asyncDispose]();
+      for (const loop of loops.splice(0)) execFileSync("losetup", ["--detach", loop]);
+    });
+
+    it("ranges of a drive -> one descriptor; another drive in its slot -> ERROR until it is taken in", async () => {
+      const range = (deviceId: string, index: number) => ({
+        deviceId,
+        path: "FILES/slot",
+        offsetBytes: index * SIZE,
+        sizeBytes: SIZE,
+      });
+      await start({ devices: [range("r1", 0), range("r2", 1)], discovery: { rescanIntervalMs: 200 } }, () => {
+        makeDeviceFile(path("drive-1"), 2 * SIZE);
+        makeDeviceFile(path("drive-2"), 2 * SIZE);
+        symlinkSync(loopOf("drive-1"), path("slot"));
+      });
+      await eventually(() => mesh.device("r2"), PATIENCE);
+      await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+      for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
+      const { pid } = mesh.agent("h1");
+      const [first = ""] = loops;
+      const count = (loop: string) => openFiles(pid).filter((file) => file === loop).length;
+      expect(count(first)).to.equal(1);
+      rmSync(path("slot"));
+      symlinkSync(loopOf("drive-2"), path("slot"));
+      const second = loops.at(-1) ?? "";
+      for (const deviceId of ["r1", "r2"])
+        await until(deviceId, { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
+      await mesh.operator.addDevice({ hostId: "h1", deviceId: "", path: path("slot"), dryRun: false });
+      for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
+      expect([count(first), count(second)]).to.deep.equal([0, 1]);
+    });
+
+    it("a drive on which writes hang -> pending for it alone: the other devices, the heartbeat and a rescan go on", async function () {
+      const devices = [...LISTED, { deviceId: "stalled", path: "FILES/mount/stalled" }];
+      let mounted = false;
+      let frozen = false;
+      const thaw = () => {
+        if (frozen) execFileSync("fsfreeze", ["--unfreeze", path("mount")]);
+        frozen = false;
+      };
+      try {
+        await start({ devices, discovery: { rescanIntervalMs: NEVER_MS }, limits: { eraseChunkBytes: 65_536 } }, () => {
+          makeDeviceFile(path("image"), 32 * 1024 * 1024);
+          mkdirSync(path("mount"));
+          try {
+            execFileSync("mke2fs", ["-q", "-t", "ext4", "-O", "^has_journal", path("image")], { stdio: "pipe" });
+            execFileSync("mount", ["-o", "loop", path("image"), path("mount")], { stdio: "pipe" });
+            mounted = true;
+          } catch {
+            skipBecause(this, "this machine cannot make and mount a file system");
+          }
+          makeDeviceFile(path("mount/stalled"), SIZE);
+        });
+        await eventually(() => mesh.device("stalled"), PATIENCE);
+        // A frozen file system holds every write up in the kernel, as a drive does that has stopped to answer.
+        execFileSync("fsfreeze", ["--freeze", path("mount")]);
+        frozen = true;
+        await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+        await until("listed", ready);
+        const erasing = await until("stalled", { attachState: AttachState.ATTACHED, dirty: true });
+        expect(erasing.eraseSessionNumber).to.be.above(0);
+        const { result } = await mesh.operator.removeDevice({
+          hostId: "h1",
+          deviceId: "stalled",
+          path: "",
+          dryRun: false,
+        });
+        expect(result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+        // Longer than the heartbeat timeout, with orders to the other device in between.
+        for (let round = 0; round < 3; round++) {
+          await mesh.operator.removeDevice({ hostId: "h1", deviceId: "listed", path: "", dryRun: false });
+          await until("listed", { attachState: AttachState.DETACHED });
+          await add("listed");
+          await until("listed", { attachState: AttachState.ATTACHED });
+          await delay(2_000);
+        }
+        expect((await rescan()).pendingPaths).to.deep.equal([]);
+        expect((await mesh.operator.getHost({ hostId: "h1" })).host?.state).to.equal(HostState.ONLINE);
+        expect((await mesh.device("stalled")).attachState).to.equal(AttachState.CLOSING);
+        const { devices: seen } = await mesh.agentClient("h1").listDevices({});
+        const draining = seen.find((device) => device.deviceId === "stalled");
+        expect(draining).to.include({ attached: false, filePhase: "draining" });
+        expect(draining?.inFlightOperations).to.be.above(0);
+        expect(held("mount/stalled"), "never closed under a write").to.equal(1);
+        thaw();
+        await until("stalled", { attachState: AttachState.DETACHED, detachConfirmed: true });
+        expect(held("mount/stalled")).to.equal(0);
+      } finally {
+        thaw();
+        await mesh?.[Symbol.asyncDispose]();
+        if (mounted) execFileSync("umount", [path("mount")]);
+      }
+    });
+  });
+});

@@ -1,0 +1,172 @@
+import { ActionCode, type ActionResult } from "@diskmesh/api/registry";
+import { DomainError, NotFoundError } from "@diskmesh/domain";
+import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { Account, DeviceAccount } from "./account.js";
+
+const RETRY_MS = 50;
+const OUT_FOR_MS = 4_000;
+/** How long a process may be away, and a step may take, on a machine that does much else. */
+export const PATIENCE_MS = 90_000;
+
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export interface CallerCounts {
+  answered: number;
+  retried: number;
+}
+
+/**
+ * Infrastructure automation for one host: one action after the other, each repeated until it is answered, since a killed
+ * registry leaves it open whether the last one counted.
+ */
+export class HostCaller {
+  constructor(
+    private readonly mesh: RegistryMesh,
+    private readonly account: Account,
+    private readonly hostId: string,
+    private readonly random: () => number,
+    private readonly counts: CallerCounts,
+  ) {}
+
+  async run(isOver: () => boolean): Promise<void> {
+    while (!isOver()) {
+      await this.#step(isOver);
+      await pause(this.random() * 150);
+    }
+  }
+
+  async #step(isOver: () => boolean): Promise<void> {
+    const choice = this.random();
+    if (choice < 0.2) await this.addHost();
+    else if (choice < 0.35) await this.removeHost(isOver);
+    else if (choice < 0.65) await this.#addDevices();
+    else if (choice < 0.93) await this.#removeDevices(isOver);
+    else if (choice < 0.98) await this.#purgeDevices();
+    else await this.#purgeHost();
+  }
+
+  addHost(): Promise<void> {
+    const { hostId } = this;
+    return this.#add(this.account.of(hostId), () => this.mesh.operator.addHost({ hostId, dryRun: false }));
+  }
+
+  removeHost(isOver: () => boolean): Promise<void> {
+    const { hostId } = this;
+    const call = () => this.mesh.operator.removeHost({ hostId, dryRun: false });
+    return this.#remove(this.account.of(hostId), call, isOver);
+  }
+
+  #addDevices(): Promise<void> {
+    const { devices, request } = this.#chosen();
+    return this.#add(devices, () => this.mesh.operator.addDevice(request));
+  }
+
+  #removeDevices(isOver: () => boolean): Promise<void> {
+    const { devices, request } = this.#chosen();
+    return this.#remove(devices, () => this.mesh.operator.removeDevice(request), isOver);
+  }
+
+  async #purgeDevices(): Promise<void> {
+    const { devices, request } = this.#chosen();
+    for (const device of devices) device.told = "unsettled";
+    await this.#answer(() => this.mesh.operator.purgeDevice({ ...request, force: false }), devices);
+  }
+
+  async #purgeHost(): Promise<void> {
+    const { hostId } = this;
+    const devices = this.account.of(hostId);
+    for (const device of devices) device.told = "unsettled";
+    await this.#answer(() => this.mesh.operator.purgeHost({ hostId, dryRun: false, force: false }), devices);
+  }
+
+  /** One device by id, or all on its path. */
+  #chosen() {
+    const devices = this.account.of(this.hostId);
+    const one = devices[Math.floor(this.random() * devices.length)] as DeviceAccount;
+    if (this.random() < 0.5) return { devices: [one], request: this.#named({ deviceId: one.deviceId, path: "" }) };
+    const onPath = devices.filter((device) => device.path === one.path);
+    return { devices: onPath, request: this.#named({ deviceId: "", path: one.path }) };
+  }
+
+  #named(name: { deviceId: string; path: string }) {
+    return { hostId: this.hostId, ...name, dryRun: false };
+  }
+
+  async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {
+    for (const device of devices) device.told = "unsettled";
+    const code = await this.#answer(call, devices);
+    if (code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) return;
+    for (const device of devices) device.told = "in";
+    await this.#compare(devices);
+  }
+
+  /** Asks again until it is done, or as callers do, leaves it for later. */
+  async #remove(devices: readonly DeviceAccount[], call: Call, isOver: () => boolean): Promise<void> {
+    for (const device of devices) device.told = "unsettled";
+    const patient = this.random() < 0.7;
+    for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
+      const code = await this.#answer(call, devices);
+      if (code === ActionCode.S_OK) {
+        for (const device of devices) device.told = "out";
+        await this.#compare(devices);
+        // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
+        if (!isOver() && this.random() < 0.5) await pause(this.random() * OUT_FOR_MS);
+        return;
+      }
+      if (code !== ActionCode.E_TRY_AGAIN) return;
+      for (const device of devices) device.told = "leaving";
+      await this.#compare(devices);
+      if (!patient || isOver()) return;
+      if (performance.now() > untilMs)
+        return this.account.violated(`${this.hostId}: a removal has not ended for ${PATIENCE_MS} ms`);
+      await pause(RETRY_MS);
+    }
+  }
+
+  async #compare(devices: readonly DeviceAccount[]): Promise<void> {
+    for (const account of devices) {
+      const seen = await this.persistently(() => this.mesh.device(account.deviceId)).catch((error: Error) => error);
+      if (!(seen instanceof Error)) this.account.compare(account, seen);
+      // Of what nobody added, nothing need be kept.
+      else if (account.told === "in")
+        this.account.violated(`${account.deviceId}: was added, and is gone: ${seen.message}`);
+    }
+  }
+
+  /** The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers. */
+  async #answer(call: Call, devices: readonly DeviceAccount[]): Promise<ActionCode | undefined> {
+    const { result } = await this.persistently(call);
+    this.counts.answered++;
+    switch (result?.code) {
+      case ActionCode.S_OK:
+      case ActionCode.S_ALREADY:
+      case ActionCode.E_TRY_AGAIN:
+        return result.code;
+      case ActionCode.E_NOT_FOUND:
+        for (const device of devices) {
+          if (device.told !== "unsettled")
+            this.account.violated(`${device.deviceId}: told "${device.told}", then unknown`);
+        }
+        return undefined;
+      default:
+        this.account.violated(`${this.hostId}: ${result?.code}: ${result?.message}`);
+        return undefined;
+    }
+  }
+
+  /** Repeats a call while it fails as retryable. */
+  async persistently<T>(call: () => Promise<T>): Promise<T> {
+    for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
+      try {
+        return await call();
+      } catch (error) {
+        if (error instanceof NotFoundError) throw error;
+        if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs) throw error;
+        this.counts.retried++;
+        await pause(RETRY_MS);
+      }
+    }
+  }
+}
+
+type Call = () => Promise<{ result?: ActionResult | undefined }>;
