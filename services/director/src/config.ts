@@ -55,6 +55,8 @@ export const directorConfig = z.strictObject({
         })
         .prefault({}),
       eventsPerTask: count.default(10_000),
+      /** Of what CPIs write, and of what was asked of them. */
+      outputLinesPerTask: count.default(100_000),
       /** How long a task may take from the moment a worker took it. */
       timeoutsMs: z
         .strictObject({
@@ -72,6 +74,8 @@ export const directorConfig = z.strictObject({
       callTimeoutMs: durationMsConfig.default(300_000),
       /** How long a call that failed in passing is repeated. */
       retryMs: durationMsConfig.default(60_000),
+      /** The version of the CPI contract to speak with CPIs that know it; 0 for the highest. */
+      preferredApiVersion: z.int().min(0).max(100).default(0),
     })
     .prefault({}),
   agents: z

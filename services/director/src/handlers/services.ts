@@ -10,13 +10,16 @@ import type { Context } from "../context.js";
 import { attachDisk } from "./attach-disk.js";
 import { cancelTask } from "./cancel-task.js";
 import { createDisk } from "./create-disk.js";
+import { deleteConfig } from "./delete-config.js";
 import { deleteDeployment } from "./delete-deployment.js";
 import { deleteDisk } from "./delete-disk.js";
 import { deploy } from "./deploy.js";
 import { detachDisk } from "./detach-disk.js";
+import { diffConfig } from "./diff-config.js";
 import { getConfig } from "./get-config.js";
 import { getDisk } from "./get-disk.js";
 import { getTask } from "./get-task.js";
+import { getTaskOutput } from "./get-task-output.js";
 import { listConfigs } from "./list-configs.js";
 import { listDeployments } from "./list-deployments.js";
 import { listDisks } from "./list-disks.js";
@@ -36,6 +39,8 @@ export function addServices(server: RpcServer, context: Context): void {
       updateConfig: updateConfig(context),
       getConfig: getConfig(context),
       listConfigs: listConfigs(context),
+      deleteConfig: deleteConfig(context),
+      diffConfig: diffConfig(context),
     },
   });
   server.addService(DeploymentServiceService, {
@@ -66,6 +71,7 @@ export function addServices(server: RpcServer, context: Context): void {
       listTasks: listTasks(context),
       cancelTask: cancelTask(context),
       watchTask: watchTask(context),
+      getTaskOutput: getTaskOutput(context),
     },
   });
   server.addService(LockServiceService, { roles, handlers: { listLocks: listLocks(context) } });

@@ -1,5 +1,6 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { azNamed } from "../model/cloud-config.js";
+import { cpiOfAz } from "../model/cpi-choice.js";
 import { placeInstances } from "../model/placement.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -24,12 +25,14 @@ export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
 
 /** Reads a manifest and checks it against the cloud configs. */
 export function checkedManifest(
-  context: Pick<JobContext, "config" | "cloudConfigs">,
+  context: Pick<JobContext, "config" | "cloudConfigs" | "cpiConfigs">,
   tables: DirectorTables,
   text: string,
 ): Manifest {
   const manifest = readManifest(context, text);
-  for (const az of manifest.groups.flatMap((group) => group.azs)) azNamed(context.cloudConfigs.current(tables), az);
+  const cpis = context.cpiConfigs.current(tables);
+  for (const az of manifest.groups.flatMap((group) => group.azs))
+    cpiOfAz(azNamed(context.cloudConfigs.current(tables), az), cpis);
   return manifest;
 }
 

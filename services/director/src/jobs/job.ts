@@ -7,6 +7,7 @@ import type { JobOf, JobType } from "../model/task.js";
 import type { DirectorTables, DirectorTablet } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
+import type { CpiConfigs } from "../yaml/cpi-configs.js";
 
 /** What jobs work with. */
 export interface JobContext {
@@ -15,6 +16,7 @@ export interface JobContext {
   readonly cpi: CpiCalls;
   readonly agents: AgentClient;
   readonly cloudConfigs: CloudConfigs;
+  readonly cpiConfigs: CpiConfigs;
   readonly clock: Clock;
   readonly newId: () => string;
   /** In [0, 1), for jitter. */

@@ -2,6 +2,7 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { checkCid } from "../model/cid.js";
 import { type Az, azNamed } from "../model/cloud-config.js";
+import { cpiOfAz, cpiToRecord } from "../model/cpi-choice.js";
 import {
   agentAnswered,
   formatInstance,
@@ -14,6 +15,7 @@ import {
 } from "../model/instance.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
+import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./disk-steps.js";
 import type { JobContext } from "./job.js";
 
@@ -37,12 +39,12 @@ async function change(
 export async function createVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
-    const az = await azOf(context, instance);
-    const intended = await change(context, instanceId, (current) => intendCreateVm(current, context.newId(), az.cpi));
+    const { az, cpi } = await azOf(context, instance);
+    const intended = await change(context, instanceId, (current) => intendCreateVm(current, context.newId(), cpi));
     try {
       const vm = await context.cpi.call(
         "createVm",
-        intended.cpi,
+        { cpi: intended.cpi, az: az.name, azCpi: intended.cpi },
         {
           agentId: intended.vmToken,
           stemcellCid: "",
@@ -55,7 +57,9 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
         run,
       );
       checkCid("vm", vm.vmCid);
-      await change(context, instanceId, (current) => vmCreated(current, vm));
+      await change(context, instanceId, (current) =>
+        vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
+      );
     } catch (error) {
       // A CPI that knows tokens would have found a VM that an earlier call had made.
       if (error instanceof CpiCallError && error.refused) await change(context, instanceId, vmNotCreated);
@@ -64,12 +68,17 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
   });
 }
 
-async function azOf(context: JobContext, instance: Instance): Promise<Az> {
-  const config = await context.tablet.read((tables) => context.cloudConfigs.current(tables));
+async function azOf(context: JobContext, instance: Instance): Promise<{ readonly az: Az; readonly cpi: string }> {
+  const { config, cpis } = await context.tablet.read((tables) => ({
+    config: context.cloudConfigs.current(tables),
+    cpis: context.cpiConfigs.current(tables),
+  }));
   const known = config.azs.find((az) => az.name === instance.az);
   // A VM that may exist already must be found, so that it can be deleted, even if its az has left the cloud config.
   const gone = { name: instance.az, cloudProperties: {}, cpi: instance.cpi };
-  return known ?? (instance.vmState === "creating" ? gone : azNamed(config, instance.az));
+  if (instance.vmState === "creating") return { az: known ?? gone, cpi: instance.cpi };
+  const az = known ?? azNamed(config, instance.az);
+  return { az, cpi: cpiOfAz(az, cpis) };
 }
 
 export async function awaitVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
@@ -110,7 +119,7 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance): 
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);
     for (const disk of disks) await detachDisk(context, run, disk.name);
     try {
-      await context.cpi.call("deleteVm", leaving.cpi, { vmCid: leaving.vmCid }, run);
+      await context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isOf("VmNotFoundError"))) throw error;
     }

@@ -18,7 +18,7 @@ function inState(vmState: VmState, instanceId = "i1"): Instance {
   const none = placeInstances("web", [{ name: "db", instances: 1, azs: ["z1"] }], [], () => instanceId)
     .added[0] as Instance;
   const creating = intendCreateVm(none, "t", "");
-  const created = vmCreated(creating, { vmCid: "vm-t", agentId: "host-1" });
+  const created = vmCreated(creating, { vmCid: "vm-t", agentId: "host-1", cpi: "" });
   return { none, creating, created, running: agentAnswered(created), deleting: intendDeleteVm(created) }[vmState];
 }
 const disk = (name: string): Disk =>
@@ -76,7 +76,7 @@ describe("deployment decisions", () => {
 describe("VM states", () => {
   const EVENTS = {
     intend_create: (instance: Instance) => intendCreateVm(instance, "other", ""),
-    create: (instance: Instance) => vmCreated(instance, { vmCid: "vm-t", agentId: "host-1" }),
+    create: (instance: Instance) => vmCreated(instance, { vmCid: "vm-t", agentId: "host-1", cpi: "" }),
     fail_create: vmNotCreated,
     answer: agentAnswered,
     intend_delete: intendDeleteVm,

@@ -43,7 +43,7 @@ function inState(state: DiskState, target = TARGET): Disk {
     cloudProperties: {},
     token: "t",
   });
-  const detached = diskCreated(creating, "disk-t");
+  const detached = diskCreated(creating, { diskCid: "disk-t", cpi: creating.cpi });
   switch (state) {
     case "creating":
       return creating;
@@ -241,7 +241,7 @@ describe("disk decisions", () => {
 describe("disk states", () => {
   const EVENTS = {
     intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other" }),
-    create: (disk: Disk) => diskCreated(disk, "disk-t"),
+    create: (disk: Disk) => diskCreated(disk, { diskCid: "disk-t", cpi: disk.cpi }),
     intend_attach: (disk: Disk) => intendAttachDisk(disk, TARGET),
     attach: (disk: Disk) => diskAttached(disk, "x"),
     intend_detach: intendDetachDisk,

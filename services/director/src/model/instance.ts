@@ -64,8 +64,8 @@ export function intendCreateVm(instance: Instance, token: string, cpi: string): 
   return instance.vmState === "creating" ? next : { ...next, vmToken: token, cpi };
 }
 
-export function vmCreated(instance: Instance, vm: { readonly vmCid: string; readonly agentId: string }): Instance {
-  return { ...moved(instance, "create"), vmCid: vm.vmCid, agentId: vm.agentId };
+export function vmCreated(instance: Instance, vm: Pick<Instance, "vmCid" | "agentId" | "cpi">): Instance {
+  return { ...moved(instance, "create"), vmCid: vm.vmCid, agentId: vm.agentId, cpi: vm.cpi };
 }
 
 /** create_vm is known to have made nothing. */

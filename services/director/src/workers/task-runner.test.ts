@@ -48,7 +48,7 @@ describe("task runner", () => {
       drop: (stream) => eventLog.drop(stream),
       close: () => eventLog.close(),
     };
-    taskLog = new TaskLog({ eventLog: slowLog, changes, eventsPerTask: 100, log });
+    taskLog = new TaskLog({ eventLog: slowLog, changes, eventsPerTask: 100, outputLinesPerTask: 100, log });
     const clock = systemClock;
     const locks = new LockKeeper({
       times: { deployment: LONG, instance: LONG, disk: LONG },

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
 import { parseYaml, type TextLimits } from "./document.js";
-import { cloudPropertiesSchema, nameSchema } from "./schema.js";
+import { nameSchema, propertiesSchema } from "./schema.js";
 
 // BOSH's other keys (vm_types, networks, compilation, ...) and keys within these are let be, so that one cloud config serves both.
 const cloudConfigSchema = z.looseObject({
@@ -9,7 +9,7 @@ const cloudConfigSchema = z.looseObject({
     .array(
       z.looseObject({
         name: nameSchema,
-        cloud_properties: cloudPropertiesSchema.nullish(),
+        cloud_properties: propertiesSchema.nullish(),
         cpi: nameSchema.nullish(),
       }),
     )
@@ -19,7 +19,7 @@ const cloudConfigSchema = z.looseObject({
       z.looseObject({
         name: nameSchema,
         disk_size: z.int().min(1),
-        cloud_properties: cloudPropertiesSchema.nullish(),
+        cloud_properties: propertiesSchema.nullish(),
       }),
     )
     .nullish(),

@@ -19,4 +19,4 @@ const jsonSchema: z.ZodType<Json> = z.lazy(() =>
   z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(jsonSchema), z.record(z.string(), jsonSchema)]),
 );
 
-export const cloudPropertiesSchema: z.ZodType<JsonObject> = z.record(z.string(), jsonSchema);
+export const propertiesSchema: z.ZodType<JsonObject> = z.record(z.string(), jsonSchema);
