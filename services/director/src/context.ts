@@ -9,7 +9,9 @@ import { CpiLogs } from "./cpi/cpi-logs.js";
 import type { JobContext } from "./jobs/job.js";
 import { planners } from "./jobs/planners.js";
 import type { TaskQueue } from "./model/task.js";
+import { RegistryServer } from "./registry/registry-server.js";
 import { type DirectorTablet, schema } from "./schema.js";
+import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { Retention } from "./workers/retention.js";
 import { TaskChanges } from "./workers/task-changes.js";
@@ -19,6 +21,7 @@ import { TaskTimes } from "./workers/task-times.js";
 import { Tasks } from "./workers/tasks.js";
 import { CloudConfigs } from "./yaml/cloud-configs.js";
 import { CpiConfigs } from "./yaml/cpi-configs.js";
+import { Manifests } from "./yaml/manifests.js";
 
 /** What handlers work with. */
 export interface Context {
@@ -26,6 +29,8 @@ export interface Context {
   readonly tablet: DirectorTablet;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
+  readonly manifests: Manifests;
+  readonly stemcellFiles: StemcellFiles;
   readonly tasks: Tasks;
   readonly taskLog: TaskLog;
   readonly changes: TaskChanges;
@@ -38,6 +43,7 @@ export interface Director {
   readonly runner: TaskRunner;
   readonly times: TaskTimes;
   readonly teller: CpiConfigTeller;
+  readonly registry: RegistryServer;
 }
 
 export interface Connections {
@@ -78,6 +84,10 @@ export function createDirector(
   const taskLog = new TaskLog({ eventLog, changes, eventsPerTask, outputLinesPerTask, log });
   const queueLengths = byQueue(config.tasks.queueLengths);
   const tasks = new Tasks({ tablet, changes, clock, queueLengths, waitMarginMs });
+  const { manifestSizeBytes: sizeBytes, instancesPerDeployment: instances } = config.content;
+  const manifests = new Manifests({ what: "manifest", sizeBytes, instances });
+  const stemcellFiles = lifecycle.use("stemcell files", new StemcellFiles({ ...config.stemcells, tablet, log }));
+  const registry = lifecycle.use("Registry", new RegistryServer({ config: config.registry, tablet, log }));
   const { callTimeoutMs } = config.cpi;
   const teller = new CpiConfigTeller({ client: connections.cpi, tablet, cpiConfigs, callTimeoutMs, log });
   lifecycle.use("CPI config teller", teller);
@@ -98,6 +108,9 @@ export function createDirector(
     agents: connections.agents,
     cloudConfigs,
     cpiConfigs,
+    manifests,
+    registry,
+    stemcellFiles,
     clock,
     newId: randomUUID,
     random,
@@ -107,6 +120,10 @@ export function createDirector(
     times: {
       // Its owner's own timeout comes first.
       deployment: {
+        deadlineMs: timeoutsMs.normal + config.locks.deadlineMs,
+        acquireTimeoutMs: timeoutsMs.normal,
+      },
+      stemcell: {
         deadlineMs: timeoutsMs.normal + config.locks.deadlineMs,
         acquireTimeoutMs: timeoutsMs.normal,
       },
@@ -137,8 +154,9 @@ export function createDirector(
   lifecycle.use("retention", new Retention({ tablet, taskLog, retentionCount, log }));
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
-  const context = { config, tablet, cloudConfigs, cpiConfigs, tasks, taskLog, changes, locks, clock };
-  return { context, runner, times, teller };
+  const configs = { cloudConfigs, cpiConfigs, manifests };
+  const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, clock };
+  return { context, runner, times, teller, registry };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

@@ -49,6 +49,8 @@ describe("cpi-configs", function () {
     ["a name that is a number", "cpis:\n- name: 1\n  type: aws\n", /line 2: cpis\.0\.name/],
     ["no type", "cpis:\n- name: a\n", /line 2: cpis\.0\.type/],
     ["no cpis", "azs: []\n", /cpis/],
+    ["an empty list", "cpis: []\n", /give at least one CPI/],
+    ["a name that climbs", "cpis:\n- {name: ../a, type: b}\n", /line 2: cpis\.0\.name/],
     ["a relative exec_path", "cpis:\n- {name: a, type: b, exec_path: bin/cpi}\n", /absolute path/],
     ["properties that are a text", `cpis:\n- {name: a, type: b, properties: ${CANARY}}\n`, /cpis\.0\.properties/],
     ["a name twice", cpiConfig("{name: a, type: b}", "{name: a, type: c}"), /CPI `a` comes twice/],

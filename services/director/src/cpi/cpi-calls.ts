@@ -53,6 +53,13 @@ export interface CallerSignals extends LogSink {
   readonly requestId: string;
 }
 
+export interface RepeatOptions {
+  /** Instead of the usual time for a call. */
+  readonly timeoutMs?: number;
+  /** False for calls that must not be made twice: they are given up when it is not known what came of one. */
+  readonly repeatUnknown?: boolean;
+}
+
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
 
 /** Calls of CPI methods on behalf of tasks: with the director's generation, a time limit, and repeated while that helps. */
@@ -69,6 +76,7 @@ export class CpiCalls {
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals,
+    options: RepeatOptions = {},
   ): Promise<ResponseOf<Method>> {
     const { directorId, clock, logs } = this.#options;
     const logId = `${directorId}-${signals.requestId}`;
@@ -76,7 +84,7 @@ export class CpiCalls {
     const startedAtMs = clock.monotonicMs();
     const log = logs.listen(logId, signals);
     try {
-      const response = await this.#repeat(method, target, request, signals, logId);
+      const response = await this.#repeat(method, target, request, signals, { ...options, logId });
       signals.output("debug", `${about}: done after ${Math.round(clock.monotonicMs() - startedAtMs)} ms`);
       return response;
     } catch (error) {
@@ -92,29 +100,44 @@ export class CpiCalls {
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals,
-    logId: string,
+    { logId, timeoutMs, repeatUnknown = true }: RepeatOptions & { readonly logId: string },
   ): Promise<ResponseOf<Method>> {
-    const { client, clock, retryMs, callTimeoutMs, random, cpiConfig } = this.#options;
+    const { client, clock, retryMs, callTimeoutMs, random } = this.#options;
     const start = client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
     const startedAtMs = clock.monotonicMs();
     let someUnknown = false;
     for (let attempts = 0; ; attempts++) {
       try {
         const context = await this.#contextOf(target, signals.requestId, logId);
-        const options = { signal: signals.stopping, deadlineMs: callTimeoutMs, requestId: signals.requestId };
+        const options = {
+          signal: signals.stopping,
+          deadlineMs: timeoutMs ?? callTimeoutMs,
+          requestId: signals.requestId,
+        };
         return await start({ ...request, context }, options);
       } catch (error) {
         someUnknown ||= !(error instanceof DomainError) || error.outcome === "unknown";
         const delayMs = Math.max(backoffMs(attempts, BACKOFF, random()), retryAfterMs(error));
         const late = clock.monotonicMs() + delayMs - startedAtMs > retryMs;
         const untold = isConfigUnknown(error);
-        if (!(untold || passes(error)) || late || signals.stopped.aborted)
-          throw new CpiCallError(method, error, { someUnknown });
-        // A dispatcher that was restarted knows nothing any more. When it cannot be told, the next attempt says why.
-        const told = untold && (await cpiConfig.tell(signals.stopping).then(yes, no));
+        const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
+        if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
+        // A dispatcher that was restarted knows nothing any more.
+        const told = untold && (await this.#tell(method, signals, someUnknown));
         if (!told) await clock.sleep(delayMs, signals.stopped).catch(() => {});
         if (signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
       }
+    }
+  }
+
+  /** False when the dispatcher could not be told now. One that refuses the config does so next time, too. */
+  async #tell(method: CpiMethod, signals: CallerSignals, someUnknown: boolean): Promise<boolean> {
+    try {
+      await this.#options.cpiConfig.tell(signals.stopping);
+      return true;
+    } catch (error) {
+      if (passes(error) || signals.stopping.aborted) return false;
+      throw new CpiCallError(method, error, { someUnknown });
     }
   }
 
@@ -136,9 +159,6 @@ export class CpiCalls {
     };
   }
 }
-
-const yes = (): boolean => true;
-const no = (): boolean => false;
 
 function retryAfterMs(error: unknown): number {
   return error instanceof DomainError ? (error.retryAfterMs ?? 0) : 0;

@@ -3,6 +3,7 @@ import {
   DeploymentServiceService,
   DynamicDiskServiceService,
   LockServiceService,
+  StemcellServiceService,
   TaskServiceService,
 } from "@diskmesh/api/director";
 import type { RpcServer } from "@diskmesh/rpc";
@@ -13,6 +14,8 @@ import { createDisk } from "./create-disk.js";
 import { deleteConfig } from "./delete-config.js";
 import { deleteDeployment } from "./delete-deployment.js";
 import { deleteDisk } from "./delete-disk.js";
+import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
+import { deleteStemcell } from "./delete-stemcell.js";
 import { deploy } from "./deploy.js";
 import { detachDisk } from "./detach-disk.js";
 import { diffConfig } from "./diff-config.js";
@@ -25,9 +28,12 @@ import { listDeployments } from "./list-deployments.js";
 import { listDisks } from "./list-disks.js";
 import { listInstances } from "./list-instances.js";
 import { listLocks } from "./list-locks.js";
+import { listPersistentDisks } from "./list-persistent-disks.js";
+import { listStemcells } from "./list-stemcells.js";
 import { listTasks } from "./list-tasks.js";
 import { provideDisk } from "./provide-disk.js";
 import { updateConfig } from "./update-config.js";
+import { uploadStemcell } from "./upload-stemcell.js";
 import { watchTask } from "./watch-task.js";
 
 /** Everything is for operators; nothing else calls a director. */
@@ -50,6 +56,8 @@ export function addServices(server: RpcServer, context: Context): void {
       deleteDeployment: deleteDeployment(context),
       listDeployments: listDeployments(context),
       listInstances: listInstances(context),
+      listPersistentDisks: listPersistentDisks(context),
+      deleteOrphanedDisk: deleteOrphanedDisk(context),
     },
   });
   server.addService(DynamicDiskServiceService, {
@@ -72,6 +80,14 @@ export function addServices(server: RpcServer, context: Context): void {
       cancelTask: cancelTask(context),
       watchTask: watchTask(context),
       getTaskOutput: getTaskOutput(context),
+    },
+  });
+  server.addService(StemcellServiceService, {
+    roles,
+    handlers: {
+      uploadStemcell: uploadStemcell(context),
+      listStemcells: listStemcells(context),
+      deleteStemcell: deleteStemcell(context),
     },
   });
   server.addService(LockServiceService, { roles, handlers: { listLocks: listLocks(context) } });

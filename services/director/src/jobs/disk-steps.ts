@@ -65,7 +65,9 @@ export async function createDisk(
     try {
       const { cpi, sizeMib, cloudProperties, az, token } = disk;
       const request = { sizeMib, cloudProperties: { ...cloudProperties, name }, vmCid, az, token };
-      const made = await context.cpi.call("createDisk", { cpi, az, azCpi: cpi }, request, run);
+      // Near a VM it is the VM's CPI that makes it, which may be the default one whatever the az says since.
+      const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
+      const made = await context.cpi.call("createDisk", target, request, run);
       const { diskCid } = made;
       checkCid("disk", diskCid);
       const maker = cpiToRecord(cpi, made.cpi);
@@ -89,7 +91,8 @@ export async function attachDisk(context: JobContext, run: TaskRun, name: string
     });
     try {
       const request = { vmCid: target.vmCid, diskCid: disk.diskCid };
-      const { diskHint } = await context.cpi.call("attachDisk", recorded(disk), request, run);
+      const cpi = { ...recorded(disk), stemcellApiVersion: target.stemcellApiVersion };
+      const { diskHint } = await context.cpi.call("attachDisk", cpi, request, run);
       await change(context, name, (current) => diskAttached(known(current), (diskHint ?? null) as Json));
     } catch (error) {
       const surelyNot = error instanceof CpiCallError && error.outcome === "not_done" && before === "detached";
@@ -155,15 +158,17 @@ const NOT_ATTACHED = ["DiskNotAttachedError", "VmNotFoundError", "DiskNotFoundEr
 
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
 export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
-  const { disk, agentId } = await context.tablet.transact((tx) => {
+  const { disk, agentId, stemcellApiVersion } = await context.tablet.transact((tx) => {
     const intended = intendDetachDisk(known(tx.disks.get(name)));
     tx.disks.put(intended);
-    return { disk: intended, agentId: tx.instances.get(intended.instanceId)?.agentId ?? "" };
+    const { agentId = "", stemcellApiVersion = 0 } = tx.instances.get(intended.instanceId) ?? {};
+    return { disk: intended, agentId, stemcellApiVersion };
   });
   if (agentId !== "") await tellAgentToForget(context, run, disk, agentId);
   await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, async () => {
     try {
-      await context.cpi.call("detachDisk", recorded(disk), { vmCid: disk.vmCid, diskCid: disk.diskCid }, run);
+      const target = { ...recorded(disk), stemcellApiVersion };
+      await context.cpi.call("detachDisk", target, { vmCid: disk.vmCid, diskCid: disk.diskCid }, run);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isOf(...NOT_ATTACHED))) throw error;
     }

@@ -17,7 +17,8 @@ export interface CpiDefinition {
 export function refuseDuplicateCpis(cpis: readonly CpiDefinition[]): void {
   const users = new Map<string, string>();
   for (const cpi of cpis) {
-    for (const name of [cpi.name, ...cpi.migratedFrom]) {
+    // Its own present name among the former ones leaves nothing open.
+    for (const name of new Set([cpi.name, ...cpi.migratedFrom])) {
       const other = users.get(name);
       if (other !== undefined) {
         const shown = name === "" ? "the default CPI (the empty name)" : `CPI \`${name}\``;

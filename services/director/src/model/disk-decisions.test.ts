@@ -21,7 +21,15 @@ import {
 } from "./disk-decisions.js";
 import type { Target } from "./instance.js";
 
-const TARGET: Target = { instanceId: "i1", deployment: "web", az: "z1", cpi: "", vmCid: "vm-1", agentId: "host-1" };
+const TARGET: Target = {
+  instanceId: "i1",
+  deployment: "web",
+  az: "z1",
+  cpi: "",
+  vmCid: "vm-1",
+  agentId: "host-1",
+  stemcellApiVersion: 0,
+};
 const OTHER: Target = { ...TARGET, instanceId: "i2", vmCid: "vm-2", agentId: "host-2" };
 const WANTED: WantedDisk = {
   name: "d",
