@@ -128,7 +128,12 @@ describe("bad input to the director", function () {
     ["an unknown task", () => director.tasks.getTask({ taskId: 12345 }), NotFoundError, /there is no task 12345/],
     ["watching an unknown task", () => watch(12345), NotFoundError, /there is no task 12345/],
     ["watching from before the start", () => watch(1, -1), InvalidArgumentError, /from_index is -1/],
-    ["a config of another type", () => update("a: 1", "", "cpi"), InvalidArgumentError, /type "cpi" is not known/],
+    [
+      "a config of another type",
+      () => update("a: 1", "", "runtime"),
+      InvalidArgumentError,
+      /type "runtime" is not known/,
+    ],
     ["a config with a malformed name", () => update(CLOUD_CONFIG, "../x"), InvalidArgumentError, /name "\.\.\/x"/],
     ["a config that is no YAML", () => update("azs: {"), InvalidArgumentError, /not valid YAML: line 1/],
     [

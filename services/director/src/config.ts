@@ -9,12 +9,18 @@ import {
 import { z } from "zod";
 
 const HOUR_MS = 3_600_000;
+const GIB_BYTES = 1024 ** 3;
+const largeSizeBytes = z
+  .int()
+  .min(1)
+  .max(1024 * GIB_BYTES);
 const count = z.int().min(1).max(1_000_000);
 const sizeBytes = z
   .int()
   .min(1)
   .max(64 * 1024 * 1024);
 const address = z.string().min(1);
+const pem = z.string().min(1).max(65_536);
 
 /** The director's config file. */
 export const directorConfig = z.strictObject({
@@ -55,6 +61,8 @@ export const directorConfig = z.strictObject({
         })
         .prefault({}),
       eventsPerTask: count.default(10_000),
+      /** Of what CPIs write, and of what was asked of them. */
+      outputLinesPerTask: count.default(100_000),
       /** How long a task may take from the moment a worker took it. */
       timeoutsMs: z
         .strictObject({
@@ -72,12 +80,57 @@ export const directorConfig = z.strictObject({
       callTimeoutMs: durationMsConfig.default(300_000),
       /** How long a call that failed in passing is repeated. */
       retryMs: durationMsConfig.default(60_000),
+      /** The version of the CPI contract to speak with CPIs that know it; 0 for the highest. */
+      preferredApiVersion: z.int().min(0).max(100).default(0),
     })
     .prefault({}),
+  stemcells: z
+    .strictObject({
+      /** Where images are kept until the CPIs have them; the dispatcher must see them under the same path. */
+      folder: pathConfig.prefault("stemcells"),
+      /** Of the tgz, and of the image in it. */
+      uploadSizeBytes: largeSizeBytes.default(8 * GIB_BYTES),
+      imageSizeBytes: largeSizeBytes.default(32 * GIB_BYTES),
+      /** Entries of the tgz. */
+      entries: count.default(100),
+      /** Uploads at once. */
+      uploads: count.default(4),
+      /** How long the next bytes of an upload may take. */
+      idleTimeoutMs: durationMsConfig.default(60_000),
+      /** How long CPIs may take to make one. */
+      createTimeoutMs: durationMsConfig.default(HOUR_MS),
+    })
+    .prefault({}),
+  /** The Registry HTTP API, for CPIs and stemcells of version 1. It is served only once something needs it. */
+  registry: z
+    .strictObject({
+      listen: listenConfig,
+      user: z.string().min(1).max(255),
+      password: z.string().min(1).max(1_024),
+      settingsSizeBytes: sizeBytes.default(1024 * 1024),
+      instances: count.default(10_000),
+      requestTimeoutMs: durationMsConfig.default(30_000),
+    })
+    .optional(),
   agents: z
     .strictObject({
       requestTimeoutMs: durationMsConfig.default(45_000),
       taskPollIntervalMs: durationMsConfig.default(20),
+      /** Given to agents in the env of create_vm, unless the manifest says otherwise: BOSH's env.bosh. Held secret. */
+      settings: z
+        .strictObject({
+          mbus: z
+            .strictObject({
+              urls: z.array(address).min(1),
+              cert: z.strictObject({ ca: pem, certificate: pem, private_key: pem }).optional(),
+            })
+            .optional(),
+          ntp: z.array(address).optional(),
+          blobstores: z
+            .array(z.strictObject({ provider: address, options: z.record(z.string(), z.json()).optional() }))
+            .optional(),
+        })
+        .prefault({}),
       /** How long a new VM's agent may take to answer. */
       readyTimeoutMs: durationMsConfig.default(600_000),
       /** How long an agent that does not answer is told of a disk that was attached. */

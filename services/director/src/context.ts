@@ -4,10 +4,14 @@ import { type Clock, type Lifecycle, type Logger, systemClock } from "@diskmesh/
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import type { DirectorConfig } from "./config.js";
 import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
+import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
+import { CpiLogs } from "./cpi/cpi-logs.js";
 import type { JobContext } from "./jobs/job.js";
 import { planners } from "./jobs/planners.js";
 import type { TaskQueue } from "./model/task.js";
+import { RegistryServer } from "./registry/registry-server.js";
 import { type DirectorTablet, schema } from "./schema.js";
+import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { Retention } from "./workers/retention.js";
 import { TaskChanges } from "./workers/task-changes.js";
@@ -16,12 +20,17 @@ import { TaskRunner } from "./workers/task-runner.js";
 import { TaskTimes } from "./workers/task-times.js";
 import { Tasks } from "./workers/tasks.js";
 import { CloudConfigs } from "./yaml/cloud-configs.js";
+import { CpiConfigs } from "./yaml/cpi-configs.js";
+import { Manifests } from "./yaml/manifests.js";
 
 /** What handlers work with. */
 export interface Context {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
   readonly cloudConfigs: CloudConfigs;
+  readonly cpiConfigs: CpiConfigs;
+  readonly manifests: Manifests;
+  readonly stemcellFiles: StemcellFiles;
   readonly tasks: Tasks;
   readonly taskLog: TaskLog;
   readonly changes: TaskChanges;
@@ -33,6 +42,8 @@ export interface Director {
   readonly context: Context;
   readonly runner: TaskRunner;
   readonly times: TaskTimes;
+  readonly teller: CpiConfigTeller;
+  readonly registry: RegistryServer;
 }
 
 export interface Connections {
@@ -68,14 +79,24 @@ export function createDirector(
   const random = Math.random;
   const changes = new TaskChanges();
   const cloudConfigs = new CloudConfigs(config.content.configSizeBytes);
-  const taskLog = new TaskLog({ eventLog, changes, eventsPerTask: config.tasks.eventsPerTask, log });
-  const { waitMarginMs, retentionCount } = config.tasks;
+  const cpiConfigs = new CpiConfigs(config.content.configSizeBytes);
+  const { waitMarginMs, retentionCount, eventsPerTask, outputLinesPerTask } = config.tasks;
+  const taskLog = new TaskLog({ eventLog, changes, eventsPerTask, outputLinesPerTask, log });
   const queueLengths = byQueue(config.tasks.queueLengths);
   const tasks = new Tasks({ tablet, changes, clock, queueLengths, waitMarginMs });
+  const { manifestSizeBytes: sizeBytes, instancesPerDeployment: instances } = config.content;
+  const manifests = new Manifests({ what: "manifest", sizeBytes, instances });
+  const stemcellFiles = lifecycle.use("stemcell files", new StemcellFiles({ ...config.stemcells, tablet, log }));
+  const registry = lifecycle.use("Registry", new RegistryServer({ config: config.registry, tablet, log }));
+  const { callTimeoutMs } = config.cpi;
+  const teller = new CpiConfigTeller({ client: connections.cpi, tablet, cpiConfigs, callTimeoutMs, log });
+  lifecycle.use("CPI config teller", teller);
   const cpi = new CpiCalls({
     client: connections.cpi,
     directorId: tablet.id,
     directorGeneration: tablet.generation,
+    cpiConfig: teller,
+    logs: lifecycle.use("CPI logs", new CpiLogs(connections.cpi, log)),
     ...config.cpi,
     clock,
     random,
@@ -86,6 +107,10 @@ export function createDirector(
     cpi,
     agents: connections.agents,
     cloudConfigs,
+    cpiConfigs,
+    manifests,
+    registry,
+    stemcellFiles,
     clock,
     newId: randomUUID,
     random,
@@ -95,6 +120,10 @@ export function createDirector(
     times: {
       // Its owner's own timeout comes first.
       deployment: {
+        deadlineMs: timeoutsMs.normal + config.locks.deadlineMs,
+        acquireTimeoutMs: timeoutsMs.normal,
+      },
+      stemcell: {
         deadlineMs: timeoutsMs.normal + config.locks.deadlineMs,
         acquireTimeoutMs: timeoutsMs.normal,
       },
@@ -125,7 +154,9 @@ export function createDirector(
   lifecycle.use("retention", new Retention({ tablet, taskLog, retentionCount, log }));
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
-  return { context: { config, tablet, cloudConfigs, tasks, taskLog, changes, locks, clock }, runner, times };
+  const configs = { cloudConfigs, cpiConfigs, manifests };
+  const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, clock };
+  return { context, runner, times, teller, registry };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

@@ -3,6 +3,9 @@ import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
+import type { PersistentDisk } from "./model/persistent-disk.js";
+import type { RegistrySettings } from "./model/registry-settings.js";
+import { formatStemcell, type Stemcell } from "./model/stemcell.js";
 import { hasEnded, type Task } from "./model/task.js";
 
 /** The last number given out, by what is counted. */
@@ -26,19 +29,43 @@ export function configIdentity(config: { readonly type: string; readonly name: s
   return `${config.type} ${config.name}`;
 }
 
+/** Names and versions hold no spaces. */
+export function stemcellKey(stemcell: Pick<Stemcell, "name" | "version" | "cpi">): string {
+  return `${stemcell.name} ${stemcell.version} ${stemcell.cpi}`;
+}
+
 /** The director's tablet. */
 export const schema = {
+  stemcells: table<Stemcell>({ key: stemcellKey, indexes: { byStemcell: formatStemcell } }),
+  persistentDisks: table<PersistentDisk>({
+    key: (disk) => disk.diskId,
+    indexes: {
+      byDeployment: (disk) => disk.deployment,
+      // An orphan is no instance's any more.
+      byInstance: (disk) => (disk.orphanedAtMs === null ? disk.instanceId : undefined),
+      byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
+    },
+  }),
+  registrySettings: table<RegistrySettings>({
+    key: (settings) => settings.id,
+    indexes: { byAgent: (settings) => (settings.agentId === "" ? undefined : settings.agentId) },
+  }),
   configs: table<Config>({ key: (config) => configKey(config.configId), indexes: { byIdentity: configIdentity } }),
   deployments: table<Deployment>({ key: (deployment) => deployment.name }),
   instances: table<Instance>({
     key: (instance) => instance.instanceId,
-    indexes: { byDeployment: (instance) => instance.deployment },
+    indexes: {
+      byDeployment: (instance) => instance.deployment,
+      byStemcell: (instance) => (instance.stemcell === "" ? undefined : instance.stemcell),
+      byRegistry: (instance) => (instance.usesRegistry ? "yes" : undefined),
+    },
   }),
   disks: table<Disk>({
     key: (disk) => disk.name,
     indexes: {
       byDeployment: (disk) => disk.deployment,
       byInstance: (disk) => (disk.instanceId === "" ? undefined : disk.instanceId),
+      byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
   tasks: table<Task>({

@@ -16,7 +16,7 @@ const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
   const state = await openState(config, lifecycle);
   const connections = await connect(config, lifecycle, log);
-  const { context, runner, times } = createDirector(config, state, connections, lifecycle, log);
+  const { context, runner, times, teller, registry } = createDirector(config, state, connections, lifecycle, log);
   const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
   addServices(server, context);
   lifecycle.use("gRPC server", server);
@@ -24,8 +24,14 @@ export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig
   server.setServing(true);
   log.info({ address: `${config.listen.host}:${port}`, generation: state.tablet.generation }, "the director serves");
   times.start();
+  context.stemcellFiles.sweep();
+  await registry.start();
   void fence(connections.cpi, state.tablet, config, lifecycle, log)
-    .then((fenced) => (fenced ? runner.start() : undefined))
+    .then(async (fenced) => {
+      if (!fenced) return;
+      teller.start();
+      await runner.start();
+    })
     .catch((error: unknown) => lifecycle.fail(error));
 }
 

@@ -4,6 +4,8 @@ import type {
   Config as WireConfig,
   Deployment as WireDeployment,
   Instance as WireInstance,
+  PersistentDisk as WirePersistentDisk,
+  Stemcell as WireStemcell,
   Task as WireTask,
   TaskEvent as WireTaskEvent,
 } from "@diskmesh/api/director";
@@ -13,6 +15,8 @@ import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
+import type { PersistentDisk } from "./model/persistent-disk.js";
+import type { Stemcell } from "./model/stemcell.js";
 import type { Task, TaskQueue, TaskState } from "./model/task.js";
 import type { TaskEvent } from "./model/task-event.js";
 import type { ShownLock } from "./workers/lock-keeper.js";
@@ -79,7 +83,41 @@ export function encodeDisk(disk: Disk): DynamicDisk {
 
 export function encodeInstance(instance: Instance): WireInstance {
   const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
-  return { instanceId, deployment, group, index, az, vmCid, agentId, cpi };
+  const { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry } = instance;
+  const vm = { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry, networks: { ...instance.networks } };
+  return { instanceId, deployment, group, index, az, vmCid, agentId, cpi, ...vm };
+}
+
+export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
+  const { diskId, diskCid, deployment, group, instanceId, vmCid, az, sizeMib, cpi, hint, orphanedAtMs, state } = disk;
+  return {
+    persistentDiskId: diskId,
+    diskCid,
+    deployment,
+    group,
+    instanceId,
+    vmCid,
+    az,
+    sizeBytes: sizeMib * MIB_BYTES,
+    cpi,
+    diskHint: hint ?? undefined,
+    orphanedAt: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
+    state,
+  };
+}
+
+export function encodeStemcell(stemcell: Stemcell, deployments: readonly string[]): WireStemcell {
+  const { name, version, operatingSystem, apiVersion, cpi, stemcellCid, createdAtMs } = stemcell;
+  return {
+    name,
+    version,
+    operatingSystem,
+    apiVersion,
+    cpi,
+    stemcellCid,
+    deployments: [...deployments],
+    createdAt: new Date(createdAtMs),
+  };
 }
 
 export function encodeDeployment({ name, manifest }: Deployment): WireDeployment {

@@ -15,6 +15,7 @@ import { ManualClock } from "@diskmesh/service";
 import { expect } from "chai";
 import { CpiCalls, type CpiClient } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
+import { CpiLogs } from "./cpi-logs.js";
 
 const unknown = new UnavailableError("lost", { outcome: "unknown" });
 
@@ -35,6 +36,9 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
     client,
     directorId: "d",
     directorGeneration: 7,
+    cpiConfig: { version: async () => "", tell: async () => {} },
+    logs: new CpiLogs({ watchCpiLog: async function* () {} }, { debug: () => {} }),
+    preferredApiVersion: 0,
     callTimeoutMs: 1_000,
     retryMs: 10_000,
     clock,
@@ -49,9 +53,14 @@ async function outcomeOf(
 ): Promise<{ result: unknown; requests: CreateDiskRequest[] }> {
   const { calls, clock, requests } = callsOf(answers);
   const request = { sizeMib: 1, cloudProperties: {}, vmCid: "", az: "z1", token: "t" };
-  const signals = { stopping: new AbortController().signal, stopped: stop.signal, requestId: "task-1" };
+  const signals = {
+    stopping: new AbortController().signal,
+    stopped: stop.signal,
+    requestId: "task-1",
+    output: () => {},
+  };
   let settled = false;
-  const result = calls.call("createDisk", "east", request, signals).then(
+  const result = calls.call("createDisk", { cpi: "east", az: "z1", azCpi: "east" }, request, signals).then(
     (response) => response.diskCid,
     (error: unknown) => error,
   );
@@ -104,6 +113,12 @@ describe("CPI calls", () => {
         directorGeneration: 7,
         requestId: "task-1",
         stemcellApiVersion: 0,
+        cpiConfigVersion: "",
+        az: "z1",
+        azCpi: "east",
+        unknownId: false,
+        preferredApiVersion: 0,
+        logId: "d-task-1",
       });
     });
   }

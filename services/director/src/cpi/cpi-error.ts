@@ -36,10 +36,22 @@ export class CpiCallError extends DomainError {
     this.outcome = known ? "not_done" : "unknown";
   }
 
+  /** create_vm made nothing, and the CPI says that another try may do better. */
+  get mayRetryVm(): boolean {
+    if (!this.isOf("VmCreationFailedError") || this.outcome !== "not_done") return false;
+    const cause = this.cause as DomainError;
+    return cause.about.ok_to_retry === "true" || cause.retryAfterMs !== undefined;
+  }
+
   /** Whether it is one of the CPI contract's error types, e.g. "DiskNotAttachedError". */
   isOf(...types: readonly string[]): boolean {
     return this.cause instanceof DomainError && types.includes(this.cause.name);
   }
+}
+
+/** The dispatcher does not know the cpi-config that the call relies on: it was restarted, or not told yet. */
+export function isConfigUnknown(error: unknown): boolean {
+  return error instanceof DomainError && error.name === "CpiConfigUnknownError";
 }
 
 /** A limit that passes, such as one on calls, was met before anybody looked. */

@@ -1,13 +1,13 @@
 import type { DeploymentServiceService } from "@diskmesh/api/director";
 import type { Handler } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { checkedManifest, readManifest } from "../jobs/deployment-steps.js";
+import { checkedManifest } from "../jobs/deployment-steps.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./disk-task.js";
 
 export function deploy(context: Context): Handler<(typeof DeploymentServiceService)["deploy"]> {
   return async (request, call) => {
-    const { name } = readManifest(context, request.manifest);
+    const { name } = context.manifests.read(request.manifest);
     const task = await startTask(context, call, request.wait, {
       job: { type: "update_deployment", deployment: name, manifest: request.manifest },
       queue: "normal",

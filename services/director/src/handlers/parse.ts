@@ -30,10 +30,9 @@ export function parseTaskId(value: number): number {
   throw new InvalidArgumentError(`task_id is ${value}: task ids count up from 1`, { about: { field: "task_id" } });
 }
 
-export function parsePageSize(context: Context, value: number): number {
+export function parsePageSize(context: Context, value: number, field = "page_size"): number {
   const { defaultPageSize, maxPageSize } = context.config.paging;
-  if (value < 0)
-    throw new InvalidArgumentError(`page_size is ${value}: it must not be negative`, { about: { field: "page_size" } });
+  if (value < 0) throw new InvalidArgumentError(`${field} is ${value}: it must not be negative`, { about: { field } });
   return Math.min(value === 0 ? defaultPageSize : value, maxPageSize);
 }
 

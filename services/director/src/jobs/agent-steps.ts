@@ -8,7 +8,7 @@ const PING_TIMEOUT_MS = 1_000;
 
 /**
  * Has an agent do something that may be done twice: when its answer is lost or it is away, it is asked again until the
- * time is over. Agents too old to know the method have nothing to do.
+ * time is over. Agents too old to know the method have nothing to do, unless that is an error.
  */
 export async function tellAgent(
   context: JobContext,
@@ -17,6 +17,7 @@ export async function tellAgent(
   method: string,
   args: readonly unknown[],
   timeoutMs: number,
+  unknownMethodIs: "ignored" | "error" = "ignored",
 ): Promise<void> {
   await repeat(context, run, timeoutMs, (leftMs) =>
     context.agents.call(agentId, method, args, {
@@ -24,7 +25,7 @@ export async function tellAgent(
       // So that a lost answer leaves time to ask again.
       requestTimeoutMs: Math.min(context.config.agents.requestTimeoutMs, Math.max(1_000, timeoutMs / 3)),
       timeoutMs: leftMs,
-      unknownMethodIs: "ignored",
+      unknownMethodIs,
     }),
   );
 }

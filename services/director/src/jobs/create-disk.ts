@@ -1,4 +1,5 @@
 import { azNamed, diskTypeNamed } from "../model/cloud-config.js";
+import { cpiOfAz, sameCpi } from "../model/cpi-choice.js";
 import { decideCreate } from "../model/disk-decisions.js";
 import type { JobOf } from "../model/task.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -21,10 +22,18 @@ async function create(context: JobContext, run: TaskRun, job: CreateJob): Promis
       const config = context.cloudConfigs.current(tables);
       const { deployment, pool, sizeMib } = job;
       const az = azNamed(config, job.az);
+      const cpis = context.cpiConfigs.current(tables);
+      const cpi = cpiOfAz(az, cpis);
       const disk = tables.disks.get(job.diskName);
       const metadata = metadataFor(context, deployment, job.metadata);
-      const wanted = { name: job.diskName, deployment, az: az.name, cpi: az.cpi };
-      const step = decideCreate(disk, { ...wanted, made: { pool, sizeMib }, metadata });
+      const wanted = { name: job.diskName, deployment, az: az.name, cpi };
+      const row = {
+        ...wanted,
+        made: { pool, sizeMib },
+        metadata,
+        sameCpi: (other: string) => sameCpi(cpi, other, cpis),
+      };
+      const step = decideCreate(disk, row);
       const cloudProperties = disk?.cloudProperties ?? diskTypeNamed(config, pool).cloudProperties;
       return { disk, metadata, step, intent: { ...wanted, pool, sizeMib, cloudProperties } };
     });

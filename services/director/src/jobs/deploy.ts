@@ -1,9 +1,12 @@
 import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deployment.js";
 import type { Instance } from "../model/instance.js";
+import { decidePersistentDisk, wantedPersistentDisk } from "../model/persistent-disk.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { recordManifest } from "./deployment-steps.js";
 import type { JobContext, Planner } from "./job.js";
+import { type PersistentDiskWork, persistentDiskOf, runPersistentDiskStep } from "./persistent-disk-steps.js";
+import { groupOf, manifestOf } from "./vm-spec.js";
 import { awaitVm, createVm, deleteInstance } from "./vm-steps.js";
 
 /** Makes a deployment be as its manifest says. */
@@ -19,13 +22,15 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables) => {
       },
     };
   }
-  const step = decideDeploy(instancesOf(tables, name));
+  const workOf = persistentDiskWorkOf(context, tables, name);
+  const step = decideDeploy(instancesOf(tables, name), (instance) => workOf(instance).step !== "nothing");
   const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
   return {
     locks: locksOfStep(name, step, attached),
     run: async (run) => {
       if (step.do === "nothing") return `/deployments/${name}`;
-      await runStep(context, run, step);
+      if (step.do === "persistent_disk") await runPersistentDiskStep(context, run, workOf(step.instance));
+      else await runStep(context, run, step);
       return undefined;
     },
   };
@@ -35,6 +40,21 @@ async function runStep(context: JobContext, run: TaskRun, step: DeploymentStep):
   if (step.do === "create_vm") await createVm(context, run, step.instance);
   else if (step.do === "await_agent") await awaitVm(context, run, step.instance);
   else if (step.do === "delete_instance") await deleteInstance(context, run, step.instance);
+}
+
+/** What an instance's persistent disk needs next. */
+function persistentDiskWorkOf(
+  context: JobContext,
+  tables: DirectorTables,
+  deployment: string,
+): (instance: Instance) => PersistentDiskWork {
+  const config = context.cloudConfigs.current(tables);
+  const manifest = manifestOf(context, tables, deployment);
+  return (instance) => {
+    const wanted = wantedPersistentDisk(groupOf(manifest, instance), config);
+    const disk = persistentDiskOf(tables, instance.instanceId);
+    return { instance, disk, wanted, step: decidePersistentDisk(disk, wanted) };
+  };
 }
 
 /** In order of group and index. */

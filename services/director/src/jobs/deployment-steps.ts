@@ -1,9 +1,14 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
-import { azNamed } from "../model/cloud-config.js";
-import { placeInstances } from "../model/placement.js";
+import { type Az, azNamed } from "../model/cloud-config.js";
+import { cpiOfAz } from "../model/cpi-choice.js";
+import { networkNamed } from "../model/networks.js";
+import { wantedPersistentDisk } from "../model/persistent-disk.js";
+import { type GroupSpec, placeInstances } from "../model/placement.js";
+import { chooseStemcell } from "../model/stemcell.js";
+import { vmCloudProperties } from "../model/vm-spec.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { type Manifest, parseManifest } from "../yaml/manifest.js";
+import type { Manifest } from "../yaml/manifest.js";
 import type { JobContext } from "./job.js";
 
 /** Nothing may be added to a deployment whose deletion has begun. */
@@ -22,20 +27,34 @@ export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
   refuseDeletingDeployment(tables, name);
 }
 
-/** Reads a manifest and checks it against the cloud configs. */
+/** Reads a manifest and checks it against the configs and stemcells there are. */
 export function checkedManifest(
-  context: Pick<JobContext, "config" | "cloudConfigs">,
+  context: Pick<JobContext, "manifests" | "cloudConfigs" | "cpiConfigs">,
   tables: DirectorTables,
   text: string,
 ): Manifest {
-  const manifest = readManifest(context, text);
-  for (const az of manifest.groups.flatMap((group) => group.azs)) azNamed(context.cloudConfigs.current(tables), az);
+  const manifest = context.manifests.read(text);
+  const config = context.cloudConfigs.current(tables);
+  for (const group of manifest.groups) {
+    vmCloudProperties(group, {}, config);
+    wantedPersistentDisk(group, config);
+    for (const network of group.networks) networkNamed(config.networks, network.name);
+    for (const az of group.azs) checkAz(context, tables, manifest, group, azNamed(config, az));
+  }
   return manifest;
 }
 
-export function readManifest({ config }: Pick<JobContext, "config">, text: string): Manifest {
-  const { manifestSizeBytes: sizeBytes, instancesPerDeployment: instances } = config.content;
-  return parseManifest(text, { what: "manifest", sizeBytes, instances });
+function checkAz(
+  context: Pick<JobContext, "cpiConfigs">,
+  tables: DirectorTables,
+  manifest: Manifest,
+  group: GroupSpec,
+  az: Az,
+): void {
+  const cpis = context.cpiConfigs.current(tables);
+  const cpi = cpiOfAz(az, cpis);
+  const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
+  if (wanted !== undefined) chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
 }
 
 /** Makes the manifest the deployment's, with the instances it wants and those it no longer wants marked, all at once. */

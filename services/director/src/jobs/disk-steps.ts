@@ -1,6 +1,7 @@
 import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { checkCid } from "../model/cid.js";
+import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   type Disk,
   type DiskIntent,
@@ -17,6 +18,7 @@ import type { Target } from "../model/instance.js";
 import type { Json, JsonObject } from "../model/json.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
+import { recorded } from "./cpi-target.js";
 import { refuseUnlessOpen } from "./deployment-steps.js";
 import type { JobContext } from "./job.js";
 
@@ -63,9 +65,13 @@ export async function createDisk(
     try {
       const { cpi, sizeMib, cloudProperties, az, token } = disk;
       const request = { sizeMib, cloudProperties: { ...cloudProperties, name }, vmCid, az, token };
-      const { diskCid } = await context.cpi.call("createDisk", cpi, request, run);
+      // Near a VM it is the VM's CPI that makes it, which may be the default one whatever the az says since.
+      const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
+      const made = await context.cpi.call("createDisk", target, request, run);
+      const { diskCid } = made;
       checkCid("disk", diskCid);
-      await change(context, name, (current) => diskCreated(known(current), diskCid));
+      const maker = cpiToRecord(cpi, made.cpi);
+      await change(context, name, (current) => diskCreated(known(current), { diskCid, cpi: maker }));
     } catch (error) {
       // A CPI that knows tokens would have found a disk that an earlier call had made.
       if (error instanceof CpiCallError && error.refused) await change(context, name, () => undefined);
@@ -85,7 +91,8 @@ export async function attachDisk(context: JobContext, run: TaskRun, name: string
     });
     try {
       const request = { vmCid: target.vmCid, diskCid: disk.diskCid };
-      const { diskHint } = await context.cpi.call("attachDisk", disk.cpi, request, run);
+      const cpi = { ...recorded(disk), stemcellApiVersion: target.stemcellApiVersion };
+      const { diskHint } = await context.cpi.call("attachDisk", cpi, request, run);
       await change(context, name, (current) => diskAttached(known(current), (diskHint ?? null) as Json));
     } catch (error) {
       const surelyNot = error instanceof CpiCallError && error.outcome === "not_done" && before === "detached";
@@ -108,7 +115,7 @@ export async function setDiskMetadata(
 ): Promise<void> {
   await run.stage("Setting disk metadata", disk.name, async () => {
     try {
-      await context.cpi.call("setDiskMetadata", disk.cpi, { diskCid: disk.diskCid, metadata }, run);
+      await context.cpi.call("setDiskMetadata", recorded(disk), { diskCid: disk.diskCid, metadata }, run);
     } catch (error) {
       // Optional in the CPI contract.
       if (!(error instanceof CpiCallError && error.cause instanceof NotImplementedError)) throw error;
@@ -151,15 +158,17 @@ const NOT_ATTACHED = ["DiskNotAttachedError", "VmNotFoundError", "DiskNotFoundEr
 
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
 export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
-  const { disk, agentId } = await context.tablet.transact((tx) => {
+  const { disk, agentId, stemcellApiVersion } = await context.tablet.transact((tx) => {
     const intended = intendDetachDisk(known(tx.disks.get(name)));
     tx.disks.put(intended);
-    return { disk: intended, agentId: tx.instances.get(intended.instanceId)?.agentId ?? "" };
+    const { agentId = "", stemcellApiVersion = 0 } = tx.instances.get(intended.instanceId) ?? {};
+    return { disk: intended, agentId, stemcellApiVersion };
   });
   if (agentId !== "") await tellAgentToForget(context, run, disk, agentId);
   await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, async () => {
     try {
-      await context.cpi.call("detachDisk", disk.cpi, { vmCid: disk.vmCid, diskCid: disk.diskCid }, run);
+      const target = { ...recorded(disk), stemcellApiVersion };
+      await context.cpi.call("detachDisk", target, { vmCid: disk.vmCid, diskCid: disk.diskCid }, run);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isOf(...NOT_ATTACHED))) throw error;
     }
@@ -201,7 +210,7 @@ export async function deleteDisk(context: JobContext, run: TaskRun, name: string
       return intended;
     });
     try {
-      await context.cpi.call("deleteDisk", disk.cpi, { diskCid: disk.diskCid }, run);
+      await context.cpi.call("deleteDisk", recorded(disk), { diskCid: disk.diskCid }, run);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isOf("DiskNotFoundError"))) throw error;
     }

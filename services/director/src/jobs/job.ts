@@ -5,8 +5,17 @@ import type { CpiCalls } from "../cpi/cpi-calls.js";
 import type { LockName } from "../model/locks.js";
 import type { JobOf, JobType } from "../model/task.js";
 import type { DirectorTables, DirectorTablet } from "../schema.js";
+import type { StemcellFiles } from "../stemcells/stemcell-files.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
+import type { CpiConfigs } from "../yaml/cpi-configs.js";
+import type { Manifests } from "../yaml/manifests.js";
+
+/** The Registry HTTP API, for VMs whose CPI or stemcell is of version 1. */
+export interface RegistryServing {
+  /** Before a CPI or an agent needs it. */
+  ensureServing(): Promise<void>;
+}
 
 /** What jobs work with. */
 export interface JobContext {
@@ -15,6 +24,10 @@ export interface JobContext {
   readonly cpi: CpiCalls;
   readonly agents: AgentClient;
   readonly cloudConfigs: CloudConfigs;
+  readonly cpiConfigs: CpiConfigs;
+  readonly manifests: Manifests;
+  readonly registry: RegistryServing;
+  readonly stemcellFiles: StemcellFiles;
   readonly clock: Clock;
   readonly newId: () => string;
   /** In [0, 1), for jitter. */

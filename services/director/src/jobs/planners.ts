@@ -1,10 +1,13 @@
 import { createDiskOnly } from "./create-disk.js";
 import { deleteDeployment } from "./delete-deployment.js";
 import { deleteDynamicDisk } from "./delete-disk.js";
+import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
+import { deleteStemcell } from "./delete-stemcell.js";
 import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
 import type { Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
+import { updateStemcell } from "./update-stemcell.js";
 
 /** Who plans which job. */
 export const planners: Planners = {
@@ -15,4 +18,7 @@ export const planners: Planners = {
   delete_dynamic_disk: deleteDynamicDisk,
   update_deployment: deploy,
   delete_deployment: deleteDeployment,
+  update_stemcell: updateStemcell,
+  delete_stemcell: deleteStemcell,
+  delete_orphaned_disk: deleteOrphanedDisk,
 };

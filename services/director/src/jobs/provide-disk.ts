@@ -1,4 +1,5 @@
 import { diskTypeNamed } from "../model/cloud-config.js";
+import { sameCpi } from "../model/cpi-choice.js";
 import { decideProvide, type WantedDisk } from "../model/disk-decisions.js";
 import { targetOf } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
@@ -46,7 +47,9 @@ async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promi
       const disk = tables.disks.get(wanted.diskName);
       const metadata = metadataFor(context, target.deployment, wanted.metadata);
       const { deployment, az, cpi } = target;
-      const row = { name: wanted.diskName, deployment, az, cpi, made: wanted.made, metadata };
+      const cpis = context.cpiConfigs.current(tables);
+      const same = (other: string): boolean => sameCpi(cpi, other, cpis);
+      const row = { name: wanted.diskName, deployment, az, cpi, sameCpi: same, made: wanted.made, metadata };
       return { disk, target, metadata, step: decideProvide(disk, row, target, { agentTold }) };
     });
     if (step.do === "nothing") return step.result;

@@ -1,7 +1,7 @@
-import { InvalidStateError } from "@diskmesh/domain";
+import { InvalidStateError, NotImplementedError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { checkCid } from "../model/cid.js";
-import { type Az, azNamed } from "../model/cloud-config.js";
+import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   agentAnswered,
   formatInstance,
@@ -12,23 +12,31 @@ import {
   vmDeleted,
   vmNotCreated,
 } from "../model/instance.js";
+import type { JsonObject } from "../model/json.js";
+import type { DirectorTransaction } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
+import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./disk-steps.js";
 import type { JobContext } from "./job.js";
+import { detachForGood, orphaned, persistentDiskOf } from "./persistent-disk-steps.js";
+import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
 /** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */
+
+/** In all, with the same agent id: BOSH's number. */
+const MAX_CREATE_TRIES = 5;
 
 async function change(
   context: JobContext,
   instanceId: string,
-  next: (instance: Instance) => Instance,
+  next: (instance: Instance, tx: DirectorTransaction) => Instance,
 ): Promise<Instance> {
   return context.tablet.transact((tx) => {
     const instance = tx.instances.get(instanceId);
     // The lock is held: nobody else can have deleted it.
     if (instance === undefined) throw new TypeError("an instance vanished while it was locked");
-    const changed = next(instance);
+    const changed = next(instance, tx);
     tx.instances.put(changed);
     return changed;
   });
@@ -37,25 +45,14 @@ async function change(
 export async function createVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
-    const az = await azOf(context, instance);
-    const intended = await change(context, instanceId, (current) => intendCreateVm(current, context.newId(), az.cpi));
+    const intended = await intend(context, run, instance);
+    if (intended.usesRegistry) await context.registry.ensureServing();
     try {
-      const vm = await context.cpi.call(
-        "createVm",
-        intended.cpi,
-        {
-          agentId: intended.vmToken,
-          stemcellCid: "",
-          cloudProperties: az.cloudProperties,
-          networks: {},
-          diskCids: [],
-          env: {},
-          az: az.name,
-        },
-        run,
-      );
+      const vm = await callCreateVm(context, run, intended);
       checkCid("vm", vm.vmCid);
-      await change(context, instanceId, (current) => vmCreated(current, vm));
+      await change(context, instanceId, (current) =>
+        vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
+      );
     } catch (error) {
       // A CPI that knows tokens would have found a VM that an earlier call had made.
       if (error instanceof CpiCallError && error.refused) await change(context, instanceId, vmNotCreated);
@@ -64,31 +61,103 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
   });
 }
 
-async function azOf(context: JobContext, instance: Instance): Promise<Az> {
-  const config = await context.tablet.read((tables) => context.cloudConfigs.current(tables));
-  const known = config.azs.find((az) => az.name === instance.az);
-  // A VM that may exist already must be found, so that it can be deleted, even if its az has left the cloud config.
-  const gone = { name: instance.az, cloudProperties: {}, cpi: instance.cpi };
-  return known ?? (instance.vmState === "creating" ? gone : azNamed(config, instance.az));
+/** Records what is going to be asked for, unless an earlier attempt has. */
+async function intend(context: JobContext, run: TaskRun, instance: Instance): Promise<Instance> {
+  if (instance.vmState === "creating") return instance;
+  const { cpi } = await context.tablet.read((tables) => planVm(context, tables, instance));
+  const apiVersion = await apiVersionOf(context, run, { cpi, az: instance.az });
+  return change(context, instance.instanceId, (current, tx) =>
+    intendCreateVm(current, intentOf(context, tx, current, apiVersion)),
+  );
+}
+
+async function apiVersionOf(
+  context: JobContext,
+  run: TaskRun,
+  { cpi, az }: { readonly cpi: string; readonly az: string },
+): Promise<number> {
+  try {
+    return (await context.cpi.call("info", { cpi, az, azCpi: cpi }, {}, run)).apiVersion;
+  } catch (error) {
+    // CPIs of old know no info.
+    if (error instanceof CpiCallError && error.cause instanceof NotImplementedError) return 1;
+    throw error;
+  }
+}
+
+async function callCreateVm(
+  context: JobContext,
+  run: TaskRun,
+  intended: Instance,
+): Promise<Pick<Instance, "vmCid" | "agentId" | "cpi" | "usesRegistry" | "networks" | "cpiApiVersion">> {
+  const { cpi, az, vmToken: agentId, stemcellApiVersion, vmSpec } = intended;
+  if (vmSpec === null) throw new TypeError("a vm is being created, and it is not known of what");
+  const disk = await context.tablet.read((tables) => persistentDiskOf(tables, intended.instanceId));
+  const request = {
+    agentId,
+    stemcellCid: vmSpec.stemcellCid,
+    cloudProperties: { ...vmSpec.cloudProperties },
+    networks: { ...vmSpec.networks },
+    diskCids: disk === undefined || disk.diskCid === "" ? [] : [disk.diskCid],
+    env: { ...vmSpec.env },
+    az,
+  };
+  for (let tries = 1; ; tries++) {
+    try {
+      const vm = await context.cpi.call("createVm", { cpi, az, azCpi: cpi, stemcellApiVersion }, request, run);
+      const { vmCid, agentId, cpi: maker, usesRegistry, networks, apiVersion } = vm;
+      const settled = (networks ?? {}) as JsonObject;
+      return { vmCid, agentId, cpi: maker, usesRegistry, cpiApiVersion: apiVersion, networks: settled };
+    } catch (error) {
+      if (!(error instanceof CpiCallError && error.mayRetryVm) || tries >= MAX_CREATE_TRIES) throw error;
+      run.checkpoint();
+    }
+  }
 }
 
 export async function awaitVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   await run.stage("Waiting for agents", formatInstance(instance), async () => {
+    await setVmMetadata(context, run, instance);
     await awaitAgent(context, run, instance.agentId);
     await change(context, instance.instanceId, agentAnswered);
   });
 }
 
-/** Detaches the VM's dynamic disks, deletes the VM, then the instance. Needs the locks of the disks, too. */
+async function setVmMetadata(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+  const { instanceId, deployment, group, index, vmCid } = instance;
+  const { tags } = await context.tablet.read((tables) => manifestOf(context, tables, deployment));
+  const metadata = {
+    ...tags,
+    director: context.config.name,
+    deployment,
+    id: instanceId,
+    job: group,
+    instance_group: group,
+    index: String(index),
+    name: formatInstance(instance),
+    created_at: new Date(context.clock.nowMs()).toISOString(),
+  };
+  try {
+    await context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
+  } catch (error) {
+    // Optional in the CPI contract.
+    if (!(error instanceof CpiCallError && error.cause instanceof NotImplementedError)) throw error;
+  }
+}
+
+/** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
 export async function deleteInstance(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   if (instance.vmState === "creating") await finishCreation(context, run, instance);
   const current = await context.tablet.read((tables) => tables.instances.get(instanceId));
+  await detachForGood(context, run, instance);
   if (current && current.vmState !== "none") await deleteVm(context, run, current);
   await context.tablet.transact((tx) => {
     if (tx.disks.count("byInstance", instanceId) > 0) {
       throw new InvalidStateError(`${formatInstance(instance)} still has dynamic disks: detach them first`);
     }
+    const disk = persistentDiskOf(tx, instanceId);
+    if (disk !== undefined) tx.persistentDisks.put(orphaned(disk, context.clock.nowMs()));
     tx.instances.delete(instanceId);
   });
 }
@@ -110,10 +179,21 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance): 
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);
     for (const disk of disks) await detachDisk(context, run, disk.name);
     try {
-      await context.cpi.call("deleteVm", leaving.cpi, { vmCid: leaving.vmCid }, run);
+      await context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
     } catch (error) {
       if (!(error instanceof CpiCallError && error.isOf("VmNotFoundError"))) throw error;
     }
-    await change(context, instanceId, vmDeleted);
+    await change(context, instanceId, (current, tx) => {
+      forgetRegistrySettings(tx, current);
+      return vmDeleted(current);
+    });
   });
+}
+
+/** What the Registry tells an agent goes with its VM. */
+function forgetRegistrySettings(tx: DirectorTransaction, { vmCid, agentId, vmToken }: Instance): void {
+  tx.registrySettings.delete(vmCid);
+  for (const agent of new Set([agentId, vmToken])) {
+    for (const { id } of tx.registrySettings.by("byAgent", agent)) tx.registrySettings.delete(id);
+  }
 }

@@ -7,10 +7,14 @@ const MAX_CID_LENGTH = 255;
  * none, e.g. with a slash, would escape their folder.
  */
 export function checkCid(what: "vm" | "disk", cid: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
-  if (cid !== "" && cid.length <= MAX_CID_LENGTH && !/[/\x00-\x1f\x7f]/.test(cid) && cid !== "." && cid !== "..")
-    return cid;
+  if (isFileName(cid)) return cid;
   throw new InvalidStateError(
     `the CPI gave the ${what} id ${quoted(cid)}, which is no file name: see that the CPI is right`,
   );
+}
+
+/** Whether it can be the id of a vm or disk. */
+export function isFileName(cid: string): boolean {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what it looks for
+  return cid !== "" && cid.length <= MAX_CID_LENGTH && !/[/\x00-\x1f\x7f]/.test(cid) && cid !== "." && cid !== "..";
 }

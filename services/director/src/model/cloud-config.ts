@@ -1,5 +1,6 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { JsonObject } from "./json.js";
+import type { Network } from "./networks.js";
 
 export interface Az {
   readonly name: string;
@@ -15,26 +16,46 @@ export interface DiskType {
   readonly cloudProperties: JsonObject;
 }
 
+/** A VM type or a VM extension. */
+export interface NamedProperties {
+  readonly name: string;
+  readonly cloudProperties: JsonObject;
+}
+
 /** All cloud configs together. */
 export interface CloudConfig {
   readonly azs: readonly Az[];
+  readonly vmTypes: readonly NamedProperties[];
+  readonly vmExtensions: readonly NamedProperties[];
   readonly diskTypes: readonly DiskType[];
+  readonly networks: readonly Network[];
 }
 
 /** Several named cloud configs are one: their lists are put together. */
 export function mergeCloudConfigs(configs: readonly CloudConfig[]): CloudConfig {
   return {
     azs: configs.flatMap((config) => config.azs),
+    vmTypes: configs.flatMap((config) => config.vmTypes),
+    vmExtensions: configs.flatMap((config) => config.vmExtensions),
     diskTypes: configs.flatMap((config) => config.diskTypes),
+    networks: configs.flatMap((config) => config.networks),
   };
 }
 
 /** What comes twice, e.g. "az `z1`"; undefined when nothing does. */
 export function findDuplicate(config: CloudConfig): string | undefined {
-  const az = firstTwice(config.azs.map((each) => each.name));
-  if (az !== undefined) return `az \`${az}\``;
-  const diskType = firstTwice(config.diskTypes.map((each) => each.name));
-  return diskType === undefined ? undefined : `disk_type \`${diskType}\``;
+  const lists: readonly (readonly [string, readonly { readonly name: string }[]])[] = [
+    ["az", config.azs],
+    ["vm_type", config.vmTypes],
+    ["vm_extension", config.vmExtensions],
+    ["disk_type", config.diskTypes],
+    ["network", config.networks],
+  ];
+  for (const [what, list] of lists) {
+    const name = firstTwice(list.map((each) => each.name));
+    if (name !== undefined) return `${what} \`${name}\``;
+  }
+  return undefined;
 }
 
 function firstTwice(names: readonly string[]): string | undefined {
@@ -66,6 +87,23 @@ export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
     );
   }
   return diskType;
+}
+
+export function vmTypeNamed(config: CloudConfig, name: string): NamedProperties {
+  return propertiesNamed("vm_type", config.vmTypes, name);
+}
+
+export function vmExtensionNamed(config: CloudConfig, name: string): NamedProperties {
+  return propertiesNamed("vm_extension", config.vmExtensions, name);
+}
+
+function propertiesNamed(what: string, all: readonly NamedProperties[], name: string): NamedProperties {
+  const found = all.find((each) => each.name === name);
+  if (found !== undefined) return found;
+  throw new InvalidStateError(
+    `${what} \`${name}\` is in no cloud config: ${listed(`${what}s`, all)}; update the cloud config`,
+    { about: { [what]: name } },
+  );
 }
 
 const MOST_NAMES_LISTED = 10;

@@ -6,7 +6,9 @@ import {
   type Instance,
   intendCreateVm,
   intendDeleteVm,
+  type MadeVm,
   targetOf,
+  type VmIntent,
   type VmState,
   vmCreated,
   vmDeleted,
@@ -14,11 +16,30 @@ import {
 } from "./instance.js";
 import { placeInstances } from "./placement.js";
 
+const MADE: MadeVm = {
+  vmCid: "vm-t",
+  agentId: "host-1",
+  cpi: "",
+  cpiApiVersion: 2,
+  usesRegistry: false,
+  networks: {},
+};
+const intent = (vmToken: string): VmIntent => ({
+  vmToken,
+  cpi: "",
+  stemcell: "",
+  stemcellApiVersion: 0,
+  cpiApiVersion: 2,
+  usesRegistry: false,
+  ips: {},
+  vmSpec: { stemcellCid: "", cloudProperties: {}, networks: {}, env: {} },
+});
+
 function inState(vmState: VmState, instanceId = "i1"): Instance {
   const none = placeInstances("web", [{ name: "db", instances: 1, azs: ["z1"] }], [], () => instanceId)
     .added[0] as Instance;
-  const creating = intendCreateVm(none, "t", "");
-  const created = vmCreated(creating, { vmCid: "vm-t", agentId: "host-1" });
+  const creating = intendCreateVm(none, intent("t"));
+  const created = vmCreated(creating, MADE);
   return { none, creating, created, running: agentAnswered(created), deleting: intendDeleteVm(created) }[vmState];
 }
 const disk = (name: string): Disk =>
@@ -75,8 +96,8 @@ describe("deployment decisions", () => {
 
 describe("VM states", () => {
   const EVENTS = {
-    intend_create: (instance: Instance) => intendCreateVm(instance, "other", ""),
-    create: (instance: Instance) => vmCreated(instance, { vmCid: "vm-t", agentId: "host-1" }),
+    intend_create: (instance: Instance) => intendCreateVm(instance, intent("other")),
+    create: (instance: Instance) => vmCreated(instance, MADE),
     fail_create: vmNotCreated,
     answer: agentAnswered,
     intend_delete: intendDeleteVm,
@@ -100,7 +121,7 @@ describe("VM states", () => {
   }
 
   it("creation asked for again -> the first token is kept", () => {
-    expect(intendCreateVm(inState("creating"), "other", "").vmToken).to.equal("t");
+    expect(intendCreateVm(inState("creating"), intent("other")).vmToken).to.equal("t");
   });
 
   for (const state of ["none", "creating", "deleting"] as const) {

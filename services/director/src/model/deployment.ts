@@ -15,16 +15,22 @@ export interface Deployment {
 export type DeploymentStep =
   | { readonly do: "delete_instance" | "create_vm" | "await_agent"; readonly instance: Instance }
   | { readonly do: "delete_disk"; readonly disk: Disk }
+  | { readonly do: "persistent_disk"; readonly instance: Instance }
   | { readonly do: "nothing" };
 
 /** Instances leave before new ones come: on a full fleet they make the room. */
-export function decideDeploy(instances: readonly Instance[]): DeploymentStep {
+export function decideDeploy(
+  instances: readonly Instance[],
+  hasDiskWork: (instance: Instance) => boolean = () => false,
+): DeploymentStep {
   const leaving = instances.find((instance) => instance.leaving);
   if (leaving !== undefined) return { do: "delete_instance", instance: leaving };
   const unmade = instances.find((instance) => instance.vmState === "none" || instance.vmState === "creating");
   if (unmade !== undefined) return { do: "create_vm", instance: unmade };
   const silent = instances.find((instance) => instance.vmState === "created");
   if (silent !== undefined) return { do: "await_agent", instance: silent };
+  const busy = instances.find((instance) => instance.vmState === "running" && hasDiskWork(instance));
+  if (busy !== undefined) return { do: "persistent_disk", instance: busy };
   return { do: "nothing" };
 }
 

@@ -21,7 +21,15 @@ import {
 } from "./disk-decisions.js";
 import type { Target } from "./instance.js";
 
-const TARGET: Target = { instanceId: "i1", deployment: "web", az: "z1", cpi: "", vmCid: "vm-1", agentId: "host-1" };
+const TARGET: Target = {
+  instanceId: "i1",
+  deployment: "web",
+  az: "z1",
+  cpi: "",
+  vmCid: "vm-1",
+  agentId: "host-1",
+  stemcellApiVersion: 0,
+};
 const OTHER: Target = { ...TARGET, instanceId: "i2", vmCid: "vm-2", agentId: "host-2" };
 const WANTED: WantedDisk = {
   name: "d",
@@ -43,7 +51,7 @@ function inState(state: DiskState, target = TARGET): Disk {
     cloudProperties: {},
     token: "t",
   });
-  const detached = diskCreated(creating, "disk-t");
+  const detached = diskCreated(creating, { diskCid: "disk-t", cpi: creating.cpi });
   switch (state) {
     case "creating":
       return creating;
@@ -241,7 +249,7 @@ describe("disk decisions", () => {
 describe("disk states", () => {
   const EVENTS = {
     intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other" }),
-    create: (disk: Disk) => diskCreated(disk, "disk-t"),
+    create: (disk: Disk) => diskCreated(disk, { diskCid: "disk-t", cpi: disk.cpi }),
     intend_attach: (disk: Disk) => intendAttachDisk(disk, TARGET),
     attach: (disk: Disk) => diskAttached(disk, "x"),
     intend_detach: intendDetachDisk,

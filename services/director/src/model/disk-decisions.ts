@@ -21,6 +21,8 @@ export interface WantedDisk {
   readonly deployment: string;
   readonly az: string;
   readonly cpi: string;
+  /** Whether a recorded CPI is that one, perhaps under a former name. */
+  readonly sameCpi?: (recorded: string) => boolean;
   /** Undefined where the caller takes the disk as it is. */
   readonly made: { readonly pool: string; readonly sizeMib: number } | undefined;
   /** Undefined to leave alone what is remembered. */
@@ -152,7 +154,7 @@ function refuseContradiction(disk: Disk, wanted: WantedDisk): void {
   if (disk.az !== wanted.az) {
     throw new InvalidStateError(`disk \`${name}\` is in AZ \`${disk.az}\`, not in AZ \`${wanted.az}\``, about);
   }
-  if (disk.cpi !== wanted.cpi) {
+  if (disk.cpi !== wanted.cpi && wanted.sameCpi?.(disk.cpi) !== true) {
     throw new InvalidStateError(
       `disk \`${name}\` uses CPI ${formatCpi(disk.cpi)}, not CPI ${formatCpi(wanted.cpi)}`,
       about,

@@ -76,8 +76,8 @@ export function intendCreateDisk(disk: Disk | undefined, intent: DiskIntent): Di
   return { ...intent, state: "creating", diskCid: "", instanceId: "", vmCid: "", hint: null, metadata: {} };
 }
 
-export function diskCreated(disk: Disk, diskCid: string): Disk {
-  return { ...moved(disk, "create"), diskCid };
+export function diskCreated(disk: Disk, made: { readonly diskCid: string; readonly cpi: string }): Disk {
+  return { ...moved(disk, "create"), ...made };
 }
 
 export function intendAttachDisk(disk: Disk, target: Target): Disk {

@@ -1,4 +1,6 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import type { JsonObject } from "./json.js";
+import type { VmSpec } from "./vm-spec.js";
 
 /**
  * What is known of an instance's VM.
@@ -23,6 +25,19 @@ export interface Instance {
   readonly agentId: string;
   /** Name of the CPI that made the VM; empty for the default one. */
   readonly cpi: string;
+  /** What create_vm was asked for, while it is not known what came of it. */
+  readonly vmSpec: VmSpec | null;
+  /** Of its VM, as name/version; empty for none. */
+  readonly stemcell: string;
+  readonly stemcellApiVersion: number;
+  /** The version of the CPI contract that its VM was made by; 0 when not known. */
+  readonly cpiApiVersion: number;
+  /** Its VM's agent reads its settings from the Registry. */
+  readonly usesRegistry: boolean;
+  /** Of its VM, by name, as the CPI settled them. */
+  readonly networks: JsonObject;
+  /** Addresses by network name; the instance keeps them over its VMs. */
+  readonly ips: Readonly<Record<string, string>>;
 }
 
 /** An instance with a VM that a disk can be attached to. */
@@ -33,6 +48,7 @@ export interface Target {
   readonly cpi: string;
   readonly vmCid: string;
   readonly agentId: string;
+  readonly stemcellApiVersion: number;
 }
 
 export type VmEvent = "intend_create" | "create" | "fail_create" | "answer" | "intend_delete" | "delete";
@@ -47,6 +63,23 @@ const TRANSITIONS: Readonly<Record<VmEvent, Partial<Record<VmState, VmState>>>> 
   delete: { deleting: "none" },
 };
 
+const NO_VM = {
+  vmToken: "",
+  vmCid: "",
+  agentId: "",
+  cpi: "",
+  vmSpec: null,
+  stemcell: "",
+  stemcellApiVersion: 0,
+  cpiApiVersion: 0,
+  usesRegistry: false,
+  networks: {},
+} as const;
+
+export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | "group" | "index" | "az">): Instance {
+  return { ...place, leaving: false, vmState: "none", ...NO_VM, ips: {} };
+}
+
 function moved(instance: Instance, event: VmEvent): Instance {
   const vmState = TRANSITIONS[event][instance.vmState];
   if (vmState === undefined) {
@@ -58,19 +91,26 @@ function moved(instance: Instance, event: VmEvent): Instance {
   return { ...instance, vmState };
 }
 
-/** Keeps the token of an intent that may have been acted on. */
-export function intendCreateVm(instance: Instance, token: string, cpi: string): Instance {
+export type VmIntent = Pick<
+  Instance,
+  "vmToken" | "cpi" | "stemcell" | "stemcellApiVersion" | "cpiApiVersion" | "usesRegistry" | "ips"
+> & { readonly vmSpec: VmSpec };
+
+/** Keeps the intent that was recorded first, if any: it may have been acted on. */
+export function intendCreateVm(instance: Instance, intent: VmIntent): Instance {
   const next = moved(instance, "intend_create");
-  return instance.vmState === "creating" ? next : { ...next, vmToken: token, cpi };
+  return instance.vmState === "creating" ? next : { ...next, ...intent };
 }
 
-export function vmCreated(instance: Instance, vm: { readonly vmCid: string; readonly agentId: string }): Instance {
-  return { ...moved(instance, "create"), vmCid: vm.vmCid, agentId: vm.agentId };
+export type MadeVm = Pick<Instance, "vmCid" | "agentId" | "cpi" | "cpiApiVersion" | "usesRegistry" | "networks">;
+
+export function vmCreated(instance: Instance, vm: MadeVm): Instance {
+  return { ...moved(instance, "create"), ...vm, vmSpec: null };
 }
 
 /** create_vm is known to have made nothing. */
 export function vmNotCreated(instance: Instance): Instance {
-  return { ...moved(instance, "fail_create"), vmToken: "", cpi: "" };
+  return { ...moved(instance, "fail_create"), ...NO_VM };
 }
 
 export function agentAnswered(instance: Instance): Instance {
@@ -82,7 +122,7 @@ export function intendDeleteVm(instance: Instance): Instance {
 }
 
 export function vmDeleted(instance: Instance): Instance {
-  return { ...moved(instance, "delete"), vmToken: "", vmCid: "", agentId: "", cpi: "" };
+  return { ...moved(instance, "delete"), ...NO_VM };
 }
 
 /** Where a disk asked for on that instance goes. */

@@ -3,6 +3,7 @@ import { compareLocks, type LockName, LockTable } from "./locks.js";
 
 const TIMES = {
   deployment: { deadlineMs: 3_600_000, acquireTimeoutMs: 3_600_000 },
+  stemcell: { deadlineMs: 3_600_000, acquireTimeoutMs: 3_600_000 },
   instance: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
   disk: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
 };

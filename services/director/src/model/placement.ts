@@ -1,4 +1,6 @@
-import type { Instance } from "./instance.js";
+import { type Instance, newInstance } from "./instance.js";
+import type { JsonObject } from "./json.js";
+import type { GroupNetwork } from "./networks.js";
 
 /** An instance group as its manifest wants it. */
 export interface InstanceGroup {
@@ -6,6 +8,19 @@ export interface InstanceGroup {
   readonly instances: number;
   /** At least one, each once. */
   readonly azs: readonly string[];
+}
+
+/** With what its VMs and disks shall be. */
+export interface GroupSpec extends InstanceGroup {
+  /** Empty for none. */
+  readonly vmType: string;
+  readonly vmExtensions: readonly string[];
+  /** Alias of one of the manifest's stemcells; empty for none. */
+  readonly stemcell: string;
+  readonly networks: readonly GroupNetwork[];
+  readonly env: JsonObject;
+  /** By size or by disk type. */
+  readonly persistentDisk?: { readonly sizeMib: number; readonly type: string };
 }
 
 export interface Placement {
@@ -53,23 +68,7 @@ function fillGroup(
     indexes.add(index);
     const [az, count] = [...perAz].reduce((least, each) => (each[1] < least[1] ? each : least));
     perAz.set(az, count + 1);
-    added.push(newInstance(newId(), deployment, group.name, index, az));
+    added.push(newInstance({ instanceId: newId(), deployment, group: group.name, index, az }));
   }
   return added;
-}
-
-function newInstance(instanceId: string, deployment: string, group: string, index: number, az: string): Instance {
-  return {
-    instanceId,
-    deployment,
-    group,
-    index,
-    az,
-    leaving: false,
-    vmState: "none",
-    vmToken: "",
-    vmCid: "",
-    agentId: "",
-    cpi: "",
-  };
 }

@@ -33,7 +33,21 @@ export type Job =
   | { readonly type: "detach_dynamic_disk"; readonly diskName: string }
   | { readonly type: "delete_dynamic_disk"; readonly diskName: string }
   | { readonly type: "update_deployment"; readonly deployment: string; readonly manifest: string }
-  | { readonly type: "delete_deployment"; readonly deployment: string };
+  | { readonly type: "delete_deployment"; readonly deployment: string }
+  | {
+      readonly type: "update_stemcell";
+      readonly name: string;
+      readonly version: string;
+      readonly operatingSystem: string;
+      readonly apiVersion: number;
+      readonly formats: readonly string[];
+      readonly cloudProperties: JsonObject;
+      /** Names the folder of the image. */
+      readonly uploadId: string;
+      readonly fix: boolean;
+    }
+  | { readonly type: "delete_stemcell"; readonly name: string; readonly version: string; readonly force: boolean }
+  | { readonly type: "delete_orphaned_disk"; readonly diskCid: string };
 export type JobType = Job["type"];
 export type JobOf<Type extends JobType> = Extract<Job, { readonly type: Type }>;
 

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { checkCid } from "./cid.js";
-import { azNamed, diskTypeNamed, findDuplicate, mergeCloudConfigs } from "./cloud-config.js";
+import { azNamed, type CloudConfig, diskTypeNamed, findDuplicate, mergeCloudConfigs } from "./cloud-config.js";
 import { type Json, sameJson } from "./json.js";
 import { decodeEvent, encodeEvent, MAX_MESSAGE_LENGTH } from "./task-event.js";
 
@@ -39,10 +39,15 @@ describe("ids that a CPI gives", () => {
 describe("cloud configs together", () => {
   const az = (name: string) => ({ name, cloudProperties: {}, cpi: "" });
   const type = (name: string) => ({ name, sizeMib: 1, cloudProperties: {} });
-  const merged = mergeCloudConfigs([
-    { azs: [az("z1")], diskTypes: [type("a")] },
-    { azs: [az("z2")], diskTypes: [] },
-  ]);
+  const config = (some: Partial<CloudConfig>): CloudConfig => ({
+    azs: [],
+    vmTypes: [],
+    vmExtensions: [],
+    diskTypes: [],
+    networks: [],
+    ...some,
+  });
+  const merged = mergeCloudConfigs([config({ azs: [az("z1")], diskTypes: [type("a")] }), config({ azs: [az("z2")] })]);
 
   it("several -> their lists put together", () => {
     expect(azNamed(merged, "z2").name).to.equal("z2");
@@ -50,8 +55,8 @@ describe("cloud configs together", () => {
     expect(findDuplicate(merged)).to.equal(undefined);
   });
   it("a name twice -> found", () => {
-    expect(findDuplicate(mergeCloudConfigs([merged, { azs: [az("z1")], diskTypes: [] }]))).to.equal("az `z1`");
-    expect(findDuplicate(mergeCloudConfigs([merged, { azs: [], diskTypes: [type("a")] }]))).to.equal("disk_type `a`");
+    expect(findDuplicate(mergeCloudConfigs([merged, config({ azs: [az("z1")] })]))).to.equal("az `z1`");
+    expect(findDuplicate(mergeCloudConfigs([merged, config({ diskTypes: [type("a")] })]))).to.equal("disk_type `a`");
   });
   it("an unknown name -> an error that lists the known ones", () => {
     expect(() => azNamed(merged, "z9")).to.throw("AZ `z9` is in no cloud config: the AZs are `z1`, `z2`");

@@ -8,6 +8,9 @@ const silent = { debug: () => {}, info: () => {}, warn: () => {} };
 export class TestAgent {
   /** Disk cid -> hint. */
   readonly links = new Map<string, unknown>();
+  /** Persistent disks: cid -> hint. */
+  readonly persistentDisks = new Map<string, unknown>();
+  mountedCid: string | undefined;
   readonly calls: string[] = [];
   /** Thrown by the next methods, first to last; undefined lets one pass. */
   readonly failures: (Error | undefined)[] = [];
@@ -41,6 +44,18 @@ export class TestAgent {
       methods: {
         add_dynamic_disk: this.#method("async", "add", ([cid, hint]) => this.links.set(String(cid), hint)),
         remove_dynamic_disk: this.#method("sync", "remove", ([cid]) => this.links.delete(String(cid))),
+        add_persistent_disk: this.#method("async", "add_persistent", ([cid, hint]) =>
+          this.persistentDisks.set(String(cid), hint),
+        ),
+        remove_persistent_disk: this.#method("async", "remove_persistent", ([cid]) =>
+          this.persistentDisks.delete(String(cid)),
+        ),
+        mount_disk: this.#method("async", "mount", ([cid]) => {
+          this.mountedCid = String(cid);
+        }),
+        unmount_disk: this.#method("async", "unmount", () => {
+          this.mountedCid = undefined;
+        }),
       },
       heartbeat: () => ({}),
       heartbeatIntervalMs: 60_000,

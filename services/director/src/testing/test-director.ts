@@ -5,8 +5,10 @@ import {
   DeploymentServiceService,
   DynamicDiskServiceService,
   LockServiceService,
+  StemcellServiceService,
   type Task,
   TaskServiceService,
+  type UploadStemcellRequest,
 } from "@diskmesh/api/director";
 import { type Identity, identityUri } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
@@ -50,6 +52,7 @@ export class TestDirector {
   readonly deployments: Client<typeof DeploymentServiceService>;
   readonly configs: Client<typeof ConfigServiceService>;
   readonly locks: Client<typeof LockServiceService>;
+  readonly stemcells: Client<typeof StemcellServiceService>;
 
   private constructor(
     readonly cpi: MemoryCpi,
@@ -72,6 +75,7 @@ export class TestDirector {
     this.deployments = createClient(DeploymentServiceService, options);
     this.configs = createClient(ConfigServiceService, options);
     this.locks = createClient(LockServiceService, options);
+    this.stemcells = createClient(StemcellServiceService, options);
   }
 
   static async start(overrides: object = {}): Promise<TestDirector> {
@@ -121,6 +125,12 @@ export class TestDirector {
     if (task?.state !== "TASK_STATE_DONE") throw new Error(`the deploy ended as ${task?.state}: ${task?.result}`);
     const { instances: all } = await this.deployments.listInstances({ deployment: name });
     return all.map((instance) => instance.instanceId);
+  }
+
+  /** Uploads a stemcell in pieces; returns the task when it has ended. */
+  async upload(file: Buffer, header: { readonly digest?: string; readonly fix?: boolean } = {}): Promise<Task> {
+    const { task } = await this.stemcells.uploadStemcell(uploadOf(file, header), { deadlineMs: 20_000 });
+    return task as Task;
   }
 
   /** Provides a disk and waits for the end of the task. */
@@ -174,12 +184,22 @@ export class TestDirector {
   }
 
   async stop(): Promise<void> {
-    for (const client of [this.disks, this.tasks, this.deployments, this.configs, this.locks]) client.close();
+    const { disks, tasks, deployments, configs, locks, stemcells } = this;
+    for (const client of [disks, tasks, deployments, configs, locks, stemcells]) client.close();
     await this.process.kill();
     await Promise.all(this.agents.map((agent) => agent.stop()));
     await this.cpiServer.drain();
     await this.nats.stop();
   }
+}
+
+async function* uploadOf(
+  file: Buffer,
+  { digest = "", fix = false }: { readonly digest?: string; readonly fix?: boolean },
+): AsyncGenerator<UploadStemcellRequest> {
+  yield { part: { $case: "header", value: { digest, fix, wait: true } } };
+  for (let at = 0; at < file.length; at += 1_000)
+    yield { part: { $case: "chunk", value: file.subarray(at, at + 1_000) } };
 }
 
 interface ProvideOptions {

@@ -8,8 +8,14 @@ export interface TaskLogOptions {
   readonly eventLog: EventLog;
   readonly changes: TaskChanges;
   readonly eventsPerTask: number;
+  /** Of each output other than events. */
+  readonly outputLinesPerTask: number;
   readonly log: Logger;
 }
+
+/** What is written while a task runs. */
+export type OutputType = "event" | "cpi" | "debug";
+const OUTPUT_TYPES: readonly OutputType[] = ["event", "cpi", "debug"];
 
 interface Writer {
   readonly pending: string[];
@@ -20,56 +26,72 @@ interface Writer {
 
 /** Lines that wait for the storage; beyond it a task that talks too fast loses lines, not the director its memory. */
 const MAX_PENDING_LINES = 1_000;
+const MAX_LINE_LENGTH = 16_384;
 
 const LAST_MESSAGE = "this task has reached its limit of events (tasks.eventsPerTask): what follows is not kept";
+const LAST_LINE = "this output has reached its limit of lines (tasks.outputLinesPerTask): what follows is not kept";
 
-/** The event logs of tasks. Writing does not delay the work: what is under way is waited for at its end. */
+/** The logs of tasks. Writing does not delay the work: what is under way is waited for at its end. */
 export class TaskLog {
   readonly #options: TaskLogOptions;
-  readonly #writers = new Map<number, Writer>();
+  /** By stream. */
+  readonly #writers = new Map<string, Writer>();
 
   constructor(options: TaskLogOptions) {
     this.#options = options;
   }
 
   append(taskId: number, event: TaskEvent): void {
-    const writer = this.#writers.get(taskId) ?? { pending: [], written: 0, writing: undefined };
-    this.#writers.set(taskId, writer);
-    const { eventsPerTask } = this.#options;
-    if (writer.written >= eventsPerTask || writer.pending.length >= MAX_PENDING_LINES) return;
-    writer.written++;
-    writer.pending.push(encodeEvent(writer.written === eventsPerTask ? { ...event, message: LAST_MESSAGE } : event));
-    writer.writing ??= this.#write(taskId, writer);
+    const { eventsPerTask: limit } = this.#options;
+    this.#append(taskId, "event", limit, (last) => encodeEvent(last ? { ...event, message: LAST_MESSAGE } : event));
+  }
+
+  appendLine(taskId: number, type: Exclude<OutputType, "event">, line: string): void {
+    const text = line.length > MAX_LINE_LENGTH ? `${line.slice(0, MAX_LINE_LENGTH)}...` : line;
+    this.#append(taskId, type, this.#options.outputLinesPerTask, (last) => (last ? LAST_LINE : text));
   }
 
   /** Resolves when everything appended so far is durable, or could not be made so, which is logged. */
   async flush(taskId: number): Promise<void> {
-    await this.#writers.get(taskId)?.writing;
+    await Promise.all(OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type))?.writing));
   }
 
-  /** The task has ended: nothing more is appended. */
+  /** The task has ended: no events are appended any more. */
   forget(taskId: number): void {
-    this.#writers.delete(taskId);
+    for (const type of OUTPUT_TYPES) this.#writers.delete(streamOf(taskId, type));
   }
 
   async read(taskId: number, from: number, limit: number): Promise<TaskEvent[]> {
-    const { lines } = await this.#options.eventLog.read(streamOf(taskId), { from, limit });
-    return lines.map(decodeEvent);
+    return (await this.readLines(taskId, "event", from, limit)).map(decodeEvent);
   }
 
-  /** Deletes a task's events. */
-  drop(taskId: number): Promise<void> {
-    return this.#options.eventLog.drop(streamOf(taskId));
+  async readLines(taskId: number, type: OutputType, from: number, limit: number): Promise<string[]> {
+    return (await this.#options.eventLog.read(streamOf(taskId, type), { from, limit })).lines;
   }
 
-  async #write(taskId: number, writer: Writer): Promise<void> {
+  /** Deletes all that a task has put out. */
+  async drop(taskId: number): Promise<void> {
+    for (const type of OUTPUT_TYPES) await this.#options.eventLog.drop(streamOf(taskId, type));
+  }
+
+  #append(taskId: number, type: OutputType, limit: number, textOf: (last: boolean) => string): void {
+    const stream = streamOf(taskId, type);
+    const writer = this.#writers.get(stream) ?? { pending: [], written: 0, writing: undefined };
+    this.#writers.set(stream, writer);
+    if (writer.written >= limit || writer.pending.length >= MAX_PENDING_LINES) return;
+    writer.written++;
+    writer.pending.push(textOf(writer.written === limit));
+    writer.writing ??= this.#write(taskId, stream, writer);
+  }
+
+  async #write(taskId: number, stream: string, writer: Writer): Promise<void> {
     // One turn later, so that what is appended together is written together.
     await Promise.resolve();
     while (writer.pending.length > 0) {
       try {
-        await this.#options.eventLog.append(streamOf(taskId), writer.pending.splice(0));
+        await this.#options.eventLog.append(stream, writer.pending.splice(0));
       } catch (error) {
-        this.#options.log.error({ taskId, reason: messageOf(error) }, "cannot write a task's events");
+        this.#options.log.error({ taskId, reason: messageOf(error) }, "cannot write a task's log");
       }
       this.#options.changes.touch(taskId);
     }
@@ -77,6 +99,6 @@ export class TaskLog {
   }
 }
 
-function streamOf(taskId: number): string {
-  return `task-${taskId}`;
+function streamOf(taskId: number, type: OutputType): string {
+  return type === "event" ? `task-${taskId}` : `task-${taskId}-${type}`;
 }

@@ -63,6 +63,10 @@ export class TaskRun implements CallerSignals {
     }
   }
 
+  output(type: "cpi" | "debug", line: string): void {
+    this.taskLog.appendLine(this.taskId, type, line);
+  }
+
   event(event: Omit<TaskEvent, "timeMs">): void {
     this.taskLog.append(this.taskId, { timeMs: this.clock.nowMs(), ...event });
   }

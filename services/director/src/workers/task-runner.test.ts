@@ -48,10 +48,10 @@ describe("task runner", () => {
       drop: (stream) => eventLog.drop(stream),
       close: () => eventLog.close(),
     };
-    taskLog = new TaskLog({ eventLog: slowLog, changes, eventsPerTask: 100, log });
+    taskLog = new TaskLog({ eventLog: slowLog, changes, eventsPerTask: 100, outputLinesPerTask: 100, log });
     const clock = systemClock;
     const locks = new LockKeeper({
-      times: { deployment: LONG, instance: LONG, disk: LONG },
+      times: { deployment: LONG, stemcell: LONG, instance: LONG, disk: LONG },
       clock,
       onGranted: (taskIds) => runner.resume(taskIds),
     });

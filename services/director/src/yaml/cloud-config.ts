@@ -1,43 +1,85 @@
 import { z } from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
+import { parseCidr, parseIp, parseIpRange } from "../model/ip.js";
+import type { Network, Subnet } from "../model/networks.js";
 import { parseYaml, type TextLimits } from "./document.js";
-import { cloudPropertiesSchema, nameSchema } from "./schema.js";
+import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 
-// BOSH's other keys (vm_types, networks, compilation, ...) and keys within these are let be, so that one cloud config serves both.
+const named = z.looseObject({ name: nameSchema, cloud_properties: propertiesSchema.nullish() });
+const ip = checkedText(parseIp);
+const ranges = z.union([checkedText(parseIpRange), z.array(checkedText(parseIpRange))]).nullish();
+
+const subnetSchema = z.looseObject({
+  range: checkedText(parseCidr).nullish(),
+  gateway: ip.nullish(),
+  az: nameSchema.nullish(),
+  azs: z.array(nameSchema).nullish(),
+  static: ranges,
+  reserved: ranges,
+  dns: z.array(ip).nullish(),
+  cloud_properties: propertiesSchema.nullish(),
+});
+
+const networkSchema = z
+  .looseObject({
+    name: nameSchema,
+    type: z.enum(["manual", "dynamic", "vip"]).default("manual"),
+    subnets: z.array(subnetSchema).nullish(),
+    dns: z.array(ip).nullish(),
+    cloud_properties: propertiesSchema.nullish(),
+  })
+  .refine(
+    (network) => network.type !== "manual" || (network.subnets ?? []).every((subnet) => subnet.range != null),
+    "every subnet of a manual network needs a range",
+  );
+
+// BOSH's other keys (compilation, ...) and keys within these are let be, so that one cloud config serves both.
 const cloudConfigSchema = z.looseObject({
-  azs: z
-    .array(
-      z.looseObject({
-        name: nameSchema,
-        cloud_properties: cloudPropertiesSchema.nullish(),
-        cpi: nameSchema.nullish(),
-      }),
-    )
-    .nullish(),
-  disk_types: z
-    .array(
-      z.looseObject({
-        name: nameSchema,
-        disk_size: z.int().min(1),
-        cloud_properties: cloudPropertiesSchema.nullish(),
-      }),
-    )
-    .nullish(),
+  azs: z.array(named.extend({ cpi: nameSchema.nullish() })).nullish(),
+  vm_types: z.array(named).nullish(),
+  vm_extensions: z.array(named).nullish(),
+  disk_types: z.array(named.extend({ disk_size: z.int().min(1) })).nullish(),
+  networks: z.array(networkSchema).nullish(),
 });
 
 /** One cloud config in BOSH's format. */
 export function parseCloudConfig(content: string, limits: TextLimits): CloudConfig {
   const parsed = parseYaml(content, cloudConfigSchema, limits);
+  const properties = ({ name, cloud_properties }: z.output<typeof named>) => ({
+    name,
+    cloudProperties: cloud_properties ?? {},
+  });
   return {
-    azs: (parsed.azs ?? []).map((az) => ({
-      name: az.name,
-      cloudProperties: az.cloud_properties ?? {},
-      cpi: az.cpi ?? "",
-    })),
-    diskTypes: (parsed.disk_types ?? []).map((type) => ({
-      name: type.name,
-      sizeMib: type.disk_size,
-      cloudProperties: type.cloud_properties ?? {},
-    })),
+    azs: (parsed.azs ?? []).map((az) => ({ ...properties(az), cpi: az.cpi ?? "" })),
+    vmTypes: (parsed.vm_types ?? []).map(properties),
+    vmExtensions: (parsed.vm_extensions ?? []).map(properties),
+    diskTypes: (parsed.disk_types ?? []).map((type) => ({ ...properties(type), sizeMib: type.disk_size })),
+    networks: (parsed.networks ?? []).map(toNetwork),
   };
+}
+
+function toNetwork(network: z.output<typeof networkSchema>): Network {
+  return {
+    name: network.name,
+    type: network.type,
+    subnets: (network.subnets ?? []).map(toSubnet),
+    dns: network.dns ?? [],
+    cloudProperties: network.cloud_properties ?? {},
+  };
+}
+
+function toSubnet(subnet: z.output<typeof subnetSchema>): Subnet {
+  return {
+    range: subnet.range == null ? null : parseCidr(subnet.range),
+    gateway: subnet.gateway ?? "",
+    azs: subnet.azs ?? (subnet.az == null ? [] : [subnet.az]),
+    static: toRanges(subnet.static).map(parseIpRange),
+    reserved: toRanges(subnet.reserved).map(parseIpRange),
+    dns: subnet.dns ?? [],
+    cloudProperties: subnet.cloud_properties ?? {},
+  };
+}
+
+function toRanges(value: string | readonly string[] | null | undefined): readonly string[] {
+  return value == null ? [] : typeof value === "string" ? [value] : value;
 }

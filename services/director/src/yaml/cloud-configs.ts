@@ -3,17 +3,9 @@ import { type CloudConfig, findDuplicate, mergeCloudConfigs } from "../model/clo
 import type { Config } from "../model/config.js";
 import type { DirectorTables } from "../schema.js";
 import { parseCloudConfig } from "./cloud-config.js";
+import { latestConfigs } from "./latest-configs.js";
 
 export const CLOUD = "cloud";
-
-/** The latest version of every config of a type, or of all; in order of type and name. */
-export function latestConfigs(tables: DirectorTables, type = ""): Config[] {
-  const latest = new Map<string, Config>();
-  for (const config of tables.configs.entries()) {
-    if (type === "" || config.type === type) latest.set(`${config.type} ${config.name}`, config);
-  }
-  return [...latest].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, config]) => config);
-}
 
 /** All cloud configs as one, read from YAML once per change. */
 export class CloudConfigs {
@@ -29,9 +21,10 @@ export class CloudConfigs {
     return this.#read.config;
   }
 
-  /** Throws when a new content, together with the other cloud configs, is not valid. */
-  check(tables: DirectorTables, name: string, content: string): void {
-    this.#merge([...latestConfigs(tables, CLOUD).filter((config) => config.name !== name), { name, content }]);
+  /** Throws when the configs, with a new content for one of them or without it, are not valid. */
+  check(tables: DirectorTables, name: string, content: string | undefined): void {
+    const others = latestConfigs(tables, CLOUD).filter((config) => config.name !== name);
+    this.#merge(content === undefined ? others : [...others, { name, content }]);
   }
 
   #merge(configs: readonly Pick<Config, "name" | "content">[]): CloudConfig {

@@ -6,6 +6,8 @@ import type { z } from "zod";
 export interface TextLimits {
   readonly what: string;
   readonly sizeBytes: number;
+  /** Then no error quotes the text. */
+  readonly holdsSecrets?: boolean;
 }
 
 /** Reads YAML from outside and checks its shape. An error names the line. */
@@ -24,11 +26,10 @@ export function parseYaml<Schema extends z.ZodType>(
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
   const [error] = document.errors;
   if (error) {
-    throw new InvalidArgumentError(
-      `the ${what} is not valid YAML: line ${lines.linePos(error.pos[0]).line}: ${error.message}`,
-    );
+    const text = limits.holdsSecrets ? error.code : error.message;
+    throw new InvalidArgumentError(`the ${what} is not valid YAML: line ${lines.linePos(error.pos[0]).line}: ${text}`);
   }
-  const result = schema.safeParse(toPlain(document, what));
+  const result = schema.safeParse(toPlain(document, limits));
   if (result.success) return result.data;
   const issues = result.error.issues.slice(0, 5).map((issue) => {
     const path = issue.path.map((part) => (typeof part === "symbol" ? String(part) : part));
@@ -37,11 +38,12 @@ export function parseYaml<Schema extends z.ZodType>(
   throw new InvalidArgumentError(`the ${what} is not as expected: ${issues.join("; ")}`);
 }
 
-function toPlain(document: Document.Parsed, what: string): unknown {
+function toPlain(document: Document.Parsed, { what, holdsSecrets }: TextLimits): unknown {
   try {
     // Aliases are expanded at most so often: a few lines could stand for gigabytes.
     return document.toJS({ maxAliasCount: 100 });
   } catch (error) {
+    if (holdsSecrets) throw new InvalidArgumentError(`the ${what} cannot be read: see its aliases`);
     throw new InvalidArgumentError(`the ${what} cannot be read: ${(error as Error).message}`, { cause: error });
   }
 }

@@ -1,26 +1,65 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { z } from "zod";
-import type { InstanceGroup } from "../model/placement.js";
+import { formatIp, parseIpRange } from "../model/ip.js";
+import type { JsonObject } from "../model/json.js";
+import type { GroupSpec } from "../model/placement.js";
+import type { WantedStemcell } from "../model/stemcell.js";
 import { parseYaml, type TextLimits } from "./document.js";
-import { nameSchema } from "./schema.js";
+import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 
-// BOSH's other keys (releases, stemcells, update, jobs, vm_type, networks, ...) are let be.
+const MAX_STATIC_IPS = 10_000;
+
+const groupSchema = z
+  .looseObject({
+    name: nameSchema,
+    instances: z.int().min(0),
+    azs: z.array(nameSchema).min(1, "give at least one az"),
+    vm_type: nameSchema.nullish(),
+    vm_extensions: z.array(nameSchema).nullish(),
+    vm_resources: z.undefined({ error: "is not supported: give vm_type" }).optional(),
+    stemcell: nameSchema.nullish(),
+    networks: z
+      .array(
+        z.looseObject({
+          name: nameSchema,
+          static_ips: z.array(checkedText(parseIpRange)).nullish(),
+          default: z.array(z.enum(["dns", "gateway", "addressable"])).nullish(),
+        }),
+      )
+      .nullish(),
+    env: propertiesSchema.nullish(),
+    persistent_disk: z.int().min(0).nullish(),
+    persistent_disk_type: nameSchema.nullish(),
+    persistent_disks: z.undefined({ error: "is not supported: give persistent_disk_type" }).optional(),
+  })
+  .refine(
+    (group) => group.persistent_disk == null || group.persistent_disk_type == null,
+    "give persistent_disk or persistent_disk_type, not both",
+  );
+
+const stemcellSchema = z
+  .looseObject({
+    alias: nameSchema,
+    os: nameSchema.nullish(),
+    name: nameSchema.nullish(),
+    // YAML makes a number of 1.2; BOSH takes it for the text.
+    version: z.union([nameSchema, z.number().transform(String)]),
+  })
+  .refine((stemcell) => (stemcell.os == null) !== (stemcell.name == null), "give either os or name");
+
+// BOSH's other keys (releases, update, jobs, ...) are let be.
 const manifestSchema = z.looseObject({
   name: nameSchema,
-  instance_groups: z
-    .array(
-      z.looseObject({
-        name: nameSchema,
-        instances: z.int().min(0),
-        azs: z.array(nameSchema).min(1, "give at least one az"),
-      }),
-    )
-    .nullish(),
+  stemcells: z.array(stemcellSchema).nullish(),
+  tags: propertiesSchema.nullish(),
+  instance_groups: z.array(groupSchema).nullish(),
 });
 
 export interface Manifest {
   readonly name: string;
-  readonly groups: readonly InstanceGroup[];
+  readonly stemcells: readonly WantedStemcell[];
+  readonly tags: JsonObject;
+  readonly groups: readonly GroupSpec[];
 }
 
 export interface ManifestLimits extends TextLimits {
@@ -29,28 +68,72 @@ export interface ManifestLimits extends TextLimits {
 
 /** A deployment manifest in BOSH's format. */
 export function parseManifest(text: string, limits: ManifestLimits): Manifest {
-  const parsed = parseYaml(text, manifestSchema, limits);
-  const groups = (parsed.instance_groups ?? []).map((group) => ({
-    name: group.name,
-    instances: group.instances,
-    azs: group.azs,
+  const parsed = parseYaml(text, manifestSchema, { ...limits, holdsSecrets: true });
+  const stemcells = (parsed.stemcells ?? []).map(({ alias, os, name, version }) => ({
+    alias,
+    os: os ?? "",
+    name: name ?? "",
+    version,
   }));
-  for (const [index, group] of groups.entries()) {
-    if (groups.findIndex((other) => other.name === group.name) !== index) {
-      throw new InvalidArgumentError(`the ${limits.what} has two instance groups named \`${group.name}\``);
-    }
-    const twice = group.azs.find((az, azIndex) => group.azs.indexOf(az) !== azIndex);
-    if (twice !== undefined) {
-      throw new InvalidArgumentError(
-        `the ${limits.what} names az \`${twice}\` twice in instance group \`${group.name}\``,
-      );
-    }
-  }
+  const groups = (parsed.instance_groups ?? []).map(toGroup);
+  refuseTwice(
+    stemcells.map((stemcell) => stemcell.alias),
+    (alias) => `the ${limits.what} has two stemcells \`${alias}\``,
+  );
+  refuseTwice(
+    groups.map((group) => group.name),
+    (name) => `the ${limits.what} has two instance groups named \`${name}\``,
+  );
+  for (const group of groups) checkGroup(group, stemcells, limits.what);
   const instances = groups.reduce((sum, group) => sum + group.instances, 0);
   if (instances > limits.instances) {
     throw new InvalidArgumentError(
       `the ${limits.what} wants ${instances} instances: the limit is ${limits.instances} (content.instancesPerDeployment)`,
     );
   }
-  return { name: parsed.name, groups };
+  return { name: parsed.name, stemcells, tags: parsed.tags ?? {}, groups };
+}
+
+function toGroup(group: z.output<typeof groupSchema>): GroupSpec {
+  const { persistent_disk: sizeMib, persistent_disk_type: type } = group;
+  return {
+    name: group.name,
+    instances: group.instances,
+    azs: group.azs,
+    vmType: group.vm_type ?? "",
+    vmExtensions: group.vm_extensions ?? [],
+    stemcell: group.stemcell ?? "",
+    networks: (group.networks ?? []).map((network) => ({
+      name: network.name,
+      staticIps: (network.static_ips ?? []).flatMap(addressesOf),
+      default: network.default ?? [],
+    })),
+    env: group.env ?? {},
+    ...((sizeMib != null || type != null) && { persistentDisk: { sizeMib: sizeMib ?? 0, type: type ?? "" } }),
+  };
+}
+
+function addressesOf(text: string): string[] {
+  const { first, last } = parseIpRange(text);
+  const count = Math.min(last - first + 1, MAX_STATIC_IPS);
+  return Array.from({ length: count }, (_, index) => formatIp(first + index));
+}
+
+function checkGroup(group: GroupSpec, stemcells: readonly WantedStemcell[], what: string): void {
+  const where = `in instance group \`${group.name}\``;
+  refuseTwice(group.azs, (az) => `the ${what} names az \`${az}\` twice ${where}`);
+  refuseTwice(
+    group.networks.map((network) => network.name),
+    (name) => `the ${what} names network \`${name}\` twice ${where}`,
+  );
+  if (group.stemcell !== "" && !stemcells.some((stemcell) => stemcell.alias === group.stemcell)) {
+    throw new InvalidArgumentError(
+      `the ${what} uses stemcell \`${group.stemcell}\` ${where}, which is no alias of its stemcells`,
+    );
+  }
+}
+
+function refuseTwice(names: readonly string[], text: (name: string) => string): void {
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice !== undefined) throw new InvalidArgumentError(text(twice));
 }

@@ -14,9 +14,23 @@ export const nameSchema = z
     }
   });
 
+/** A text that a parser takes; what it throws is the issue. */
+export function checkedText(parse: (text: string) => unknown): z.ZodString {
+  return z
+    .string()
+    .max(255)
+    .superRefine((text, context) => {
+      try {
+        parse(text);
+      } catch (error) {
+        context.addIssue({ code: "custom", message: messageOf(error) });
+      }
+    });
+}
+
 // Infinity and dates are YAML, but no CPI could be told of them.
 const jsonSchema: z.ZodType<Json> = z.lazy(() =>
   z.union([z.null(), z.boolean(), z.number(), z.string(), z.array(jsonSchema), z.record(z.string(), jsonSchema)]),
 );
 
-export const cloudPropertiesSchema: z.ZodType<JsonObject> = z.record(z.string(), jsonSchema);
+export const propertiesSchema: z.ZodType<JsonObject> = z.record(z.string(), jsonSchema);

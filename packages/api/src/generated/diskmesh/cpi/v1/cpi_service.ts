@@ -11,7 +11,9 @@ import {
   type ChannelCredentials,
   Client,
   type ClientOptions,
+  type ClientReadableStream,
   type ClientUnaryCall,
+  type handleServerStreamingCall,
   type handleUnaryCall,
   makeGenericClientConstructor,
   type Metadata,
@@ -22,7 +24,10 @@ import { Struct, Value } from "../../../google/protobuf/struct.js";
 
 /** Who calls, and which CPI is meant. */
 export interface CallContext {
-  /** Name of the CPI; empty for the default one. */
+  /**
+   * The CPI recorded with the VM, disk, snapshot or stemcell; it wins over the az. Empty when none is recorded, or the
+   * default CPI made it.
+   */
   cpi: string;
   /** Identifies the director to the CPI (BOSH's director_uuid). */
   directorId: string;
@@ -32,6 +37,48 @@ export interface CallContext {
   requestId: string;
   /** api_version of the VM's stemcell; 0 when not known. */
   stemcellApiVersion: number;
+  /** Which SetCpiConfig the call relies on; empty when there is no cpi-config: then the dispatcher's own CPIs serve. */
+  cpiConfigVersion: string;
+  /** The az the call is about, for messages; empty for none. */
+  az: string;
+  /** What the cloud config says of that az: the name of its CPI; empty when it names none. */
+  azCpi: string;
+  /** True when nothing is known of the id in the call: deletes and has-checks then try all CPIs (seed 003). */
+  unknownId: boolean;
+  /** The director's preferred version of the contract; 0 for the highest that the dispatcher speaks. */
+  preferredApiVersion: number;
+  /** Lines that the CPI writes to stderr are answered by WatchCpiLog under this id as they come; empty for none. */
+  logId: string;
+}
+
+/** One CPI of a cpi-config. */
+export interface CpiConfig {
+  /** Unique, also among the former names. */
+  name: string;
+  /** With exec_path absent, the executable is <type>_cpi's; "fleet" for the built-in one. */
+  type: string;
+  /** The executable. */
+  execPath: string;
+  /** Former names: what they made belongs to this CPI. An empty name adopts what the default CPI made. */
+  migratedFrom: string[];
+  /** Credentials and settings, merged into each request's context. Never logged. */
+  properties: { [key: string]: any } | undefined;
+}
+
+/** The CPIs that a director offers. */
+export interface SetCpiConfigRequest {
+  /** Identifies the director. */
+  directorId: string;
+  /** Its tablet's generation; a lower one than seen before is refused with reason OUTDATED. */
+  directorGeneration: number;
+  /** Names this set, e.g. a hash of it. */
+  cpiConfigVersion: string;
+  /** All of them. */
+  cpis: CpiConfig[];
+}
+
+/** They are known. */
+export interface SetCpiConfigResponse {
 }
 
 /** Asks a CPI about itself. */
@@ -86,6 +133,12 @@ export interface CreateVmResponse {
     | undefined;
   /** The id under which the VM's agent is reached by mbus: the request's, or the host's own with the fleet CPI. */
   agentId: string;
+  /** The CPI that made it, to be recorded. */
+  cpi: string;
+  /** True when the agent reads its settings from the Registry HTTP API: the CPI or the stemcell is of version 1. */
+  usesRegistry: boolean;
+  /** The version of the contract that was spoken. */
+  apiVersion: number;
 }
 
 /** Names the VM. */
@@ -142,6 +195,8 @@ export interface CreateDiskRequest {
 export interface CreateDiskResponse {
   /** Its id. */
   diskCid: string;
+  /** The CPI that made it, to be recorded. */
+  cpi: string;
 }
 
 /** Names the disk. */
@@ -188,7 +243,10 @@ export interface AttachDiskRequest {
 
 /** The disk is attached. */
 export interface AttachDiskResponse {
-  /** Where the VM's agent finds it: a string, or an object whose values are strings. For the agent, unread by others. */
+  /**
+   * Where the VM's agent finds it: a string, or an object whose values are strings. For the agent, unread by others.
+   * Absent when the CPI or the stemcell is of version 1: then the Registry tells the agent.
+   */
   diskHint: any | undefined;
 }
 
@@ -242,6 +300,8 @@ export interface SetDiskMetadataResponse {
 
 /** Asks for all CPIs. */
 export interface ListCpisRequest {
+  /** Which SetCpiConfig is meant; empty for the dispatcher's own CPIs. */
+  context: CallContext | undefined;
 }
 
 /** One CPI. */
@@ -254,6 +314,8 @@ export interface Cpi {
   apiVersion: number;
   /** Stemcell formats that it takes. */
   stemcellFormats: string[];
+  /** What its last call met; empty after a success. */
+  lastError: string;
 }
 
 /** All CPIs. */
@@ -274,8 +336,198 @@ export interface FenceRequest {
 export interface FenceResponse {
 }
 
+/** How large the disk shall be. */
+export interface ResizeDiskRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** The disk. */
+  diskCid: string;
+  /** Size in MiB, BOSH's unit; not below the present one. */
+  sizeMib: number;
+}
+
+/** It is that large. */
+export interface ResizeDiskResponse {
+}
+
+/** What the disk shall be. */
+export interface UpdateDiskRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** The disk. */
+  diskCid: string;
+  /** Size in MiB, BOSH's unit. */
+  sizeMib: number;
+  /** Of the disk type. */
+  cloudProperties: { [key: string]: any } | undefined;
+}
+
+/** It is so. */
+export interface UpdateDiskResponse {
+  /** Its id from now on. */
+  diskCid: string;
+}
+
+/** What to take a snapshot of. */
+export interface SnapshotDiskRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** The disk. */
+  diskCid: string;
+  /** What to remember of it. */
+  metadata: { [key: string]: any } | undefined;
+}
+
+/** The snapshot. */
+export interface SnapshotDiskResponse {
+  /** Its id. */
+  snapshotCid: string;
+}
+
+/** Names the snapshot. */
+export interface DeleteSnapshotRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** The snapshot. */
+  snapshotCid: string;
+}
+
+/** The snapshot is gone. */
+export interface DeleteSnapshotResponse {
+}
+
+/** Names the VM. */
+export interface RebootVmRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** The VM. */
+  vmCid: string;
+}
+
+/** It restarts. */
+export interface RebootVmResponse {
+}
+
+/** What to remember of a VM. */
+export interface SetVmMetadataRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** The VM. */
+  vmCid: string;
+  /** Names and values. */
+  metadata: { [key: string]: any } | undefined;
+}
+
+/** It is remembered. */
+export interface SetVmMetadataResponse {
+}
+
+/** What a VM shall have. */
+export interface CalculateVmCloudPropertiesRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** `ram`, `cpu` and `ephemeral_disk_size`. */
+  desired: { [key: string]: any } | undefined;
+}
+
+/** How the CPI says that. */
+export interface CalculateVmCloudPropertiesResponse {
+  /** For create_vm. */
+  cloudProperties: { [key: string]: any } | undefined;
+}
+
+/** The stemcell to make. */
+export interface CreateStemcellRequest {
+  /** Which CPI; empty for every one that takes the formats. */
+  context:
+    | CallContext
+    | undefined;
+  /** The image, a file that director and dispatcher both can read. */
+  imagePath: string;
+  /** Of the stemcell's manifest. */
+  cloudProperties:
+    | { [key: string]: any }
+    | undefined;
+  /** Formats of the stemcell; empty when not known: every CPI is then supposed to take it. */
+  stemcellFormats: string[];
+  /** For CPIs of version 3 and later. */
+  tags:
+    | { [key: string]: any }
+    | undefined;
+  /** CPIs that have it already. */
+  exceptCpis: string[];
+}
+
+/** A stemcell with one CPI. */
+export interface CreatedStemcell {
+  /** The CPI. */
+  cpi: string;
+  /** The stemcell's id there. */
+  stemcellCid: string;
+  /** Empty, or why there is none. */
+  error: string;
+}
+
+/** What came of it. */
+export interface CreateStemcellResponse {
+  /** One for each CPI that was asked. */
+  stemcells: CreatedStemcell[];
+}
+
+/** Names the stemcell. */
+export interface DeleteStemcellRequest {
+  /** Which CPI. */
+  context:
+    | CallContext
+    | undefined;
+  /** The stemcell. */
+  stemcellCid: string;
+}
+
+/** The stemcell is gone. */
+export interface DeleteStemcellResponse {
+}
+
+/** Which calls to listen to. */
+export interface WatchCpiLogRequest {
+  /** As in the calls' contexts. */
+  logId: string;
+}
+
+/** Something that a CPI said. */
+export interface WatchCpiLogResponse {
+  /** One line, without its end, secrets redacted. */
+  line: string;
+}
+
 function createBaseCallContext(): CallContext {
-  return { cpi: "", directorId: "", directorGeneration: 0, requestId: "", stemcellApiVersion: 0 };
+  return {
+    cpi: "",
+    directorId: "",
+    directorGeneration: 0,
+    requestId: "",
+    stemcellApiVersion: 0,
+    cpiConfigVersion: "",
+    az: "",
+    azCpi: "",
+    unknownId: false,
+    preferredApiVersion: 0,
+    logId: "",
+  };
 }
 
 export const CallContext: MessageFns<CallContext> = {
@@ -294,6 +546,24 @@ export const CallContext: MessageFns<CallContext> = {
     }
     if (message.stemcellApiVersion !== 0) {
       writer.uint32(40).int32(message.stemcellApiVersion);
+    }
+    if (message.cpiConfigVersion !== "") {
+      writer.uint32(50).string(message.cpiConfigVersion);
+    }
+    if (message.az !== "") {
+      writer.uint32(58).string(message.az);
+    }
+    if (message.azCpi !== "") {
+      writer.uint32(66).string(message.azCpi);
+    }
+    if (message.unknownId !== false) {
+      writer.uint32(72).bool(message.unknownId);
+    }
+    if (message.preferredApiVersion !== 0) {
+      writer.uint32(80).int32(message.preferredApiVersion);
+    }
+    if (message.logId !== "") {
+      writer.uint32(90).string(message.logId);
     }
     return writer;
   },
@@ -351,6 +621,54 @@ export const CallContext: MessageFns<CallContext> = {
             message.stemcellApiVersion = reader.int32();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.cpiConfigVersion = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.azCpi = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.unknownId = reader.bool();
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.preferredApiVersion = reader.int32();
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.logId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -373,6 +691,249 @@ export const CallContext: MessageFns<CallContext> = {
     message.directorGeneration = object.directorGeneration ?? 0;
     message.requestId = object.requestId ?? "";
     message.stemcellApiVersion = object.stemcellApiVersion ?? 0;
+    message.cpiConfigVersion = object.cpiConfigVersion ?? "";
+    message.az = object.az ?? "";
+    message.azCpi = object.azCpi ?? "";
+    message.unknownId = object.unknownId ?? false;
+    message.preferredApiVersion = object.preferredApiVersion ?? 0;
+    message.logId = object.logId ?? "";
+    return message;
+  },
+};
+
+function createBaseCpiConfig(): CpiConfig {
+  return { name: "", type: "", execPath: "", migratedFrom: [], properties: undefined };
+}
+
+export const CpiConfig: MessageFns<CpiConfig> = {
+  encode(message: CpiConfig, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.name !== "") {
+      writer.uint32(10).string(message.name);
+    }
+    if (message.type !== "") {
+      writer.uint32(18).string(message.type);
+    }
+    if (message.execPath !== "") {
+      writer.uint32(26).string(message.execPath);
+    }
+    for (const v of message.migratedFrom) {
+      writer.uint32(34).string(v!);
+    }
+    if (message.properties !== undefined) {
+      Struct.encode(Struct.wrap(message.properties), writer.uint32(42).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CpiConfig {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCpiConfig();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.type = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.execPath = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.migratedFrom.push(reader.string());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.properties = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CpiConfig>, I>>(base?: I): CpiConfig {
+    return CpiConfig.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CpiConfig>, I>>(object: I): CpiConfig {
+    const message = createBaseCpiConfig();
+    message.name = object.name ?? "";
+    message.type = object.type ?? "";
+    message.execPath = object.execPath ?? "";
+    message.migratedFrom = object.migratedFrom?.map((e) => e) || [];
+    message.properties = object.properties ?? undefined;
+    return message;
+  },
+};
+
+function createBaseSetCpiConfigRequest(): SetCpiConfigRequest {
+  return { directorId: "", directorGeneration: 0, cpiConfigVersion: "", cpis: [] };
+}
+
+export const SetCpiConfigRequest: MessageFns<SetCpiConfigRequest> = {
+  encode(message: SetCpiConfigRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.directorId !== "") {
+      writer.uint32(10).string(message.directorId);
+    }
+    if (message.directorGeneration !== 0) {
+      writer.uint32(16).int64(message.directorGeneration);
+    }
+    if (message.cpiConfigVersion !== "") {
+      writer.uint32(26).string(message.cpiConfigVersion);
+    }
+    for (const v of message.cpis) {
+      CpiConfig.encode(v!, writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetCpiConfigRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetCpiConfigRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.directorId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.directorGeneration = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.cpiConfigVersion = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.cpis.push(CpiConfig.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SetCpiConfigRequest>, I>>(base?: I): SetCpiConfigRequest {
+    return SetCpiConfigRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SetCpiConfigRequest>, I>>(object: I): SetCpiConfigRequest {
+    const message = createBaseSetCpiConfigRequest();
+    message.directorId = object.directorId ?? "";
+    message.directorGeneration = object.directorGeneration ?? 0;
+    message.cpiConfigVersion = object.cpiConfigVersion ?? "";
+    message.cpis = object.cpis?.map((e) => CpiConfig.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseSetCpiConfigResponse(): SetCpiConfigResponse {
+  return {};
+}
+
+export const SetCpiConfigResponse: MessageFns<SetCpiConfigResponse> = {
+  encode(_: SetCpiConfigResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetCpiConfigResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetCpiConfigResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SetCpiConfigResponse>, I>>(base?: I): SetCpiConfigResponse {
+    return SetCpiConfigResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SetCpiConfigResponse>, I>>(_: I): SetCpiConfigResponse {
+    const message = createBaseSetCpiConfigResponse();
     return message;
   },
 };
@@ -652,7 +1213,7 @@ export const CreateVmRequest: MessageFns<CreateVmRequest> = {
 };
 
 function createBaseCreateVmResponse(): CreateVmResponse {
-  return { vmCid: "", networks: undefined, agentId: "" };
+  return { vmCid: "", networks: undefined, agentId: "", cpi: "", usesRegistry: false, apiVersion: 0 };
 }
 
 export const CreateVmResponse: MessageFns<CreateVmResponse> = {
@@ -665,6 +1226,15 @@ export const CreateVmResponse: MessageFns<CreateVmResponse> = {
     }
     if (message.agentId !== "") {
       writer.uint32(26).string(message.agentId);
+    }
+    if (message.cpi !== "") {
+      writer.uint32(34).string(message.cpi);
+    }
+    if (message.usesRegistry !== false) {
+      writer.uint32(40).bool(message.usesRegistry);
+    }
+    if (message.apiVersion !== 0) {
+      writer.uint32(48).int32(message.apiVersion);
     }
     return writer;
   },
@@ -706,6 +1276,30 @@ export const CreateVmResponse: MessageFns<CreateVmResponse> = {
             message.agentId = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.cpi = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.usesRegistry = reader.bool();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.apiVersion = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -726,6 +1320,9 @@ export const CreateVmResponse: MessageFns<CreateVmResponse> = {
     message.vmCid = object.vmCid ?? "";
     message.networks = object.networks ?? undefined;
     message.agentId = object.agentId ?? "";
+    message.cpi = object.cpi ?? "";
+    message.usesRegistry = object.usesRegistry ?? false;
+    message.apiVersion = object.apiVersion ?? 0;
     return message;
   },
 };
@@ -1084,13 +1681,16 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
 };
 
 function createBaseCreateDiskResponse(): CreateDiskResponse {
-  return { diskCid: "" };
+  return { diskCid: "", cpi: "" };
 }
 
 export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
   encode(message: CreateDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.diskCid !== "") {
       writer.uint32(10).string(message.diskCid);
+    }
+    if (message.cpi !== "") {
+      writer.uint32(18).string(message.cpi);
     }
     return writer;
   },
@@ -1116,6 +1716,14 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
             message.diskCid = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.cpi = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1134,6 +1742,7 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
   fromPartial<I extends Exact<DeepPartial<CreateDiskResponse>, I>>(object: I): CreateDiskResponse {
     const message = createBaseCreateDiskResponse();
     message.diskCid = object.diskCid ?? "";
+    message.cpi = object.cpi ?? "";
     return message;
   },
 };
@@ -1883,11 +2492,14 @@ export const SetDiskMetadataResponse: MessageFns<SetDiskMetadataResponse> = {
 };
 
 function createBaseListCpisRequest(): ListCpisRequest {
-  return {};
+  return { context: undefined };
 }
 
 export const ListCpisRequest: MessageFns<ListCpisRequest> = {
-  encode(_: ListCpisRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: ListCpisRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
     return writer;
   },
 
@@ -1904,6 +2516,14 @@ export const ListCpisRequest: MessageFns<ListCpisRequest> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1919,14 +2539,17 @@ export const ListCpisRequest: MessageFns<ListCpisRequest> = {
   create<I extends Exact<DeepPartial<ListCpisRequest>, I>>(base?: I): ListCpisRequest {
     return ListCpisRequest.fromPartial(base ?? ({} as any));
   },
-  fromPartial<I extends Exact<DeepPartial<ListCpisRequest>, I>>(_: I): ListCpisRequest {
+  fromPartial<I extends Exact<DeepPartial<ListCpisRequest>, I>>(object: I): ListCpisRequest {
     const message = createBaseListCpisRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
     return message;
   },
 };
 
 function createBaseCpi(): Cpi {
-  return { name: "", type: "", apiVersion: 0, stemcellFormats: [] };
+  return { name: "", type: "", apiVersion: 0, stemcellFormats: [], lastError: "" };
 }
 
 export const Cpi: MessageFns<Cpi> = {
@@ -1942,6 +2565,9 @@ export const Cpi: MessageFns<Cpi> = {
     }
     for (const v of message.stemcellFormats) {
       writer.uint32(34).string(v!);
+    }
+    if (message.lastError !== "") {
+      writer.uint32(42).string(message.lastError);
     }
     return writer;
   },
@@ -1991,6 +2617,14 @@ export const Cpi: MessageFns<Cpi> = {
             message.stemcellFormats.push(reader.string());
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.lastError = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2012,6 +2646,7 @@ export const Cpi: MessageFns<Cpi> = {
     message.type = object.type ?? "";
     message.apiVersion = object.apiVersion ?? 0;
     message.stemcellFormats = object.stemcellFormats?.map((e) => e) || [];
+    message.lastError = object.lastError ?? "";
     return message;
   },
 };
@@ -2181,6 +2816,1374 @@ export const FenceResponse: MessageFns<FenceResponse> = {
   },
 };
 
+function createBaseResizeDiskRequest(): ResizeDiskRequest {
+  return { context: undefined, diskCid: "", sizeMib: 0 };
+}
+
+export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
+  encode(message: ResizeDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.diskCid !== "") {
+      writer.uint32(18).string(message.diskCid);
+    }
+    if (message.sizeMib !== 0) {
+      writer.uint32(24).int64(message.sizeMib);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResizeDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sizeMib = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(base?: I): ResizeDiskRequest {
+    return ResizeDiskRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(object: I): ResizeDiskRequest {
+    const message = createBaseResizeDiskRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.diskCid = object.diskCid ?? "";
+    message.sizeMib = object.sizeMib ?? 0;
+    return message;
+  },
+};
+
+function createBaseResizeDiskResponse(): ResizeDiskResponse {
+  return {};
+}
+
+export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
+  encode(_: ResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResizeDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(base?: I): ResizeDiskResponse {
+    return ResizeDiskResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(_: I): ResizeDiskResponse {
+    const message = createBaseResizeDiskResponse();
+    return message;
+  },
+};
+
+function createBaseUpdateDiskRequest(): UpdateDiskRequest {
+  return { context: undefined, diskCid: "", sizeMib: 0, cloudProperties: undefined };
+}
+
+export const UpdateDiskRequest: MessageFns<UpdateDiskRequest> = {
+  encode(message: UpdateDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.diskCid !== "") {
+      writer.uint32(18).string(message.diskCid);
+    }
+    if (message.sizeMib !== 0) {
+      writer.uint32(24).int64(message.sizeMib);
+    }
+    if (message.cloudProperties !== undefined) {
+      Struct.encode(Struct.wrap(message.cloudProperties), writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UpdateDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUpdateDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.sizeMib = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.cloudProperties = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<UpdateDiskRequest>, I>>(base?: I): UpdateDiskRequest {
+    return UpdateDiskRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<UpdateDiskRequest>, I>>(object: I): UpdateDiskRequest {
+    const message = createBaseUpdateDiskRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.diskCid = object.diskCid ?? "";
+    message.sizeMib = object.sizeMib ?? 0;
+    message.cloudProperties = object.cloudProperties ?? undefined;
+    return message;
+  },
+};
+
+function createBaseUpdateDiskResponse(): UpdateDiskResponse {
+  return { diskCid: "" };
+}
+
+export const UpdateDiskResponse: MessageFns<UpdateDiskResponse> = {
+  encode(message: UpdateDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskCid !== "") {
+      writer.uint32(10).string(message.diskCid);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UpdateDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUpdateDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<UpdateDiskResponse>, I>>(base?: I): UpdateDiskResponse {
+    return UpdateDiskResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<UpdateDiskResponse>, I>>(object: I): UpdateDiskResponse {
+    const message = createBaseUpdateDiskResponse();
+    message.diskCid = object.diskCid ?? "";
+    return message;
+  },
+};
+
+function createBaseSnapshotDiskRequest(): SnapshotDiskRequest {
+  return { context: undefined, diskCid: "", metadata: undefined };
+}
+
+export const SnapshotDiskRequest: MessageFns<SnapshotDiskRequest> = {
+  encode(message: SnapshotDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.diskCid !== "") {
+      writer.uint32(18).string(message.diskCid);
+    }
+    if (message.metadata !== undefined) {
+      Struct.encode(Struct.wrap(message.metadata), writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SnapshotDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSnapshotDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.metadata = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SnapshotDiskRequest>, I>>(base?: I): SnapshotDiskRequest {
+    return SnapshotDiskRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SnapshotDiskRequest>, I>>(object: I): SnapshotDiskRequest {
+    const message = createBaseSnapshotDiskRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.diskCid = object.diskCid ?? "";
+    message.metadata = object.metadata ?? undefined;
+    return message;
+  },
+};
+
+function createBaseSnapshotDiskResponse(): SnapshotDiskResponse {
+  return { snapshotCid: "" };
+}
+
+export const SnapshotDiskResponse: MessageFns<SnapshotDiskResponse> = {
+  encode(message: SnapshotDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.snapshotCid !== "") {
+      writer.uint32(10).string(message.snapshotCid);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SnapshotDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSnapshotDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.snapshotCid = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SnapshotDiskResponse>, I>>(base?: I): SnapshotDiskResponse {
+    return SnapshotDiskResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SnapshotDiskResponse>, I>>(object: I): SnapshotDiskResponse {
+    const message = createBaseSnapshotDiskResponse();
+    message.snapshotCid = object.snapshotCid ?? "";
+    return message;
+  },
+};
+
+function createBaseDeleteSnapshotRequest(): DeleteSnapshotRequest {
+  return { context: undefined, snapshotCid: "" };
+}
+
+export const DeleteSnapshotRequest: MessageFns<DeleteSnapshotRequest> = {
+  encode(message: DeleteSnapshotRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.snapshotCid !== "") {
+      writer.uint32(18).string(message.snapshotCid);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteSnapshotRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteSnapshotRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.snapshotCid = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteSnapshotRequest>, I>>(base?: I): DeleteSnapshotRequest {
+    return DeleteSnapshotRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteSnapshotRequest>, I>>(object: I): DeleteSnapshotRequest {
+    const message = createBaseDeleteSnapshotRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.snapshotCid = object.snapshotCid ?? "";
+    return message;
+  },
+};
+
+function createBaseDeleteSnapshotResponse(): DeleteSnapshotResponse {
+  return {};
+}
+
+export const DeleteSnapshotResponse: MessageFns<DeleteSnapshotResponse> = {
+  encode(_: DeleteSnapshotResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteSnapshotResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteSnapshotResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteSnapshotResponse>, I>>(base?: I): DeleteSnapshotResponse {
+    return DeleteSnapshotResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteSnapshotResponse>, I>>(_: I): DeleteSnapshotResponse {
+    const message = createBaseDeleteSnapshotResponse();
+    return message;
+  },
+};
+
+function createBaseRebootVmRequest(): RebootVmRequest {
+  return { context: undefined, vmCid: "" };
+}
+
+export const RebootVmRequest: MessageFns<RebootVmRequest> = {
+  encode(message: RebootVmRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(18).string(message.vmCid);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RebootVmRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRebootVmRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RebootVmRequest>, I>>(base?: I): RebootVmRequest {
+    return RebootVmRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RebootVmRequest>, I>>(object: I): RebootVmRequest {
+    const message = createBaseRebootVmRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.vmCid = object.vmCid ?? "";
+    return message;
+  },
+};
+
+function createBaseRebootVmResponse(): RebootVmResponse {
+  return {};
+}
+
+export const RebootVmResponse: MessageFns<RebootVmResponse> = {
+  encode(_: RebootVmResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RebootVmResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRebootVmResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<RebootVmResponse>, I>>(base?: I): RebootVmResponse {
+    return RebootVmResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<RebootVmResponse>, I>>(_: I): RebootVmResponse {
+    const message = createBaseRebootVmResponse();
+    return message;
+  },
+};
+
+function createBaseSetVmMetadataRequest(): SetVmMetadataRequest {
+  return { context: undefined, vmCid: "", metadata: undefined };
+}
+
+export const SetVmMetadataRequest: MessageFns<SetVmMetadataRequest> = {
+  encode(message: SetVmMetadataRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(18).string(message.vmCid);
+    }
+    if (message.metadata !== undefined) {
+      Struct.encode(Struct.wrap(message.metadata), writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetVmMetadataRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetVmMetadataRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.metadata = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SetVmMetadataRequest>, I>>(base?: I): SetVmMetadataRequest {
+    return SetVmMetadataRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SetVmMetadataRequest>, I>>(object: I): SetVmMetadataRequest {
+    const message = createBaseSetVmMetadataRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.vmCid = object.vmCid ?? "";
+    message.metadata = object.metadata ?? undefined;
+    return message;
+  },
+};
+
+function createBaseSetVmMetadataResponse(): SetVmMetadataResponse {
+  return {};
+}
+
+export const SetVmMetadataResponse: MessageFns<SetVmMetadataResponse> = {
+  encode(_: SetVmMetadataResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetVmMetadataResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetVmMetadataResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<SetVmMetadataResponse>, I>>(base?: I): SetVmMetadataResponse {
+    return SetVmMetadataResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<SetVmMetadataResponse>, I>>(_: I): SetVmMetadataResponse {
+    const message = createBaseSetVmMetadataResponse();
+    return message;
+  },
+};
+
+function createBaseCalculateVmCloudPropertiesRequest(): CalculateVmCloudPropertiesRequest {
+  return { context: undefined, desired: undefined };
+}
+
+export const CalculateVmCloudPropertiesRequest: MessageFns<CalculateVmCloudPropertiesRequest> = {
+  encode(message: CalculateVmCloudPropertiesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.desired !== undefined) {
+      Struct.encode(Struct.wrap(message.desired), writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CalculateVmCloudPropertiesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCalculateVmCloudPropertiesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.desired = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CalculateVmCloudPropertiesRequest>, I>>(
+    base?: I,
+  ): CalculateVmCloudPropertiesRequest {
+    return CalculateVmCloudPropertiesRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CalculateVmCloudPropertiesRequest>, I>>(
+    object: I,
+  ): CalculateVmCloudPropertiesRequest {
+    const message = createBaseCalculateVmCloudPropertiesRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.desired = object.desired ?? undefined;
+    return message;
+  },
+};
+
+function createBaseCalculateVmCloudPropertiesResponse(): CalculateVmCloudPropertiesResponse {
+  return { cloudProperties: undefined };
+}
+
+export const CalculateVmCloudPropertiesResponse: MessageFns<CalculateVmCloudPropertiesResponse> = {
+  encode(message: CalculateVmCloudPropertiesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.cloudProperties !== undefined) {
+      Struct.encode(Struct.wrap(message.cloudProperties), writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CalculateVmCloudPropertiesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCalculateVmCloudPropertiesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.cloudProperties = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CalculateVmCloudPropertiesResponse>, I>>(
+    base?: I,
+  ): CalculateVmCloudPropertiesResponse {
+    return CalculateVmCloudPropertiesResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CalculateVmCloudPropertiesResponse>, I>>(
+    object: I,
+  ): CalculateVmCloudPropertiesResponse {
+    const message = createBaseCalculateVmCloudPropertiesResponse();
+    message.cloudProperties = object.cloudProperties ?? undefined;
+    return message;
+  },
+};
+
+function createBaseCreateStemcellRequest(): CreateStemcellRequest {
+  return {
+    context: undefined,
+    imagePath: "",
+    cloudProperties: undefined,
+    stemcellFormats: [],
+    tags: undefined,
+    exceptCpis: [],
+  };
+}
+
+export const CreateStemcellRequest: MessageFns<CreateStemcellRequest> = {
+  encode(message: CreateStemcellRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.imagePath !== "") {
+      writer.uint32(18).string(message.imagePath);
+    }
+    if (message.cloudProperties !== undefined) {
+      Struct.encode(Struct.wrap(message.cloudProperties), writer.uint32(26).fork()).join();
+    }
+    for (const v of message.stemcellFormats) {
+      writer.uint32(34).string(v!);
+    }
+    if (message.tags !== undefined) {
+      Struct.encode(Struct.wrap(message.tags), writer.uint32(42).fork()).join();
+    }
+    for (const v of message.exceptCpis) {
+      writer.uint32(50).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CreateStemcellRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCreateStemcellRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.imagePath = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.cloudProperties = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.stemcellFormats.push(reader.string());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.tags = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.exceptCpis.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CreateStemcellRequest>, I>>(base?: I): CreateStemcellRequest {
+    return CreateStemcellRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CreateStemcellRequest>, I>>(object: I): CreateStemcellRequest {
+    const message = createBaseCreateStemcellRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.imagePath = object.imagePath ?? "";
+    message.cloudProperties = object.cloudProperties ?? undefined;
+    message.stemcellFormats = object.stemcellFormats?.map((e) => e) || [];
+    message.tags = object.tags ?? undefined;
+    message.exceptCpis = object.exceptCpis?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseCreatedStemcell(): CreatedStemcell {
+  return { cpi: "", stemcellCid: "", error: "" };
+}
+
+export const CreatedStemcell: MessageFns<CreatedStemcell> = {
+  encode(message: CreatedStemcell, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.cpi !== "") {
+      writer.uint32(10).string(message.cpi);
+    }
+    if (message.stemcellCid !== "") {
+      writer.uint32(18).string(message.stemcellCid);
+    }
+    if (message.error !== "") {
+      writer.uint32(26).string(message.error);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CreatedStemcell {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCreatedStemcell();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.cpi = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.stemcellCid = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.error = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CreatedStemcell>, I>>(base?: I): CreatedStemcell {
+    return CreatedStemcell.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CreatedStemcell>, I>>(object: I): CreatedStemcell {
+    const message = createBaseCreatedStemcell();
+    message.cpi = object.cpi ?? "";
+    message.stemcellCid = object.stemcellCid ?? "";
+    message.error = object.error ?? "";
+    return message;
+  },
+};
+
+function createBaseCreateStemcellResponse(): CreateStemcellResponse {
+  return { stemcells: [] };
+}
+
+export const CreateStemcellResponse: MessageFns<CreateStemcellResponse> = {
+  encode(message: CreateStemcellResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.stemcells) {
+      CreatedStemcell.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CreateStemcellResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCreateStemcellResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.stemcells.push(CreatedStemcell.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<CreateStemcellResponse>, I>>(base?: I): CreateStemcellResponse {
+    return CreateStemcellResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<CreateStemcellResponse>, I>>(object: I): CreateStemcellResponse {
+    const message = createBaseCreateStemcellResponse();
+    message.stemcells = object.stemcells?.map((e) => CreatedStemcell.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseDeleteStemcellRequest(): DeleteStemcellRequest {
+  return { context: undefined, stemcellCid: "" };
+}
+
+export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
+  encode(message: DeleteStemcellRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    if (message.stemcellCid !== "") {
+      writer.uint32(18).string(message.stemcellCid);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteStemcellRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteStemcellRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.stemcellCid = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteStemcellRequest>, I>>(base?: I): DeleteStemcellRequest {
+    return DeleteStemcellRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteStemcellRequest>, I>>(object: I): DeleteStemcellRequest {
+    const message = createBaseDeleteStemcellRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    message.stemcellCid = object.stemcellCid ?? "";
+    return message;
+  },
+};
+
+function createBaseDeleteStemcellResponse(): DeleteStemcellResponse {
+  return {};
+}
+
+export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
+  encode(_: DeleteStemcellResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteStemcellResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteStemcellResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteStemcellResponse>, I>>(base?: I): DeleteStemcellResponse {
+    return DeleteStemcellResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteStemcellResponse>, I>>(_: I): DeleteStemcellResponse {
+    const message = createBaseDeleteStemcellResponse();
+    return message;
+  },
+};
+
+function createBaseWatchCpiLogRequest(): WatchCpiLogRequest {
+  return { logId: "" };
+}
+
+export const WatchCpiLogRequest: MessageFns<WatchCpiLogRequest> = {
+  encode(message: WatchCpiLogRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.logId !== "") {
+      writer.uint32(10).string(message.logId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchCpiLogRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchCpiLogRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.logId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<WatchCpiLogRequest>, I>>(base?: I): WatchCpiLogRequest {
+    return WatchCpiLogRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchCpiLogRequest>, I>>(object: I): WatchCpiLogRequest {
+    const message = createBaseWatchCpiLogRequest();
+    message.logId = object.logId ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchCpiLogResponse(): WatchCpiLogResponse {
+  return { line: "" };
+}
+
+export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
+  encode(message: WatchCpiLogResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.line !== "") {
+      writer.uint32(10).string(message.line);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchCpiLogResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchCpiLogResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.line = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<WatchCpiLogResponse>, I>>(base?: I): WatchCpiLogResponse {
+    return WatchCpiLogResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<WatchCpiLogResponse>, I>>(object: I): WatchCpiLogResponse {
+    const message = createBaseWatchCpiLogResponse();
+    message.line = object.line ?? "";
+    return message;
+  },
+};
+
 /**
  * For directors alone. Errors keep the meaning of the CPI's error type: NOT_FOUND with reason VM_NOT_FOUND or
  * DISK_NOT_FOUND, FAILED_PRECONDITION with DISK_NOT_ATTACHED, RESOURCE_EXHAUSTED with NO_DISK_SPACE, UNIMPLEMENTED.
@@ -2300,6 +4303,132 @@ export const CpiServiceService = {
       Buffer.from(SetDiskMetadataResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): SetDiskMetadataResponse => SetDiskMetadataResponse.decode(value),
   },
+  /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
+  resizeDisk: {
+    path: "/diskmesh.cpi.v1.CpiService/ResizeDisk" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResizeDiskRequest): Buffer => Buffer.from(ResizeDiskRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ResizeDiskRequest => ResizeDiskRequest.decode(value),
+    responseSerialize: (value: ResizeDiskResponse): Buffer => Buffer.from(ResizeDiskResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ResizeDiskResponse => ResizeDiskResponse.decode(value),
+  },
+  /** Makes a disk larger or of other properties; it may get another id. */
+  updateDisk: {
+    path: "/diskmesh.cpi.v1.CpiService/UpdateDisk" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: UpdateDiskRequest): Buffer => Buffer.from(UpdateDiskRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): UpdateDiskRequest => UpdateDiskRequest.decode(value),
+    responseSerialize: (value: UpdateDiskResponse): Buffer => Buffer.from(UpdateDiskResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): UpdateDiskResponse => UpdateDiskResponse.decode(value),
+  },
+  /** Takes a snapshot of a disk. */
+  snapshotDisk: {
+    path: "/diskmesh.cpi.v1.CpiService/SnapshotDisk" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SnapshotDiskRequest): Buffer => Buffer.from(SnapshotDiskRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): SnapshotDiskRequest => SnapshotDiskRequest.decode(value),
+    responseSerialize: (value: SnapshotDiskResponse): Buffer =>
+      Buffer.from(SnapshotDiskResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): SnapshotDiskResponse => SnapshotDiskResponse.decode(value),
+  },
+  /** Deletes a snapshot. */
+  deleteSnapshot: {
+    path: "/diskmesh.cpi.v1.CpiService/DeleteSnapshot" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeleteSnapshotRequest): Buffer =>
+      Buffer.from(DeleteSnapshotRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DeleteSnapshotRequest => DeleteSnapshotRequest.decode(value),
+    responseSerialize: (value: DeleteSnapshotResponse): Buffer =>
+      Buffer.from(DeleteSnapshotResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DeleteSnapshotResponse => DeleteSnapshotResponse.decode(value),
+  },
+  /** Restarts a VM. */
+  rebootVm: {
+    path: "/diskmesh.cpi.v1.CpiService/RebootVm" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: RebootVmRequest): Buffer => Buffer.from(RebootVmRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): RebootVmRequest => RebootVmRequest.decode(value),
+    responseSerialize: (value: RebootVmResponse): Buffer => Buffer.from(RebootVmResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): RebootVmResponse => RebootVmResponse.decode(value),
+  },
+  /** Replaces what the infrastructure remembers of a VM. */
+  setVmMetadata: {
+    path: "/diskmesh.cpi.v1.CpiService/SetVmMetadata" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SetVmMetadataRequest): Buffer => Buffer.from(SetVmMetadataRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): SetVmMetadataRequest => SetVmMetadataRequest.decode(value),
+    responseSerialize: (value: SetVmMetadataResponse): Buffer =>
+      Buffer.from(SetVmMetadataResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): SetVmMetadataResponse => SetVmMetadataResponse.decode(value),
+  },
+  /** Translates wishes for a VM into cloud properties of a CPI. */
+  calculateVmCloudProperties: {
+    path: "/diskmesh.cpi.v1.CpiService/CalculateVmCloudProperties" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CalculateVmCloudPropertiesRequest): Buffer =>
+      Buffer.from(CalculateVmCloudPropertiesRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CalculateVmCloudPropertiesRequest =>
+      CalculateVmCloudPropertiesRequest.decode(value),
+    responseSerialize: (value: CalculateVmCloudPropertiesResponse): Buffer =>
+      Buffer.from(CalculateVmCloudPropertiesResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CalculateVmCloudPropertiesResponse =>
+      CalculateVmCloudPropertiesResponse.decode(value),
+  },
+  /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
+  createStemcell: {
+    path: "/diskmesh.cpi.v1.CpiService/CreateStemcell" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CreateStemcellRequest): Buffer =>
+      Buffer.from(CreateStemcellRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): CreateStemcellRequest => CreateStemcellRequest.decode(value),
+    responseSerialize: (value: CreateStemcellResponse): Buffer =>
+      Buffer.from(CreateStemcellResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): CreateStemcellResponse => CreateStemcellResponse.decode(value),
+  },
+  /** Deletes a stemcell with the CPI that made it. */
+  deleteStemcell: {
+    path: "/diskmesh.cpi.v1.CpiService/DeleteStemcell" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeleteStemcellRequest): Buffer =>
+      Buffer.from(DeleteStemcellRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DeleteStemcellRequest => DeleteStemcellRequest.decode(value),
+    responseSerialize: (value: DeleteStemcellResponse): Buffer =>
+      Buffer.from(DeleteStemcellResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DeleteStemcellResponse => DeleteStemcellResponse.decode(value),
+  },
+  /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
+  watchCpiLog: {
+    path: "/diskmesh.cpi.v1.CpiService/WatchCpiLog" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: WatchCpiLogRequest): Buffer => Buffer.from(WatchCpiLogRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): WatchCpiLogRequest => WatchCpiLogRequest.decode(value),
+    responseSerialize: (value: WatchCpiLogResponse): Buffer => Buffer.from(WatchCpiLogResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): WatchCpiLogResponse => WatchCpiLogResponse.decode(value),
+  },
+  /**
+   * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
+   * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
+   */
+  setCpiConfig: {
+    path: "/diskmesh.cpi.v1.CpiService/SetCpiConfig" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SetCpiConfigRequest): Buffer => Buffer.from(SetCpiConfigRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): SetCpiConfigRequest => SetCpiConfigRequest.decode(value),
+    responseSerialize: (value: SetCpiConfigResponse): Buffer =>
+      Buffer.from(SetCpiConfigResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): SetCpiConfigResponse => SetCpiConfigResponse.decode(value),
+  },
   /** Every CPI that the dispatcher offers. */
   listCpis: {
     path: "/diskmesh.cpi.v1.CpiService/ListCpis" as const,
@@ -2345,6 +4474,31 @@ export interface CpiServiceServer extends UntypedServiceImplementation {
   getDisks: handleUnaryCall<GetDisksRequest, GetDisksResponse>;
   /** Replaces what the infrastructure remembers of a disk. */
   setDiskMetadata: handleUnaryCall<SetDiskMetadataRequest, SetDiskMetadataResponse>;
+  /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
+  resizeDisk: handleUnaryCall<ResizeDiskRequest, ResizeDiskResponse>;
+  /** Makes a disk larger or of other properties; it may get another id. */
+  updateDisk: handleUnaryCall<UpdateDiskRequest, UpdateDiskResponse>;
+  /** Takes a snapshot of a disk. */
+  snapshotDisk: handleUnaryCall<SnapshotDiskRequest, SnapshotDiskResponse>;
+  /** Deletes a snapshot. */
+  deleteSnapshot: handleUnaryCall<DeleteSnapshotRequest, DeleteSnapshotResponse>;
+  /** Restarts a VM. */
+  rebootVm: handleUnaryCall<RebootVmRequest, RebootVmResponse>;
+  /** Replaces what the infrastructure remembers of a VM. */
+  setVmMetadata: handleUnaryCall<SetVmMetadataRequest, SetVmMetadataResponse>;
+  /** Translates wishes for a VM into cloud properties of a CPI. */
+  calculateVmCloudProperties: handleUnaryCall<CalculateVmCloudPropertiesRequest, CalculateVmCloudPropertiesResponse>;
+  /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
+  createStemcell: handleUnaryCall<CreateStemcellRequest, CreateStemcellResponse>;
+  /** Deletes a stemcell with the CPI that made it. */
+  deleteStemcell: handleUnaryCall<DeleteStemcellRequest, DeleteStemcellResponse>;
+  /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
+  watchCpiLog: handleServerStreamingCall<WatchCpiLogRequest, WatchCpiLogResponse>;
+  /**
+   * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
+   * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
+   */
+  setCpiConfig: handleUnaryCall<SetCpiConfigRequest, SetCpiConfigResponse>;
   /** Every CPI that the dispatcher offers. */
   listCpis: handleUnaryCall<ListCpisRequest, ListCpisResponse>;
   /** A new director leads: calls of lower generations are refused from now on; answers once those under way have ended. */
@@ -2524,6 +4678,176 @@ export interface CpiServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: SetDiskMetadataResponse) => void,
+  ): ClientUnaryCall;
+  /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
+  resizeDisk(
+    request: ResizeDiskRequest,
+    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
+  ): ClientUnaryCall;
+  resizeDisk(
+    request: ResizeDiskRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
+  ): ClientUnaryCall;
+  resizeDisk(
+    request: ResizeDiskRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
+  ): ClientUnaryCall;
+  /** Makes a disk larger or of other properties; it may get another id. */
+  updateDisk(
+    request: UpdateDiskRequest,
+    callback: (error: ServiceError | null, response: UpdateDiskResponse) => void,
+  ): ClientUnaryCall;
+  updateDisk(
+    request: UpdateDiskRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: UpdateDiskResponse) => void,
+  ): ClientUnaryCall;
+  updateDisk(
+    request: UpdateDiskRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: UpdateDiskResponse) => void,
+  ): ClientUnaryCall;
+  /** Takes a snapshot of a disk. */
+  snapshotDisk(
+    request: SnapshotDiskRequest,
+    callback: (error: ServiceError | null, response: SnapshotDiskResponse) => void,
+  ): ClientUnaryCall;
+  snapshotDisk(
+    request: SnapshotDiskRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SnapshotDiskResponse) => void,
+  ): ClientUnaryCall;
+  snapshotDisk(
+    request: SnapshotDiskRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SnapshotDiskResponse) => void,
+  ): ClientUnaryCall;
+  /** Deletes a snapshot. */
+  deleteSnapshot(
+    request: DeleteSnapshotRequest,
+    callback: (error: ServiceError | null, response: DeleteSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  deleteSnapshot(
+    request: DeleteSnapshotRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeleteSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  deleteSnapshot(
+    request: DeleteSnapshotRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeleteSnapshotResponse) => void,
+  ): ClientUnaryCall;
+  /** Restarts a VM. */
+  rebootVm(
+    request: RebootVmRequest,
+    callback: (error: ServiceError | null, response: RebootVmResponse) => void,
+  ): ClientUnaryCall;
+  rebootVm(
+    request: RebootVmRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: RebootVmResponse) => void,
+  ): ClientUnaryCall;
+  rebootVm(
+    request: RebootVmRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: RebootVmResponse) => void,
+  ): ClientUnaryCall;
+  /** Replaces what the infrastructure remembers of a VM. */
+  setVmMetadata(
+    request: SetVmMetadataRequest,
+    callback: (error: ServiceError | null, response: SetVmMetadataResponse) => void,
+  ): ClientUnaryCall;
+  setVmMetadata(
+    request: SetVmMetadataRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SetVmMetadataResponse) => void,
+  ): ClientUnaryCall;
+  setVmMetadata(
+    request: SetVmMetadataRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SetVmMetadataResponse) => void,
+  ): ClientUnaryCall;
+  /** Translates wishes for a VM into cloud properties of a CPI. */
+  calculateVmCloudProperties(
+    request: CalculateVmCloudPropertiesRequest,
+    callback: (error: ServiceError | null, response: CalculateVmCloudPropertiesResponse) => void,
+  ): ClientUnaryCall;
+  calculateVmCloudProperties(
+    request: CalculateVmCloudPropertiesRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CalculateVmCloudPropertiesResponse) => void,
+  ): ClientUnaryCall;
+  calculateVmCloudProperties(
+    request: CalculateVmCloudPropertiesRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CalculateVmCloudPropertiesResponse) => void,
+  ): ClientUnaryCall;
+  /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
+  createStemcell(
+    request: CreateStemcellRequest,
+    callback: (error: ServiceError | null, response: CreateStemcellResponse) => void,
+  ): ClientUnaryCall;
+  createStemcell(
+    request: CreateStemcellRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CreateStemcellResponse) => void,
+  ): ClientUnaryCall;
+  createStemcell(
+    request: CreateStemcellRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CreateStemcellResponse) => void,
+  ): ClientUnaryCall;
+  /** Deletes a stemcell with the CPI that made it. */
+  deleteStemcell(
+    request: DeleteStemcellRequest,
+    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
+  ): ClientUnaryCall;
+  deleteStemcell(
+    request: DeleteStemcellRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
+  ): ClientUnaryCall;
+  deleteStemcell(
+    request: DeleteStemcellRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
+  ): ClientUnaryCall;
+  /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
+  watchCpiLog(request: WatchCpiLogRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchCpiLogResponse>;
+  watchCpiLog(
+    request: WatchCpiLogRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<WatchCpiLogResponse>;
+  /**
+   * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
+   * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
+   */
+  setCpiConfig(
+    request: SetCpiConfigRequest,
+    callback: (error: ServiceError | null, response: SetCpiConfigResponse) => void,
+  ): ClientUnaryCall;
+  setCpiConfig(
+    request: SetCpiConfigRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SetCpiConfigResponse) => void,
+  ): ClientUnaryCall;
+  setCpiConfig(
+    request: SetCpiConfigRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SetCpiConfigResponse) => void,
   ): ClientUnaryCall;
   /** Every CPI that the dispatcher offers. */
   listCpis(

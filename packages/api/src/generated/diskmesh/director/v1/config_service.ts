@@ -20,11 +20,63 @@ import {
 } from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
+/** What becomes of a line. */
+export const LineChange = {
+  /** UNSPECIFIED - It stays. */
+  UNSPECIFIED: "LINE_CHANGE_UNSPECIFIED",
+  /** ADDED - It is new. */
+  ADDED: "LINE_CHANGE_ADDED",
+  /** REMOVED - It goes. */
+  REMOVED: "LINE_CHANGE_REMOVED",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type LineChange = typeof LineChange[keyof typeof LineChange];
+
+export namespace LineChange {
+  export type UNSPECIFIED = typeof LineChange.UNSPECIFIED;
+  export type ADDED = typeof LineChange.ADDED;
+  export type REMOVED = typeof LineChange.REMOVED;
+  export type UNRECOGNIZED = typeof LineChange.UNRECOGNIZED;
+}
+
+export function lineChangeFromJSON(object: any): LineChange {
+  switch (object) {
+    case 0:
+    case "LINE_CHANGE_UNSPECIFIED":
+      return LineChange.UNSPECIFIED;
+    case 1:
+    case "LINE_CHANGE_ADDED":
+      return LineChange.ADDED;
+    case 2:
+    case "LINE_CHANGE_REMOVED":
+      return LineChange.REMOVED;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return LineChange.UNRECOGNIZED;
+  }
+}
+
+export function lineChangeToNumber(object: LineChange): number {
+  switch (object) {
+    case LineChange.UNSPECIFIED:
+      return 0;
+    case LineChange.ADDED:
+      return 1;
+    case LineChange.REMOVED:
+      return 2;
+    case LineChange.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** One version of a config. */
 export interface Config {
   /** Counts up over all configs, from 1. */
   configId: number;
-  /** "cloud". */
+  /** "cloud" or "cpi". */
   type: string;
   /** Several configs of one type are told apart by name; "default" when there is one. */
   name: string;
@@ -36,12 +88,20 @@ export interface Config {
 
 /** The config wanted. */
 export interface UpdateConfigRequest {
-  /** "cloud": `azs` and `disk_types` in BOSH's format; `disk_types` are what seed 002 calls disk pools. */
+  /**
+   * "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format; `disk_types` are what seed
+   * 002 calls disk pools. "cpi": `cpis` in BOSH's format.
+   */
   type: string;
   /** Empty for "default". */
   name: string;
   /** YAML. */
   content: string;
+  /**
+   * The config_id that must be the latest of that type and name, 0 for none; ABORTED when another one is. Absent to
+   * store the content whatever is there.
+   */
+  expectedLatestId?: number | undefined;
 }
 
 /** The version stored or found. */
@@ -56,9 +116,11 @@ export interface GetConfigRequest {
   type: string;
   /** Empty for "default". */
   name: string;
+  /** This version of it, which may be an old one; absent for the latest. */
+  configId?: number | undefined;
 }
 
-/** The latest version. */
+/** The version asked for. */
 export interface GetConfigResponse {
   /** The version. */
   config: Config | undefined;
@@ -68,12 +130,62 @@ export interface GetConfigResponse {
 export interface ListConfigsRequest {
   /** Only configs of this type; empty for all. */
   type: string;
+  /** Only configs of this name. */
+  name?:
+    | string
+    | undefined;
+  /** Old versions, too. */
+  allVersions?: boolean | undefined;
 }
 
-/** The latest versions. */
+/** The versions. */
 export interface ListConfigsResponse {
-  /** In order of type and name. */
+  /** In order of type and name, then newest first. */
   configs: Config[];
+}
+
+/** Names a config. */
+export interface DeleteConfigRequest {
+  /** Its type. */
+  type: string;
+  /** Empty for "default". */
+  name: string;
+}
+
+/** It is gone. */
+export interface DeleteConfigResponse {
+}
+
+/** What to compare. */
+export interface DiffConfigRequest {
+  /** The config's type. */
+  type: string;
+  /** Empty for "default". */
+  name: string;
+  /** The new content; unused with to_config_id. */
+  content: string;
+  /** The version to start from; absent for the latest one, and nothing when there is none. */
+  fromConfigId?:
+    | number
+    | undefined;
+  /** The version to compare with. */
+  toConfigId?: number | undefined;
+}
+
+/** One line of YAML. */
+export interface DiffLine {
+  /** With its leading spaces. */
+  text: string;
+  /** What becomes of it. */
+  change: LineChange;
+}
+
+/** The difference. */
+export interface DiffConfigResponse {
+  /** The version it starts from, for expected_latest_id; 0 for none. */
+  fromConfigId: number;
+  /** All lines of both, in order; no lines when nothing changes. */
+  lines: DiffLine[];
 }
 
 function createBaseConfig(): Config {
@@ -180,7 +292,7 @@ export const Config: MessageFns<Config> = {
 };
 
 function createBaseUpdateConfigRequest(): UpdateConfigRequest {
-  return { type: "", name: "", content: "" };
+  return { type: "", name: "", content: "", expectedLatestId: undefined };
 }
 
 export const UpdateConfigRequest: MessageFns<UpdateConfigRequest> = {
@@ -193,6 +305,9 @@ export const UpdateConfigRequest: MessageFns<UpdateConfigRequest> = {
     }
     if (message.content !== "") {
       writer.uint32(26).string(message.content);
+    }
+    if (message.expectedLatestId !== undefined) {
+      writer.uint32(32).int64(message.expectedLatestId);
     }
     return writer;
   },
@@ -234,6 +349,14 @@ export const UpdateConfigRequest: MessageFns<UpdateConfigRequest> = {
             message.content = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.expectedLatestId = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -254,6 +377,7 @@ export const UpdateConfigRequest: MessageFns<UpdateConfigRequest> = {
     message.type = object.type ?? "";
     message.name = object.name ?? "";
     message.content = object.content ?? "";
+    message.expectedLatestId = object.expectedLatestId ?? undefined;
     return message;
   },
 };
@@ -316,7 +440,7 @@ export const UpdateConfigResponse: MessageFns<UpdateConfigResponse> = {
 };
 
 function createBaseGetConfigRequest(): GetConfigRequest {
-  return { type: "", name: "" };
+  return { type: "", name: "", configId: undefined };
 }
 
 export const GetConfigRequest: MessageFns<GetConfigRequest> = {
@@ -326,6 +450,9 @@ export const GetConfigRequest: MessageFns<GetConfigRequest> = {
     }
     if (message.name !== "") {
       writer.uint32(18).string(message.name);
+    }
+    if (message.configId !== undefined) {
+      writer.uint32(24).int64(message.configId);
     }
     return writer;
   },
@@ -359,6 +486,14 @@ export const GetConfigRequest: MessageFns<GetConfigRequest> = {
             message.name = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.configId = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -378,6 +513,7 @@ export const GetConfigRequest: MessageFns<GetConfigRequest> = {
     const message = createBaseGetConfigRequest();
     message.type = object.type ?? "";
     message.name = object.name ?? "";
+    message.configId = object.configId ?? undefined;
     return message;
   },
 };
@@ -440,13 +576,19 @@ export const GetConfigResponse: MessageFns<GetConfigResponse> = {
 };
 
 function createBaseListConfigsRequest(): ListConfigsRequest {
-  return { type: "" };
+  return { type: "", name: undefined, allVersions: undefined };
 }
 
 export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
   encode(message: ListConfigsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.type !== "") {
       writer.uint32(10).string(message.type);
+    }
+    if (message.name !== undefined) {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.allVersions !== undefined) {
+      writer.uint32(24).bool(message.allVersions);
     }
     return writer;
   },
@@ -472,6 +614,22 @@ export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
             message.type = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.allVersions = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -490,6 +648,8 @@ export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
   fromPartial<I extends Exact<DeepPartial<ListConfigsRequest>, I>>(object: I): ListConfigsRequest {
     const message = createBaseListConfigsRequest();
     message.type = object.type ?? "";
+    message.name = object.name ?? undefined;
+    message.allVersions = object.allVersions ?? undefined;
     return message;
   },
 };
@@ -549,6 +709,353 @@ export const ListConfigsResponse: MessageFns<ListConfigsResponse> = {
   },
 };
 
+function createBaseDeleteConfigRequest(): DeleteConfigRequest {
+  return { type: "", name: "" };
+}
+
+export const DeleteConfigRequest: MessageFns<DeleteConfigRequest> = {
+  encode(message: DeleteConfigRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.type !== "") {
+      writer.uint32(10).string(message.type);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteConfigRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteConfigRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.type = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteConfigRequest>, I>>(base?: I): DeleteConfigRequest {
+    return DeleteConfigRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteConfigRequest>, I>>(object: I): DeleteConfigRequest {
+    const message = createBaseDeleteConfigRequest();
+    message.type = object.type ?? "";
+    message.name = object.name ?? "";
+    return message;
+  },
+};
+
+function createBaseDeleteConfigResponse(): DeleteConfigResponse {
+  return {};
+}
+
+export const DeleteConfigResponse: MessageFns<DeleteConfigResponse> = {
+  encode(_: DeleteConfigResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteConfigResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteConfigResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteConfigResponse>, I>>(base?: I): DeleteConfigResponse {
+    return DeleteConfigResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteConfigResponse>, I>>(_: I): DeleteConfigResponse {
+    const message = createBaseDeleteConfigResponse();
+    return message;
+  },
+};
+
+function createBaseDiffConfigRequest(): DiffConfigRequest {
+  return { type: "", name: "", content: "", fromConfigId: undefined, toConfigId: undefined };
+}
+
+export const DiffConfigRequest: MessageFns<DiffConfigRequest> = {
+  encode(message: DiffConfigRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.type !== "") {
+      writer.uint32(10).string(message.type);
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    if (message.content !== "") {
+      writer.uint32(26).string(message.content);
+    }
+    if (message.fromConfigId !== undefined) {
+      writer.uint32(32).int64(message.fromConfigId);
+    }
+    if (message.toConfigId !== undefined) {
+      writer.uint32(40).int64(message.toConfigId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiffConfigRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiffConfigRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.type = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.content = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.fromConfigId = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.toConfigId = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DiffConfigRequest>, I>>(base?: I): DiffConfigRequest {
+    return DiffConfigRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DiffConfigRequest>, I>>(object: I): DiffConfigRequest {
+    const message = createBaseDiffConfigRequest();
+    message.type = object.type ?? "";
+    message.name = object.name ?? "";
+    message.content = object.content ?? "";
+    message.fromConfigId = object.fromConfigId ?? undefined;
+    message.toConfigId = object.toConfigId ?? undefined;
+    return message;
+  },
+};
+
+function createBaseDiffLine(): DiffLine {
+  return { text: "", change: LineChange.UNSPECIFIED };
+}
+
+export const DiffLine: MessageFns<DiffLine> = {
+  encode(message: DiffLine, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.text !== "") {
+      writer.uint32(10).string(message.text);
+    }
+    if (message.change !== LineChange.UNSPECIFIED) {
+      writer.uint32(16).int32(lineChangeToNumber(message.change));
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiffLine {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiffLine();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.text = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.change = lineChangeFromJSON(reader.int32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DiffLine>, I>>(base?: I): DiffLine {
+    return DiffLine.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DiffLine>, I>>(object: I): DiffLine {
+    const message = createBaseDiffLine();
+    message.text = object.text ?? "";
+    message.change = object.change ?? LineChange.UNSPECIFIED;
+    return message;
+  },
+};
+
+function createBaseDiffConfigResponse(): DiffConfigResponse {
+  return { fromConfigId: 0, lines: [] };
+}
+
+export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
+  encode(message: DiffConfigResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.fromConfigId !== 0) {
+      writer.uint32(8).int64(message.fromConfigId);
+    }
+    for (const v of message.lines) {
+      DiffLine.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DiffConfigResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDiffConfigResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.fromConfigId = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.lines.push(DiffLine.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DiffConfigResponse>, I>>(base?: I): DiffConfigResponse {
+    return DiffConfigResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DiffConfigResponse>, I>>(object: I): DiffConfigResponse {
+    const message = createBaseDiffConfigResponse();
+    message.fromConfigId = object.fromConfigId ?? 0;
+    message.lines = object.lines?.map((e) => DiffLine.fromPartial(e)) || [];
+    return message;
+  },
+};
+
 /** What operators tell the director in YAML, in versions. */
 export type ConfigServiceService = typeof ConfigServiceService;
 export const ConfigServiceService = {
@@ -566,7 +1073,7 @@ export const ConfigServiceService = {
       Buffer.from(UpdateConfigResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): UpdateConfigResponse => UpdateConfigResponse.decode(value),
   },
-  /** The latest version. NOT_FOUND when there is none. */
+  /** The latest version, or the one asked for. NOT_FOUND when there is none. */
   getConfig: {
     path: "/diskmesh.director.v1.ConfigService/GetConfig" as const,
     requestStream: false as const,
@@ -576,7 +1083,10 @@ export const ConfigServiceService = {
     responseSerialize: (value: GetConfigResponse): Buffer => Buffer.from(GetConfigResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): GetConfigResponse => GetConfigResponse.decode(value),
   },
-  /** The latest version of every config, by type and name. */
+  /**
+   * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
+   * out: GetConfig answers it.
+   */
   listConfigs: {
     path: "/diskmesh.director.v1.ConfigService/ListConfigs" as const,
     requestStream: false as const,
@@ -586,6 +1096,30 @@ export const ConfigServiceService = {
     responseSerialize: (value: ListConfigsResponse): Buffer => Buffer.from(ListConfigsResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListConfigsResponse => ListConfigsResponse.decode(value),
   },
+  /**
+   * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
+   * not be valid.
+   */
+  deleteConfig: {
+    path: "/diskmesh.director.v1.ConfigService/DeleteConfig" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeleteConfigRequest): Buffer => Buffer.from(DeleteConfigRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DeleteConfigRequest => DeleteConfigRequest.decode(value),
+    responseSerialize: (value: DeleteConfigResponse): Buffer =>
+      Buffer.from(DeleteConfigResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DeleteConfigResponse => DeleteConfigResponse.decode(value),
+  },
+  /** What a new content, or another version, would change. Properties of CPIs are redacted. */
+  diffConfig: {
+    path: "/diskmesh.director.v1.ConfigService/DiffConfig" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DiffConfigRequest): Buffer => Buffer.from(DiffConfigRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DiffConfigRequest => DiffConfigRequest.decode(value),
+    responseSerialize: (value: DiffConfigResponse): Buffer => Buffer.from(DiffConfigResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DiffConfigResponse => DiffConfigResponse.decode(value),
+  },
 } as const;
 
 export interface ConfigServiceServer extends UntypedServiceImplementation {
@@ -594,10 +1128,20 @@ export interface ConfigServiceServer extends UntypedServiceImplementation {
    * when the content is not valid for its type.
    */
   updateConfig: handleUnaryCall<UpdateConfigRequest, UpdateConfigResponse>;
-  /** The latest version. NOT_FOUND when there is none. */
+  /** The latest version, or the one asked for. NOT_FOUND when there is none. */
   getConfig: handleUnaryCall<GetConfigRequest, GetConfigResponse>;
-  /** The latest version of every config, by type and name. */
+  /**
+   * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
+   * out: GetConfig answers it.
+   */
   listConfigs: handleUnaryCall<ListConfigsRequest, ListConfigsResponse>;
+  /**
+   * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
+   * not be valid.
+   */
+  deleteConfig: handleUnaryCall<DeleteConfigRequest, DeleteConfigResponse>;
+  /** What a new content, or another version, would change. Properties of CPIs are redacted. */
+  diffConfig: handleUnaryCall<DiffConfigRequest, DiffConfigResponse>;
 }
 
 export interface ConfigServiceClient extends Client {
@@ -620,7 +1164,7 @@ export interface ConfigServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: UpdateConfigResponse) => void,
   ): ClientUnaryCall;
-  /** The latest version. NOT_FOUND when there is none. */
+  /** The latest version, or the one asked for. NOT_FOUND when there is none. */
   getConfig(
     request: GetConfigRequest,
     callback: (error: ServiceError | null, response: GetConfigResponse) => void,
@@ -636,7 +1180,10 @@ export interface ConfigServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GetConfigResponse) => void,
   ): ClientUnaryCall;
-  /** The latest version of every config, by type and name. */
+  /**
+   * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
+   * out: GetConfig answers it.
+   */
   listConfigs(
     request: ListConfigsRequest,
     callback: (error: ServiceError | null, response: ListConfigsResponse) => void,
@@ -651,6 +1198,41 @@ export interface ConfigServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListConfigsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
+   * not be valid.
+   */
+  deleteConfig(
+    request: DeleteConfigRequest,
+    callback: (error: ServiceError | null, response: DeleteConfigResponse) => void,
+  ): ClientUnaryCall;
+  deleteConfig(
+    request: DeleteConfigRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeleteConfigResponse) => void,
+  ): ClientUnaryCall;
+  deleteConfig(
+    request: DeleteConfigRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeleteConfigResponse) => void,
+  ): ClientUnaryCall;
+  /** What a new content, or another version, would change. Properties of CPIs are redacted. */
+  diffConfig(
+    request: DiffConfigRequest,
+    callback: (error: ServiceError | null, response: DiffConfigResponse) => void,
+  ): ClientUnaryCall;
+  diffConfig(
+    request: DiffConfigRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DiffConfigResponse) => void,
+  ): ClientUnaryCall;
+  diffConfig(
+    request: DiffConfigRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DiffConfigResponse) => void,
   ): ClientUnaryCall;
 }
 

@@ -18,6 +18,8 @@ import {
   type ServiceError,
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
+import { Struct, Value } from "../../../google/protobuf/struct.js";
+import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
 /** A named set of instances. */
@@ -46,11 +48,56 @@ export interface Instance {
   agentId: string;
   /** The CPI that made its VM. */
   cpi: string;
+  /** Name and version of the stemcell of its VM, e.g. "ubuntu/1.2"; empty for none. */
+  stemcell: string;
+  /** api_version of that stemcell; 0 for none. */
+  stemcellApiVersion: number;
+  /** The version of the CPI contract that made the VM; 0 when not known. */
+  cpiApiVersion: number;
+  /** Its VM's agent reads its settings from the Registry HTTP API. */
+  usesRegistry: boolean;
+  /** Its VM's networks, by name, as the CPI settled them. */
+  networks: { [key: string]: any } | undefined;
+}
+
+/** A disk that belongs to an instance. */
+export interface PersistentDisk {
+  /** Chosen by the director. */
+  persistentDiskId: string;
+  /** The CPI's id for it; empty until it is made. */
+  diskCid: string;
+  /** The deployment it is, or was, part of. */
+  deployment: string;
+  /** The group of its instance. */
+  group: string;
+  /** The instance it belongs, or belonged, to. */
+  instanceId: string;
+  /** The VM it is attached to; empty when detached. */
+  vmCid: string;
+  /** Availability zone. */
+  az: string;
+  /** Its size. */
+  sizeBytes: number;
+  /** The CPI that made it. */
+  cpi: string;
+  /** Where the VM's agent finds it; absent when detached, and with CPIs or stemcells of version 1. */
+  diskHint:
+    | any
+    | undefined;
+  /** When it was left over; absent while it belongs to an instance. */
+  orphanedAt:
+    | Date
+    | undefined;
+  /** "creating", "detached", "attaching", "attached", "mounted" or "detaching". */
+  state: string;
 }
 
 /** The deployment wanted. */
 export interface DeployRequest {
-  /** A BOSH manifest as YAML: name, and instance_groups with name, instances and azs. */
+  /**
+   * A BOSH manifest as YAML: name; stemcells; tags; and instance_groups with name, instances and azs, and perhaps
+   * vm_type, vm_extensions, stemcell, networks, env, and persistent_disk or persistent_disk_type.
+   */
   manifest: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
@@ -102,6 +149,40 @@ export interface ListInstancesRequest {
 export interface ListInstancesResponse {
   /** In order of group and index. */
   instances: Instance[];
+}
+
+/** Which disks to list. */
+export interface ListPersistentDisksRequest {
+  /** Only disks of this deployment; empty for all. */
+  deployment: string;
+  /** Only those that were left over. */
+  orphaned: boolean;
+  /** Most disks to answer; 0 for the server's default, which is also lowered to its limit. */
+  pageSize: number;
+  /** From the previous page's next_page_token; empty for the first page. */
+  pageToken: string;
+}
+
+/** A page of disks. */
+export interface ListPersistentDisksResponse {
+  /** In order of persistent_disk_id. */
+  disks: PersistentDisk[];
+  /** Empty on the last page. */
+  nextPageToken: string;
+}
+
+/** Names the disk to delete. */
+export interface DeleteOrphanedDiskRequest {
+  /** The CPI's id for it. One that nobody knows is deleted with whatever CPI has it; none having it is a success. */
+  diskCid: string;
+  /** Return when the task has ended or the deadline is near. */
+  wait: boolean;
+}
+
+/** The task. */
+export interface DeleteOrphanedDiskResponse {
+  /** The task. */
+  task: Task | undefined;
 }
 
 function createBaseDeployment(): Deployment {
@@ -172,7 +253,21 @@ export const Deployment: MessageFns<Deployment> = {
 };
 
 function createBaseInstance(): Instance {
-  return { instanceId: "", deployment: "", group: "", index: 0, az: "", vmCid: "", agentId: "", cpi: "" };
+  return {
+    instanceId: "",
+    deployment: "",
+    group: "",
+    index: 0,
+    az: "",
+    vmCid: "",
+    agentId: "",
+    cpi: "",
+    stemcell: "",
+    stemcellApiVersion: 0,
+    cpiApiVersion: 0,
+    usesRegistry: false,
+    networks: undefined,
+  };
 }
 
 export const Instance: MessageFns<Instance> = {
@@ -200,6 +295,21 @@ export const Instance: MessageFns<Instance> = {
     }
     if (message.cpi !== "") {
       writer.uint32(66).string(message.cpi);
+    }
+    if (message.stemcell !== "") {
+      writer.uint32(74).string(message.stemcell);
+    }
+    if (message.stemcellApiVersion !== 0) {
+      writer.uint32(80).int32(message.stemcellApiVersion);
+    }
+    if (message.cpiApiVersion !== 0) {
+      writer.uint32(88).int32(message.cpiApiVersion);
+    }
+    if (message.usesRegistry !== false) {
+      writer.uint32(96).bool(message.usesRegistry);
+    }
+    if (message.networks !== undefined) {
+      Struct.encode(Struct.wrap(message.networks), writer.uint32(106).fork()).join();
     }
     return writer;
   },
@@ -281,6 +391,46 @@ export const Instance: MessageFns<Instance> = {
             message.cpi = reader.string();
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.stemcell = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 80) {
+              break;
+            }
+
+            message.stemcellApiVersion = reader.int32();
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.cpiApiVersion = reader.int32();
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.usesRegistry = reader.bool();
+            continue;
+          }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.networks = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -306,6 +456,211 @@ export const Instance: MessageFns<Instance> = {
     message.vmCid = object.vmCid ?? "";
     message.agentId = object.agentId ?? "";
     message.cpi = object.cpi ?? "";
+    message.stemcell = object.stemcell ?? "";
+    message.stemcellApiVersion = object.stemcellApiVersion ?? 0;
+    message.cpiApiVersion = object.cpiApiVersion ?? 0;
+    message.usesRegistry = object.usesRegistry ?? false;
+    message.networks = object.networks ?? undefined;
+    return message;
+  },
+};
+
+function createBasePersistentDisk(): PersistentDisk {
+  return {
+    persistentDiskId: "",
+    diskCid: "",
+    deployment: "",
+    group: "",
+    instanceId: "",
+    vmCid: "",
+    az: "",
+    sizeBytes: 0,
+    cpi: "",
+    diskHint: undefined,
+    orphanedAt: undefined,
+    state: "",
+  };
+}
+
+export const PersistentDisk: MessageFns<PersistentDisk> = {
+  encode(message: PersistentDisk, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.persistentDiskId !== "") {
+      writer.uint32(10).string(message.persistentDiskId);
+    }
+    if (message.diskCid !== "") {
+      writer.uint32(18).string(message.diskCid);
+    }
+    if (message.deployment !== "") {
+      writer.uint32(26).string(message.deployment);
+    }
+    if (message.group !== "") {
+      writer.uint32(34).string(message.group);
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(42).string(message.instanceId);
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(50).string(message.vmCid);
+    }
+    if (message.az !== "") {
+      writer.uint32(58).string(message.az);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(64).int64(message.sizeBytes);
+    }
+    if (message.cpi !== "") {
+      writer.uint32(74).string(message.cpi);
+    }
+    if (message.diskHint !== undefined) {
+      Value.encode(Value.wrap(message.diskHint), writer.uint32(82).fork()).join();
+    }
+    if (message.orphanedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.orphanedAt), writer.uint32(90).fork()).join();
+    }
+    if (message.state !== "") {
+      writer.uint32(98).string(message.state);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PersistentDisk {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePersistentDisk();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.persistentDiskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.deployment = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.group = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.cpi = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.diskHint = Value.unwrap(Value.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 11: {
+            if (tag !== 90) {
+              break;
+            }
+
+            message.orphanedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.state = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<PersistentDisk>, I>>(base?: I): PersistentDisk {
+    return PersistentDisk.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<PersistentDisk>, I>>(object: I): PersistentDisk {
+    const message = createBasePersistentDisk();
+    message.persistentDiskId = object.persistentDiskId ?? "";
+    message.diskCid = object.diskCid ?? "";
+    message.deployment = object.deployment ?? "";
+    message.group = object.group ?? "";
+    message.instanceId = object.instanceId ?? "";
+    message.vmCid = object.vmCid ?? "";
+    message.az = object.az ?? "";
+    message.sizeBytes = object.sizeBytes ?? 0;
+    message.cpi = object.cpi ?? "";
+    message.diskHint = object.diskHint === undefined ? undefined : object.diskHint;
+    message.orphanedAt = object.orphanedAt ?? undefined;
+    message.state = object.state ?? "";
     return message;
   },
 };
@@ -798,6 +1153,286 @@ export const ListInstancesResponse: MessageFns<ListInstancesResponse> = {
   },
 };
 
+function createBaseListPersistentDisksRequest(): ListPersistentDisksRequest {
+  return { deployment: "", orphaned: false, pageSize: 0, pageToken: "" };
+}
+
+export const ListPersistentDisksRequest: MessageFns<ListPersistentDisksRequest> = {
+  encode(message: ListPersistentDisksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deployment !== "") {
+      writer.uint32(10).string(message.deployment);
+    }
+    if (message.orphaned !== false) {
+      writer.uint32(16).bool(message.orphaned);
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(24).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(34).string(message.pageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPersistentDisksRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPersistentDisksRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deployment = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.orphaned = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ListPersistentDisksRequest>, I>>(base?: I): ListPersistentDisksRequest {
+    return ListPersistentDisksRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ListPersistentDisksRequest>, I>>(object: I): ListPersistentDisksRequest {
+    const message = createBaseListPersistentDisksRequest();
+    message.deployment = object.deployment ?? "";
+    message.orphaned = object.orphaned ?? false;
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseListPersistentDisksResponse(): ListPersistentDisksResponse {
+  return { disks: [], nextPageToken: "" };
+}
+
+export const ListPersistentDisksResponse: MessageFns<ListPersistentDisksResponse> = {
+  encode(message: ListPersistentDisksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.disks) {
+      PersistentDisk.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPersistentDisksResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPersistentDisksResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disks.push(PersistentDisk.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ListPersistentDisksResponse>, I>>(base?: I): ListPersistentDisksResponse {
+    return ListPersistentDisksResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ListPersistentDisksResponse>, I>>(object: I): ListPersistentDisksResponse {
+    const message = createBaseListPersistentDisksResponse();
+    message.disks = object.disks?.map((e) => PersistentDisk.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseDeleteOrphanedDiskRequest(): DeleteOrphanedDiskRequest {
+  return { diskCid: "", wait: false };
+}
+
+export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = {
+  encode(message: DeleteOrphanedDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskCid !== "") {
+      writer.uint32(10).string(message.diskCid);
+    }
+    if (message.wait !== false) {
+      writer.uint32(16).bool(message.wait);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteOrphanedDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteOrphanedDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.wait = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteOrphanedDiskRequest>, I>>(base?: I): DeleteOrphanedDiskRequest {
+    return DeleteOrphanedDiskRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteOrphanedDiskRequest>, I>>(object: I): DeleteOrphanedDiskRequest {
+    const message = createBaseDeleteOrphanedDiskRequest();
+    message.diskCid = object.diskCid ?? "";
+    message.wait = object.wait ?? false;
+    return message;
+  },
+};
+
+function createBaseDeleteOrphanedDiskResponse(): DeleteOrphanedDiskResponse {
+  return { task: undefined };
+}
+
+export const DeleteOrphanedDiskResponse: MessageFns<DeleteOrphanedDiskResponse> = {
+  encode(message: DeleteOrphanedDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeleteOrphanedDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeleteOrphanedDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<DeleteOrphanedDiskResponse>, I>>(base?: I): DeleteOrphanedDiskResponse {
+    return DeleteOrphanedDiskResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<DeleteOrphanedDiskResponse>, I>>(object: I): DeleteOrphanedDiskResponse {
+    const message = createBaseDeleteOrphanedDiskResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    return message;
+  },
+};
+
 /** Instances and their VMs, from BOSH manifests. */
 export type DeploymentServiceService = typeof DeploymentServiceService;
 export const DeploymentServiceService = {
@@ -811,7 +1446,10 @@ export const DeploymentServiceService = {
     responseSerialize: (value: DeployResponse): Buffer => Buffer.from(DeployResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DeployResponse => DeployResponse.decode(value),
   },
-  /** Deletes a deployment, its VMs and its dynamic disks. An unknown deployment is a success of the task. */
+  /**
+   * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
+   * success of the task.
+   */
   deleteDeployment: {
     path: "/diskmesh.director.v1.DeploymentService/DeleteDeployment" as const,
     requestStream: false as const,
@@ -846,17 +1484,48 @@ export const DeploymentServiceService = {
       Buffer.from(ListInstancesResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListInstancesResponse => ListInstancesResponse.decode(value),
   },
+  /** Persistent disks of instances, and those that were left over. */
+  listPersistentDisks: {
+    path: "/diskmesh.director.v1.DeploymentService/ListPersistentDisks" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListPersistentDisksRequest): Buffer =>
+      Buffer.from(ListPersistentDisksRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListPersistentDisksRequest => ListPersistentDisksRequest.decode(value),
+    responseSerialize: (value: ListPersistentDisksResponse): Buffer =>
+      Buffer.from(ListPersistentDisksResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListPersistentDisksResponse => ListPersistentDisksResponse.decode(value),
+  },
+  /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
+  deleteOrphanedDisk: {
+    path: "/diskmesh.director.v1.DeploymentService/DeleteOrphanedDisk" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: DeleteOrphanedDiskRequest): Buffer =>
+      Buffer.from(DeleteOrphanedDiskRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): DeleteOrphanedDiskRequest => DeleteOrphanedDiskRequest.decode(value),
+    responseSerialize: (value: DeleteOrphanedDiskResponse): Buffer =>
+      Buffer.from(DeleteOrphanedDiskResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): DeleteOrphanedDiskResponse => DeleteOrphanedDiskResponse.decode(value),
+  },
 } as const;
 
 export interface DeploymentServiceServer extends UntypedServiceImplementation {
   /** Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. */
   deploy: handleUnaryCall<DeployRequest, DeployResponse>;
-  /** Deletes a deployment, its VMs and its dynamic disks. An unknown deployment is a success of the task. */
+  /**
+   * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
+   * success of the task.
+   */
   deleteDeployment: handleUnaryCall<DeleteDeploymentRequest, DeleteDeploymentResponse>;
   /** Deployments by name. */
   listDeployments: handleUnaryCall<ListDeploymentsRequest, ListDeploymentsResponse>;
   /** Instances of a deployment. NOT_FOUND when there is no such deployment. */
   listInstances: handleUnaryCall<ListInstancesRequest, ListInstancesResponse>;
+  /** Persistent disks of instances, and those that were left over. */
+  listPersistentDisks: handleUnaryCall<ListPersistentDisksRequest, ListPersistentDisksResponse>;
+  /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
+  deleteOrphanedDisk: handleUnaryCall<DeleteOrphanedDiskRequest, DeleteOrphanedDiskResponse>;
 }
 
 export interface DeploymentServiceClient extends Client {
@@ -876,7 +1545,10 @@ export interface DeploymentServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeployResponse) => void,
   ): ClientUnaryCall;
-  /** Deletes a deployment, its VMs and its dynamic disks. An unknown deployment is a success of the task. */
+  /**
+   * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
+   * success of the task.
+   */
   deleteDeployment(
     request: DeleteDeploymentRequest,
     callback: (error: ServiceError | null, response: DeleteDeploymentResponse) => void,
@@ -923,6 +1595,38 @@ export interface DeploymentServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListInstancesResponse) => void,
+  ): ClientUnaryCall;
+  /** Persistent disks of instances, and those that were left over. */
+  listPersistentDisks(
+    request: ListPersistentDisksRequest,
+    callback: (error: ServiceError | null, response: ListPersistentDisksResponse) => void,
+  ): ClientUnaryCall;
+  listPersistentDisks(
+    request: ListPersistentDisksRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListPersistentDisksResponse) => void,
+  ): ClientUnaryCall;
+  listPersistentDisks(
+    request: ListPersistentDisksRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListPersistentDisksResponse) => void,
+  ): ClientUnaryCall;
+  /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
+  deleteOrphanedDisk(
+    request: DeleteOrphanedDiskRequest,
+    callback: (error: ServiceError | null, response: DeleteOrphanedDiskResponse) => void,
+  ): ClientUnaryCall;
+  deleteOrphanedDisk(
+    request: DeleteOrphanedDiskRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: DeleteOrphanedDiskResponse) => void,
+  ): ClientUnaryCall;
+  deleteOrphanedDisk(
+    request: DeleteOrphanedDiskRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: DeleteOrphanedDiskResponse) => void,
   ): ClientUnaryCall;
 }
 
@@ -947,6 +1651,29 @@ type DeepPartial<T> = T extends Builtin ? T
 type KeysOfUnion<T> = T extends T ? keyof T : never;
 type Exact<P, I extends P> = P extends Builtin ? P
   : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
+
+function longToNumber(int64: { toString(): string }): number {
+  const num = globalThis.Number(int64.toString());
+  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
+  }
+  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
+  }
+  return num;
+}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

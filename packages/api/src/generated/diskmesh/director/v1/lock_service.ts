@@ -22,9 +22,9 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** One lock. */
 export interface Lock {
-  /** "deployment", "instance" or "disk". */
+  /** "deployment", "stemcell", "instance" or "disk". */
   type: string;
-  /** The name of the deployment or disk, or the id of the instance. */
+  /** The name of the deployment or disk, name and version of the stemcell, or the id of the instance or persistent disk. */
   resource: string;
   /** The task that holds it. */
   taskId: number;

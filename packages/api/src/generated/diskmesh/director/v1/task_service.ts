@@ -291,6 +291,31 @@ export interface WatchTaskResponse {
     | undefined;
 }
 
+/** Which lines of which output. */
+export interface GetTaskOutputRequest {
+  /** The task. */
+  taskId: number;
+  /**
+   * "event": what WatchTask tells, as JSON. "result": the task's result. "debug": its CPI calls. "cpi": what CPIs wrote
+   * to stderr.
+   */
+  type: string;
+  /** Index of the first line wanted. */
+  fromLine: number;
+  /** Most lines to answer; 0 for the server's default, which is also lowered to its limit. */
+  maxLines: number;
+}
+
+/** Some lines. */
+export interface GetTaskOutputResponse {
+  /** Without their ends. */
+  lines: string[];
+  /** Where to read on. */
+  nextLine: number;
+  /** Nothing follows: the task has ended and these are its last lines. */
+  complete: boolean;
+}
+
 function createBaseTask(): Task {
   return {
     taskId: 0,
@@ -1146,6 +1171,176 @@ export const WatchTaskResponse: MessageFns<WatchTaskResponse> = {
   },
 };
 
+function createBaseGetTaskOutputRequest(): GetTaskOutputRequest {
+  return { taskId: 0, type: "", fromLine: 0, maxLines: 0 };
+}
+
+export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
+  encode(message: GetTaskOutputRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.taskId !== 0) {
+      writer.uint32(8).int64(message.taskId);
+    }
+    if (message.type !== "") {
+      writer.uint32(18).string(message.type);
+    }
+    if (message.fromLine !== 0) {
+      writer.uint32(24).int64(message.fromLine);
+    }
+    if (message.maxLines !== 0) {
+      writer.uint32(32).int32(message.maxLines);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetTaskOutputRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetTaskOutputRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.taskId = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.type = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.fromLine = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.maxLines = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<GetTaskOutputRequest>, I>>(base?: I): GetTaskOutputRequest {
+    return GetTaskOutputRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<GetTaskOutputRequest>, I>>(object: I): GetTaskOutputRequest {
+    const message = createBaseGetTaskOutputRequest();
+    message.taskId = object.taskId ?? 0;
+    message.type = object.type ?? "";
+    message.fromLine = object.fromLine ?? 0;
+    message.maxLines = object.maxLines ?? 0;
+    return message;
+  },
+};
+
+function createBaseGetTaskOutputResponse(): GetTaskOutputResponse {
+  return { lines: [], nextLine: 0, complete: false };
+}
+
+export const GetTaskOutputResponse: MessageFns<GetTaskOutputResponse> = {
+  encode(message: GetTaskOutputResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.lines) {
+      writer.uint32(10).string(v!);
+    }
+    if (message.nextLine !== 0) {
+      writer.uint32(16).int64(message.nextLine);
+    }
+    if (message.complete !== false) {
+      writer.uint32(24).bool(message.complete);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): GetTaskOutputResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseGetTaskOutputResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.lines.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.nextLine = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.complete = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<GetTaskOutputResponse>, I>>(base?: I): GetTaskOutputResponse {
+    return GetTaskOutputResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<GetTaskOutputResponse>, I>>(object: I): GetTaskOutputResponse {
+    const message = createBaseGetTaskOutputResponse();
+    message.lines = object.lines?.map((e) => e) || [];
+    message.nextLine = object.nextLine ?? 0;
+    message.complete = object.complete ?? false;
+    return message;
+  },
+};
+
 /** Durable units of work. Methods that start one return it at once, or with `wait` when it has ended. */
 export type TaskServiceService = typeof TaskServiceService;
 export const TaskServiceService = {
@@ -1189,6 +1384,17 @@ export const TaskServiceService = {
     responseSerialize: (value: WatchTaskResponse): Buffer => Buffer.from(WatchTaskResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): WatchTaskResponse => WatchTaskResponse.decode(value),
   },
+  /** What a task has put out so far, a page of lines at a time. */
+  getTaskOutput: {
+    path: "/diskmesh.director.v1.TaskService/GetTaskOutput" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: GetTaskOutputRequest): Buffer => Buffer.from(GetTaskOutputRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): GetTaskOutputRequest => GetTaskOutputRequest.decode(value),
+    responseSerialize: (value: GetTaskOutputResponse): Buffer =>
+      Buffer.from(GetTaskOutputResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): GetTaskOutputResponse => GetTaskOutputResponse.decode(value),
+  },
 } as const;
 
 export interface TaskServiceServer extends UntypedServiceImplementation {
@@ -1200,6 +1406,8 @@ export interface TaskServiceServer extends UntypedServiceImplementation {
   cancelTask: handleUnaryCall<CancelTaskRequest, CancelTaskResponse>;
   /** A task's events from the first on, as they come, until the task has ended; then its last state. */
   watchTask: handleServerStreamingCall<WatchTaskRequest, WatchTaskResponse>;
+  /** What a task has put out so far, a page of lines at a time. */
+  getTaskOutput: handleUnaryCall<GetTaskOutputRequest, GetTaskOutputResponse>;
 }
 
 export interface TaskServiceClient extends Client {
@@ -1258,6 +1466,22 @@ export interface TaskServiceClient extends Client {
     metadata?: Metadata,
     options?: Partial<CallOptions>,
   ): ClientReadableStream<WatchTaskResponse>;
+  /** What a task has put out so far, a page of lines at a time. */
+  getTaskOutput(
+    request: GetTaskOutputRequest,
+    callback: (error: ServiceError | null, response: GetTaskOutputResponse) => void,
+  ): ClientUnaryCall;
+  getTaskOutput(
+    request: GetTaskOutputRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: GetTaskOutputResponse) => void,
+  ): ClientUnaryCall;
+  getTaskOutput(
+    request: GetTaskOutputRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: GetTaskOutputResponse) => void,
+  ): ClientUnaryCall;
 }
 
 export const TaskServiceClient = makeGenericClientConstructor(

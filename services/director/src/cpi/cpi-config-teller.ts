@@ -1,0 +1,75 @@
+import { messageOf } from "@diskmesh/domain";
+import type { Logger } from "@diskmesh/service";
+import type { DirectorTablet } from "../schema.js";
+import { CPI, type CpiConfigs } from "../yaml/cpi-configs.js";
+import type { CpiClient, CpiConfigSource } from "./cpi-calls.js";
+
+export interface CpiConfigTellerOptions {
+  readonly client: Pick<CpiClient, "setCpiConfig">;
+  readonly tablet: DirectorTablet;
+  readonly cpiConfigs: CpiConfigs;
+  readonly callTimeoutMs: number;
+  readonly log: Logger;
+}
+
+/**
+ * Tells the dispatcher which CPIs there are: after each change, and when it says that it does not know. A failure here
+ * is no failure of anything: the next call that needs the config finds out, and has it told again.
+ */
+export class CpiConfigTeller implements CpiConfigSource {
+  readonly #options: CpiConfigTellerOptions;
+  readonly #stopping = new AbortController();
+  #unwatch: () => void = () => {};
+
+  constructor(options: CpiConfigTellerOptions) {
+    this.#options = options;
+  }
+
+  version(): Promise<string> {
+    return this.#options.tablet.read((tables) => this.#options.cpiConfigs.current(tables).version);
+  }
+
+  /** Only the one director that dispatchers obey may do so. */
+  start(): void {
+    this.#unwatch = this.#options.tablet.watch((changes) => {
+      if (changes.some(({ table, document }) => table === "configs" && typeOf(document) === CPI)) this.#tellSoon();
+    });
+    this.#tellSoon();
+  }
+
+  close(): void {
+    this.#unwatch();
+    this.#stopping.abort();
+  }
+
+  async tell(signal: AbortSignal): Promise<void> {
+    const { client, tablet, cpiConfigs, callTimeoutMs } = this.#options;
+    const { version, cpis } = await tablet.read((tables) => cpiConfigs.current(tables));
+    if (cpis === undefined) return;
+    await client.setCpiConfig(
+      {
+        directorId: tablet.id,
+        directorGeneration: tablet.generation,
+        cpiConfigVersion: version,
+        cpis: cpis.map(({ migratedFrom, properties, ...cpi }) => ({
+          ...cpi,
+          migratedFrom: [...migratedFrom],
+          properties: { ...properties },
+        })),
+      },
+      { signal, deadlineMs: callTimeoutMs },
+    );
+  }
+
+  #tellSoon(): void {
+    this.tell(this.#stopping.signal).catch((error: unknown) => {
+      if (!this.#stopping.signal.aborted)
+        this.#options.log.warn({ reason: messageOf(error) }, "cannot tell the dispatcher the cpi-config yet");
+    });
+  }
+}
+
+/** Null for a version that was deleted; then nothing uses the config any more, or a newer one was told. */
+function typeOf(document: object | null): unknown {
+  return document !== null && "type" in document ? document.type : undefined;
+}

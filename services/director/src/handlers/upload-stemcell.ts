@@ -1,0 +1,75 @@
+import type { StemcellHeader, StemcellServiceService, UploadStemcellRequest } from "@diskmesh/api/director";
+import { InvalidArgumentError, quoted, TimeoutError } from "@diskmesh/domain";
+import type { CallContext, Handler } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { formatStemcell } from "../model/stemcell.js";
+import { encodeTask } from "../wire.js";
+import { DIGEST_PATTERN } from "../yaml/stemcell-manifest.js";
+
+export function uploadStemcell(context: Context): Handler<(typeof StemcellServiceService)["uploadStemcell"]> {
+  return async (requests, call) => {
+    const parts = requests[Symbol.asyncIterator]();
+    const next = (): Promise<UploadStemcellRequest | undefined> =>
+      nextPart(parts, call, context.config.stemcells.idleTimeoutMs);
+    const { digest, fix, wait } = parseHeader(await next());
+    const task = await context.stemcellFiles.receive(chunks(next), digest, ({ uploadId, manifest }) => {
+      const { name, version, operatingSystem, apiVersion, formats, cloudProperties } = manifest;
+      const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };
+      return context.tasks.start(call, {
+        job: { type: "update_stemcell", ...facts, uploadId, fix },
+        queue: "normal",
+        description: `create stemcell \`${formatStemcell(manifest)}\``,
+        deployment: () => "",
+      });
+    });
+    return { task: encodeTask(wait ? await context.tasks.whenEnded(task.taskId, call) : task) };
+  };
+}
+
+function parseHeader(request: UploadStemcellRequest | undefined): StemcellHeader {
+  if (request?.part?.$case !== "header") throw new InvalidArgumentError("the first message must be the header");
+  const { digest } = request.part.value;
+  if (digest !== "" && !DIGEST_PATTERN.test(digest)) {
+    throw new InvalidArgumentError(
+      `digest ${quoted(digest)} is malformed: give a SHA-1 in hex, or sha256: and a SHA-256 in hex`,
+      { about: { field: "digest" } },
+    );
+  }
+  return request.part.value;
+}
+
+async function* chunks(next: () => Promise<UploadStemcellRequest | undefined>): AsyncGenerator<Buffer> {
+  for (let request = await next(); request !== undefined; request = await next()) {
+    if (request.part?.$case !== "chunk")
+      throw new InvalidArgumentError("after the header, every message must be a chunk");
+    yield Buffer.from(request.part.value);
+  }
+}
+
+/** The next message; undefined at the end. A caller that has fallen silent must not hold an upload for ever. */
+async function nextPart(
+  parts: AsyncIterator<UploadStemcellRequest>,
+  call: CallContext,
+  idleTimeoutMs: number,
+): Promise<UploadStemcellRequest | undefined> {
+  let timer: NodeJS.Timeout | undefined;
+  let unlisten = (): void => {};
+  const silence = new Promise<never>((_, reject) => {
+    timer = setTimeout(
+      () => reject(new TimeoutError(`nothing came for ${idleTimeoutMs} ms (stemcells.idleTimeoutMs)`)),
+      idleTimeoutMs,
+    );
+    call.signal.addEventListener("abort", abort, { once: true });
+    function abort(): void {
+      reject(call.signal.reason);
+    }
+    unlisten = () => call.signal.removeEventListener("abort", abort);
+  });
+  try {
+    const result = await Promise.race([parts.next(), silence]);
+    return result.done === true ? undefined : result.value;
+  } finally {
+    clearTimeout(timer);
+    unlisten();
+  }
+}

@@ -1,0 +1,50 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { CpiCallError } from "../cpi/cpi-error.js";
+import { checkCid } from "../model/cid.js";
+import type { PersistentDisk } from "../model/persistent-disk.js";
+import type { DirectorTables } from "../schema.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { recorded } from "./cpi-target.js";
+import type { JobContext, Planner } from "./job.js";
+
+/** Deletes a persistent disk that no instance has; one that nobody knows, with whatever CPI has it. */
+export const deleteOrphanedDisk: Planner<"delete_orphaned_disk"> = (context, { diskCid }, tables) => {
+  const disk = orphanOf(tables, diskCid);
+  const resource = disk?.diskId ?? diskCid;
+  return { locks: [{ type: "disk", resource }], run: (run) => deleteOrphan(context, run, diskCid, disk) };
+};
+
+function orphanOf(tables: DirectorTables, diskCid: string): PersistentDisk | undefined {
+  const [dynamic] = tables.disks.by("byCid", diskCid);
+  if (dynamic !== undefined) {
+    throw new InvalidStateError(`disk \`${diskCid}\` is the dynamic disk \`${dynamic.name}\`: delete it by its name`);
+  }
+  const [disk] = tables.persistentDisks.by("byCid", diskCid);
+  if (disk?.orphanedAtMs === null) {
+    throw new InvalidStateError(
+      `disk \`${diskCid}\` is the persistent disk of ${disk.group}/${disk.instanceId}: remove it from the manifest first`,
+      { about: { disk_cid: diskCid } },
+    );
+  }
+  return disk;
+}
+
+async function deleteOrphan(
+  context: JobContext,
+  run: TaskRun,
+  diskCid: string,
+  disk: PersistentDisk | undefined,
+): Promise<string> {
+  return run.stage("Deleting orphaned disks", diskCid, async () => {
+    const target = disk === undefined ? { cpi: "", unknownId: true } : recorded(disk);
+    let found = true;
+    try {
+      await context.cpi.call("deleteDisk", target, { diskCid: checkCid("disk", diskCid) }, run);
+    } catch (error) {
+      if (!(error instanceof CpiCallError && error.isOf("DiskNotFoundError"))) throw error;
+      found = false;
+    }
+    if (disk !== undefined) await context.tablet.transact((tx) => tx.persistentDisks.delete(disk.diskId));
+    return found || disk !== undefined ? `deleted disk \`${diskCid}\`` : `disk \`${diskCid}\` was already deleted`;
+  });
+}

@@ -1,0 +1,61 @@
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { CpiCallError } from "../cpi/cpi-error.js";
+import { formatStemcell, type Stemcell } from "../model/stemcell.js";
+import type { JobOf } from "../model/task.js";
+import { type DirectorTables, stemcellKey } from "../schema.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { JobContext, Planner } from "./job.js";
+
+type DeleteJob = JobOf<"delete_stemcell">;
+
+/** Deletes a stemcell from all CPIs that have it. */
+export const deleteStemcell: Planner<"delete_stemcell"> = (context, job) => ({
+  locks: [{ type: "stemcell", resource: formatStemcell(job) }],
+  run: (run) => deleteAll(context, run, job),
+});
+
+/** Of deployments with VMs made of the stemcell. */
+export function deploymentsWith(tables: DirectorTables, stemcell: { name: string; version: string }): string[] {
+  const names = new Set<string>();
+  for (const instance of tables.instances.by("byStemcell", formatStemcell(stemcell))) names.add(instance.deployment);
+  return [...names].sort();
+}
+
+async function deleteAll(context: JobContext, run: TaskRun, job: DeleteJob): Promise<string> {
+  const shown = formatStemcell(job);
+  const stemcells = await context.tablet.transact((tx) => {
+    const users = deploymentsWith(tx, job);
+    if (users.length > 0 && !job.force) {
+      throw new InvalidStateError(
+        `stemcell \`${shown}\` is in use by deployments ${users.map((name) => `\`${name}\``).join(", ")}: delete these first, or force it`,
+        { about: { stemcell: shown } },
+      );
+    }
+    // From now on no VM is made of it.
+    const all = [...tx.stemcells.by("byStemcell", shown)].map((stemcell) => ({ ...stemcell, deleting: true }));
+    for (const stemcell of all) tx.stemcells.put(stemcell);
+    return all;
+  });
+  for (const stemcell of stemcells) await deleteOne(context, run, stemcell, job.force);
+  return `/stemcells/${shown}`;
+}
+
+async function deleteOne(context: JobContext, run: TaskRun, stemcell: Stemcell, force: boolean): Promise<void> {
+  const { cpi, stemcellCid } = stemcell;
+  const name = `Deleting stemcell ${formatStemcell(stemcell)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`;
+  try {
+    await run.stage("Delete stemcell", name, async () => {
+      try {
+        await context.cpi.call("deleteStemcell", { cpi }, { stemcellCid }, run);
+      } catch (error) {
+        const gone = error instanceof CpiCallError && error.cause instanceof NotFoundError;
+        if (!gone) throw error;
+      }
+    });
+  } catch (error) {
+    run.checkpoint();
+    // Its event has said why.
+    if (!(force && error instanceof CpiCallError)) throw error;
+  }
+  await context.tablet.transact((tx) => tx.stemcells.delete(stemcellKey(stemcell)));
+}

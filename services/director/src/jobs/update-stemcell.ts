@@ -1,0 +1,80 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { currentCpi } from "../model/cpi-choice.js";
+import { formatStemcell, type Stemcell } from "../model/stemcell.js";
+import type { JobOf } from "../model/task.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { JobContext, Planner } from "./job.js";
+
+type UpdateJob = JobOf<"update_stemcell">;
+
+/** Makes an uploaded stemcell with every CPI that takes it and does not have it. */
+export const updateStemcell: Planner<"update_stemcell"> = (context, job) => ({
+  locks: [{ type: "stemcell", resource: formatStemcell(job) }],
+  run: (run) => update(context, run, job),
+});
+
+async function update(context: JobContext, run: TaskRun, job: UpdateJob): Promise<string> {
+  const shown = formatStemcell(job);
+  const { cpis, existing } = await context.tablet.read((tables) => ({
+    cpis: context.cpiConfigs.current(tables),
+    existing: [...tables.stemcells.by("byStemcell", shown)],
+  }));
+  if (existing.some((stemcell) => stemcell.deleting)) {
+    throw new InvalidStateError(`stemcell \`${shown}\` is being deleted: delete it again to finish that first`);
+  }
+  const exceptCpis = job.fix ? [] : existing.flatMap(({ cpi }) => currentCpi(cpi, cpis) ?? []);
+  const made = await run.stage("Update stemcell", `Uploading stemcell ${shown} to the cloud`, () =>
+    create(context, run, job, exceptCpis),
+  );
+  if (made.length === 0 && existing.length === 0) {
+    throw new InvalidStateError(
+      `no CPI takes stemcell \`${shown}\`, whose formats are ${job.formats.join(", ") || "not known"}: see ListCpis of the dispatcher`,
+    );
+  }
+  const failed = made.filter((each) => each.error !== "");
+  if (failed.length > 0) {
+    const reasons = failed.map(({ cpi, error }) => `${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``}: ${error}`);
+    throw new InvalidStateError(
+      `stemcell \`${shown}\` was not made with ${reasons.join("; ")}; upload it again to fill in what is missing`,
+    );
+  }
+  return `/stemcells/${shown}`;
+}
+
+async function create(
+  context: JobContext,
+  run: TaskRun,
+  job: UpdateJob,
+  exceptCpis: string[],
+): Promise<{ readonly cpi: string; readonly error: string }[]> {
+  const { name, version, operatingSystem, apiVersion } = job;
+  const request = {
+    imagePath: context.stemcellFiles.imagePath(job.uploadId),
+    cloudProperties: { ...job.cloudProperties },
+    stemcellFormats: [...job.formats],
+    tags: {},
+    exceptCpis,
+  };
+  const { stemcells } = await context.cpi.call("createStemcell", { cpi: "" }, request, run, {
+    timeoutMs: context.config.stemcells.createTimeoutMs,
+    // A second call might make a second one, which nobody would know of.
+    repeatUnknown: false,
+  });
+  await context.tablet.transact((tx) => {
+    for (const { cpi, stemcellCid, error } of stemcells) {
+      if (error !== "") continue;
+      const facts = { name, version, operatingSystem, apiVersion, cpi, deleting: false };
+      const made: Stemcell = { ...facts, stemcellCid, createdAtMs: context.clock.nowMs() };
+      tx.stemcells.put(made);
+    }
+  });
+  for (const { cpi, stemcellCid, error } of stemcells) {
+    run.event({
+      stage: "Update stemcell",
+      task: `Save stemcell ${formatStemcell(job)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`,
+      state: error === "" ? "finished" : "failed",
+      message: error === "" ? stemcellCid : error,
+    });
+  }
+  return stemcells;
+}

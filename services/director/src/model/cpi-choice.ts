@@ -1,0 +1,44 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { Az } from "./cloud-config.js";
+
+/** What the director knows of the cpi-config when it chooses: names alone, no secrets. */
+export interface CpiNames {
+  /** Undefined when there is no cpi-config: then the dispatcher's own CPIs serve. */
+  readonly cpis: readonly { readonly name: string; readonly migratedFrom: readonly string[] }[] | undefined;
+}
+
+/** The CPI that makes what is made in an az; empty for the default one. Throws when the configs do not agree. */
+export function cpiOfAz(az: Az, { cpis }: CpiNames): string {
+  if (cpis === undefined) return az.cpi;
+  const about = { about: { az: az.name } };
+  if (az.cpi === "") {
+    throw new InvalidStateError(
+      `AZ \`${az.name}\` must specify a CPI when CPI config is defined: add \`cpi\` to it in the cloud config`,
+      about,
+    );
+  }
+  const known = currentCpi(az.cpi, { cpis });
+  if (known !== undefined) return known;
+  const names = cpis.map((cpi) => `\`${cpi.name}\``).join(", ");
+  throw new InvalidStateError(
+    `CPI \`${az.cpi}\` of AZ \`${az.name}\` not found in cpi-config: it has ${names === "" ? "no CPIs" : names}`,
+    about,
+  );
+}
+
+/** The name that a recorded CPI has now: its own, or of the CPI that it was renamed to. Undefined for none. */
+export function currentCpi(recorded: string, { cpis }: CpiNames): string | undefined {
+  if (cpis === undefined) return recorded;
+  const found = cpis.find((cpi) => cpi.name === recorded) ?? cpis.find((cpi) => cpi.migratedFrom.includes(recorded));
+  return found?.name;
+}
+
+/** Whether two recorded CPIs are one, perhaps under a former name. */
+export function sameCpi(a: string, b: string, names: CpiNames): boolean {
+  return a === b || (currentCpi(a, names) ?? a) === (currentCpi(b, names) ?? b);
+}
+
+/** What to record of a thing that a CPI made. What the default one made stays without, so that it may be adopted. */
+export function cpiToRecord(asked: string, answered: string): string {
+  return asked === "" || answered === "" ? asked : answered;
+}

@@ -1,0 +1,63 @@
+import { type CloudConfig, vmExtensionNamed, vmTypeNamed } from "./cloud-config.js";
+import type { Json, JsonObject } from "./json.js";
+import type { GroupSpec } from "./placement.js";
+
+/** What create_vm is asked for, recorded with the intent: asked for again, it is the same. */
+export interface VmSpec {
+  /** Empty for none. */
+  readonly stemcellCid: string;
+  readonly cloudProperties: JsonObject;
+  readonly networks: JsonObject;
+  readonly env: JsonObject;
+}
+
+/** Cloud properties of the az, the VM type and the VM extensions; later ones win. */
+export function vmCloudProperties(group: GroupSpec, az: JsonObject, config: CloudConfig): JsonObject {
+  const type = group.vmType === "" ? {} : vmTypeNamed(config, group.vmType).cloudProperties;
+  const extensions = group.vmExtensions.map((name) => vmExtensionNamed(config, name).cloudProperties);
+  return Object.assign({}, az, type, ...extensions);
+}
+
+/** What agents need to know that the infrastructure cannot tell them (`mbus`, `ntp`, `blobstores`). */
+export type AgentSettings = JsonObject;
+
+export interface VmIdentity {
+  readonly director: string;
+  readonly deployment: string;
+  readonly group: string;
+  readonly tags: JsonObject;
+}
+
+/**
+ * The env of create_vm. The agent's settings are in it unless it gets them from the Registry; the manifest's values win.
+ */
+export function vmEnv(manifestEnv: JsonObject, identity: VmIdentity, settings: AgentSettings | undefined): JsonObject {
+  const { director, deployment, group, tags } = identity;
+  const names = [director, deployment, group].map(canonical) as [string, string, string];
+  const [a, b, c] = names;
+  const bosh: Record<string, Json> = {
+    ...settings,
+    ...asObject(manifestEnv.bosh),
+    group: `${a}-${b}-${c}`,
+    groups: [a, b, c, `${a}-${b}`, `${b}-${c}`, `${a}-${b}-${c}`],
+  };
+  if (Object.keys(tags).length > 0) bosh.tags = { ...tags, ...asObject(asObject(manifestEnv.bosh).tags) };
+  return { ...manifestEnv, bosh };
+}
+
+function asObject(value: Json | undefined): JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : {};
+}
+
+/** As names of groups are written in BOSH. */
+function canonical(name: string): string {
+  return name
+    .toLowerCase()
+    .replaceAll("_", "-")
+    .replaceAll(/[^a-z0-9-]/g, "");
+}
+
+/** Whether the agent gets its settings from the Registry: the CPI or the stemcell is of version 1 (seed 000). */
+export function needsRegistry(cpiApiVersion: number, stemcellApiVersion: number | undefined): boolean {
+  return cpiApiVersion < 2 || (stemcellApiVersion !== undefined && stemcellApiVersion < 2);
+}

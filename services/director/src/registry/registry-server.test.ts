@@ -1,0 +1,183 @@
+import { request as httpRequest } from "node:http";
+import { TaskState } from "@diskmesh/api/director";
+import { eventually, freePort } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { stemcellFile } from "../testing/stemcell-file.js";
+import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
+
+const PASSWORD = "registry-pa55";
+const CANARY = "canary-s3ttings";
+const BASIC = `Basic ${Buffer.from(`admin:${PASSWORD}`).toString("base64")}`;
+
+interface Reply {
+  readonly code: number;
+  readonly body: { readonly status: string; readonly settings?: string };
+}
+
+describe("the Registry", function () {
+  this.timeout(60_000);
+  let director: TestDirector;
+  let port: number;
+
+  before(async () => {
+    port = await freePort();
+    director = await TestDirector.start({
+      registry: {
+        listen: { host: "127.0.0.1", port },
+        user: "admin",
+        password: PASSWORD,
+        settingsSizeBytes: 2_000,
+        instances: 3,
+      },
+      agents: { settings: { ntp: ["0.pool"] }, readyTimeoutMs: 3_000, detachTimeoutMs: 500 },
+    });
+    await director.configs.updateConfig({ type: "cloud", name: "", content: CLOUD_CONFIG });
+  });
+  after(() => director?.stop());
+  afterEach(async () => {
+    director.cpi.apiVersions.clear();
+    await director.deployments.deleteDeployment({ deployment: "web", wait: true });
+  });
+
+  const call = (method: string, path: string, options: { auth?: string | undefined; body?: string } = {}) =>
+    new Promise<Reply>((resolve, reject) => {
+      const { auth = BASIC, body } = options;
+      const headers = auth === "" ? {} : { authorization: auth };
+      const request = httpRequest({ host: "127.0.0.1", port, method, path, headers, agent: false }, (response) => {
+        let text = "";
+        response.on("data", (piece: Buffer) => {
+          text += piece.toString();
+        });
+        response.on("end", () => resolve({ code: response.statusCode ?? 0, body: JSON.parse(text) as Reply["body"] }));
+      });
+      request.on("error", reject);
+      request.end(body);
+    });
+  const put = (id: string, settings: object) =>
+    call("PUT", `/instances/${id}/settings`, { body: JSON.stringify(settings) });
+  const get = (id: string, auth?: string) => call("GET", `/instances/${id}/settings`, { auth });
+  const manifest = (instances: number, more = "") =>
+    `name: web\nstemcells: [{alias: old, name: ubuntu, version: "1"}]\ninstance_groups:\n- {name: db, instances: ${instances}, azs: [z1]${more}}\n`;
+  const deploy = async (text: string) => {
+    const { task } = await director.deployments.deploy({ manifest: text, wait: true });
+    expect(task?.result).to.equal("/deployments/web");
+  };
+  const instance = async () => (await director.deployments.listInstances({ deployment: "web" })).instances[0];
+  const off = async () => {
+    const error = await get("a").catch((thrown: NodeJS.ErrnoException) => thrown);
+    return "code" in error && error.code === "ECONNREFUSED";
+  };
+
+  it("CPI and stemcell of version 2 -> not even started, and the settings are in env", async () => {
+    await deploy(manifest(1));
+    expect(await off()).to.equal(true);
+    expect((await instance())?.usesRegistry).to.equal(false);
+    expect([...director.cpi.vms.values()][0]?.request.env).to.have.nested.property("bosh.ntp");
+  });
+
+  it("a CPI of version 1 -> started before create_vm; env without settings; no hint; its data go with the VM", async () => {
+    director.cpi.apiVersions.set("", 1);
+    const gate = director.cpi.gate("createVm", "before");
+    const deploying = deploy(manifest(1, ", persistent_disk: 64"));
+    await gate.reached;
+    expect((await put("vm-x", { agent_id: "someone", disks: {} })).body).to.deep.equal({ status: "ok" });
+    gate.release();
+    await deploying;
+    const made = await instance();
+    expect(made).to.include({ usesRegistry: true, cpiApiVersion: 1 });
+    const vm = director.cpi.vms.get(made?.vmCid ?? "");
+    expect(vm?.request.env).to.not.have.nested.property("bosh.ntp");
+    const { disks } = await director.deployments.listPersistentDisks({
+      deployment: "web",
+      orphaned: false,
+      pageSize: 0,
+      pageToken: "",
+    });
+    expect(disks[0]).to.include({ state: "mounted", diskHint: undefined });
+    expect(director.agent("host-1").calls).to.deep.equal([`mount ${disks[0]?.diskCid}`]);
+    const token = vm?.request.agentId ?? "";
+    const settings = { agent_id: token, env: { password: CANARY } };
+    expect((await put("i-0123", settings)).code).to.equal(200);
+    expect((await get("i-0123")).body).to.deep.equal({ status: "ok", settings: JSON.stringify(settings) });
+    await director.deployments.deleteDeployment({ deployment: "web", wait: true });
+    expect(await get("i-0123")).to.deep.equal({ code: 404, body: { status: "not_found" } });
+    expect((await get("vm-x")).code).to.equal(200, "another VM's stay");
+    expect((await call("DELETE", "/instances/vm-x/settings")).body).to.deep.equal({ status: "ok" });
+    expect((await get("vm-x")).code).to.equal(404);
+  });
+
+  it("a stemcell of version 1 -> the same, with a CPI of version 2", async () => {
+    expect((await director.upload(stemcellFile({ version: "1", api_version: null }))).state).to.equal(TaskState.DONE);
+    await deploy(manifest(1, ", stemcell: old"));
+    expect(await instance()).to.include({ usesRegistry: true, cpiApiVersion: 2, stemcellApiVersion: 1 });
+  });
+
+  it("the director starts again -> it serves what it has, as long as a VM needs it", async () => {
+    director.cpi.apiVersions.set("", 1);
+    await deploy(manifest(1));
+    await put("kept", { agent_id: "a" });
+    await director.process.kill();
+    await director.process.start();
+    expect((await get("kept")).code).to.equal(200);
+    // Moved on to version 2 without being made again: from then on its VMs are those of version 2.
+    director.cpi.apiVersions.set("", 2);
+    await deploy(manifest(2));
+    const { instances } = await director.deployments.listInstances({ deployment: "web" });
+    expect(instances.map((each) => each.usesRegistry)).to.deep.equal([true, false]);
+    await deploy(manifest(0));
+    await call("DELETE", "/instances/kept/settings");
+    await director.process.kill();
+    await director.process.start();
+    expect(await off()).to.equal(true);
+  });
+
+  describe("its API", () => {
+    before(async () => {
+      director.cpi.apiVersions.set("", 1);
+      await deploy(manifest(1));
+      await put("mine", { agent_id: "a", networks: { n: { ip: "127.0.0.1" } }, secret: CANARY });
+      await put("other", { agent_id: "b", networks: { n: { ip: "10.9.9.9" } }, secret: CANARY });
+    });
+
+    const OBJECT = JSON.stringify({ agent_id: "c" });
+    const ROWS: [string, () => Promise<Reply>, number, string][] = [
+      ["GET with credentials", () => get("other"), 200, "ok"],
+      ["GET without, from the VM's own address", () => get("mine", ""), 200, "ok"],
+      ["GET without, from elsewhere", () => get("other", ""), 401, "access_denied"],
+      ["GET with wrong credentials", () => get("mine", "Basic eDp5"), 401, "access_denied"],
+      ["GET of what is not there, with credentials", () => get("nobody"), 404, "not_found"],
+      ["GET of what is not there, without", () => get("nobody", ""), 401, "access_denied"],
+      [
+        "PUT without credentials",
+        () => call("PUT", "/instances/mine/settings", { auth: "", body: "{}" }),
+        401,
+        "access_denied",
+      ],
+      [
+        "DELETE without credentials",
+        () => call("DELETE", "/instances/mine/settings", { auth: "" }),
+        401,
+        "access_denied",
+      ],
+      ["PUT of what is no JSON", () => call("PUT", "/instances/new/settings", { body: "{" }), 500, "error"],
+      ["PUT of a list", () => call("PUT", "/instances/new/settings", { body: "[]" }), 500, "error"],
+      ["PUT above the limit", () => put("new", { text: "x".repeat(3_000) }), 500, "error"],
+      ["PUT of a third", () => call("PUT", "/instances/a%20b/settings", { body: OBJECT }), 200, "ok"],
+      ["PUT of one too many", () => call("PUT", "/instances/fourth/settings", { body: OBJECT }), 500, "error"],
+      ["another method", () => call("POST", "/instances/mine/settings"), 404, "not_found"],
+      ["another path", () => call("GET", "/instances/mine"), 404, "not_found"],
+      ["a path that is no text", () => call("GET", "/instances/%ff/settings"), 404, "not_found"],
+    ];
+    for (const [cause, start, code, status] of ROWS) {
+      it(`${cause} -> ${code} ${status}`, async () => {
+        const reply = await start();
+        expect([reply.code, reply.body.status]).to.deep.equal([code, status]);
+      });
+    }
+
+    it("after all that -> no log of the director holds a secret", async () => {
+      await eventually(async () => director.process.logs.includes("the Registry serves"));
+      expect(director.process.logs).to.not.contain(CANARY).and.not.contain(PASSWORD);
+    });
+  });
+});

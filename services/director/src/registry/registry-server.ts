@@ -1,0 +1,188 @@
+import { createHash, timingSafeEqual } from "node:crypto";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { InvalidStateError, messageOf } from "@diskmesh/domain";
+import type { Logger } from "@diskmesh/service";
+import type { DirectorConfig } from "../config.js";
+import type { RegistryServing } from "../jobs/job.js";
+import type { JsonObject } from "../model/json.js";
+import { agentIdOf, ipsOf } from "../model/registry-settings.js";
+import type { DirectorTablet } from "../schema.js";
+
+type RegistryConfig = NonNullable<DirectorConfig["registry"]>;
+
+export interface RegistryServerOptions {
+  /** Undefined when operators want none. */
+  readonly config: RegistryConfig | undefined;
+  readonly tablet: DirectorTablet;
+  readonly log: Logger;
+}
+
+interface Answer {
+  readonly code: number;
+  readonly body: { readonly status: string; readonly settings?: string };
+}
+
+const OK: Answer = { code: 200, body: { status: "ok" } };
+const NOT_FOUND: Answer = { code: 404, body: { status: "not_found" } };
+const DENIED: Answer = { code: 401, body: { status: "access_denied" } };
+const ERROR: Answer = { code: 500, body: { status: "error" } };
+
+// Chosen by CPIs; a key of a table and part of a URL, nothing else.
+const PATH = /^\/instances\/([^/?#]{1,768})\/settings$/;
+const MAX_ID_LENGTH = 255;
+
+/**
+ * The Registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. It listens from the moment when
+ * something needs it. Settings hold credentials: nothing of them is ever logged.
+ */
+export class RegistryServer implements RegistryServing {
+  readonly #options: RegistryServerOptions;
+  #serving: Promise<Server> | undefined;
+  #closed = false;
+
+  constructor(options: RegistryServerOptions) {
+    this.#options = options;
+  }
+
+  /** At the start, because of VMs that use it. */
+  async start(): Promise<void> {
+    const users = await this.#options.tablet.read((tables) => tables.instances.count("byRegistry", "yes"));
+    if (users === 0) return;
+    await this.ensureServing().catch((error: unknown) =>
+      this.#options.log.error({ reason: messageOf(error) }, "cannot serve the Registry, which agents of some VMs need"),
+    );
+  }
+
+  async ensureServing(): Promise<void> {
+    this.#serving ??= this.#listen();
+    try {
+      await this.#serving;
+    } catch (error) {
+      this.#serving = undefined;
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    const server = await this.#serving?.catch(() => undefined);
+    if (server === undefined) return;
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  }
+
+  async #listen(): Promise<Server> {
+    const { config, log } = this.#options;
+    if (config === undefined || this.#closed) {
+      throw new InvalidStateError("the Registry is off: add `registry` to the director's config");
+    }
+    const server = createServer({ requestTimeout: config.requestTimeoutMs }, (request, response) => {
+      void this.#serve(config, request, response);
+    });
+    const { host, port } = config.listen;
+    await new Promise<void>((resolve, reject) => {
+      server.once("error", (error) =>
+        reject(new InvalidStateError(`the Registry cannot listen on ${host}:${port}: ${messageOf(error)}`)),
+      );
+      server.listen(port, host, resolve);
+    });
+    log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the Registry serves");
+    return server;
+  }
+
+  async #serve(config: RegistryConfig, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    let answer = ERROR;
+    try {
+      answer = await this.#answer(config, request);
+    } catch (error) {
+      this.#options.log.warn({ reason: messageOf(error) }, "a request to the Registry failed");
+    }
+    const headers: Record<string, string> = { "content-type": "application/json" };
+    if (answer.code === 401) headers["www-authenticate"] = 'Basic realm="Registry"';
+    response.writeHead(answer.code, headers).end(JSON.stringify(answer.body));
+    // What was not read of a body that is too long must not be waited for.
+    if (!request.complete) request.destroy();
+  }
+
+  async #answer(config: RegistryConfig, request: IncomingMessage): Promise<Answer> {
+    const id = idOf(request.url ?? "");
+    if (id === undefined) return NOT_FOUND;
+    const authorized = isAuthorized(config, request.headers.authorization);
+    if (request.method === "GET") return this.#get(id, authorized, request);
+    if (!authorized) return DENIED;
+    if (request.method === "PUT") return this.#put(config, id, await bodyOf(request, config.settingsSizeBytes));
+    if (request.method !== "DELETE") return NOT_FOUND;
+    await this.#options.tablet.transact((tx) => tx.registrySettings.delete(id));
+    return OK;
+  }
+
+  /** Credentials that are wrong are refused; without any, an agent may ask from its VM's own address. */
+  async #get(id: string, authorized: boolean, request: IncomingMessage): Promise<Answer> {
+    if (!authorized && request.headers.authorization !== undefined) return DENIED;
+    const found = await this.#options.tablet.read((tables) => tables.registrySettings.get(id));
+    if (!authorized) {
+      const address = (request.socket.remoteAddress ?? "").replace(/^::ffff:/, "");
+      const ips = found === undefined ? [] : ipsOf(JSON.parse(found.settings) as JsonObject);
+      if (!ips.includes(address)) return DENIED;
+    }
+    return found === undefined ? NOT_FOUND : { code: 200, body: { status: "ok", settings: found.settings } };
+  }
+
+  async #put(config: RegistryConfig, id: string, settings: string | undefined): Promise<Answer> {
+    const parsed = settings === undefined ? undefined : objectOf(settings);
+    if (settings === undefined || parsed === undefined) return ERROR;
+    const stored = await this.#options.tablet.transact((tx) => {
+      if (!tx.registrySettings.has(id) && tx.registrySettings.size >= config.instances) return false;
+      tx.registrySettings.put({ id, settings, agentId: agentIdOf(parsed) });
+      return true;
+    });
+    if (!stored)
+      this.#options.log.warn(
+        { limit: config.instances },
+        "the Registry is full (registry.instances): settings were refused",
+      );
+    return stored ? OK : ERROR;
+  }
+}
+
+function idOf(url: string): string | undefined {
+  const encoded = PATH.exec(url)?.[1];
+  if (encoded === undefined) return undefined;
+  try {
+    const id = decodeURIComponent(encoded);
+    return id.length <= MAX_ID_LENGTH ? id : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isAuthorized(config: RegistryConfig, header: string | undefined): boolean {
+  const expected = `Basic ${Buffer.from(`${config.user}:${config.password}`).toString("base64")}`;
+  return timingSafeEqual(sha256(header ?? ""), sha256(expected));
+}
+
+function sha256(text: string): Buffer {
+  return createHash("sha256").update(text).digest();
+}
+
+/** Undefined when it is too long. */
+async function bodyOf(request: IncomingMessage, limitBytes: number): Promise<string | undefined> {
+  const pieces: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const piece of request as AsyncIterable<Buffer>) {
+    sizeBytes += piece.length;
+    if (sizeBytes > limitBytes) return undefined;
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+function objectOf(text: string): JsonObject | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,25 @@
+import { createHash, type Hash } from "node:crypto";
+import { InvalidArgumentError } from "@diskmesh/domain";
+
+/** Digests of bytes as they pass. */
+export class Digests {
+  readonly #sha1: Hash = createHash("sha1");
+  readonly #sha256: Hash = createHash("sha256");
+
+  update(bytes: Buffer): void {
+    this.#sha1.update(bytes);
+    this.#sha256.update(bytes);
+  }
+
+  /** Throws when the bytes are not those that the digest was made of. */
+  check(what: string, expected: string): void {
+    const [algorithm, hex] = expected.includes(":")
+      ? expected.toLowerCase().split(":")
+      : ["sha1", expected.toLowerCase()];
+    const found = (algorithm === "sha256" ? this.#sha256 : this.#sha1).digest("hex");
+    if (found === hex) return;
+    throw new InvalidArgumentError(
+      `${what} has the ${algorithm} ${found}, not ${hex}: it was damaged or replaced on its way; upload it again`,
+    );
+  }
+}

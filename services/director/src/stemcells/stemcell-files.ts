@@ -1,0 +1,223 @@
+import { randomUUID } from "node:crypto";
+import { mkdir, open, readdir, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { createGunzip } from "node:zlib";
+import { InvalidArgumentError, messageOf, parseId, ResourceExhaustedError } from "@diskmesh/domain";
+import type { Logger } from "@diskmesh/service";
+import type { DirectorTablet } from "../schema.js";
+import {
+  parseStemcellManifest,
+  STEMCELL_MANIFEST_SIZE_BYTES,
+  type StemcellManifest,
+} from "../yaml/stemcell-manifest.js";
+import { Digests } from "./digests.js";
+import { type TarEntry, tarEntries } from "./tar-reader.js";
+
+export interface StemcellFilesOptions {
+  readonly folder: string;
+  readonly uploadSizeBytes: number;
+  readonly imageSizeBytes: number;
+  readonly entries: number;
+  readonly uploads: number;
+  readonly tablet: DirectorTablet;
+  readonly log: Logger;
+}
+
+export interface StoredStemcell {
+  readonly uploadId: string;
+  readonly manifest: StemcellManifest;
+}
+
+const UPLOAD_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+
+/** Images of stemcells, from their upload until the task that gives them to the CPIs has ended. */
+export class StemcellFiles {
+  readonly #options: StemcellFilesOptions;
+  /** Not yet named by a task. */
+  readonly #uploads = new Set<string>();
+  readonly #unwatch: () => void;
+  #sweeping: Promise<void> = Promise.resolve();
+
+  constructor(options: StemcellFilesOptions) {
+    this.#options = options;
+    this.#unwatch = options.tablet.watch((changes) => {
+      if (changes.some(({ document }) => isEndedUpdate(document))) this.sweep();
+    });
+  }
+
+  imagePath(uploadId: string): string {
+    return join(this.#options.folder, parseId("upload_id", uploadId), "image");
+  }
+
+  /**
+   * Reads a stemcell to its end and keeps its image, durably. `use` starts the task that needs it; when anything fails,
+   * nothing is left.
+   */
+  async receive<T>(
+    bytes: AsyncIterable<Buffer>,
+    digest: string,
+    use: (stored: StoredStemcell) => Promise<T>,
+  ): Promise<T> {
+    const { folder, uploads } = this.#options;
+    if (this.#uploads.size >= uploads) {
+      throw new ResourceExhaustedError(
+        `${uploads} stemcells are being uploaded already, which is the limit (stemcells.uploads): try again later`,
+      );
+    }
+    const uploadId = randomUUID();
+    this.#uploads.add(uploadId);
+    let used = false;
+    try {
+      await mkdir(join(folder, uploadId), { recursive: true });
+      const manifest = await this.#extract(bytes, digest, this.imagePath(uploadId));
+      const result = await use({ uploadId, manifest });
+      used = true;
+      return result;
+    } finally {
+      this.#uploads.delete(uploadId);
+      if (!used) await rm(join(folder, uploadId), { recursive: true, force: true });
+    }
+  }
+
+  /** Deletes what no upload and no task needs. */
+  sweep(): void {
+    this.#sweeping = this.#sweeping
+      .then(() => this.#sweep())
+      .catch((error: unknown) =>
+        this.#options.log.warn({ reason: messageOf(error) }, "cannot delete old stemcell images"),
+      );
+  }
+
+  async close(): Promise<void> {
+    this.#unwatch();
+    await this.#sweeping;
+  }
+
+  async #sweep(): Promise<void> {
+    const { folder, tablet } = this.#options;
+    // Before the tasks: an upload that ends in between is named by one.
+    const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+      if (error.code === "ENOENT") return [];
+      throw error;
+    });
+    const kept = new Set(this.#uploads);
+    await tablet.read((tables) => {
+      for (const { job } of tables.tasks.by("byEnd", "live"))
+        if (job?.type === "update_stemcell") kept.add(job.uploadId);
+    });
+    // Only what was surely made here: the folder may hold other things.
+    const old = names.filter((name) => UPLOAD_ID.test(name) && !kept.has(name));
+    for (const name of old) await rm(join(folder, name), { recursive: true, force: true });
+  }
+
+  async #extract(bytes: AsyncIterable<Buffer>, digest: string, imagePath: string): Promise<StemcellManifest> {
+    const whole = new Digests();
+    const image = new Digests();
+    let manifest: StemcellManifest | undefined;
+    let hasImage = false;
+    let entries = 0;
+    for await (const entry of tarEntries(unzipped(this.#limited(bytes, whole)))) {
+      if (++entries > this.#options.entries) {
+        throw new InvalidArgumentError(
+          `the stemcell has more than ${this.#options.entries} entries (stemcells.entries)`,
+        );
+      }
+      const name = entry.name.replace(/^\.\//, "");
+      if (!entry.isFile || (name !== "stemcell.MF" && name !== "image")) continue;
+      if (name === "image" ? hasImage : manifest !== undefined)
+        throw new InvalidArgumentError(`the stemcell has two entries named ${name}`);
+      if (name === "image") {
+        await this.#writeImage(entry, imagePath, image);
+        hasImage = true;
+      } else manifest = parseStemcellManifest(await textOf(entry));
+    }
+    if (digest !== "") whole.check("the stemcell", digest);
+    if (manifest === undefined) throw new InvalidArgumentError("the stemcell has no stemcell.MF");
+    if (!hasImage) throw new InvalidArgumentError("the stemcell has no image");
+    image.check("the stemcell's image", manifest.digest);
+    return manifest;
+  }
+
+  async *#limited(bytes: AsyncIterable<Buffer>, digests: Digests): AsyncGenerator<Buffer> {
+    let sizeBytes = 0;
+    for await (const piece of bytes) {
+      sizeBytes += piece.length;
+      if (sizeBytes > this.#options.uploadSizeBytes)
+        throw tooLarge("the stemcell", this.#options.uploadSizeBytes, "upload");
+      digests.update(piece);
+      yield piece;
+    }
+  }
+
+  async #writeImage(entry: TarEntry, path: string, digests: Digests): Promise<void> {
+    const { imageSizeBytes } = this.#options;
+    if (entry.sizeBytes > imageSizeBytes) throw tooLarge("the stemcell's image", imageSizeBytes, "image");
+    const file = await open(path, "wx", 0o640);
+    try {
+      for await (const piece of entry.content) {
+        digests.update(piece);
+        await file.writeFile(piece);
+      }
+      // The task that needs it outlives this process.
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+  }
+}
+
+async function textOf(entry: TarEntry): Promise<string> {
+  if (entry.sizeBytes > STEMCELL_MANIFEST_SIZE_BYTES)
+    throw new InvalidArgumentError(
+      `stemcell.MF has ${entry.sizeBytes} bytes: the limit is ${STEMCELL_MANIFEST_SIZE_BYTES}`,
+    );
+  const pieces: Buffer[] = [];
+  for await (const piece of entry.content) pieces.push(piece);
+  return Buffer.concat(pieces).toString("utf8");
+}
+
+/** Errors of what comes are its own; those of the decompression say that it is no tgz. */
+async function* unzipped(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  const gunzip = createGunzip();
+  let sourceError: { readonly error: unknown } | undefined;
+  const feeding = feed(bytes, gunzip).catch((error: unknown) => {
+    sourceError = { error };
+    gunzip.destroy(error as Error);
+  });
+  try {
+    for await (const piece of gunzip) yield piece as Buffer;
+  } catch (error) {
+    if (sourceError !== undefined) throw sourceError.error;
+    if (!isZlibError(error)) throw error;
+    throw new InvalidArgumentError(`the stemcell is no gzip file, or damaged: ${messageOf(error)}`, { cause: error });
+  } finally {
+    gunzip.destroy();
+    await feeding;
+  }
+}
+
+async function feed(bytes: AsyncIterable<Buffer>, gunzip: ReturnType<typeof createGunzip>): Promise<void> {
+  for await (const piece of bytes) {
+    if (gunzip.destroyed) return;
+    if (gunzip.write(piece)) continue;
+    await new Promise<void>((resolve) => {
+      gunzip.once("drain", resolve).once("close", resolve);
+    });
+  }
+  if (!gunzip.destroyed) gunzip.end();
+}
+
+function isZlibError(error: unknown): boolean {
+  return error instanceof Error && "code" in error && String(error.code).startsWith("Z_");
+}
+
+function tooLarge(what: string, limitBytes: number, limit: string): Error {
+  return new InvalidArgumentError(
+    `${what} has more than ${limitBytes} bytes, which is the limit (stemcells.${limit}SizeBytes)`,
+  );
+}
+
+function isEndedUpdate(document: object | null): boolean {
+  if (document === null || !("type" in document) || !("endedAtMs" in document)) return false;
+  return document.type === "update_stemcell" && document.endedAtMs !== null;
+}

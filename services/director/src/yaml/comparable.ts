@@ -1,0 +1,41 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { parse, stringify } from "yaml";
+
+const REDACTED = "<redacted>";
+// Known to this process alone, so that a mark says nothing of what it stands for.
+const KEY = randomBytes(32);
+const MARK = /<redacted [0-9a-f]{64}>/g;
+
+/**
+ * A valid config as lines that are equal when they mean the same, whatever their spelling. With `redact`, what CPIs
+ * alone may know is replaced by marks, which still differ when the secrets do.
+ */
+export function comparableLines(content: string, { redact }: { readonly redact: boolean }): string[] {
+  const value: unknown = parse(content, { maxAliasCount: 100 });
+  const text = stringify(redact ? redactProperties(value) : value, { lineWidth: 0, aliasDuplicateObjects: false });
+  return text.trimEnd().split("\n");
+}
+
+/** The line for people. */
+export function withoutMarks(line: string): string {
+  return line.replace(MARK, REDACTED);
+}
+
+function redactProperties(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(redactProperties);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [
+      name,
+      name === "properties" ? redactValues(inner) : redactProperties(inner),
+    ]),
+  );
+}
+
+function redactValues(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(redactValues);
+  if (typeof value === "object" && value !== null) {
+    return Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, redactValues(inner)]));
+  }
+  return `<redacted ${createHmac("sha256", KEY).update(JSON.stringify(value)).digest("hex")}>`;
+}

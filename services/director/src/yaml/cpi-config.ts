@@ -1,0 +1,36 @@
+import { z } from "zod";
+import type { CpiDefinition } from "../model/cpi-config.js";
+import { parseYaml, type TextLimits } from "./document.js";
+import { propertiesSchema } from "./schema.js";
+
+// Narrower than other names: CPIs carry theirs into paths.
+const cpiName = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/, "start with a letter or digit, then give letters, digits and '_.-'");
+
+const cpiConfigSchema = z.strictObject({
+  cpis: z
+    .array(
+      z.strictObject({
+        name: cpiName,
+        type: cpiName,
+        exec_path: z.string().min(1).max(4_096).startsWith("/", "give an absolute path").nullish(),
+        // The empty name stands for the default CPI.
+        migrated_from: z.array(z.strictObject({ name: z.union([z.literal(""), cpiName]) })).nullish(),
+        properties: propertiesSchema.nullish(),
+      }),
+    )
+    .min(1, "give at least one CPI"),
+});
+
+/** One cpi-config in BOSH's format. */
+export function parseCpiConfig(content: string, limits: Omit<TextLimits, "holdsSecrets">): CpiDefinition[] {
+  const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true });
+  return parsed.cpis.map((cpi) => ({
+    name: cpi.name,
+    type: cpi.type,
+    execPath: cpi.exec_path ?? "",
+    migratedFrom: (cpi.migrated_from ?? []).map((former) => former.name),
+    properties: cpi.properties ?? {},
+  }));
+}

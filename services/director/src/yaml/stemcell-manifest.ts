@@ -1,0 +1,45 @@
+import { z } from "zod";
+import type { JsonObject } from "../model/json.js";
+import { parseYaml } from "./document.js";
+import { nameSchema, propertiesSchema } from "./schema.js";
+
+/** "sha1" in a stemcell's manifest: hex SHA-1, or SHA-256 behind its name. */
+export const DIGEST_PATTERN = /^(sha1:)?[0-9a-f]{40}$|^sha256:[0-9a-f]{64}$/i;
+
+const stemcellSchema = z.looseObject({
+  name: nameSchema,
+  version: nameSchema,
+  sha1: z.string().regex(DIGEST_PATTERN, "give a SHA-1 in hex, or sha256: and a SHA-256 in hex"),
+  operating_system: nameSchema.nullish(),
+  stemcell_formats: z.array(nameSchema).max(100).nullish(),
+  cloud_properties: propertiesSchema.nullish(),
+  api_version: z.int().min(0).max(1_000).nullish(),
+});
+
+/** What a stemcell says of itself. */
+export interface StemcellManifest {
+  readonly name: string;
+  readonly version: string;
+  readonly digest: string;
+  readonly operatingSystem: string;
+  readonly formats: readonly string[];
+  readonly cloudProperties: JsonObject;
+  readonly apiVersion: number;
+}
+
+export const STEMCELL_MANIFEST_SIZE_BYTES = 256 * 1024;
+
+/** The stemcell.MF of a stemcell in BOSH's format. */
+export function parseStemcellManifest(text: string): StemcellManifest {
+  const parsed = parseYaml(text, stemcellSchema, { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES });
+  return {
+    name: parsed.name,
+    version: parsed.version,
+    digest: parsed.sha1,
+    operatingSystem: parsed.operating_system ?? parsed.name,
+    formats: parsed.stemcell_formats ?? [],
+    cloudProperties: parsed.cloud_properties ?? {},
+    // Stemcells of old say nothing.
+    apiVersion: parsed.api_version ?? 1,
+  };
+}
