@@ -10,7 +10,11 @@ import { DiskChanges } from "./disk-changes.js";
 import { Liveness } from "./liveness.js";
 import { schema } from "./model/schema.js";
 import { addServices } from "./services.js";
+import { Turns } from "./turns.js";
 import { Workers } from "./workers/workers.js";
+
+/** A few tens of milliseconds of work. */
+const REGISTRATIONS_PER_TURN = 32;
 
 /** Starts the registry: it listens at once, and serves when it leads its tablet and all state is loaded. */
 export async function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
@@ -67,7 +71,14 @@ async function buildContext(
   const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));
   const workers = lifecycle.use("workers", new Workers(work));
   await workers.wakeAll();
-  return { ...work, diskChanges, deviceChanges, watchers: { count: 0 }, workers };
+  return {
+    ...work,
+    diskChanges,
+    deviceChanges,
+    watchers: { count: 0 },
+    workers,
+    registrationTurns: new Turns(REGISTRATIONS_PER_TURN),
+  };
 }
 
 function counts(tablet: RegistryTablet): Promise<Record<string, number>> {
