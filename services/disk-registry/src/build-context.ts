@@ -5,7 +5,11 @@ import type { Context, RegistryTablet, WorkContext } from "./context.js";
 import { DeviceChanges } from "./device-changes.js";
 import { DiskChanges } from "./disk-changes.js";
 import { Liveness } from "./liveness.js";
+import { Turns } from "./turns.js";
 import { Workers } from "./workers/workers.js";
+
+/** A few tens of milliseconds of work. */
+const REGISTRATIONS_PER_TURN = 32;
 
 /** What a registry touches outside its process, beside its tablet's storage. */
 export interface RegistryEdges {
@@ -13,6 +17,8 @@ export interface RegistryEdges {
   /** In [0, 1). */
   readonly random: () => number;
   readonly connectAgent: ConnectAgent;
+  /** Calls back in the next turn of the event loop. */
+  readonly afterTurn: (callback: () => void) => void;
 }
 
 /** Puts a registry together around its tablet, and starts what goes on behind the RPCs. */
@@ -36,5 +42,6 @@ export async function buildContext(
   const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));
   const workers = lifecycle.use("workers", new Workers(work));
   await workers.wakeAll();
-  return { ...work, diskChanges, deviceChanges, watchers: { count: 0 }, workers };
+  const registrationTurns = new Turns(REGISTRATIONS_PER_TURN, edges.afterTurn);
+  return { ...work, diskChanges, deviceChanges, watchers: { count: 0 }, workers, registrationTurns };
 }

@@ -12,6 +12,7 @@ import { Liveness } from "./liveness.js";
 import { schema } from "./model/schema.js";
 import { addServices } from "./services.js";
 import { TestAgent } from "./testing/test-agent.js";
+import { Turns } from "./turns.js";
 import { Workers } from "./workers/workers.js";
 
 /** Keeps nothing and counts commits; each takes a while, so that what could share one does. */
@@ -54,7 +55,14 @@ describe("commits", function () {
     const workers = new Workers(work);
     const diskChanges = new DiskChanges(tablet, systemClock);
     const deviceChanges = new DeviceChanges(tablet, 1_000);
-    const context = { ...work, workers, diskChanges, deviceChanges, watchers: { count: 0 } };
+    const context = {
+      ...work,
+      workers,
+      diskChanges,
+      deviceChanges,
+      watchers: { count: 0 },
+      registrationTurns: new Turns(8, setImmediate),
+    };
     const server = new RpcServer({ tls, limits: DEFAULT_RPC_SERVER_LIMITS });
     addServices(server, () => context);
     const registryAddress = `127.0.0.1:${await server.listen({ host: "127.0.0.1", port: 0 })}`;

@@ -7,6 +7,7 @@ import type { DiskChanges } from "./disk-changes.js";
 import type { Liveness } from "./liveness.js";
 import type { Leader } from "./model/orders.js";
 import type { RegistrySchema } from "./model/schema.js";
+import type { Turns } from "./turns.js";
 import type { Workers } from "./workers/workers.js";
 
 export type RegistryTablet = Tablet<RegistrySchema>;
@@ -31,4 +32,5 @@ export interface Context extends WorkContext {
   /** How many calls of WatchDevices run. */
   readonly watchers: { count: number };
   readonly workers: Workers;
+  readonly registrationTurns: Turns;
 }

@@ -24,7 +24,7 @@ export async function start(lifecycle: Lifecycle, config: Config, log: Logger): 
   const tablet = await openTablet(config, address);
   void tablet.lost.then((reason) => lifecycle.fail(reason));
   const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.rpcTimeoutMs });
-  const edges = { clock: systemClock, random: Math.random, connectAgent };
+  const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
   context = await buildContext(lifecycle, { config, log, tablet, edges });
   // Added last, so stopped first: calls under way end while everything that they need still runs.
   lifecycle.use("calls under way", () => server.drain());

@@ -70,6 +70,7 @@ export class RegistryNode {
         edges: {
           clock: process,
           random: world.serviceRandom(),
+          afterTurn: (callback) => void process.after(0, callback),
           connectAgent: ({ address }) =>
             world.network.client(
               DiskAgentServiceService,

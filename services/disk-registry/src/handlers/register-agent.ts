@@ -24,6 +24,9 @@ export async function registerAgent(
   const { tablet, leader, clock, config, liveness, workers } = context;
   const hostId = parseHostId(request.hostId);
   requireOwnHost(call, hostId);
+  await context.registrationTurns.next();
+  // Who has given up meanwhile comes again: nothing is done for the call that nobody waits for.
+  call.signal.throwIfAborted();
   const registration = parseRegistration(request, hostId, config.limits);
   requireOwnAgent(registration, leader);
   if (hasSeenLaterLeader(registration, leader)) await refuseOvertaken(context, registration);
