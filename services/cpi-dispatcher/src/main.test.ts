@@ -1,10 +1,12 @@
 import { fileURLToPath } from "node:url";
-import { CpiServiceService } from "@diskmesh/api/cpi";
+import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
 import { createClient } from "@diskmesh/rpc";
 import { freePort, ServiceProcess, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { newCall, reasonOfFailed } from "./contract/cpi-contract.js";
 import { RemoteCpi } from "./contract/remote-cpi.js";
+
+const context = CallContext.fromPartial({ directorId: "d1", directorGeneration: 1 });
 
 describe("the dispatcher's process", function () {
   this.timeout(20_000);
@@ -53,8 +55,8 @@ describe("the dispatcher's process", function () {
   it("serves without its registry, says UNAVAILABLE of what needs it, and stops cleanly", async () => {
     const process = await start({});
     const client = connect();
-    const { cpis } = await client.listCpis({});
-    expect(cpis).to.deep.equal([{ name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [] }]);
+    const { cpis } = await client.listCpis({ context });
+    expect(cpis).to.deep.equal([{ name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [], lastError: "" }]);
     expect(await reasonOfFailed(new RemoteCpi(client).hasVm("vm-x", newCall()))).to.equal("UNAVAILABLE");
     client.close();
     expect(await process.stop()).to.include({ code: 0 });
@@ -68,14 +70,15 @@ describe("the dispatcher's process", function () {
       ],
     });
     const client = connect();
-    expect((await client.listCpis({})).cpis.map((cpi) => cpi.name)).to.deep.equal(["cell-a", "cell-b"]);
+    expect((await client.listCpis({ context })).cpis.map((cpi) => cpi.name)).to.deep.equal(["cell-a", "cell-b"]);
     client.close();
   });
 
   for (const [what, change, key] of [
     ["a key nobody knows", { colour: "red" }, "colour"],
     ["no registry", { registry: undefined }, "registry"],
-    ["a CPI of another type", { cpis: [{ name: "x", type: "aws" }] }, "cpis.0.type"],
+    ["a CPI of a type that is a path", { cpis: [{ name: "x", type: "../aws" }] }, "cpis.0.type"],
+    ["an executable for the fleet CPI", { cpis: [{ name: "x", type: "fleet", execPath: "/bin/true" }] }, "cpis.0"],
     [
       "two CPIs of one name",
       {
