@@ -1,10 +1,20 @@
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
 import { createClient } from "@diskmesh/rpc";
-import { freePort, ServiceProcess, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import {
+  eventually,
+  freePort,
+  ServiceProcess,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
 import { expect } from "chai";
 import { newCall, reasonOfFailed } from "./contract/cpi-contract.js";
 import { RemoteCpi } from "./contract/remote-cpi.js";
+import { processesOf } from "./testing/processes.js";
+import { writeScript } from "./testing/test-dispatcher.js";
 
 const context = CallContext.fromPartial({ directorId: "d1", directorGeneration: 1 });
 
@@ -60,6 +70,42 @@ describe("the dispatcher's process", function () {
     expect(await reasonOfFailed(new RemoteCpi(client).hasVm("vm-x", newCall()))).to.equal("UNAVAILABLE");
     client.close();
     expect(await process.stop()).to.include({ code: 0 });
+  });
+
+  it("kills, before it serves again, what it left running when it was killed", async () => {
+    const folder = temporaryFolder();
+    const runFolder = join(folder, "run");
+    const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
+    const change = { cpis: [{ name: "script", type: "script", execPath }], executables: { runFolder } };
+    const first = await start(change);
+    const client = connect();
+    const calling = client.hasVm({ context, vmCid: "v" }).catch(() => {});
+    await eventually(async () => (await processesOf(runFolder)).length === 2);
+    await first.kill();
+    await calling;
+    expect(await processesOf(runFolder)).to.have.length(2);
+    await start(change);
+    expect(await processesOf(runFolder)).to.deep.equal([]);
+    client.close();
+  });
+
+  it("kills what runs when it stops", async () => {
+    const folder = temporaryFolder();
+    const runFolder = join(folder, "run");
+    const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
+    const rpc = { drainTimeoutMs: 100 };
+    const service = await start({
+      cpis: [{ name: "script", type: "script", execPath }],
+      executables: { runFolder },
+      rpc,
+    });
+    const client = connect();
+    const calling = reasonOfFailed(client.hasVm({ context, vmCid: "v" }));
+    await eventually(async () => (await processesOf(runFolder)).length === 2);
+    expect(await service.stop()).to.include({ code: 0 });
+    expect(await processesOf(runFolder)).to.deep.equal([]);
+    expect(await calling).to.equal("UNAVAILABLE");
+    client.close();
   });
 
   it("offers each registry that it is given as a CPI", async () => {

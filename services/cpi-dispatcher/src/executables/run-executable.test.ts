@@ -5,8 +5,8 @@ import { CancelledError, InvalidArgumentError, InvalidStateError, TimeoutError }
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { InvalidCpiResponseError } from "../model/errors.js";
+import { environmentOf, processesOf } from "../testing/processes.js";
 import { writeScript } from "../testing/test-dispatcher.js";
-import { listProcesses } from "./process-group.js";
 import { type ExecutableLimits, runExecutable } from "./run-executable.js";
 import { RunFolder } from "./run-folder.js";
 
@@ -35,14 +35,8 @@ describe("a CPI's process", function () {
   // Whatever a case does, nothing is left of its process and its folder.
   afterEach(async () => {
     expect(readdirSync(runs)).to.deep.equal([]);
-    expect(await marked()).to.deep.equal([]);
+    expect(await processesOf(runs)).to.deep.equal([]);
   });
-
-  /** Live processes that have the run folder in their environment. */
-  async function marked(): Promise<number[]> {
-    const pids = ((await listProcesses()) ?? []).filter(({ state }) => state !== "Z").map(({ pid }) => pid);
-    return pids.filter((pid) => environmentOf(pid).includes(runs));
-  }
 
   const run = (script: string, limits: Partial<ExecutableLimits> = {}, signal = new AbortController().signal) =>
     runExecutable({
@@ -209,11 +203,3 @@ describe("the run folder", function () {
     expect(error).to.be.instanceOf(Error);
   });
 });
-
-function environmentOf(pid: number): string {
-  try {
-    return readFileSync(`/proc/${pid}/environ`, "latin1");
-  } catch {
-    return "";
-  }
-}
