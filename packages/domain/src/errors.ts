@@ -70,7 +70,7 @@ export class ResourceExhaustedError extends DomainError {
 
 /** The server, or something it needs, cannot be reached or cannot serve now. */
 export class UnavailableError extends DomainError {
-  override readonly name = "UnavailableError";
+  override readonly name: string = "UnavailableError";
   override readonly retryable: boolean = true;
   override readonly outcome: "not_done" | "unknown";
 
@@ -112,7 +112,7 @@ export class CancelledError extends DomainError {
 
 /** The thing asked for is not offered here, e.g. a CPI method that this CPI lacks. */
 export class NotImplementedError extends DomainError {
-  override readonly name = "NotImplementedError";
+  override readonly name: string = "NotImplementedError";
 }
 
 /** A device failed to do I/O. Carries the operating system's text. */

@@ -1,14 +1,55 @@
-import { listenConfig, rpcLimitsConfig, serviceConfig, tlsConfig } from "@diskmesh/service";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import {
+  durationMsConfig,
+  listenConfig,
+  pathConfig,
+  rpcLimitsConfig,
+  serviceConfig,
+  tlsConfig,
+} from "@diskmesh/service";
 import { z } from "zod";
+
+const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const name = z.string().regex(NAME_PATTERN, "give letters, digits, '-' and '_'");
 
 const registryConfig = z.strictObject({ address: z.string().min(1) });
 
 const fleetCpiConfig = z.strictObject({
-  name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, "give letters, digits, '-' and '_'"),
+  name,
   type: z.literal("fleet"),
   /** The registry whose hosts are this CPI's VMs; the one given for all by default. */
   registry: registryConfig.optional(),
 });
+
+const executableCpiConfig = z.strictObject({
+  name,
+  type: name.refine((type) => type !== "fleet", "the fleet CPI is built in"),
+  /** The executable; `<jobsFolder>/<type>_cpi/bin/cpi` by default. */
+  execPath: pathConfig.optional(),
+  /** Credentials and settings, merged into each request's context. */
+  properties: z.record(z.string(), z.unknown()).default({}),
+});
+
+/** How CPI executables are run; the limits are for each call. */
+const executablesConfig = z
+  .strictObject({
+    /** Where BOSH installs CPIs. */
+    jobsFolder: pathConfig.prefault("/var/vcap/jobs"),
+    /** Remembers which processes run, and holds their temporary files. One dispatcher at a time may use it. */
+    runFolder: pathConfig.optional(),
+    callTimeoutMs: durationMsConfig.default(600_000),
+    maxRequestBytes: z.int().min(1_024).default(4_194_304),
+    maxAnswerBytes: z.int().min(1_024).default(1_048_576),
+    maxLogLineLength: z.int().min(80).default(65_536),
+    maxLogLength: z.int().min(80).default(4_194_304),
+    /** Calls of one CPI that run at once; others wait. */
+    maxConcurrentCalls: z.int().min(1).max(1_000).default(16),
+    maxWaitingCalls: z.int().min(0).max(100_000).default(1_000),
+    /** Takes a CPI whose info method fails for one of version 1, rather than failing the call. */
+    assumeV1WhenInfoFails: z.boolean().default(false),
+  })
+  .prefault({});
 
 /** The configuration of a dispatcher process. */
 export const dispatcherConfig = z.strictObject({
@@ -17,14 +58,29 @@ export const dispatcherConfig = z.strictObject({
   tls: tlsConfig,
   rpc: rpcLimitsConfig,
   registry: registryConfig,
-  /** The first one is the default. */
+  /** The CPIs of directors without a cpi-config. The first one is the default. */
   cpis: z
-    .array(fleetCpiConfig)
+    .array(z.union([fleetCpiConfig, executableCpiConfig]))
     .min(1)
     .max(1_000)
     .refine((cpis) => new Set(cpis.map((cpi) => cpi.name)).size === cpis.length, "two CPIs have the same name")
     .default([{ name: "fleet", type: "fleet" }]),
+  executables: executablesConfig,
   maxDirectors: z.int().min(1).default(100),
+  /** CPIs of one cpi-config. */
+  maxCpis: z.int().min(1).max(10_000).default(100),
+  /** Registries that fleet CPIs name, in all. */
+  maxRegistries: z.int().min(1).max(10_000).default(100),
+  /** Streams of WatchCpiLog at once. */
+  maxLogWatchers: z.int().min(1).default(1_000),
+  /** Lines of a CPI's log that wait for a slow reader. */
+  maxLogLines: z.int().min(1).default(10_000),
 });
 
 export type DispatcherConfig = z.output<typeof dispatcherConfig>;
+
+/** Each dispatcher of a machine has a port of its own, and so a folder of its own. */
+export function runFolderOf(config: DispatcherConfig): string {
+  const { listen, executables } = config;
+  return executables.runFolder ?? join(tmpdir(), `diskmesh-cpi-dispatcher-${listen.port || process.pid}`);
+}

@@ -1,25 +1,12 @@
-import { NotFoundError, quoted } from "@diskmesh/domain";
-import type { Cpi } from "./cpi.js";
+import type { CpiConfigs } from "./cpi-configs.js";
+import type { CpiLog } from "./cpi-log.js";
 import type { Fence } from "./fence.js";
-
-/** A CPI as the dispatcher offers it. */
-export interface OfferedCpi {
-  readonly name: string;
-  readonly type: string;
-  readonly cpi: Cpi;
-}
+import type { CpiMaker } from "./make-cpis.js";
 
 /** What every handler works with. */
 export interface DispatcherContext {
-  /** The first one is the default. */
-  readonly cpis: readonly OfferedCpi[];
+  readonly configs: CpiConfigs;
+  readonly maker: CpiMaker;
   readonly fence: Fence;
-}
-
-/** The CPI of that name, or the default one for the empty name. */
-export function chooseCpi(context: DispatcherContext, name: string): Cpi {
-  const found = name === "" ? context.cpis[0] : context.cpis.find((offered) => offered.name === name);
-  if (found) return found.cpi;
-  const names = context.cpis.map((offered) => offered.name).join(", ");
-  throw new NotFoundError(`there is no CPI ${quoted(name)}: choose one of ${names}`);
+  readonly log: CpiLog;
 }

@@ -1,3 +1,7 @@
+import type { JsonObject } from "./model/json.js";
+
+export type { JsonObject } from "./model/json.js";
+
 /** What a CPI call carries beside its arguments. */
 export interface CpiCall {
   /** Aborts when the caller gives up, the deadline comes, or a newer director leads. */
@@ -9,12 +13,15 @@ export interface CpiCall {
   readonly directorId: string;
   /** api_version of the VM's stemcell; 0 when not known. */
   readonly stemcellApiVersion: number;
+  /** The director's preferred version of the contract; 0 for the highest there is. */
+  readonly preferredApiVersion: number;
+  /** Gets what the CPI says while it works, secrets redacted. */
+  readonly onLogLine: (line: string) => void;
 }
-
-export type JsonObject = Readonly<Record<string, unknown>>;
 
 export interface CpiInfo {
   readonly apiVersion: number;
+  /** Empty when it takes any, or none. */
   readonly stemcellFormats: readonly string[];
 }
 
@@ -34,6 +41,10 @@ export interface Vm {
   readonly networks: JsonObject;
   /** The id under which its agent is reached by mbus. */
   readonly agentId: string;
+  /** Whether the agent reads its settings from the Registry. */
+  readonly usesRegistry: boolean;
+  /** The version of the contract that was spoken. */
+  readonly apiVersion: number;
 }
 
 export interface NewDisk {
@@ -46,23 +57,42 @@ export interface NewDisk {
   readonly token: string;
 }
 
+export interface NewStemcell {
+  readonly imagePath: string;
+  readonly cloudProperties: JsonObject;
+  readonly tags: JsonObject;
+}
+
 /**
- * The BOSH CPI contract, one method per CPI method. Implementations throw the errors of errors.ts for the error types
- * that callers act on, stop when the call's signal aborts, and then have nothing under way any more.
+ * The BOSH CPI contract, one method per CPI method. Implementations throw the errors of model/errors.ts for the error
+ * types that callers act on, stop when the call's signal aborts, and then have nothing under way any more.
  */
 export interface Cpi {
   info(call: CpiCall): Promise<CpiInfo>;
+  /** Returns the stemcell's id. */
+  createStemcell(stemcell: NewStemcell, call: CpiCall): Promise<string>;
+  deleteStemcell(stemcellCid: string, call: CpiCall): Promise<void>;
   createVm(vm: NewVm, call: CpiCall): Promise<Vm>;
   deleteVm(vmCid: string, call: CpiCall): Promise<void>;
   hasVm(vmCid: string, call: CpiCall): Promise<boolean>;
+  rebootVm(vmCid: string, call: CpiCall): Promise<void>;
+  /** Replaces all that was set before. */
+  setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;
   /** Returns the disk's id. */
   createDisk(disk: NewDisk, call: CpiCall): Promise<string>;
   deleteDisk(diskCid: string, call: CpiCall): Promise<void>;
   hasDisk(diskCid: string, call: CpiCall): Promise<boolean>;
-  /** Returns the hint by which the VM's agent finds the disk. */
+  /** Returns the hint by which the VM's agent finds the disk; undefined when the Registry tells the agent. */
   attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown>;
   detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void>;
   getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]>;
   /** Replaces all that was set before. */
   setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;
+  resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void>;
+  /** Returns the disk's id from now on. */
+  updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string>;
+  /** Returns the snapshot's id. */
+  snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string>;
+  deleteSnapshot(snapshotCid: string, call: CpiCall): Promise<void>;
+  calculateVmCloudProperties(desired: JsonObject, call: CpiCall): Promise<JsonObject>;
 }

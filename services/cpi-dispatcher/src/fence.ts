@@ -23,6 +23,7 @@ interface Director {
  */
 export class Fence {
   readonly #directors = new Map<string, Director>();
+  readonly #unfenced = new Set<FencedCall>();
 
   constructor(private readonly limits: { readonly maxDirectors: number }) {}
 
@@ -45,22 +46,26 @@ export class Fence {
     await this.#lowerCallsEnded(director, caller.generation, signal);
     this.#refuseOutdated(director, caller);
     signal.throwIfAborted();
-    const controller = new AbortController();
-    const abort = () => controller.abort(signal.reason);
-    signal.addEventListener("abort", abort);
-    const working = work(controller.signal);
-    const ended = working.then(
-      () => {},
-      () => {},
+    return track(director.calls, caller.generation, signal, work);
+  }
+
+  /** Runs a call of somebody who has no generation, since it changes nothing. */
+  runUnfenced<Result>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
+    return track(this.#unfenced, 0, signal, work);
+  }
+
+  /** Aborts all calls and returns when they have ended. */
+  async end(): Promise<void> {
+    const calls = [this.#unfenced, ...[...this.#directors.values()].map((director) => director.calls)];
+    const reason = new CancelledError("the dispatcher stops");
+    await Promise.all(
+      calls
+        .flatMap((set) => [...set])
+        .map(async (call) => {
+          call.controller.abort(reason);
+          await call.ended;
+        }),
     );
-    const call: FencedCall = { generation: caller.generation, controller, ended };
-    director.calls.add(call);
-    try {
-      return await working;
-    } finally {
-      director.calls.delete(call);
-      signal.removeEventListener("abort", abort);
-    }
   }
 
   #raise(caller: DirectorGeneration): Director {
@@ -98,6 +103,30 @@ export class Fence {
     const lower = [...director.calls].filter((call) => call.generation < generation);
     if (lower.length === 0) return;
     await unlessAborted(Promise.all(lower.map((call) => call.ended)), signal);
+  }
+}
+
+async function track<Result>(
+  calls: Set<FencedCall>,
+  generation: number,
+  signal: AbortSignal,
+  work: (signal: AbortSignal) => Promise<Result>,
+): Promise<Result> {
+  const controller = new AbortController();
+  const abort = () => controller.abort(signal.reason);
+  signal.addEventListener("abort", abort);
+  const working = work(controller.signal);
+  const ended = working.then(
+    () => {},
+    () => {},
+  );
+  const call: FencedCall = { generation, controller, ended };
+  calls.add(call);
+  try {
+    return await working;
+  } finally {
+    calls.delete(call);
+    signal.removeEventListener("abort", abort);
   }
 }
 

@@ -1,10 +1,22 @@
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CpiServiceService } from "@diskmesh/api/cpi";
+import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
 import { createClient } from "@diskmesh/rpc";
-import { freePort, ServiceProcess, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import {
+  eventually,
+  freePort,
+  ServiceProcess,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
 import { expect } from "chai";
 import { newCall, reasonOfFailed } from "./contract/cpi-contract.js";
 import { RemoteCpi } from "./contract/remote-cpi.js";
+import { processesOf } from "./testing/processes.js";
+import { writeScript } from "./testing/test-dispatcher.js";
+
+const context = CallContext.fromPartial({ directorId: "d1", directorGeneration: 1 });
 
 describe("the dispatcher's process", function () {
   this.timeout(20_000);
@@ -53,11 +65,47 @@ describe("the dispatcher's process", function () {
   it("serves without its registry, says UNAVAILABLE of what needs it, and stops cleanly", async () => {
     const process = await start({});
     const client = connect();
-    const { cpis } = await client.listCpis({});
-    expect(cpis).to.deep.equal([{ name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [] }]);
+    const { cpis } = await client.listCpis({ context });
+    expect(cpis).to.deep.equal([{ name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [], lastError: "" }]);
     expect(await reasonOfFailed(new RemoteCpi(client).hasVm("vm-x", newCall()))).to.equal("UNAVAILABLE");
     client.close();
     expect(await process.stop()).to.include({ code: 0 });
+  });
+
+  it("kills, before it serves again, what it left running when it was killed", async () => {
+    const folder = temporaryFolder();
+    const runFolder = join(folder, "run");
+    const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
+    const change = { cpis: [{ name: "script", type: "script", execPath }], executables: { runFolder } };
+    const first = await start(change);
+    const client = connect();
+    const calling = client.hasVm({ context, vmCid: "v" }).catch(() => {});
+    await eventually(async () => (await processesOf(runFolder)).length === 2);
+    await first.kill();
+    await calling;
+    expect(await processesOf(runFolder)).to.have.length(2);
+    await start(change);
+    expect(await processesOf(runFolder)).to.deep.equal([]);
+    client.close();
+  });
+
+  it("kills what runs when it stops", async () => {
+    const folder = temporaryFolder();
+    const runFolder = join(folder, "run");
+    const execPath = writeScript(folder, "cpi", "sleep 100 & exec sleep 100");
+    const rpc = { drainTimeoutMs: 100 };
+    const service = await start({
+      cpis: [{ name: "script", type: "script", execPath }],
+      executables: { runFolder },
+      rpc,
+    });
+    const client = connect();
+    const calling = reasonOfFailed(client.hasVm({ context, vmCid: "v" }));
+    await eventually(async () => (await processesOf(runFolder)).length === 2);
+    expect(await service.stop()).to.include({ code: 0 });
+    expect(await processesOf(runFolder)).to.deep.equal([]);
+    expect(await calling).to.equal("UNAVAILABLE");
+    client.close();
   });
 
   it("offers each registry that it is given as a CPI", async () => {
@@ -68,14 +116,15 @@ describe("the dispatcher's process", function () {
       ],
     });
     const client = connect();
-    expect((await client.listCpis({})).cpis.map((cpi) => cpi.name)).to.deep.equal(["cell-a", "cell-b"]);
+    expect((await client.listCpis({ context })).cpis.map((cpi) => cpi.name)).to.deep.equal(["cell-a", "cell-b"]);
     client.close();
   });
 
   for (const [what, change, key] of [
     ["a key nobody knows", { colour: "red" }, "colour"],
     ["no registry", { registry: undefined }, "registry"],
-    ["a CPI of another type", { cpis: [{ name: "x", type: "aws" }] }, "cpis.0.type"],
+    ["a CPI of a type that is a path", { cpis: [{ name: "x", type: "../aws" }] }, "cpis.0.type"],
+    ["an executable for the fleet CPI", { cpis: [{ name: "x", type: "fleet", execPath: "/bin/true" }] }, "cpis.0"],
     [
       "two CPIs of one name",
       {

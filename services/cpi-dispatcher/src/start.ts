@@ -1,23 +1,44 @@
 import { RpcServer } from "@diskmesh/rpc";
 import { type Lifecycle, type Logger, rpcFailureLogger } from "@diskmesh/service";
-import type { DispatcherConfig } from "./config.js";
-import type { DispatcherContext, OfferedCpi } from "./context.js";
+import { type DispatcherConfig, runFolderOf } from "./config.js";
+import type { DispatcherContext } from "./context.js";
+import { CpiConfigs } from "./cpi-configs.js";
+import { CpiLog } from "./cpi-log.js";
+import { CpiSet, type OfferedCpi } from "./cpi-set.js";
+import { RunFolder } from "./executables/run-folder.js";
 import { Fence } from "./fence.js";
-import { FleetCpi } from "./fleet/fleet-cpi.js";
-import { connectRegistry } from "./fleet/registry-client.js";
+import { RegistryClients } from "./fleet/registry-client.js";
 import { addCpiService } from "./handlers/cpi-service.js";
+import { CpiMaker } from "./make-cpis.js";
 
-/** Starts the dispatcher: its CPIs, then the server that offers them. */
+/** Starts the dispatcher: ends what its predecessor left, makes its CPIs, then starts the server that offers them. */
 export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherConfig, log: Logger): Promise<void> {
-  const cpis = config.cpis.map(({ name, type, registry = config.registry }): OfferedCpi => {
-    const client = lifecycle.use(`registry of CPI ${name}`, connectRegistry(registry.address, config.tls));
-    return { name, type, cpi: new FleetCpi(client) };
-  });
-  const context: DispatcherContext = { cpis, fence: new Fence({ maxDirectors: config.maxDirectors }) };
+  const runFolder = await RunFolder.open(runFolderOf(config));
+  const registries = new RegistryClients(config.tls, config);
+  lifecycle.use("clients of registries", registries);
+  const maker = new CpiMaker(config, registries, runFolder);
+  const own = config.cpis.map((cpi) =>
+    maker.make({ ...describe(cpi), name: cpi.name, type: cpi.type, migratedFrom: [] }),
+  );
+  const context: DispatcherContext = {
+    configs: new CpiConfigs(new CpiSet(own, own[0] as OfferedCpi, false)),
+    maker,
+    fence: new Fence({ maxDirectors: config.maxDirectors }),
+    log: new CpiLog(config),
+  };
+  lifecycle.use("calls of CPIs", () => context.fence.end());
   const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
   addCpiService(server, context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
   server.setServing(true);
-  log.info({ port, cpis: cpis.map(({ name }) => name) }, "the dispatcher serves");
+  log.info({ port, cpis: own.map(({ name }) => name) }, "the dispatcher serves");
+}
+
+type OwnCpi = DispatcherConfig["cpis"][number];
+
+function describe(cpi: OwnCpi): { execPath: string; properties: Readonly<Record<string, unknown>> } {
+  if ("properties" in cpi) return { execPath: cpi.execPath ?? "", properties: cpi.properties };
+  const registry = "registry" in cpi ? cpi.registry : undefined;
+  return { execPath: "", properties: registry ? { registry_address: registry.address } : {} };
 }

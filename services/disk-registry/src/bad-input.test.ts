@@ -47,6 +47,7 @@ const BY_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => P
     operator.purgeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false, force: true }),
   "GetHost host_id": (operator, hostId) => operator.getHost({ hostId }),
   "GetDevice device_id": (operator, deviceId) => operator.getDevice({ deviceId }),
+  "ResizeDisk disk_id": (operator, diskId) => operator.resizeDisk({ diskId, sizeBytes: 1 }),
   "CreateDisk disk_id": (operator, diskId) => operator.createDisk(disk({ diskId })),
   "DeleteDisk disk_id": (operator, diskId) => operator.deleteDisk({ diskId }),
   "GetDisk disk_id": (operator, diskId) => operator.getDisk({ diskId }),
@@ -76,6 +77,8 @@ const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: str
 };
 
 const REFUSED: readonly [string, Call, string, string][] = [
+  ["ResizeDisk, size 0", (o) => o.resizeDisk({ diskId: "d", sizeBytes: 0 }), "InvalidArgumentError", "size_bytes is 0"],
+  ["ResizeDisk, no such disk", (o) => o.resizeDisk({ diskId: "d", sizeBytes: 1 }), "NotFoundError", "d"],
   ["CreateDisk, size 0", (o) => o.createDisk(disk({ sizeBytes: 0 })), "InvalidArgumentError", "size_bytes is 0"],
   [
     "CreateDisk, negative size",

@@ -20,6 +20,7 @@ import { purgeHost } from "./handlers/purge-host.js";
 import { registerAgent } from "./handlers/register-agent.js";
 import { removeDevice } from "./handlers/remove-device.js";
 import { removeHost } from "./handlers/remove-host.js";
+import { resizeDisk } from "./handlers/resize-disk.js";
 import { setDiskLabels } from "./handlers/set-disk-labels.js";
 import { unassignHost } from "./handlers/unassign-host.js";
 import { unpublishDisk } from "./handlers/unpublish-disk.js";
@@ -56,6 +57,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
       getDisk: READERS,
       listDisks: READERS,
       setDiskLabels: DISK_USERS,
+      resizeDisk: DISK_USERS,
       publishDisk: DISK_USERS,
       unpublishDisk: DISK_USERS,
       assignHost: DISK_USERS,
@@ -78,6 +80,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
       getDisk: bound(getDisk),
       listDisks: bound(listDisks),
       setDiskLabels: bound(setDiskLabels),
+      resizeDisk: bound(resizeDisk),
       publishDisk: bound(publishDisk),
       unpublishDisk: bound(unpublishDisk),
       assignHost: bound(assignHost),

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { CancelledError, InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
-import type { Cpi, CpiCall, CpiInfo, NewDisk, NewVm, Vm } from "../cpi.js";
-import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
+import { CancelledError, InvalidArgumentError, InvalidStateError, NotImplementedError } from "@diskmesh/domain";
+import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../model/errors.js";
 
 const CAPACITY_MIB = 1_024;
 
@@ -10,6 +10,7 @@ export class MemoryCpi implements Cpi {
   readonly #vms = new Map<string, Vm>();
   /** The VM that each disk is attached to, if any. */
   readonly #disks = new Map<string, string | undefined>();
+  readonly #stemcells = new Set<string>();
   readonly #calls: CpiCall[] = [];
 
   get calls(): readonly CpiCall[] {
@@ -22,7 +23,8 @@ export class MemoryCpi implements Cpi {
 
   async createVm(vm: NewVm, call: CpiCall): Promise<Vm> {
     this.#begin(call);
-    const made = { vmCid: `vm-${vm.agentId}`, networks: vm.networks, agentId: vm.agentId };
+    const { agentId, networks } = vm;
+    const made = { vmCid: `vm-${agentId}`, networks, agentId, usesRegistry: false, apiVersion: 2 };
     this.#vms.set(made.vmCid, made);
     return made;
   }
@@ -85,6 +87,50 @@ export class MemoryCpi implements Cpi {
   async setDiskMetadata(diskCid: string, _metadata: object, call: CpiCall): Promise<void> {
     this.#begin(call);
     this.#holderOf(diskCid);
+  }
+
+  async createStemcell(_stemcell: NewStemcell, call: CpiCall): Promise<string> {
+    this.#begin(call);
+    const stemcellCid = `stemcell-${randomUUID()}`;
+    this.#stemcells.add(stemcellCid);
+    return stemcellCid;
+  }
+
+  async deleteStemcell(stemcellCid: string, call: CpiCall): Promise<void> {
+    this.#begin(call);
+    this.#stemcells.delete(stemcellCid);
+  }
+
+  async rebootVm(vmCid: string, call: CpiCall): Promise<void> {
+    this.#begin(call);
+    this.#requireVm(vmCid);
+  }
+
+  async setVmMetadata(vmCid: string, _metadata: object, call: CpiCall): Promise<void> {
+    this.#begin(call);
+    this.#requireVm(vmCid);
+  }
+
+  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+    this.#begin(call);
+    if (this.#holderOf(diskCid) !== undefined) throw new InvalidStateError(`disk ${diskCid} is attached`);
+    if (sizeMib > CAPACITY_MIB) throw new NoDiskSpaceError("the disk does not fit");
+  }
+
+  async updateDisk(): Promise<string> {
+    throw new NotImplementedError("disks in memory have no properties");
+  }
+
+  async snapshotDisk(): Promise<string> {
+    throw new NotImplementedError("disks in memory hold nothing");
+  }
+
+  async deleteSnapshot(): Promise<void> {
+    throw new NotImplementedError("there are no snapshots");
+  }
+
+  async calculateVmCloudProperties(): Promise<JsonObject> {
+    throw new NotImplementedError("VMs in memory have no properties");
   }
 
   #begin(call: CpiCall): void {

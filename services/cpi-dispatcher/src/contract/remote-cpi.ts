@@ -1,22 +1,38 @@
 import { CallContext, type CpiServiceService } from "@diskmesh/api/cpi";
+import { NotImplementedError } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
-import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewVm, Vm } from "../cpi.js";
+import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 
 /** A CPI behind a dispatcher: the contract as a director sees it. */
 export class RemoteCpi implements Cpi {
   constructor(
     private readonly client: Client<typeof CpiServiceService>,
-    private readonly directorGeneration = 1,
+    /** Laid over the context of every call. */
+    private readonly context: Partial<CallContext> = {},
   ) {}
 
   async info(call: CpiCall): Promise<CpiInfo> {
     return this.client.info({ context: this.#context(call) }, optionsOf(call));
   }
 
+  /** With the CPI that the context names, or else with the only one there is. */
+  async createStemcell(stemcell: NewStemcell, call: CpiCall): Promise<string> {
+    const request = { ...stemcell, context: this.#context(call), stemcellFormats: [], exceptCpis: [] };
+    const { stemcells } = await this.client.createStemcell(request, optionsOf(call));
+    const [made] = stemcells;
+    if (made === undefined) throw new NotImplementedError("no CPI makes stemcells");
+    if (made.error !== "") throw new Error(made.error);
+    return made.stemcellCid;
+  }
+
+  async deleteStemcell(stemcellCid: string, call: CpiCall): Promise<void> {
+    await this.client.deleteStemcell({ context: this.#context(call), stemcellCid }, optionsOf(call));
+  }
+
   async createVm(vm: NewVm, call: CpiCall): Promise<Vm> {
     const request = { ...vm, diskCids: [...vm.diskCids], context: this.#context(call) };
-    const { vmCid, networks, agentId } = await this.client.createVm(request, optionsOf(call));
-    return { vmCid, networks: networks ?? {}, agentId };
+    const { cpi: _, networks, ...made } = await this.client.createVm(request, optionsOf(call));
+    return { ...made, networks: networks ?? {} };
   }
 
   async deleteVm(vmCid: string, call: CpiCall): Promise<void> {
@@ -25,6 +41,14 @@ export class RemoteCpi implements Cpi {
 
   async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
     return (await this.client.hasVm({ context: this.#context(call), vmCid }, optionsOf(call))).exists;
+  }
+
+  async rebootVm(vmCid: string, call: CpiCall): Promise<void> {
+    await this.client.rebootVm({ context: this.#context(call), vmCid }, optionsOf(call));
+  }
+
+  async setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
+    await this.client.setVmMetadata({ context: this.#context(call), vmCid, metadata }, optionsOf(call));
   }
 
   async createDisk(disk: NewDisk, call: CpiCall): Promise<string> {
@@ -55,13 +79,38 @@ export class RemoteCpi implements Cpi {
     await this.client.setDiskMetadata({ context: this.#context(call), diskCid, metadata }, optionsOf(call));
   }
 
+  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+    await this.client.resizeDisk({ context: this.#context(call), diskCid, sizeMib }, optionsOf(call));
+  }
+
+  async updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string> {
+    const request = { context: this.#context(call), diskCid, sizeMib, cloudProperties };
+    return (await this.client.updateDisk(request, optionsOf(call))).diskCid;
+  }
+
+  async snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string> {
+    const request = { context: this.#context(call), diskCid, metadata };
+    return (await this.client.snapshotDisk(request, optionsOf(call))).snapshotCid;
+  }
+
+  async deleteSnapshot(snapshotCid: string, call: CpiCall): Promise<void> {
+    await this.client.deleteSnapshot({ context: this.#context(call), snapshotCid }, optionsOf(call));
+  }
+
+  async calculateVmCloudProperties(desired: JsonObject, call: CpiCall): Promise<JsonObject> {
+    const request = { context: this.#context(call), desired };
+    return (await this.client.calculateVmCloudProperties(request, optionsOf(call))).cloudProperties ?? {};
+  }
+
   #context(call: CpiCall): CallContext {
-    const { directorId, requestId, stemcellApiVersion } = call;
+    const { directorId, requestId, stemcellApiVersion, preferredApiVersion } = call;
     return CallContext.fromPartial({
       directorId,
-      directorGeneration: this.directorGeneration,
+      directorGeneration: 1,
       requestId,
       stemcellApiVersion,
+      preferredApiVersion,
+      ...this.context,
     });
   }
 }

@@ -1,4 +1,5 @@
 import { existsSync } from "node:fs";
+import { MIB_BYTES } from "@diskmesh/domain";
 import type { ServiceProcess } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { cpiContract, newCall, reasonOfFailed } from "../contract/cpi-contract.js";
@@ -18,7 +19,7 @@ describe("the fleet CPI, with a registry and two agents", function () {
 
   after(() => fleet?.stop());
 
-  cpiContract("the fleet CPI", async () => ({ cpi, az: "z1", close: async () => {} }));
+  cpiContract("the fleet CPI", async () => ({ cpi, az: "z1", optional: ["resize_disk"], close: async () => {} }));
 
   const createVm = (agentId: string, az = "z1") =>
     cpi.createVm({ agentId, stemcellCid: "", cloudProperties: {}, networks: {}, diskCids: [], env: {}, az }, newCall());
@@ -95,14 +96,39 @@ describe("the fleet CPI, with a registry and two agents", function () {
     await cpi.deleteDisk(diskCid, newCall());
   });
 
+  it("knows nothing of ids that cannot be its own", async () => {
+    for (const cid of ["../disk", "x".repeat(65), "vol/1.2"]) {
+      expect(await cpi.hasDisk(cid, newCall())).to.equal(false);
+      expect(await cpi.hasVm(cid, newCall())).to.equal(false);
+    }
+  });
+
+  it("makes a disk larger by whole devices of its az, while it is detached, and keeps what is on it", async () => {
+    const [{ vmCid }, diskCid] = [await createVm("agent-1"), await createDisk({})];
+    const disk = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk;
+    const [device] = (await disk())?.deviceIds ?? [];
+    await cpi.attachDisk(vmCid, diskCid, newCall());
+    expect(await reasonOfFailed(cpi.resizeDisk(diskCid, 3, newCall()))).to.equal("INVALID_STATE");
+    await cpi.detachDisk(vmCid, diskCid, newCall());
+    await cpi.resizeDisk(diskCid, 3, newCall());
+    expect(await disk()).to.include({ sizeBytes: 3 * MIB_BYTES });
+    expect((await disk())?.deviceIds[0]).to.equal(device);
+    await cpi.resizeDisk(diskCid, 2, newCall());
+    expect(await reasonOfFailed(cpi.resizeDisk(diskCid, 2 ** 30, newCall()))).to.equal("NO_DISK_SPACE");
+    expect(await disk()).to.include({ sizeBytes: 3 * MIB_BYTES });
+    expect(await cpi.attachDisk(vmCid, diskCid, newCall())).to.have.property("path");
+    await cpi.deleteVm(vmCid, newCall());
+    await cpi.deleteDisk(diskCid, newCall());
+  });
+
   const refused: Record<string, [() => Promise<unknown>, string]> = {
     "a disk without az or VM": [() => createDisk({ az: "" }), "INVALID_ARGUMENT"],
     "a disk of a pool nobody has": [() => createDisk({ cloudProperties: { pool: "gold" } }), "NO_DISK_SPACE"],
     "a disk of a pool that is no name": [() => createDisk({ cloudProperties: { pool: 5 } }), "INVALID_ARGUMENT"],
     "a disk in an az without hosts": [() => createDisk({ az: "z9" }), "NO_DISK_SPACE"],
-    "a VM whose id is a path": [() => cpi.hasVm("../vm", newCall()), "INVALID_ARGUMENT"],
-    "a disk whose id is a path": [() => cpi.hasDisk("../disk", newCall()), "INVALID_ARGUMENT"],
-    "a disk whose id is too long": [() => cpi.hasDisk("x".repeat(65), newCall()), "INVALID_ARGUMENT"],
+    "to delete a VM whose id is a path": [() => cpi.deleteVm("../vm", newCall()), "VM_NOT_FOUND"],
+    "to delete a disk whose id is a path": [() => cpi.deleteDisk("../disk", newCall()), "DISK_NOT_FOUND"],
+    "to resize a disk whose id is a path": [() => cpi.resizeDisk("../disk", 1, newCall()), "DISK_NOT_FOUND"],
   };
   for (const [what, [call, reason]] of Object.entries(refused))
     it(`refuses ${what} with ${reason}`, async () => {

@@ -1,8 +1,10 @@
 import { randomUUID } from "node:crypto";
 import type { Disk, Host } from "@diskmesh/api/registry";
 import {
+  type DiskId,
   InvalidArgumentError,
   NotFoundError,
+  NotImplementedError,
   parseDiskId,
   parseId,
   ResourceExhaustedError,
@@ -10,7 +12,7 @@ import {
 } from "@diskmesh/domain";
 import type { CallOptions } from "@diskmesh/rpc";
 import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewVm, Vm } from "../cpi.js";
-import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
+import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../model/errors.js";
 import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "../model/fleet-disks.js";
 import type { RegistryClient } from "./registry-client.js";
 
@@ -38,7 +40,16 @@ export class FleetCpi implements Cpi {
     const diskIds = vm.diskCids.map((diskCid) => parseDiskId(diskCid, "disk_cids"));
     const { host } = await this.#registry.assignHost({ vmCid, az: vm.az, diskIds }, optionsOf(call));
     if (!host) throw new UnavailableError(`the registry named no host for VM ${vmCid}`, { outcome: "unknown" });
-    return { vmCid, networks: vm.networks, agentId: host.hostId };
+    const { apiVersion } = INFO;
+    return { vmCid, networks: vm.networks, agentId: host.hostId, usesRegistry: false, apiVersion };
+  }
+
+  async createStemcell(): Promise<string> {
+    throw notImplemented("create_stemcell", "its VMs are hosts, which bring their own system");
+  }
+
+  async deleteStemcell(): Promise<void> {
+    throw notImplemented("delete_stemcell", "it makes none");
   }
 
   async deleteVm(vmCid: string, call: CpiCall): Promise<void> {
@@ -52,20 +63,23 @@ export class FleetCpi implements Cpi {
     return (await this.#findHost(vmCid, call)) !== undefined;
   }
 
+  async rebootVm(vmCid: string, call: CpiCall): Promise<void> {
+    await this.#hostOf(vmCid, call);
+    throw notImplemented("reboot_vm", "a host may hold devices of other VMs' disks");
+  }
+
+  async setVmMetadata(vmCid: string, _metadata: JsonObject, call: CpiCall): Promise<void> {
+    await this.#hostOf(vmCid, call);
+    throw notImplemented("set_vm_metadata", "the registry keeps none for hosts");
+  }
+
   async createDisk(disk: NewDisk, call: CpiCall): Promise<string> {
     const { pool, spreadRacks } = parseFleetDiskProperties(disk.cloudProperties);
     const sizeBytes = sizeBytesOf(disk.sizeMib);
     const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
     const az = await this.#azFor(disk, call);
     const request = { diskId, sizeBytes, az, hostId: "", pool, spreadRacks, labels: [] };
-    try {
-      await this.#registry.createDisk(request, optionsOf(call));
-    } catch (error) {
-      // Only for want of space does the registry name the disk; a limit on calls has nothing to do with disks.
-      if (error instanceof ResourceExhaustedError && error.about.disk_id === diskId)
-        throw new NoDiskSpaceError(error.message, detailsOf(error, { disk_cid: diskId }));
-      throw error;
-    }
+    await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
     return diskId;
   }
 
@@ -85,7 +99,7 @@ export class FleetCpi implements Cpi {
   }
 
   async attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
-    const diskId = parseDiskId(diskCid, "disk_cid");
+    const diskId = this.#ownId(diskCid);
     const { hostId } = await this.#hostOf(vmCid, call);
     const publish = () => this.#registry.publishDisk({ diskId, hostId }, optionsOf(call));
     const { disk } = await asDiskNotFound(diskCid, publish);
@@ -112,8 +126,31 @@ export class FleetCpi implements Cpi {
   }
 
   async setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
-    const request = { diskId: parseDiskId(diskCid, "disk_cid"), labels: labelsOf(metadata) };
+    const request = { diskId: this.#ownId(diskCid), labels: labelsOf(metadata) };
     await asDiskNotFound(diskCid, () => this.#registry.setDiskLabels(request, optionsOf(call)));
+  }
+
+  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+    const diskId = this.#ownId(diskCid);
+    const request = { diskId, sizeBytes: sizeBytesOf(sizeMib) };
+    const resize = () => this.#registry.resizeDisk(request, optionsOf(call));
+    await asDiskNotFound(diskCid, () => asNoDiskSpace(diskId, resize));
+  }
+
+  async updateDisk(): Promise<string> {
+    throw notImplemented("update_disk", "a disk stays in its pool; resize_disk makes it larger");
+  }
+
+  async snapshotDisk(): Promise<string> {
+    throw notImplemented("snapshot_disk", "disks of the registry cannot be copied");
+  }
+
+  async deleteSnapshot(): Promise<void> {
+    throw notImplemented("delete_snapshot", "it makes none");
+  }
+
+  async calculateVmCloudProperties(): Promise<JsonObject> {
+    throw notImplemented("calculate_vm_cloud_properties", "hosts are as large as they are");
   }
 
   /** The az of the VM near which the disk shall be, or else the one named. */
@@ -134,7 +171,8 @@ export class FleetCpi implements Cpi {
   }
 
   async #findHost(vmCid: string, call: CpiCall): Promise<Host | undefined> {
-    const id = parseId("vm_cid", vmCid);
+    const id = idOrNone(() => parseId("vm_cid", vmCid));
+    if (id === undefined) return undefined;
     let pageToken = "";
     do {
       // A page may be empty although a later one is not.
@@ -148,10 +186,16 @@ export class FleetCpi implements Cpi {
   }
 
   async #disk(diskCid: string, call: CpiCall): Promise<Disk> {
-    const request = { diskId: parseDiskId(diskCid, "disk_cid") };
+    const request = { diskId: this.#ownId(diskCid) };
     const { disk } = await asDiskNotFound(diskCid, () => this.#registry.getDisk(request, optionsOf(call)));
     if (!disk) throw new DiskNotFoundError(diskCid);
     return disk;
+  }
+
+  #ownId(diskCid: string): DiskId {
+    const diskId = idOrNone(() => parseDiskId(diskCid, "disk_cid"));
+    if (diskId === undefined) throw new DiskNotFoundError(diskCid);
+    return diskId;
   }
 
   async *#disksOn(host: Host, call: CpiCall): AsyncIterable<Disk> {
@@ -162,6 +206,31 @@ export class FleetCpi implements Cpi {
       yield* page.disks;
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
+  }
+}
+
+/** Ids of other CPIs may look as they like: one that cannot be ours is the id of nothing here. */
+function idOrNone<Id>(parse: () => Id): Id | undefined {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof InvalidArgumentError) return undefined;
+    throw error;
+  }
+}
+
+function notImplemented(method: string, why: string): NotImplementedError {
+  return new NotImplementedError(`the fleet CPI has no ${method}: ${why}`, { about: { cpi_method: method } });
+}
+
+async function asNoDiskSpace<Result>(diskId: string, ask: () => Promise<Result>): Promise<Result> {
+  try {
+    return await ask();
+  } catch (error) {
+    // Only for want of space does the registry name the disk; a limit on calls has nothing to do with disks.
+    if (error instanceof ResourceExhaustedError && error.about.disk_id === diskId)
+      throw new NoDiskSpaceError(error.message, detailsOf(error, { disk_cid: diskId }));
+    throw error;
   }
 }
 

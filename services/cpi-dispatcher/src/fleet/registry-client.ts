@@ -1,4 +1,5 @@
 import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { ResourceExhaustedError } from "@diskmesh/domain";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 
 export type RegistryClient = Client<typeof DiskRegistryServiceService>;
@@ -6,12 +7,34 @@ export type RegistryClient = Client<typeof DiskRegistryServiceService>;
 // Never reached: each call carries the rest of its caller's own deadline.
 const DEFAULT_DEADLINE_MS = 30_000;
 
-/** Makes a client of the disk registry at an address. */
-export function connectRegistry(address: string, tls: TlsFiles): RegistryClient {
-  return createClient(DiskRegistryServiceService, {
-    address,
-    tls,
-    serverRole: "disk-registry",
-    defaultDeadlineMs: DEFAULT_DEADLINE_MS,
-  });
+/** One client for each registry, however many fleet CPIs and versions of their config name it. */
+export class RegistryClients {
+  readonly #clients = new Map<string, RegistryClient & { close(): void }>();
+
+  constructor(
+    private readonly tls: TlsFiles,
+    private readonly limits: { readonly maxRegistries: number },
+  ) {}
+
+  at(address: string): RegistryClient {
+    const known = this.#clients.get(address);
+    if (known) return known;
+    const { maxRegistries } = this.limits;
+    if (this.#clients.size >= maxRegistries)
+      throw new ResourceExhaustedError(
+        `this dispatcher has clients of ${maxRegistries} registries already (maxRegistries): raise it, or restart it`,
+      );
+    const client = createClient(DiskRegistryServiceService, {
+      address,
+      tls: this.tls,
+      serverRole: "disk-registry",
+      defaultDeadlineMs: DEFAULT_DEADLINE_MS,
+    });
+    this.#clients.set(address, client);
+    return client;
+  }
+
+  close(): void {
+    for (const client of this.#clients.values()) client.close();
+  }
 }

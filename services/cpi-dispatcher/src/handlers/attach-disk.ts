@@ -5,8 +5,8 @@ import { stringifiedHint } from "../model/disk-hint.js";
 import { cpiHandler } from "./cpi-handler.js";
 
 export const attachDisk = (context: DispatcherContext) =>
-  cpiHandler<AttachDiskRequest, AttachDiskResponse>(context, async (cpi, request, call) => {
+  cpiHandler<AttachDiskRequest, AttachDiskResponse>(context, "attach_disk", async (cpi, request, call) => {
     const diskCid = parseCid("disk_cid", request.diskCid);
     const hint = await cpi.attachDisk(parseCid("vm_cid", request.vmCid), diskCid, call);
-    return { diskHint: stringifiedHint(hint, diskCid) };
+    return { diskHint: hint === undefined ? undefined : stringifiedHint(hint, diskCid) };
   });

@@ -1,36 +1,109 @@
-import type { CallContext as CpiContext } from "@diskmesh/api/cpi";
-import { type Identity, InvalidArgumentError, parseId, parseName } from "@diskmesh/domain";
+import { CallContext as CpiContext } from "@diskmesh/api/cpi";
+import {
+  type Identity,
+  InvalidArgumentError,
+  NotFoundError,
+  NotImplementedError,
+  parseId,
+  parseName,
+  parseOptionalName,
+} from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import { chooseCpi, type DispatcherContext } from "../context.js";
+import type { DispatcherContext } from "../context.js";
 import type { Cpi, CpiCall } from "../cpi.js";
+import type { ChosenCpi, CpiSet } from "../cpi-set.js";
 import type { DirectorGeneration } from "../fence.js";
+import type { Wanted } from "../model/choice.js";
+import type { CpiMethod } from "../model/methods.js";
 
-type CpiAction<Request, Response> = (cpi: Cpi, request: Request, call: CpiCall) => Promise<Response>;
+type CpiAction<Request, Response> = (cpi: Cpi, request: Request, call: CpiCall, chosen: ChosenCpi) => Promise<Response>;
 
-const NO_CONTEXT: CpiContext = { cpi: "", directorId: "", directorGeneration: 0, requestId: "", stemcellApiVersion: 0 };
+interface ContextOnly {
+  context: CpiContext | undefined;
+}
+
+/** What the CPI is chosen by, but for what only stemcells have. */
+export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats" | "exceptCpis">;
+
+// Stock directors claim the newest stemcell for things that they know nothing of, so that no CPI looks for a Registry.
+const STEMCELL_API_VERSION_OF_UNKNOWN = 2;
 
 /**
- * Makes the handler of a CPI method: it finds the CPI, and runs a director's call behind the fence. Operators, who may
- * only look, have no generation and pass.
+ * Makes the handler of a CPI method: it chooses the CPI and calls it. Of an unknown id all CPIs are asked, until one
+ * has it: `isAbsent` tells the answer of one that has not.
  */
-export function cpiHandler<Request extends { context: CpiContext | undefined }, Response>(
+export function cpiHandler<Request extends ContextOnly, Response>(
   context: DispatcherContext,
+  method: CpiMethod,
   act: CpiAction<Request, Response>,
+  isAbsent: (response: Response) => boolean = () => false,
 ): (request: Request, call: CallContext) => Promise<Response> {
-  return async (request, call) => {
-    const { cpi: name, directorId, requestId, stemcellApiVersion } = request.context ?? NO_CONTEXT;
-    const cpi = chooseCpi(context, name);
-    const run = (signal: AbortSignal) =>
-      act(cpi, request, {
-        signal,
-        deadlineAtMs: call.deadlineAtMs,
-        requestId: requestId === "" ? call.requestId : parseName("context.request_id", requestId),
-        directorId,
-        stemcellApiVersion,
-      });
-    const director = directorOf(call.identity, request.context);
-    return director ? context.fence.run(director, call.signal, run) : run(call.signal);
+  return (request, call) =>
+    withCpis(context, request.context, call, async (set, wanted, cpiCall) => {
+      const { cpis } = await set.choose({ ...wanted, method, stemcellFormats: [], exceptCpis: [] }, cpiCall);
+      const ask = (chosen: ChosenCpi) => chosen.offered.run((cpi) => act(cpi, request, cpiCall, chosen));
+      return firstThatKnows(method, cpis, ask, isAbsent);
+    });
+}
+
+async function firstThatKnows<Response>(
+  method: CpiMethod,
+  cpis: readonly ChosenCpi[],
+  ask: (chosen: ChosenCpi) => Promise<Response>,
+  isAbsent: (response: Response) => boolean,
+): Promise<Response> {
+  const [first, ...others] = cpis as [ChosenCpi, ...ChosenCpi[]];
+  const rest = (): Promise<Response> => firstThatKnows(method, others as ChosenCpi[], ask, isAbsent);
+  if (others.length === 0) return ask(first);
+  let notFound: NotFoundError;
+  try {
+    const response = await ask(first);
+    return isAbsent(response) ? await rest() : response;
+  } catch (error) {
+    // What a CPI cannot delete, it has not made.
+    const isElsewhere =
+      error instanceof NotFoundError || (error instanceof NotImplementedError && method.startsWith("delete_"));
+    if (!isElsewhere) throw error;
+    if (!(error instanceof NotFoundError)) return rest();
+    notFound = error;
+  }
+  try {
+    return await rest();
+  } catch (error) {
+    throw error instanceof NotImplementedError ? notFound : error;
+  }
+}
+
+/** Runs what a request asks for, with the CPIs that it means: a director's behind the fence, its log passed on. */
+export async function withCpis<Response>(
+  context: DispatcherContext,
+  sent: CpiContext | undefined,
+  call: CallContext,
+  work: (set: CpiSet, wanted: WantedByContext, cpiCall: CpiCall) => Promise<Response>,
+): Promise<Response> {
+  const director = directorOf(call.identity, sent);
+  const said = sent ?? CpiContext.fromPartial({});
+  const wanted: WantedByContext = {
+    az: parseOptionalName("context.az", said.az) ?? "",
+    azCpi: said.azCpi,
+    recordedCpi: said.cpi,
+    unknownId: said.unknownId,
   };
+  const stemcell = parseVersion("context.stemcell_api_version", said.stemcellApiVersion);
+  const cpiCall = {
+    deadlineAtMs: call.deadlineAtMs,
+    requestId: said.requestId === "" ? call.requestId : parseName("context.request_id", said.requestId),
+    directorId: said.directorId,
+    stemcellApiVersion: stemcell === 0 && said.unknownId ? STEMCELL_API_VERSION_OF_UNKNOWN : stemcell,
+    preferredApiVersion: parseVersion("context.preferred_api_version", said.preferredApiVersion),
+  };
+  const logId = parseOptionalName("context.log_id", said.logId) ?? "";
+  // Found behind the fence: what a new director told is not for calls of an old one.
+  const run = (signal: AbortSignal) =>
+    context.log.during(logId, (onLogLine) =>
+      work(context.configs.find(said.directorId, said.cpiConfigVersion), wanted, { ...cpiCall, signal, onLogLine }),
+    );
+  return director ? context.fence.run(director, call.signal, run) : context.fence.runUnfenced(call.signal, run);
 }
 
 /** Narrows what a director says of itself. */
@@ -47,4 +120,9 @@ function directorOf(identity: Identity, context: CpiContext | undefined): Direct
   if (identity.role !== "director") return undefined;
   if (!context) throw new InvalidArgumentError("the request has no context: a director must say which one it is");
   return parseDirector(context.directorId, context.directorGeneration);
+}
+
+function parseVersion(field: string, version: number): number {
+  if (version >= 0) return version;
+  throw new InvalidArgumentError(`${field} is ${version}: it must not be negative`, { about: { field } });
 }

@@ -1,13 +1,11 @@
-import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
-import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { cpiContract, reasonOfFailed } from "../contract/cpi-contract.js";
 import { MemoryCpi } from "../contract/memory-cpi.js";
 import { RemoteCpi } from "../contract/remote-cpi.js";
 import type { CpiCall } from "../cpi.js";
-import { Fence } from "../fence.js";
-import { addCpiService } from "./cpi-service.js";
+import { OfferedCpi } from "../cpi-set.js";
+import { type CpiClient, contextOf, TestDispatcher } from "../testing/test-dispatcher.js";
 
 /** Attaches only when it is aborted or told to. */
 class SlowCpi extends MemoryCpi {
@@ -24,61 +22,31 @@ class SlowCpi extends MemoryCpi {
   }
 }
 
-type CpiClient = Client<typeof CpiServiceService>;
+class MemoryDispatcher extends TestDispatcher {
+  readonly memory: MemoryCpi;
+  readonly slow: SlowCpi;
 
-class TestDispatcher {
-  readonly memory = new MemoryCpi();
-  readonly slow = new SlowCpi();
-  readonly #clients: CpiClient[] = [];
-  readonly #server: RpcServer;
-  #port = 0;
-
-  constructor(private readonly certificates: TestCertificates) {
-    this.#server = new RpcServer({ tls: certificates.files("cpi-dispatcher"), limits: DEFAULT_RPC_SERVER_LIMITS });
-    addCpiService(this.#server, {
-      cpis: [
-        { name: "memory", type: "memory", cpi: this.memory },
-        { name: "a-slow-one", type: "slow", cpi: this.slow },
-      ],
-      fence: new Fence({ maxDirectors: 10 }),
-    });
-  }
-
-  async start(): Promise<this> {
-    this.#port = await this.#server.listen({ host: "127.0.0.1", port: 0 });
-    return this;
-  }
-
-  client(name: string): CpiClient {
-    const client = createClient(CpiServiceService, {
-      address: `127.0.0.1:${this.#port}`,
-      tls: this.certificates.files(name),
-      serverRole: "cpi-dispatcher",
-      defaultDeadlineMs: 5_000,
-    });
-    this.#clients.push(client);
-    return client;
-  }
-
-  async close(): Promise<void> {
-    for (const client of this.#clients) client.close();
-    await this.#server.drain();
+  constructor(certificates: TestCertificates) {
+    const [memory, slow] = [new MemoryCpi(), new SlowCpi()];
+    super(certificates, [new OfferedCpi("memory", "memory", memory), new OfferedCpi("a-slow-one", "slow", slow)]);
+    this.memory = memory;
+    this.slow = slow;
   }
 }
 
-const contextOf = (generation: number, cpi = ""): CallContext =>
-  CallContext.fromPartial({ cpi, directorId: "d1", directorGeneration: generation, requestId: "r1" });
+const optional = ["stemcells", "reboot_vm", "set_vm_metadata", "resize_disk"] as const;
 
-cpiContract("in memory", async () => ({ cpi: new MemoryCpi(), az: "z1", close: async () => {} }));
+cpiContract("in memory", async () => ({ cpi: new MemoryCpi(), az: "z1", optional, close: async () => {} }));
 
 cpiContract("in memory, through the dispatcher", async () => {
-  const dispatcher = await new TestDispatcher(await testCertificates()).start();
-  return { cpi: new RemoteCpi(dispatcher.client("director")), az: "z1", close: () => dispatcher.close() };
+  const dispatcher = await new MemoryDispatcher(await testCertificates()).start();
+  const cpi = new RemoteCpi(dispatcher.client("director"), { cpi: "memory" });
+  return { cpi, az: "z1", optional, close: () => dispatcher.close() };
 });
 
 describe("CpiService", () => {
   let certificates: TestCertificates;
-  let dispatcher: TestDispatcher;
+  let dispatcher: MemoryDispatcher;
   let director: CpiClient;
 
   before(async () => {
@@ -86,7 +54,7 @@ describe("CpiService", () => {
   });
 
   beforeEach(async () => {
-    dispatcher = await new TestDispatcher(certificates).start();
+    dispatcher = await new MemoryDispatcher(certificates).start();
     director = dispatcher.client("director");
   });
 
@@ -96,18 +64,20 @@ describe("CpiService", () => {
   });
 
   it("lists its CPIs in order of name", async () => {
-    expect((await director.listCpis({})).cpis).to.deep.equal([
-      { name: "a-slow-one", type: "slow", apiVersion: 2, stemcellFormats: ["memory"] },
-      { name: "memory", type: "memory", apiVersion: 2, stemcellFormats: ["memory"] },
+    expect((await director.listCpis({ context: contextOf(1) })).cpis).to.deep.equal([
+      { name: "a-slow-one", type: "slow", apiVersion: 2, stemcellFormats: ["memory"], lastError: "" },
+      { name: "memory", type: "memory", apiVersion: 2, stemcellFormats: ["memory"], lastError: "" },
     ]);
   });
 
   it("takes the first CPI by default, another by name, and no unknown one", async () => {
     const vmCid = "vm-x";
     await director.hasVm({ context: contextOf(1), vmCid });
-    await director.hasVm({ context: contextOf(1, "a-slow-one"), vmCid });
+    await director.hasVm({ context: contextOf(1, { cpi: "a-slow-one" }), vmCid });
     expect([dispatcher.memory.calls.length, dispatcher.slow.calls.length]).to.deep.equal([1, 1]);
-    expect(await reasonOfFailed(director.hasVm({ context: contextOf(1, "nobody"), vmCid }))).to.equal("NOT_FOUND");
+    expect(await reasonOfFailed(director.hasVm({ context: contextOf(1, { cpi: "nobody" }), vmCid }))).to.equal(
+      "NOT_FOUND",
+    );
   });
 
   it("passes on who calls and for how long", async () => {
@@ -135,7 +105,7 @@ describe("CpiService", () => {
     });
 
     it("aborts what runs, and answers once it has ended", async () => {
-      const context = contextOf(1, "a-slow-one");
+      const context = contextOf(1, { cpi: "a-slow-one" });
       const attaching = reasonOfFailed(director.attachDisk({ context, vmCid: "v", diskCid: "d" }));
       while (!dispatcher.slow.attaching) await new Promise((resolve) => setTimeout(resolve, 5));
       let isFenced = false;
@@ -176,7 +146,7 @@ describe("CpiService", () => {
     const operator = dispatcher.client("operator");
     await director.fence({ directorId: "d1", directorGeneration: 5 });
     expect((await operator.info({ context: undefined })).apiVersion).to.equal(2);
-    expect((await operator.listCpis({})).cpis).to.have.length(2);
+    expect((await operator.listCpis({ context: undefined })).cpis).to.have.length(2);
     expect(await operator.hasVm({ context: undefined, vmCid: "v" })).to.deep.equal({ exists: false });
     expect(await operator.hasDisk({ context: undefined, diskCid: "d" })).to.deep.equal({ exists: false });
     expect(await reasonOfFailed(operator.getDisks({ context: undefined, vmCid: "v" }))).to.equal("VM_NOT_FOUND");
@@ -198,7 +168,7 @@ describe("CpiService", () => {
   for (const role of ["disk-registry", "disk-agent-host-1", "cpi-dispatcher"])
     it(`is not for ${role}`, async () => {
       const stranger = dispatcher.client(role);
-      expect(await reasonOfFailed(stranger.listCpis({}))).to.equal("PERMISSION_DENIED");
+      expect(await reasonOfFailed(stranger.listCpis({ context: contextOf(1) }))).to.equal("PERMISSION_DENIED");
       expect(await reasonOfFailed(stranger.hasVm({ context: contextOf(1), vmCid: "v" }))).to.equal("PERMISSION_DENIED");
     });
 

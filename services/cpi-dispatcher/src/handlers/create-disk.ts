@@ -1,20 +1,18 @@
 import type { CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/cpi";
-import { InvalidArgumentError, parseId, parseOptionalName } from "@diskmesh/domain";
+import { parseId, parseOptionalName } from "@diskmesh/domain";
 import type { DispatcherContext } from "../context.js";
 import { parseCid } from "../model/cid.js";
+import { parseSizeMib } from "../model/size.js";
 import { cpiHandler } from "./cpi-handler.js";
 
 export const createDisk = (context: DispatcherContext) =>
-  cpiHandler<CreateDiskRequest, CreateDiskResponse>(context, async (cpi, request, call) => {
-    const { sizeMib } = request;
-    if (sizeMib <= 0)
-      throw new InvalidArgumentError(`size_mib is ${sizeMib}: it must be above 0`, { about: { field: "size_mib" } });
+  cpiHandler<CreateDiskRequest, CreateDiskResponse>(context, "create_disk", async (cpi, request, call, chosen) => {
     const disk = {
-      sizeMib,
+      sizeMib: parseSizeMib(request.sizeMib),
       cloudProperties: request.cloudProperties ?? {},
       vmCid: request.vmCid === "" ? "" : parseCid("vm_cid", request.vmCid),
       az: parseOptionalName("az", request.az) ?? "",
       token: request.token === "" ? "" : parseId("token", request.token),
     };
-    return { diskCid: await cpi.createDisk(disk, call) };
+    return { diskCid: await cpi.createDisk(disk, call), cpi: chosen.recordedName };
   });

@@ -5,7 +5,7 @@ import { parseCid } from "../model/cid.js";
 import { cpiHandler } from "./cpi-handler.js";
 
 export const createVm = (context: DispatcherContext) =>
-  cpiHandler<CreateVmRequest, CreateVmResponse>(context, async (cpi, request, call) => {
+  cpiHandler<CreateVmRequest, CreateVmResponse>(context, "create_vm", async (cpi, request, call, chosen) => {
     const { cloudProperties, networks, env } = request;
     const vm = {
       agentId: parseId("agent_id", request.agentId),
@@ -16,6 +16,5 @@ export const createVm = (context: DispatcherContext) =>
       env: env ?? {},
       az: parseOptionalName("az", request.az) ?? "",
     };
-    const made = await cpi.createVm(vm, call);
-    return { vmCid: made.vmCid, networks: made.networks, agentId: made.agentId };
+    return { ...(await cpi.createVm(vm, call)), cpi: chosen.recordedName };
   });

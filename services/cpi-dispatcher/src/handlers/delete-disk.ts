@@ -4,7 +4,7 @@ import { parseCid } from "../model/cid.js";
 import { cpiHandler } from "./cpi-handler.js";
 
 export const deleteDisk = (context: DispatcherContext) =>
-  cpiHandler<DeleteDiskRequest, DeleteDiskResponse>(context, async (cpi, request, call) => {
+  cpiHandler<DeleteDiskRequest, DeleteDiskResponse>(context, "delete_disk", async (cpi, request, call) => {
     await cpi.deleteDisk(parseCid("disk_cid", request.diskCid), call);
     return {};
   });

@@ -4,6 +4,9 @@ import { parseCid } from "../model/cid.js";
 import { cpiHandler } from "./cpi-handler.js";
 
 export const hasVm = (context: DispatcherContext) =>
-  cpiHandler<HasVmRequest, HasVmResponse>(context, async (cpi, request, call) => ({
-    exists: await cpi.hasVm(parseCid("vm_cid", request.vmCid), call),
-  }));
+  cpiHandler<HasVmRequest, HasVmResponse>(
+    context,
+    "has_vm",
+    async (cpi, request, call) => ({ exists: await cpi.hasVm(parseCid("vm_cid", request.vmCid), call) }),
+    ({ exists }) => !exists,
+  );

@@ -3,7 +3,7 @@ import type { DispatcherContext } from "../context.js";
 import { cpiHandler } from "./cpi-handler.js";
 
 export const info = (context: DispatcherContext) =>
-  cpiHandler<InfoRequest, InfoResponse>(context, async (cpi, _request, call) => {
+  cpiHandler<InfoRequest, InfoResponse>(context, "info", async (cpi, _request, call) => {
     const { apiVersion, stemcellFormats } = await cpi.info(call);
     return { apiVersion, stemcellFormats: [...stemcellFormats] };
   });

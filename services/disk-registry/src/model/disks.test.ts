@@ -1,7 +1,13 @@
-import { AlreadyExistsError, InvalidStateError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
+import {
+  AlreadyExistsError,
+  InvalidArgumentError,
+  InvalidStateError,
+  NotFoundError,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../testing/fleet-fixture.js";
-import { createDisk, deleteDisk, diskHealth, setDiskLabels } from "./disks.js";
+import { createDisk, deleteDisk, diskHealth, resizeDisk, setDiskLabels } from "./disks.js";
 import { abandonEraseSession, beginErase, completeErase, recordEraseFailure } from "./erase.js";
 import type { Device, DiskRequest, Host, Publication } from "./schema.js";
 
@@ -63,6 +69,64 @@ describe("disks", () => {
     expect(hopeless.retryAfterMs).to.equal(undefined);
     expect(fleet.device("d1").diskId).to.equal("");
     expect(fleet.tables.disks.size).to.equal(0);
+  });
+
+  describe("resize", () => {
+    const small = { ...wanted, sizeBytes: 10 * MIB };
+    const resize = (fleet: TestFleet, sizeMib: number) =>
+      fleet.transact((tx) => resizeDisk(tx, x, sizeMib * MIB, limits));
+
+    it("larger -> further devices at the end; what it was asked for with stays, so it is found again", () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2"), aDevice("d3")] });
+      create(fleet, small);
+      const [first] = fleet.tables.disks.get(x)?.deviceIds ?? [];
+      const resized = resize(fleet, 130);
+      expect(resized).to.deep.include({ sizeBytes: 192 * MIB, requested: small });
+      expect(resized.deviceIds).to.have.length(3);
+      expect(resized.deviceIds[0]).to.equal(first);
+      expect(["d1", "d2", "d3"].map((id) => fleet.device(id).diskId)).to.deep.equal(["x", "x", "x"]);
+      expect(create(fleet, small)).to.deep.equal(resized);
+    });
+
+    it("no larger than it is -> unchanged, published or not; below what was asked for -> refused", () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
+      const disk = create(fleet, small);
+      for (const sizeMib of [10, 20, 64]) expect(resize(fleet, sizeMib)).to.equal(disk);
+      expect(() => resize(fleet, 9)).to.throw(InvalidArgumentError, "shrink");
+      fleet.transact((tx) => tx.disks.put({ ...disk, publication: published }));
+      expect(resize(fleet, 64).sizeBytes).to.equal(64 * MIB);
+      expect(() => resize(fleet, 65)).to.throw(InvalidStateError, "h1");
+    });
+
+    it("devices of another pool, az or larger blocks, too few, too many, or dirty ones -> refused, unchanged", () => {
+      const others: Device[][] = [
+        [aDevice("d2", { pool: "fast" })],
+        [aDevice("d2", { hostId: hostId("h2") })],
+        [aDevice("d2", { dirty: true })],
+        [aDevice("d2", { blockSizeBytes: 8192 })],
+        [aDevice("d2", { attachState: "CLOSING" })],
+        [],
+      ];
+      for (const free of others) {
+        const fleet = new TestFleet({
+          hosts: [aHost("h1"), aHost("h2", { az: "z2" })],
+          devices: [aDevice("d1"), ...free],
+        });
+        const disk = create(fleet, small);
+        expect(() => resize(fleet, 65), JSON.stringify(free)).to.throw(/does not fit|larger ones/);
+        expect(fleet.tables.disks.get(x)).to.deep.equal(disk);
+        if (free.length > 0) expect(fleet.device("d2").diskId).to.equal("");
+      }
+      const devices = Array.from({ length: 9 }, (_, index) => aDevice(`d${index}`));
+      const fleet = new TestFleet({ devices });
+      create(fleet, small);
+      expect(resize(fleet, 8 * 64).deviceIds).to.have.length(8);
+      expect(() => resize(fleet, 9 * 64)).to.throw(ResourceExhaustedError);
+    });
+
+    it("a disk that is not there -> NOT_FOUND", () => {
+      expect(() => resize(new TestFleet({}), 10)).to.throw(NotFoundError, "x");
+    });
   });
 
   it("a host that is unknown, or of another az -> said so; one disk too many -> refused", () => {

@@ -2,6 +2,7 @@ import {
   AlreadyExistsError,
   type DeviceId,
   type DiskId,
+  InvalidArgumentError,
   InvalidStateError,
   NotFoundError,
   ResourceExhaustedError,
@@ -90,6 +91,44 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
   const about = { disk_id: diskId };
   if (!shortage.sufficesAfterErase) return new ResourceExhaustedError(message, { about });
   return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
+}
+
+/**
+ * Adds free devices to the end of a disk until it has that many bytes. What it was first asked for with stays recorded:
+ * a creation that is repeated after a lost answer still finds it.
+ */
+export function resizeDisk(tx: RegistryTransaction, diskId: DiskId, sizeBytes: number, limits: DiskLimits): Disk {
+  const disk = requireDisk(tx, diskId);
+  const { requested, publication } = disk;
+  const about = { disk_id: diskId };
+  if (sizeBytes < requested.sizeBytes)
+    throw new InvalidArgumentError(
+      `disk ${diskId} was asked for with ${requested.sizeBytes} bytes and cannot shrink to ${sizeBytes}`,
+      { about },
+    );
+  if (sizeBytes <= disk.sizeBytes) return disk;
+  if (publication !== undefined)
+    throw new InvalidStateError(
+      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: unpublish it, then resize it`,
+      { about: { ...about, host_id: publication.hostId } },
+    );
+  const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
+  const allocation = allocate(tx, missing, limits.maxDevicesPerDisk - disk.deviceIds.length);
+  if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits);
+  for (const device of allocation.devices) {
+    // What is on the disk was written in its blocks, and counts on them.
+    if (device.blockSizeBytes > disk.blockSizeBytes)
+      throw new InvalidStateError(
+        `disk ${diskId} has blocks of ${disk.blockSizeBytes} bytes, and device ${device.deviceId}, which is free, larger ones: add devices with smaller blocks`,
+        { about },
+      );
+    tx.devices.put({ ...device, diskId });
+  }
+  const added = allocation.devices.reduce((sum, device) => sum + device.sizeBytes, 0);
+  const deviceIds = [...disk.deviceIds, ...allocation.devices.map((device) => device.deviceId)];
+  const resized = { ...disk, sizeBytes: disk.sizeBytes + added, deviceIds };
+  tx.disks.put(resized);
+  return resized;
 }
 
 /** Frees a disk's devices, dirty. Returns them, to be erased; a disk that is not there frees none. */

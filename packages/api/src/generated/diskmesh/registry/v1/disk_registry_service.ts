@@ -319,6 +319,20 @@ export interface SetDiskLabelsResponse {
   disk: Disk | undefined;
 }
 
+/** How large the disk shall be. */
+export interface ResizeDiskRequest {
+  /** The disk. */
+  diskId: string;
+  /** At least this many bytes; not below what it was first asked for with. */
+  sizeBytes: number;
+}
+
+/** The disk, at least that large. */
+export interface ResizeDiskResponse {
+  /** It. */
+  disk: Disk | undefined;
+}
+
 /** Which disk goes to which host. */
 export interface PublishDiskRequest {
   /** The disk. */
@@ -2725,6 +2739,128 @@ export const SetDiskLabelsResponse: MessageFns<SetDiskLabelsResponse> = {
   },
 };
 
+function createBaseResizeDiskRequest(): ResizeDiskRequest {
+  return { diskId: "", sizeBytes: 0 };
+}
+
+export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
+  encode(message: ResizeDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    if (message.sizeBytes !== 0) {
+      writer.uint32(16).int64(message.sizeBytes);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResizeDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.sizeBytes = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(base?: I): ResizeDiskRequest {
+    return ResizeDiskRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(object: I): ResizeDiskRequest {
+    const message = createBaseResizeDiskRequest();
+    message.diskId = object.diskId ?? "";
+    message.sizeBytes = object.sizeBytes ?? 0;
+    return message;
+  },
+};
+
+function createBaseResizeDiskResponse(): ResizeDiskResponse {
+  return { disk: undefined };
+}
+
+export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
+  encode(message: ResizeDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.disk !== undefined) {
+      Disk.encode(message.disk, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResizeDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResizeDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disk = Disk.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(base?: I): ResizeDiskResponse {
+    return ResizeDiskResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(object: I): ResizeDiskResponse {
+    const message = createBaseResizeDiskResponse();
+    message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
+    return message;
+  },
+};
+
 function createBasePublishDiskRequest(): PublishDiskRequest {
   return { diskId: "", hostId: "" };
 }
@@ -3378,6 +3514,20 @@ export const DiskRegistryServiceService = {
     responseDeserialize: (value: Buffer): SetDiskLabelsResponse => SetDiskLabelsResponse.decode(value),
   },
   /**
+   * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
+   * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
+   * fit.
+   */
+  resizeDisk: {
+    path: "/diskmesh.registry.v1.DiskRegistryService/ResizeDisk" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResizeDiskRequest): Buffer => Buffer.from(ResizeDiskRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ResizeDiskRequest => ResizeDiskRequest.decode(value),
+    responseSerialize: (value: ResizeDiskResponse): Buffer => Buffer.from(ResizeDiskResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ResizeDiskResponse => ResizeDiskResponse.decode(value),
+  },
+  /**
    * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
    * already is a success. FAILED_PRECONDITION when it is published to another host. When the deadline comes first,
    * the work goes on and the call fails as retryable.
@@ -3470,6 +3620,12 @@ export interface DiskRegistryServiceServer extends UntypedServiceImplementation 
   listDisks: handleUnaryCall<ListDisksRequest, ListDisksResponse>;
   /** Replaces a disk's labels. */
   setDiskLabels: handleUnaryCall<SetDiskLabelsRequest, SetDiskLabelsResponse>;
+  /**
+   * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
+   * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
+   * fit.
+   */
+  resizeDisk: handleUnaryCall<ResizeDiskRequest, ResizeDiskResponse>;
   /**
    * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
    * already is a success. FAILED_PRECONDITION when it is published to another host. When the deadline comes first,
@@ -3746,6 +3902,26 @@ export interface DiskRegistryServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: SetDiskLabelsResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
+   * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
+   * fit.
+   */
+  resizeDisk(
+    request: ResizeDiskRequest,
+    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
+  ): ClientUnaryCall;
+  resizeDisk(
+    request: ResizeDiskRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
+  ): ClientUnaryCall;
+  resizeDisk(
+    request: ResizeDiskRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
   ): ClientUnaryCall;
   /**
    * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there

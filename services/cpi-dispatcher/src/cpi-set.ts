@@ -1,0 +1,82 @@
+import { CancelledError, messageOf, NotFoundError } from "@diskmesh/domain";
+import type { Cpi, CpiCall, CpiInfo } from "./cpi.js";
+import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from "./model/choice.js";
+
+const MAX_ERROR_LENGTH = 1_000;
+
+/** A CPI as the dispatcher offers it. */
+export class OfferedCpi {
+  /** What its last call met; empty after a success. */
+  lastError = "";
+
+  constructor(
+    readonly name: string,
+    readonly type: string,
+    readonly cpi: Cpi,
+    readonly formerNames: readonly string[] = [],
+  ) {}
+
+  /** Calls the CPI and remembers how it went. */
+  async run<Result>(work: (cpi: Cpi) => Promise<Result>): Promise<Result> {
+    try {
+      const result = await work(this.cpi);
+      this.lastError = "";
+      return result;
+    } catch (error) {
+      // That something is not there, or not wanted any more, says nothing bad of the CPI.
+      if (error instanceof NotFoundError) this.lastError = "";
+      else if (!(error instanceof CancelledError)) this.lastError = messageOf(error).slice(0, MAX_ERROR_LENGTH);
+      throw error;
+    }
+  }
+}
+
+/** A CPI that was chosen, and the name under which it is recorded. */
+export interface ChosenCpi {
+  readonly offered: OfferedCpi;
+  /** Empty for the default CPI. */
+  readonly recordedName: string;
+}
+
+/** The CPIs of one version of a cpi-config, or the dispatcher's own. */
+export class CpiSet {
+  constructor(
+    readonly cpis: readonly OfferedCpi[],
+    /** The dispatcher's own first CPI. */
+    readonly defaultCpi: OfferedCpi,
+    private readonly isConfigured: boolean,
+  ) {}
+
+  /** What the CPIs say of themselves matters for stemcells alone; for anything else none is asked. */
+  async choose(wanted: Wanted, call: CpiCall): Promise<{ kind: Choice["kind"]; cpis: readonly ChosenCpi[] }> {
+    const isForAll = wanted.method === "create_stemcell" && wanted.recordedCpi === "";
+    const formats = isForAll ? await this.#stemcellFormats(call) : new Map<string, readonly string[]>();
+    const offer: Offer = {
+      isConfigured: this.isConfigured,
+      defaultCpi: this.defaultCpi.name,
+      cpis: this.cpis.map(({ name, formerNames }) => ({ name, formerNames, stemcellFormats: formats.get(name) ?? [] })),
+    };
+    const choice = chooseCpis(offer, wanted);
+    const names = choice.kind === "one" ? [choice.name] : choice.names;
+    return { kind: choice.kind, cpis: names.map((name) => this.#chosen(name)) };
+  }
+
+  async #stemcellFormats(call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
+    const infos = await Promise.all(
+      this.cpis.map(async ({ name, cpi }): Promise<[string, readonly string[]]> => {
+        // One that cannot say is asked to make the stemcell and fails by itself, without hurting the others.
+        const info: CpiInfo | undefined = await cpi.info(call).catch(() => undefined);
+        return [name, info?.stemcellFormats ?? []];
+      }),
+    );
+    call.signal.throwIfAborted();
+    return new Map(infos);
+  }
+
+  #chosen(name: string): ChosenCpi {
+    const offered =
+      name === DEFAULT_CPI ? this.defaultCpi : (this.cpis.find((cpi) => cpi.name === name) ?? this.defaultCpi);
+    const isDefault = offered === this.defaultCpi;
+    return { offered, recordedName: isDefault ? DEFAULT_CPI : offered.name };
+  }
+}

@@ -1,0 +1,96 @@
+import { DomainError } from "@diskmesh/domain";
+import type { CpiCall, JsonObject } from "../cpi.js";
+import { parseAnswer } from "../model/answers.js";
+import { errorOfCpi } from "../model/cpi-errors.js";
+import type { CpiMethod } from "../model/methods.js";
+import { Redactor, redactedRequest } from "../model/redaction.js";
+import { requestContext, requestText } from "../model/request.js";
+import { type ExecutableLimits, runExecutable } from "./run-executable.js";
+import type { RunFolder } from "./run-folder.js";
+
+export interface CpiProcessOptions {
+  /** The CPI's name, for messages. */
+  readonly name: string;
+  readonly execPath: string;
+  /** Credentials and settings. */
+  readonly properties: JsonObject;
+  readonly limits: ExecutableLimits;
+  readonly runFolder: RunFolder;
+}
+
+/** One request to a CPI. */
+export interface CpiRequest {
+  readonly method: CpiMethod;
+  readonly args: readonly unknown[];
+  /** Undefined for the info that asks for it. */
+  readonly apiVersion: number | undefined;
+  /** What the call is about, for errors. */
+  readonly vmCid?: string;
+  readonly diskCid?: string;
+  /** Values that must not be seen, beside the CPI's properties. */
+  readonly secrets?: JsonObject;
+}
+
+const MAX_SHOWN_LINE_LENGTH = 8_192;
+const MAX_TYPE_LENGTH = 128;
+
+/** Speaks with one CPI's executable. The edge at which secrets stay behind: nothing leaves it but through a redactor. */
+export class CpiProcess {
+  readonly #options: CpiProcessOptions;
+  readonly #redactor: Redactor;
+
+  constructor(options: CpiProcessOptions) {
+    this.#options = options;
+    this.#redactor = new Redactor([options.properties]);
+  }
+
+  /** Returns the result that the CPI answered, unchecked; throws what it answered as an error. */
+  async call(request: CpiRequest, call: CpiCall): Promise<unknown> {
+    const { name, execPath, properties, limits, runFolder } = this.#options;
+    const { method, args, apiVersion } = request;
+    const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
+    const say = (line: string) => call.onLogLine(shown(redactor.text(line)));
+    const context = requestContext(call, properties);
+    const visible = redactedRequest(method, args, context, Object.keys(properties));
+    say(`[${name}] ${JSON.stringify(visible)}`);
+    let text: string;
+    try {
+      const running = { execPath, request: requestText(method, args, context, apiVersion), limits, runFolder };
+      text = await runExecutable({ ...running, signal: call.signal, onLine: say });
+    } catch (error) {
+      throw error === call.signal.reason ? error : withCpi(error, name, method);
+    }
+    const answer = withCpiOn(name, method, () => parseAnswer(text));
+    for (const line of answer.log.split("\n").slice(0, limits.maxLogLength / 80)) if (line !== "") say(line);
+    if (answer.error === undefined) return answer.result;
+    const error = {
+      type: redactor.text(answer.error.type).slice(0, MAX_TYPE_LENGTH),
+      message: redactor.text(answer.error.message),
+      okToRetry: answer.error.okToRetry,
+    };
+    say(`[${name}] ${method} failed: ${error.type}: ${error.message}`);
+    const { vmCid = "", diskCid = "" } = request;
+    throw errorOfCpi(error, { cpi: name, method, requestId: call.requestId, vmCid, diskCid });
+  }
+}
+
+/** Checks an answer; what is wrong with it is said of the CPI and method. */
+export function withCpiOn<Result>(cpi: string, method: CpiMethod, check: () => Result): Result {
+  try {
+    return check();
+  } catch (error) {
+    throw withCpi(error, cpi, method);
+  }
+}
+
+function withCpi(error: unknown, cpi: string, method: CpiMethod): unknown {
+  if (!(error instanceof DomainError)) return error;
+  const suffix = ` (CPI '${cpi}', method '${method}')`;
+  if (error.message.endsWith(suffix)) return error;
+  error.message += suffix;
+  return error;
+}
+
+function shown(line: string): string {
+  return line.length > MAX_SHOWN_LINE_LENGTH ? `${line.slice(0, MAX_SHOWN_LINE_LENGTH)}...` : line;
+}

@@ -1,0 +1,204 @@
+import { CancelledError, messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
+import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import { resultOf } from "../model/answers.js";
+import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
+import { secretEnv } from "../model/redaction.js";
+import type { CallLimit } from "./call-limit.js";
+import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
+
+export interface ExecutableCpiOptions extends CpiProcessOptions {
+  readonly callLimit: CallLimit;
+  /** Takes a CPI whose info fails for one of version 1, as directors once did. */
+  readonly assumeV1WhenInfoFails: boolean;
+}
+
+interface LearntInfo {
+  readonly outcome: InfoOutcome;
+  readonly stemcellFormats: readonly string[];
+}
+
+/** A CPI of which a process is started for every call. It remembers what the CPI says of itself, and nothing else. */
+export class ExecutableCpi implements Cpi {
+  readonly #process: CpiProcess;
+  #learnt: LearntInfo | undefined;
+  #asking: Promise<LearntInfo> | undefined;
+
+  constructor(private readonly options: ExecutableCpiOptions) {
+    this.#process = new CpiProcess(options);
+  }
+
+  async info(call: CpiCall): Promise<CpiInfo> {
+    await this.#negotiate(call);
+    const { outcome, stemcellFormats } = await this.#learn(call);
+    return { apiVersion: (outcome.kind === "answered" && outcome.apiVersion) || 1, stemcellFormats };
+  }
+
+  async createStemcell({ imagePath, cloudProperties, tags }: NewStemcell, call: CpiCall): Promise<string> {
+    const { createStemcellTakesTags } = await this.#negotiate(call);
+    const args = [imagePath, cloudProperties, ...(createStemcellTakesTags ? [{ tags }] : [])];
+    const request = { method: "create_stemcell", args } as const;
+    return this.#call(request, call, (result) => resultOf.cid("create_stemcell", result));
+  }
+
+  async deleteStemcell(stemcellCid: string, call: CpiCall): Promise<void> {
+    await this.#call({ method: "delete_stemcell", args: [stemcellCid] }, call, ignored);
+  }
+
+  async createVm(vm: NewVm, call: CpiCall): Promise<Vm> {
+    const { createVmResult, usesRegistry, apiVersion } = await this.#negotiate(call);
+    const { agentId, stemcellCid, cloudProperties, networks, diskCids, env } = vm;
+    const args = [agentId, stemcellCid, cloudProperties, networks, diskCids, env];
+    const request = { method: "create_vm", args, secrets: secretEnv(env) } as const;
+    const made = await this.#call(request, call, (result) => resultOf.createVm(result, createVmResult));
+    return { vmCid: made.vmCid, networks: made.networks ?? networks, agentId, usesRegistry, apiVersion };
+  }
+
+  async deleteVm(vmCid: string, call: CpiCall): Promise<void> {
+    await this.#call({ method: "delete_vm", args: [vmCid], vmCid }, call, ignored);
+  }
+
+  async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
+    return this.#call({ method: "has_vm", args: [vmCid], vmCid }, call, (result) => resultOf.flag("has_vm", result));
+  }
+
+  async rebootVm(vmCid: string, call: CpiCall): Promise<void> {
+    await this.#call({ method: "reboot_vm", args: [vmCid], vmCid }, call, ignored);
+  }
+
+  async setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
+    await this.#call({ method: "set_vm_metadata", args: [vmCid, metadata], vmCid }, call, ignored);
+  }
+
+  /** The contract has no token: whoever has lost an answer cannot find the disk again. */
+  async createDisk({ sizeMib, cloudProperties, vmCid }: NewDisk, call: CpiCall): Promise<string> {
+    const args = [sizeMib, cloudProperties, vmCid === "" ? null : vmCid];
+    return this.#call({ method: "create_disk", args, vmCid }, call, (result) => resultOf.cid("create_disk", result));
+  }
+
+  async deleteDisk(diskCid: string, call: CpiCall): Promise<void> {
+    await this.#call({ method: "delete_disk", args: [diskCid], diskCid }, call, ignored);
+  }
+
+  async hasDisk(diskCid: string, call: CpiCall): Promise<boolean> {
+    const request = { method: "has_disk", args: [diskCid], diskCid } as const;
+    return this.#call(request, call, (result) => resultOf.flag("has_disk", result));
+  }
+
+  async attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
+    const { attachDiskAnswersHint } = await this.#negotiate(call);
+    const request = { method: "attach_disk", args: [vmCid, diskCid], vmCid, diskCid } as const;
+    const hint = await this.#call(request, call, (result) => result);
+    return attachDiskAnswersHint ? (hint ?? null) : undefined;
+  }
+
+  async detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void> {
+    await this.#call({ method: "detach_disk", args: [vmCid, diskCid], vmCid, diskCid }, call, ignored);
+  }
+
+  async getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]> {
+    const request = { method: "get_disks", args: [vmCid], vmCid } as const;
+    return this.#call(request, call, (result) => resultOf.cids("get_disks", result));
+  }
+
+  async setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
+    await this.#call({ method: "set_disk_metadata", args: [diskCid, metadata], diskCid }, call, ignored);
+  }
+
+  async resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+    await this.#call({ method: "resize_disk", args: [diskCid, sizeMib], diskCid }, call, ignored);
+  }
+
+  async updateDisk(diskCid: string, sizeMib: number, properties: JsonObject, call: CpiCall): Promise<string> {
+    const request = { method: "update_disk", args: [diskCid, sizeMib, properties], diskCid } as const;
+    return this.#call(request, call, (result) => resultOf.updatedDisk(result, diskCid));
+  }
+
+  async snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string> {
+    const request = { method: "snapshot_disk", args: [diskCid, metadata], diskCid } as const;
+    return this.#call(request, call, (result) => resultOf.cid("snapshot_disk", result));
+  }
+
+  async deleteSnapshot(snapshotCid: string, call: CpiCall): Promise<void> {
+    await this.#call({ method: "delete_snapshot", args: [snapshotCid] }, call, ignored);
+  }
+
+  async calculateVmCloudProperties(desired: JsonObject, call: CpiCall): Promise<JsonObject> {
+    const method = "calculate_vm_cloud_properties";
+    return this.#call({ method, args: [desired] }, call, (result) => resultOf.object(method, result));
+  }
+
+  async #call<Result>(
+    request: Omit<CpiRequest, "apiVersion">,
+    call: CpiCall,
+    check: (result: unknown) => Result,
+  ): Promise<Result> {
+    const { apiVersion } = await this.#negotiate(call);
+    const run = () => this.#process.call({ ...request, apiVersion }, call);
+    const result = await this.options.callLimit.run(call.signal, run);
+    return withCpiOn(this.options.name, request.method, () => check(result));
+  }
+
+  async #negotiate(call: CpiCall): Promise<Negotiated> {
+    const { preferredApiVersion, stemcellApiVersion } = call;
+    const { assumeV1WhenInfoFails, name } = this.options;
+    const { outcome } = await this.#learn(call);
+    const met = { preferredApiVersion, stemcellApiVersion, info: outcome, assumeV1WhenInfoFails };
+    return withCpiOn(name, "info", () => negotiate(met));
+  }
+
+  /** What the CPI says of itself. A failure is remembered only where it has a meaning. */
+  async #learn(call: CpiCall): Promise<LearntInfo> {
+    if (this.#learnt) return this.#learnt;
+    try {
+      this.#learnt = await this.#learnTogether(call);
+      return this.#learnt;
+    } catch (error) {
+      if (call.signal.aborted) throw call.signal.reason;
+      const failed = { outcome: { kind: "failed", message: messageOf(error) }, stemcellFormats: [] } as const;
+      if (this.options.assumeV1WhenInfoFails && !isGivenUp(error)) this.#learnt = failed;
+      return failed;
+    }
+  }
+
+  /** One caller asks, and the others wait for what it hears; when it gives up, the next one asks. */
+  async #learnTogether(call: CpiCall): Promise<LearntInfo> {
+    while (this.#asking) {
+      try {
+        return await unlessAborted(this.#asking, call.signal);
+      } catch (error) {
+        if (call.signal.aborted || !isGivenUp(error)) throw error;
+      }
+    }
+    const asking = this.options.callLimit.run(call.signal, () => this.#ask(call));
+    this.#asking = asking;
+    try {
+      return await asking;
+    } finally {
+      this.#asking = undefined;
+    }
+  }
+
+  async #ask(call: CpiCall): Promise<LearntInfo> {
+    try {
+      const result = await this.#process.call({ method: "info", args: [], apiVersion: undefined }, call);
+      const { apiVersion, stemcellFormats } = withCpiOn(this.options.name, "info", () => resultOf.info(result));
+      return { outcome: { kind: "answered", apiVersion }, stemcellFormats };
+    } catch (error) {
+      if (error instanceof NotImplementedError) return { outcome: { kind: "not_implemented" }, stemcellFormats: [] };
+      throw error;
+    }
+  }
+}
+
+const ignored = (): void => {};
+
+const isGivenUp = (error: unknown): boolean => error instanceof CancelledError || error instanceof TimeoutError;
+
+function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSignal): Promise<Result> {
+  return new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) return abort();
+    signal.addEventListener("abort", abort);
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
+}

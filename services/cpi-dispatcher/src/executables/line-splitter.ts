@@ -1,0 +1,48 @@
+import { StringDecoder } from "node:string_decoder";
+
+export interface LineLimits {
+  /** Longest line kept, in characters; the rest of it is dropped. */
+  readonly maxLineLength: number;
+  /** All that is kept, in characters. */
+  readonly maxTotalLength: number;
+}
+
+/** Cuts what arrives into lines, and stops listening when it is too much. */
+export class LineSplitter {
+  readonly #decoder = new StringDecoder("utf8");
+  #rest = "";
+  #totalLength = 0;
+  #isFull = false;
+
+  constructor(
+    private readonly limits: LineLimits,
+    private readonly onLine: (line: string) => void,
+  ) {}
+
+  write(bytes: Buffer): void {
+    if (this.#isFull) return;
+    const lines = this.#decoder.write(bytes).split("\n");
+    for (const [index, line] of lines.entries()) {
+      const room = this.limits.maxLineLength - this.#rest.length;
+      if (room > 0) this.#rest += line.slice(0, room);
+      if (index < lines.length - 1) this.#emit();
+    }
+  }
+
+  end(): void {
+    if (this.#rest !== "") this.#emit();
+  }
+
+  #emit(): void {
+    const line = this.#rest.replace(/\r$/, "");
+    this.#rest = "";
+    if (this.#isFull) return;
+    this.#totalLength += line.length + 1;
+    if (this.#totalLength > this.limits.maxTotalLength) {
+      this.#isFull = true;
+      this.onLine(`[the rest of the log is dropped: more than ${this.limits.maxTotalLength} characters]`);
+      return;
+    }
+    this.onLine(line);
+  }
+}

@@ -1,0 +1,205 @@
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { CancelledError, InvalidArgumentError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { InvalidCpiResponseError } from "../model/errors.js";
+import { environmentOf, processesOf } from "../testing/processes.js";
+import { writeScript } from "../testing/test-dispatcher.js";
+import { type ExecutableLimits, runExecutable } from "./run-executable.js";
+import { RunFolder } from "./run-folder.js";
+
+const LIMITS: ExecutableLimits = {
+  callTimeoutMs: 10_000,
+  maxRequestBytes: 1_000_000,
+  maxAnswerBytes: 100_000,
+  maxLogLineLength: 1_000,
+  maxLogLength: 5_000,
+};
+
+describe("a CPI's process", function () {
+  this.timeout(20_000);
+  let folder: string;
+  let runs: string;
+  let runFolder: RunFolder;
+  let lines: string[];
+
+  beforeEach(async () => {
+    folder = temporaryFolder();
+    runs = join(folder, "runs");
+    runFolder = await RunFolder.open(runs);
+    lines = [];
+  });
+
+  // Whatever a case does, nothing is left of its process and its folder.
+  afterEach(async () => {
+    expect(readdirSync(runs)).to.deep.equal([]);
+    expect(await processesOf(runs)).to.deep.equal([]);
+  });
+
+  const run = (script: string, limits: Partial<ExecutableLimits> = {}, signal = new AbortController().signal) =>
+    runExecutable({
+      execPath: writeScript(folder, "cpi", script),
+      request: '{"method":"info"}',
+      limits: { ...LIMITS, ...limits },
+      runFolder,
+      signal,
+      onLine: (line) => lines.push(line),
+    });
+
+  const failure = (running: Promise<string>) =>
+    running.then(
+      () => expect.fail("it did not fail"),
+      (error: unknown) => error as Error,
+    );
+
+  it("gets the request and its end on standard input, and answers on standard output", async () => {
+    expect(await run("cat; echo; echo done")).to.equal('{"method":"info"}\ndone\n');
+  });
+
+  it("has PATH, TMPDIR and HOME alone, no arguments, and a TMPDIR of its own", async () => {
+    process.env.CANARY_OF_THE_PARENT = "tweet";
+    const text = await run('env | grep -v "^PWD=\\|^_=\\|^SHLVL="; echo "ARGS=$#"; touch "$TMPDIR/left-over"');
+    delete process.env.CANARY_OF_THE_PARENT;
+    const names = text
+      .trim()
+      .split("\n")
+      .map((line) => line.split("=")[0]);
+    expect(names.sort()).to.deep.equal(["ARGS", "HOME", "PATH", "TMPDIR"]);
+    expect(text).to.include("PATH=/usr/sbin:/usr/bin:/sbin:/bin\n").and.to.include("ARGS=0");
+  });
+
+  it("may end in any way: its exit status says nothing", async () => {
+    expect(await run("echo answer; exit 3")).to.equal("answer\n");
+    expect(await run("echo answer; kill -9 $$")).to.equal("answer\n");
+  });
+
+  it("may leave its request unread, even a large one", async () => {
+    const execPath = writeScript(folder, "cpi", "echo answer");
+    const request = "x".repeat(900_000);
+    const call = { execPath, request, limits: LIMITS, runFolder, signal: new AbortController().signal };
+    expect(await runExecutable({ ...call, onLine: () => {} })).to.equal("answer\n");
+  });
+
+  it("is heard on standard error, line by line, while it works", async () => {
+    const running = run('echo one >&2; printf "two\\r\\nthr" >&2; sleep 1; printf "ee" >&2; echo answer');
+    await eventually(() => lines.length === 2);
+    expect(lines).to.deep.equal(["one", "two"]);
+    await running;
+    expect(lines).to.deep.equal(["one", "two", "three"]);
+  });
+
+  it("may talk without end: lines are cut, and the log too, and the call goes on", async () => {
+    await run('head -c 2000 /dev/zero | tr "\\0" x >&2; echo >&2; yes noise | head -n 100000 >&2; echo answer');
+    expect(lines[0]).to.equal("x".repeat(1_000));
+    expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
+    expect(lines.join("").length).to.be.below(6_000);
+  });
+
+  for (const [what, script, says] of [
+    ["says nothing", "exit 0", "exit code 0"],
+    ["crashes", "kill -SEGV $$", "signal SIGSEGV"],
+    ["says too much", "yes | head -c 200000", "maxAnswerBytes"],
+    ["never stops answering", "yes", "maxAnswerBytes"],
+  ] as const)
+    it(`that ${what} -> InvalidCpiResponseError that says so`, async () => {
+      const error = await failure(run(script));
+      expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
+      expect(error.message)
+        .to.match(/^Invalid CPI response - /)
+        .and.include(says);
+    });
+
+  it("that cannot be run -> InvalidStateError that names the file", async () => {
+    const call = { request: "{}", limits: LIMITS, runFolder, signal: new AbortController().signal, onLine: () => {} };
+    writeFileSync(join(folder, "plain"), "no program", { mode: 0o644 });
+    for (const execPath of ["/nowhere/cpi", folder, join(folder, "plain")]) {
+      const error = await failure(runExecutable({ ...call, execPath }));
+      expect(error).to.be.instanceOf(InvalidStateError).with.property("message").that.includes(execPath);
+    }
+  });
+
+  it("is not started for a request that is too long, or that was given up", async () => {
+    expect(await failure(run("touch ran", { maxRequestBytes: 3 }))).to.be.instanceOf(InvalidArgumentError);
+    expect(await failure(run("touch ran", {}, AbortSignal.abort(new CancelledError("up"))))).to.be.instanceOf(
+      CancelledError,
+    );
+  });
+
+  it("is killed at its timeout, with all it has started", async () => {
+    const startedAtMs = performance.now();
+    const error = await failure(run("sleep 100 & sleep 100 & trap '' TERM; sleep 100", { callTimeoutMs: 300 }));
+    expect(error).to.be.instanceOf(TimeoutError).with.property("message").that.includes("callTimeoutMs");
+    expect(performance.now() - startedAtMs).to.be.below(1_300);
+  });
+
+  it("is killed when its caller gives up, with all it has started, within a second", async () => {
+    const controller = new AbortController();
+    const running = failure(run('sleep 100 & echo "$!" >&2; wait', {}, controller.signal));
+    await eventually(() => lines.length === 1);
+    const startedAtMs = performance.now();
+    controller.abort(new CancelledError("enough"));
+    expect(await running).to.have.property("message", "enough");
+    expect(performance.now() - startedAtMs).to.be.below(1_000);
+    expect(environmentOf(Number(lines[0])), "the orphan lives").to.equal("");
+  });
+
+  it("ends its orphans with itself, even those that hold its outputs open", async () => {
+    const startedAtMs = performance.now();
+    expect(await run('(sleep 100 & sleep 100) & echo "$!" >&2; echo answer')).to.equal("answer\n");
+    expect(performance.now() - startedAtMs).to.be.below(2_000);
+  });
+
+  it("may leave behind what has left its group on purpose, such as a VM", async () => {
+    const command = "env -i setsid sh -c 'echo $$ >&2; exec sleep 100' & sleep 0.3; echo answer";
+    expect(await run(command)).to.equal("answer\n");
+    const vm = Number(lines[0]);
+    process.kill(vm, 0);
+    process.kill(vm, "SIGKILL");
+  });
+});
+
+describe("the run folder", function () {
+  this.timeout(20_000);
+
+  it("ends what a killed dispatcher has left running, recorded or not, and nobody else", async () => {
+    const folder = temporaryFolder();
+    const runs = join(folder, "runs");
+    const runFolder = await RunFolder.open(runs);
+    const pids: number[] = [];
+    const script = writeScript(folder, "cpi", 'sleep 100 & echo "$!" >&2; exec sleep 100');
+    const bystander = writeScript(folder, "bystander", 'unset TMPDIR; echo "$$" >&2; exec sleep 100');
+    const controller = new AbortController();
+    const start = (execPath: string) =>
+      runExecutable({
+        execPath,
+        request: "{}",
+        limits: LIMITS,
+        runFolder,
+        signal: controller.signal,
+        onLine: (line) => pids.push(Number(line)),
+      }).catch(() => {});
+    const calls = [start(script), start(script), start(bystander)];
+    await eventually(() => pids.length === 3);
+    const names = readdirSync(runs);
+    expect(names).to.have.length(3);
+    for (const name of names) expect(readFileSync(join(runs, name, "group"), "utf8")).to.match(/^\d+$/);
+    // As if it had died before it wrote that down.
+    writeFileSync(join(runs, names[0] as string, "group"), "");
+    await RunFolder.open(runs);
+    expect(readdirSync(runs)).to.deep.equal([]);
+    await sleep(50);
+    const alive = pids.filter((pid) => environmentOf(pid) !== "");
+    expect(alive, "only the one that is not marked").to.have.length(1);
+    controller.abort(new CancelledError("enough"));
+    await Promise.all(calls);
+  });
+
+  it("is not taken from somebody else", async () => {
+    const file = join(temporaryFolder(), "file");
+    writeFileSync(file, "");
+    const error = await RunFolder.open(file).catch((thrown: unknown) => thrown);
+    expect(error).to.be.instanceOf(Error);
+  });
+});

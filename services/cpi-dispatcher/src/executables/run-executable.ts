@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+import { InvalidArgumentError, InvalidStateError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { invalid } from "../model/answers.js";
+import { LineSplitter } from "./line-splitter.js";
+import { endGroup } from "./process-group.js";
+import type { RunFolder } from "./run-folder.js";
+
+/** What one process of a CPI may use. */
+export interface ExecutableLimits {
+  /** Longest time of a call, in milliseconds. */
+  readonly callTimeoutMs: number;
+  readonly maxRequestBytes: number;
+  readonly maxAnswerBytes: number;
+  /** Longest line of a log that is passed on, in characters. */
+  readonly maxLogLineLength: number;
+  /** Most of the log of one call that is passed on, in characters. */
+  readonly maxLogLength: number;
+}
+
+export interface ExecutableCall {
+  readonly execPath: string;
+  /** The request; it may hold secrets. */
+  readonly request: string;
+  readonly limits: ExecutableLimits;
+  readonly runFolder: RunFolder;
+  readonly signal: AbortSignal;
+  /** Gets the lines of standard error as they come. */
+  readonly onLine: (line: string) => void;
+}
+
+const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
+
+/** After the end of a process, time for what it wrote to be read, if somebody else still holds the pipe. */
+const LEFTOVERS_MS = 200;
+
+/**
+ * Runs a CPI once: the request on its standard input, the answer on its standard output, which is returned. When this
+ * returns or throws, no process of its group is left, whatever it has started.
+ */
+export async function runExecutable(call: ExecutableCall): Promise<string> {
+  const { execPath, request, limits, signal } = call;
+  signal.throwIfAborted();
+  const requestBytes = Buffer.byteLength(request);
+  if (requestBytes > limits.maxRequestBytes)
+    throw new InvalidArgumentError(
+      `the request to the CPI has ${requestBytes} bytes, more than ${limits.maxRequestBytes} (maxRequestBytes)`,
+    );
+  const record = await call.runFolder.begin();
+  try {
+    signal.throwIfAborted();
+    const child = spawn(execPath, [], {
+      stdio: ["pipe", "pipe", "pipe"],
+      // A session and group of its own, so that all of it can be killed.
+      detached: true,
+      env: { PATH, TMPDIR: record.folder, HOME: process.env.HOME ?? "/" },
+    });
+    await spawned(child, execPath);
+    const run = new Run(child as RunningChild, call);
+    // Not waited for: the process goes on meanwhile. One that nobody could find again must not.
+    record.started(child.pid as number).catch((error: unknown) => run.fail(cannotRecord(error)));
+    return await run.ended;
+  } finally {
+    await record.end();
+  }
+}
+
+type RunningChild = ChildProcess & Required<{ [Key in "stdin" | "stdout" | "stderr"]: NonNullable<ChildProcess[Key]> }>;
+
+function spawned(child: ChildProcess, execPath: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    child.once("spawn", resolve);
+    child.once("error", (error: NodeJS.ErrnoException) => reject(cannotRun(error, execPath)));
+  });
+}
+
+function cannotRun(error: NodeJS.ErrnoException, execPath: string): Error {
+  if (["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"].includes(error.code ?? ""))
+    return new UnavailableError(`the system cannot start another process now: ${messageOf(error)}`, { cause: error });
+  return new InvalidStateError(
+    `the CPI's executable ${execPath} cannot be run (${error.code}): install it there, or correct exec_path`,
+    { cause: error },
+  );
+}
+
+/** A process from its start until nothing of it is left. */
+class Run {
+  readonly ended: Promise<string>;
+  readonly #answer: Buffer[] = [];
+  #answerBytes = 0;
+  #failure: Error | undefined;
+
+  constructor(
+    private readonly child: RunningChild,
+    private readonly call: ExecutableCall,
+  ) {
+    const { limits, onLine } = call;
+    const lines = new LineSplitter(
+      { maxLineLength: limits.maxLogLineLength, maxTotalLength: limits.maxLogLength },
+      onLine,
+    );
+    child.stdout.on("data", (bytes: Buffer) => this.#keep(bytes));
+    child.stderr.on("data", (bytes: Buffer) => lines.write(bytes));
+    // A CPI may end without having read its request, or close its outputs early.
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", () => {});
+    child.on("error", () => {});
+    child.stdin.end(call.request);
+    this.ended = this.#run().finally(() => lines.end());
+  }
+
+  async #run(): Promise<string> {
+    const { child, call } = this;
+    const pid = child.pid as number;
+    const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
+    const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
+    const abort = () => this.fail(call.signal.reason);
+    const timer = setTimeout(() => this.fail(tooSlow(call)), call.limits.callTimeoutMs);
+    call.signal.addEventListener("abort", abort);
+    if (call.signal.aborted) abort();
+    try {
+      await exited;
+    } finally {
+      clearTimeout(timer);
+      call.signal.removeEventListener("abort", abort);
+    }
+    // What it left behind in its group has no business going on.
+    await endGroup(pid);
+    await Promise.race([closed, sleep(LEFTOVERS_MS, undefined, { ref: false })]);
+    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
+    if (this.#failure) throw this.#failure;
+    return this.#text();
+  }
+
+  #text(): string {
+    const { exitCode, signalCode } = this.child;
+    if (this.#answerBytes > 0) return Buffer.concat(this.#answer).toString("utf8");
+    throw invalid(`there is none: the CPI ended with ${signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`}`);
+  }
+
+  #keep(bytes: Buffer): void {
+    if (this.#failure) return;
+    this.#answerBytes += bytes.length;
+    const { maxAnswerBytes } = this.call.limits;
+    if (this.#answerBytes <= maxAnswerBytes) this.#answer.push(bytes);
+    else this.fail(invalid(`it has more than ${maxAnswerBytes} bytes (maxAnswerBytes); the CPI was killed`));
+  }
+
+  /** Kills it all, unless it has ended. */
+  fail(failure: Error): void {
+    if (this.#failure) return;
+    this.#failure = failure;
+    this.#answer.length = 0;
+    // The exit that follows goes on with the rest.
+    try {
+      process.kill(-(this.child.pid as number), "SIGKILL");
+    } catch {
+      // It has ended already.
+    }
+  }
+}
+
+function cannotRecord(error: unknown): Error {
+  return new UnavailableError(`the CPI was killed, since its run cannot be recorded: ${messageOf(error)}`, {
+    outcome: "unknown",
+    cause: error,
+  });
+}
+
+function tooSlow({ limits, execPath }: ExecutableCall): Error {
+  return new TimeoutError(
+    `the CPI ${execPath} took longer than ${limits.callTimeoutMs} ms (callTimeoutMs) and was killed; what it has done is not known`,
+  );
+}

@@ -1,0 +1,79 @@
+import { randomUUID } from "node:crypto";
+import { chmod, lstat, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { InvalidStateError } from "@diskmesh/domain";
+import { endGroup, listProcesses } from "./process-group.js";
+
+/** One process's entry in the folder. */
+export interface RunRecord {
+  /** A folder of the process's own, its TMPDIR. */
+  readonly folder: string;
+  started(groupId: number): Promise<void>;
+  end(): Promise<void>;
+}
+
+const GROUP_FILE = "group";
+const TEMPORARY = "tmp";
+
+/**
+ * Which processes run, so that a dispatcher that was killed finds its predecessor's, kills them, and can say with truth
+ * that nothing of a deposed director runs. The folder of a run is made before its process and is in its environment, so
+ * a process is found even when the predecessor died before it wrote down the group.
+ */
+export class RunFolder {
+  private constructor(private readonly folder: string) {}
+
+  /** Takes a folder over: what still runs of its last owner is killed first. One dispatcher at a time may have it. */
+  static async open(folder: string): Promise<RunFolder> {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+    const found = await lstat(folder);
+    if (!found.isDirectory() || (process.getuid && found.uid !== process.getuid()))
+      throw new InvalidStateError(`${folder} belongs to somebody else: configure another executables.runFolder`);
+    await chmod(folder, 0o700);
+    const left = await readdir(folder);
+    if (left.length > 0) await endLeftovers(folder, left);
+    return new RunFolder(folder);
+  }
+
+  async begin(): Promise<RunRecord> {
+    const run = join(this.folder, randomUUID());
+    const temporary = join(run, TEMPORARY);
+    await mkdir(temporary, { recursive: true, mode: 0o700 });
+    return {
+      folder: temporary,
+      started: (groupId) => writeFile(join(run, GROUP_FILE), String(groupId)),
+      end: () => rm(run, { recursive: true, force: true }),
+    };
+  }
+}
+
+async function endLeftovers(folder: string, names: readonly string[]): Promise<void> {
+  const processes = (await listProcesses()) ?? [];
+  const groupOf = new Map(processes.map(({ pid, groupId }) => [pid, groupId]));
+  const runOf = new Map<number, string>();
+  await Promise.all(
+    processes.map(async ({ pid }) => {
+      const name = await runInEnvironment(pid, folder);
+      if (name !== undefined) runOf.set(pid, name);
+    }),
+  );
+  for (const name of names) {
+    const recorded = await recordedGroup(join(folder, name));
+    // The environment proves that it is the process that was started here, not a later one with the same number.
+    const groups = new Set([...runOf].filter(([, run]) => run === name).map(([pid]) => groupOf.get(pid) as number));
+    for (const groupId of groups) if (recorded === undefined || groupId === recorded) await endGroup(groupId);
+    await rm(join(folder, name), { recursive: true, force: true });
+  }
+}
+
+async function recordedGroup(run: string): Promise<number | undefined> {
+  const text = await readFile(join(run, GROUP_FILE), "latin1").catch(() => "");
+  return /^\d+$/.test(text) ? Number(text) : undefined;
+}
+
+async function runInEnvironment(pid: number, folder: string): Promise<string | undefined> {
+  const environment = await readFile(`/proc/${pid}/environ`, "latin1").catch(() => "");
+  const prefix = `TMPDIR=${folder}/`;
+  const entry = environment.split("\0").find((one) => one.startsWith(prefix));
+  return entry?.slice(prefix.length).split("/")[0];
+}

@@ -1,0 +1,50 @@
+import type { CreatedStemcell, CreateStemcellRequest, CreateStemcellResponse } from "@diskmesh/api/cpi";
+import { InvalidArgumentError, messageOf, NotImplementedError, quoted } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { DispatcherContext } from "../context.js";
+import type { CpiCall, NewStemcell } from "../cpi.js";
+import type { ChosenCpi } from "../cpi-set.js";
+import { withCpis } from "./cpi-handler.js";
+
+/** Asks every CPI that fits; what one of them meets is no failure of the others, and is said in its place. */
+export const createStemcell =
+  (context: DispatcherContext) =>
+  (request: CreateStemcellRequest, call: CallContext): Promise<CreateStemcellResponse> =>
+    withCpis(context, request.context, call, async (set, wanted, cpiCall) => {
+      const stemcell: NewStemcell = {
+        imagePath: parseImagePath(request.imagePath),
+        cloudProperties: request.cloudProperties ?? {},
+        tags: request.tags ?? {},
+      };
+      const { stemcellFormats, exceptCpis } = request;
+      const { kind, cpis } = await set.choose(
+        { ...wanted, method: "create_stemcell", stemcellFormats, exceptCpis },
+        cpiCall,
+      );
+      const made = await Promise.all(cpis.map((chosen) => make(chosen, stemcell, cpiCall, kind === "one")));
+      return { stemcells: made.filter((one) => one !== undefined) };
+    });
+
+/** Undefined for a CPI that has nothing to do with stemcells and was not asked for by name. */
+async function make(
+  chosen: ChosenCpi,
+  stemcell: NewStemcell,
+  call: CpiCall,
+  byName: boolean,
+): Promise<CreatedStemcell | undefined> {
+  const cpi = chosen.recordedName;
+  try {
+    const stemcellCid = await chosen.offered.run((one) => one.createStemcell(stemcell, call));
+    return { cpi, stemcellCid, error: "" };
+  } catch (error) {
+    // With the caller gone nobody would hear of the others: the call fails as a whole.
+    if (call.signal.aborted) throw error;
+    if (error instanceof NotImplementedError && !byName) return undefined;
+    return { cpi, stemcellCid: "", error: messageOf(error) };
+  }
+}
+
+function parseImagePath(path: string): string {
+  if (/^\/[^\0\n]{1,4095}$/.test(path)) return path;
+  throw new InvalidArgumentError(`image_path ${quoted(path)} is no absolute path`, { about: { field: "image_path" } });
+}

@@ -1,0 +1,10 @@
+import type { WatchCpiLogRequest, WatchCpiLogResponse } from "@diskmesh/api/cpi";
+import { parseName } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { DispatcherContext } from "../context.js";
+
+export const watchCpiLog = (context: DispatcherContext) =>
+  async function* (request: WatchCpiLogRequest, call: CallContext): AsyncIterable<WatchCpiLogResponse> {
+    const logId = parseName("log_id", request.logId);
+    for await (const line of context.log.watch(logId, call.signal)) yield { line };
+  };

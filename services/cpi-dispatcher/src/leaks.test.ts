@@ -1,0 +1,96 @@
+import { readdirSync } from "node:fs";
+import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { MemoryCpi } from "./contract/memory-cpi.js";
+import { OfferedCpi } from "./cpi-set.js";
+import { openDescriptors, processesOf } from "./testing/processes.js";
+import { contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
+
+const CALLS = 1_000;
+const AT_ONCE = 16;
+
+/** Does what the id in the request says. */
+const SCRIPT = `
+read -r request
+ok() { echo '{"result":true,"error":null,"log":""}'; }
+case "$request" in
+'{"method":"info"'*) echo '{"result":{"api_version":2},"error":null,"log":""}' ;;
+*garbage*) echo garbage ;;
+*crash*) kill -9 $$ ;;
+*orphans*) sleep 300 & (sleep 300 & sleep 300) & ok ;;
+*endless*) exec yes ;;
+*noise*) yes noise | head -n 20000 >&2; ok ;;
+*deaf*) exec 0<&- 1>&- 2>&-; exec sleep 300 ;;
+*hangs*) sleep 300 & exec sleep 300 ;;
+*refuses*) echo '{"result":null,"error":{"type":"Bosh::Clouds::CloudError","message":"no","ok_to_retry":false},"log":""}' ;;
+*) ok ;;
+esac`;
+
+const MISBEHAVIOURS = ["garbage", "crash", "orphans", "endless", "noise", "deaf", "hangs", "refuses"];
+/** What ends only when it is told to. */
+const MUST_BE_CANCELLED = ["deaf", "hangs"];
+const SUCCEEDS_ANYWAY = ["orphans", "noise"];
+
+describe("a thousand calls of CPI executables", function () {
+  this.timeout(300_000);
+  let certificates: TestCertificates;
+
+  before(async () => {
+    certificates = await testCertificates();
+  });
+
+  it("of which a third misbehave, lose no answer and leave no process, descriptor or file", async () => {
+    const own = new OfferedCpi("own", "memory", new MemoryCpi());
+    const limits = { maxConcurrentCalls: AT_ONCE, maxAnswerBytes: 100_000 };
+    const dispatcher = await new TestDispatcher(certificates, [own], limits).start();
+    const director = dispatcher.client("director");
+    await dispatcher.setCpis([dispatcher.scriptCpi("a", SCRIPT)]);
+    const context = contextOf(1, { cpi: "a", cpiConfigVersion: "v", logId: "log" });
+    const call = async (vmCid: string): Promise<"done" | "failed"> => {
+      const controller = new AbortController();
+      const kind = vmCid.split("-")[0] as string;
+      const timer = MUST_BE_CANCELLED.includes(kind) ? setTimeout(() => controller.abort(), 100) : undefined;
+      try {
+        const { exists } = await director.hasVm({ context, vmCid }, { signal: controller.signal, deadlineMs: 60_000 });
+        return exists ? "done" : "failed";
+      } catch {
+        return "failed";
+      } finally {
+        clearTimeout(timer);
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, (_, index) => call(`warm-${index}`)));
+    const descriptorsBefore = openDescriptors();
+
+    const results = new Map<string, "done" | "failed">();
+    let next = 0;
+    const caller = async () => {
+      while (next < CALLS) {
+        const index = next++;
+        const kind = index % 3 === 0 ? MISBEHAVIOURS[(index / 3) % MISBEHAVIOURS.length] : "well";
+        const vmCid = `${kind}-${index}`;
+        results.set(vmCid, await call(vmCid));
+      }
+    };
+    await Promise.all(Array.from({ length: AT_ONCE }, caller));
+
+    expect(results.size).to.equal(CALLS);
+    for (const [vmCid, result] of results) {
+      const kind = vmCid.split("-")[0] as string;
+      const expected = kind === "well" || SUCCEEDS_ANYWAY.includes(kind) ? "done" : "failed";
+      expect(result, vmCid).to.equal(expected);
+    }
+    // A cancelled caller is answered first, and the kill follows at once.
+    await dispatcher.client("director").fence({ directorId: "d1", directorGeneration: 2 });
+    expect(await processesOf(dispatcher.runFolder), "processes").to.deep.equal([]);
+    expect(readdirSync(dispatcher.runFolder), "files").to.deep.equal([]);
+    const descriptors = async (): Promise<number> => {
+      // Pipes that somebody else held are let go after a grace of 200 ms.
+      await new Promise((resolve) => setTimeout(resolve, 500));
+      return openDescriptors();
+    };
+    // The second client of the fence has a socket, and grpc-js may open or close one of its own.
+    expect(await descriptors()).to.be.at.most(descriptorsBefore + 2);
+    await dispatcher.close();
+  });
+});

@@ -1,0 +1,106 @@
+import { expect } from "chai";
+import { parseAnswer, resultOf } from "./answers.js";
+import { InvalidCpiResponseError } from "./errors.js";
+
+const ok = { result: null, error: null, log: "" };
+const failed = { type: "T", message: "M", ok_to_retry: true };
+
+describe("an answer of a CPI", () => {
+  it("is a result, an error and a log", () => {
+    expect(parseAnswer(JSON.stringify({ ...ok, result: "vm-1", log: "l", more: 1 }))).to.deep.equal({
+      result: "vm-1",
+      error: undefined,
+      log: "l",
+    });
+    expect(parseAnswer(JSON.stringify({ ...ok, error: failed })).error).to.deep.equal({
+      type: "T",
+      message: "M",
+      okToRetry: true,
+    });
+  });
+
+  for (const [text, says] of [
+    ["", "not JSON"],
+    ["no JSON", "not JSON"],
+    ['{"result":null,"error":null,"log":""} trailing', "not JSON"],
+    ["[]", "no JSON object"],
+    ["null", "no JSON object"],
+    ['"x"', "no JSON object"],
+    [JSON.stringify({ error: null, log: "" }), "no 'result'"],
+    [JSON.stringify({ result: null, log: "" }), "no 'error'"],
+    [JSON.stringify({ result: null, error: null }), "no 'log'"],
+    [JSON.stringify({ ...ok, log: null }), "'log'"],
+    [JSON.stringify({ ...ok, error: "boom" }), "'error'"],
+    [JSON.stringify({ ...ok, error: { ...failed, type: 1 } }), "'type'"],
+    [JSON.stringify({ ...ok, error: { ...failed, message: null } }), "'message'"],
+    [JSON.stringify({ ...ok, error: { type: "T", message: "M" } }), "'ok_to_retry'"],
+  ] as const)
+    it(`is not ${text.slice(0, 60)}`, () => {
+      expect(() => parseAnswer(text))
+        .to.throw(InvalidCpiResponseError, /^Invalid CPI response - /)
+        .with.property("message")
+        .that.includes(says);
+    });
+
+  it("is not quoted: it may hold secrets", () => {
+    expect(() => parseAnswer("s3cret")).to.throw(InvalidCpiResponseError, /^((?!s3cret).)*$/);
+  });
+
+  it("leaves it unknown whether anything was done", () => {
+    expect(() => parseAnswer(""))
+      .to.throw()
+      .with.property("outcome", "unknown");
+  });
+});
+
+describe("a result", () => {
+  it("of info may lack what old CPIs do not know", () => {
+    expect(resultOf.info({})).to.deep.equal({ apiVersion: undefined, stemcellFormats: [] });
+    expect(resultOf.info({ api_version: 2, stemcell_formats: ["aws-light"] })).to.deep.equal({
+      apiVersion: 2,
+      stemcellFormats: ["aws-light"],
+    });
+  });
+
+  it("of create_vm is a CID, or a CID and networks, as the version says", () => {
+    expect(resultOf.createVm("vm-1", "cid")).to.deep.equal({ vmCid: "vm-1", networks: undefined });
+    expect(resultOf.createVm(["vm-1", { a: {} }], "cid_and_networks")).to.deep.equal({
+      vmCid: "vm-1",
+      networks: { a: {} },
+    });
+    expect(resultOf.createVm(["vm-1"], "cid_and_networks").networks).to.equal(undefined);
+    for (const result of ["vm-1", ["vm-1", {}]]) expect(resultOf.createVm(result, "either").vmCid).to.equal("vm-1");
+  });
+
+  it("of update_disk keeps the id, or gives another", () => {
+    expect(resultOf.updatedDisk(null, "d1")).to.equal("d1");
+    expect(resultOf.updatedDisk("d2", "d1")).to.equal("d2");
+  });
+
+  const wrong: Record<string, () => unknown> = {
+    "info, null": () => resultOf.info(null),
+    "info, a string": () => resultOf.info("2"),
+    "info, api_version as a string": () => resultOf.info({ api_version: "2" }),
+    "info, api_version 0": () => resultOf.info({ api_version: 0 }),
+    "info, api_version 1.5": () => resultOf.info({ api_version: 1.5 }),
+    "info, formats of numbers": () => resultOf.info({ stemcell_formats: [1] }),
+    "create_vm v1, a list": () => resultOf.createVm(["vm-1", {}], "cid"),
+    "create_vm v2, a string": () => resultOf.createVm("vm-1", "cid_and_networks"),
+    "create_vm v2, an empty list": () => resultOf.createVm([], "cid_and_networks"),
+    "create_vm, null": () => resultOf.createVm(null, "either"),
+    "create_disk, null": () => resultOf.cid("create_disk", null),
+    "create_disk, empty": () => resultOf.cid("create_disk", ""),
+    "create_disk, a number": () => resultOf.cid("create_disk", 5),
+    "create_disk, control characters": () => resultOf.cid("create_disk", "a\nb"),
+    "create_disk, endless": () => resultOf.cid("create_disk", "x".repeat(256)),
+    "has_vm, null": () => resultOf.flag("has_vm", null),
+    "has_vm, a string": () => resultOf.flag("has_vm", "true"),
+    "get_disks, null": () => resultOf.cids("get_disks", null),
+    "get_disks, of objects": () => resultOf.cids("get_disks", [{}]),
+    "calculate_vm_cloud_properties, a list": () => resultOf.object("calculate_vm_cloud_properties", []),
+  };
+  for (const [what, parse] of Object.entries(wrong))
+    it(`is not: ${what}`, () => {
+      expect(parse).to.throw(InvalidCpiResponseError, what.split(",")[0]?.split(" ")[0]);
+    });
+});

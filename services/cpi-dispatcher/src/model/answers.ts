@@ -1,0 +1,119 @@
+import type { CpiError } from "./cpi-errors.js";
+import { InvalidCpiResponseError } from "./errors.js";
+import { isJsonObject, type JsonObject } from "./json.js";
+import type { CpiMethod } from "./methods.js";
+import type { Negotiated } from "./negotiation.js";
+
+/** What a CPI wrote to standard output. */
+export interface CpiAnswer {
+  readonly result: unknown;
+  readonly error: CpiError | undefined;
+  readonly log: string;
+}
+
+/** Reads an answer; all three keys must be there. Its text is not quoted in errors: it may hold secrets. */
+export function parseAnswer(text: string): CpiAnswer {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(text);
+  } catch {
+    throw invalid(`it is not JSON (${text.length} characters)`);
+  }
+  if (!isJsonObject(answer)) throw invalid("it is no JSON object");
+  for (const key of ["result", "error", "log"]) if (!Object.hasOwn(answer, key)) throw invalid(`it has no '${key}'`);
+  const { result, error, log } = answer;
+  if (typeof log !== "string") throw invalid("its 'log' is no string");
+  return { result, error: error === null ? undefined : parseError(error), log };
+}
+
+function parseError(error: unknown): CpiError {
+  if (!isJsonObject(error)) throw invalid("its 'error' is neither null nor an object");
+  const { type, message, ok_to_retry: okToRetry } = error;
+  if (typeof type !== "string") throw invalid("its error's 'type' is no string");
+  if (typeof message !== "string") throw invalid("its error's 'message' is no string");
+  if (typeof okToRetry !== "boolean") throw invalid("its error's 'ok_to_retry' is neither true nor false");
+  return { type, message, okToRetry };
+}
+
+/** What create_vm made. */
+export interface MadeVm {
+  readonly vmCid: string;
+  /** Undefined when the CPI does not say. */
+  readonly networks: JsonObject | undefined;
+}
+
+/** What a CPI says of itself. */
+export interface AnsweredInfo {
+  readonly apiVersion: number | undefined;
+  readonly stemcellFormats: readonly string[];
+}
+
+const MAX_CID_LENGTH = 255;
+const CID_PATTERN = /^[\x21-\x7e]+$/;
+
+/** The shapes of the results, by method; what a CPI returns for methods without a result is not looked at. */
+export const resultOf = {
+  info(result: unknown): AnsweredInfo {
+    if (!isJsonObject(result)) throw invalid("the result of 'info' is no object");
+    const { api_version: apiVersion, stemcell_formats: formats = [] } = result;
+    if (
+      apiVersion !== undefined &&
+      apiVersion !== null &&
+      !(Number.isInteger(apiVersion) && (apiVersion as number) >= 1)
+    )
+      throw invalid("the 'api_version' of 'info' is no whole number above 0");
+    if (formats !== null && !isStrings(formats))
+      throw invalid("the 'stemcell_formats' of 'info' are no list of strings");
+    return {
+      apiVersion: (apiVersion as number | null) ?? undefined,
+      stemcellFormats: (formats as string[] | null) ?? [],
+    };
+  },
+
+  cid(method: CpiMethod, result: unknown): string {
+    return cidIn(method, result);
+  },
+
+  createVm(result: unknown, expected: Negotiated["createVmResult"]): MadeVm {
+    if (Array.isArray(result) && expected !== "cid") {
+      // The networks are taken where they are an object; stock directors ignore them altogether.
+      const [vmCid, networks] = result;
+      return { vmCid: cidIn("create_vm", vmCid), networks: isJsonObject(networks) ? networks : undefined };
+    }
+    if (expected === "cid_and_networks") throw invalid("the result of 'create_vm' is no list of VM CID and networks");
+    return { vmCid: cidIn("create_vm", result), networks: undefined };
+  },
+
+  flag(method: CpiMethod, result: unknown): boolean {
+    if (typeof result !== "boolean") throw invalid(`the result of '${method}' is neither true nor false`);
+    return result;
+  },
+
+  cids(method: CpiMethod, result: unknown): readonly string[] {
+    if (!Array.isArray(result)) throw invalid(`the result of '${method}' is no list`);
+    return result.map((cid) => cidIn(method, cid));
+  },
+
+  /** Null keeps the disk's id. */
+  updatedDisk(result: unknown, diskCid: string): string {
+    return result === null || result === undefined ? diskCid : cidIn("update_disk", result);
+  },
+
+  object(method: CpiMethod, result: unknown): JsonObject {
+    if (!isJsonObject(result)) throw invalid(`the result of '${method}' is no object`);
+    return result;
+  },
+};
+
+function cidIn(method: CpiMethod, result: unknown): string {
+  if (typeof result === "string" && result.length <= MAX_CID_LENGTH && CID_PATTERN.test(result)) return result;
+  throw invalid(`the result of '${method}' holds no CID of at most ${MAX_CID_LENGTH} printable characters`);
+}
+
+function isStrings(value: unknown): value is string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
+}
+
+export function invalid(what: string): InvalidCpiResponseError {
+  return new InvalidCpiResponseError(`Invalid CPI response - ${what}`);
+}

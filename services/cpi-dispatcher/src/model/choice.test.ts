@@ -1,0 +1,315 @@
+import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { expect } from "chai";
+import {
+  type Choice,
+  type Choosable,
+  checkCpiNames,
+  chooseCpis,
+  DEFAULT_CPI,
+  type Offer,
+  type Wanted,
+} from "./choice.js";
+import { CpiConfigInvalidError } from "./errors.js";
+import type { CpiMethod } from "./methods.js";
+
+const cpi = (name: string, fields: Partial<Choosable> = {}): Choosable => ({
+  name,
+  formerNames: [],
+  stemcellFormats: [],
+  ...fields,
+});
+const wanted = (method: CpiMethod, fields: Partial<Wanted> = {}): Wanted => ({
+  method,
+  az: "",
+  azCpi: "",
+  recordedCpi: "",
+  unknownId: false,
+  stemcellFormats: [],
+  exceptCpis: [],
+  ...fields,
+});
+
+const left = cpi("left", { formerNames: ["old-left"], stemcellFormats: ["openstack-raw"] });
+const right = cpi("right", { stemcellFormats: ["aws-raw", "aws-light"] });
+const adopter = cpi("adopter", { formerNames: [""] });
+
+/** A cpi-config of two; one in which a third has adopted the default's things; none at all, with two of our own. */
+const configured: Offer = { isConfigured: true, cpis: [left, right], defaultCpi: "fleet" };
+const adopted: Offer = { isConfigured: true, cpis: [left, right, adopter], defaultCpi: "fleet" };
+const own: Offer = { isConfigured: false, cpis: [cpi("fleet"), cpi("cell-b")], defaultCpi: "fleet" };
+
+const one = (name: string): Choice => ({ kind: "one", name });
+const z1 = { az: "z1", azCpi: "left" };
+
+const EXISTING: CpiMethod[] = [
+  "delete_vm",
+  "has_vm",
+  "reboot_vm",
+  "set_vm_metadata",
+  "delete_disk",
+  "has_disk",
+  "attach_disk",
+  "detach_disk",
+  "get_disks",
+  "set_disk_metadata",
+  "resize_disk",
+  "update_disk",
+  "snapshot_disk",
+  "delete_snapshot",
+  "delete_stemcell",
+];
+
+describe("the choice of CPIs", () => {
+  const cases: [what: string, offer: Offer, given: Wanted, expected: Choice][] = [
+    ["create_vm in an az -> the az's", configured, wanted("create_vm", z1), one("left")],
+    [
+      "create_vm in an az that names a former name -> the one that had it",
+      configured,
+      wanted("create_vm", { az: "z1", azCpi: "old-left" }),
+      one("left"),
+    ],
+    ["create_vm without an az -> the default", configured, wanted("create_vm"), one(DEFAULT_CPI)],
+    ["create_vm without an az, adopted -> the adopter", adopted, wanted("create_vm"), one("adopter")],
+    ["create_vm, no cpi-config -> the default", own, wanted("create_vm", { az: "z1" }), one(DEFAULT_CPI)],
+    [
+      "create_vm in an az with one of our own by name",
+      own,
+      wanted("create_vm", { az: "z1", azCpi: "cell-b" }),
+      one("cell-b"),
+    ],
+    ["create_disk in an az -> the az's", configured, wanted("create_disk", z1), one("left")],
+    [
+      "create_disk near a VM -> the VM's",
+      configured,
+      wanted("create_disk", { ...z1, recordedCpi: "right" }),
+      one("right"),
+    ],
+    ["create_disk without an az -> the default", configured, wanted("create_disk"), one(DEFAULT_CPI)],
+    ["info of an az -> the az's", configured, wanted("info", z1), one("left")],
+    ["info of one by name", configured, wanted("info", { recordedCpi: "right" }), one("right")],
+    ["info, nothing said -> the default", own, wanted("info"), one(DEFAULT_CPI)],
+    [
+      "calculate_vm_cloud_properties of an az -> the az's",
+      configured,
+      wanted("calculate_vm_cloud_properties", z1),
+      one("left"),
+    ],
+    [
+      "create_stemcell -> every CPI that takes one of its formats",
+      configured,
+      wanted("create_stemcell", { stemcellFormats: ["aws-light"] }),
+      { kind: "every", names: ["right"] },
+    ],
+    [
+      "create_stemcell whose formats are not known -> every CPI",
+      configured,
+      wanted("create_stemcell"),
+      { kind: "every", names: ["left", "right"] },
+    ],
+    [
+      "create_stemcell -> also a CPI whose formats are not known",
+      adopted,
+      wanted("create_stemcell", { stemcellFormats: ["aws-raw"] }),
+      { kind: "every", names: ["right", "adopter"] },
+    ],
+    [
+      "create_stemcell again -> only those that lack it",
+      configured,
+      wanted("create_stemcell", { exceptCpis: ["right"] }),
+      { kind: "every", names: ["left"] },
+    ],
+    [
+      "create_stemcell again, recorded under a former name -> not again",
+      configured,
+      wanted("create_stemcell", { exceptCpis: ["old-left", "right"] }),
+      { kind: "every", names: [] },
+    ],
+    [
+      "create_stemcell for one by name",
+      configured,
+      wanted("create_stemcell", { recordedCpi: "right", stemcellFormats: ["x"] }),
+      one("right"),
+    ],
+    [
+      "create_stemcell, adopted -> the adopter has what the default made",
+      adopted,
+      wanted("create_stemcell", { exceptCpis: ["", "left"] }),
+      { kind: "every", names: ["right"] },
+    ],
+    [
+      "delete_vm of an unknown id -> all, the default last",
+      configured,
+      wanted("delete_vm", { unknownId: true }),
+      { kind: "try_all", names: ["left", "right", DEFAULT_CPI] },
+    ],
+    [
+      "delete_vm of an unknown id, adopted -> all, the default not twice",
+      adopted,
+      wanted("delete_vm", { unknownId: true }),
+      { kind: "try_all", names: ["left", "right", "adopter"] },
+    ],
+    [
+      "has_vm of an unknown id in an az -> the az's first",
+      configured,
+      wanted("has_vm", { unknownId: true, az: "z2", azCpi: "right" }),
+      { kind: "try_all", names: ["right", "left", DEFAULT_CPI] },
+    ],
+    [
+      "delete_disk of an orphan -> its recorded one first, then the others",
+      configured,
+      wanted("delete_disk", { unknownId: true, recordedCpi: "right" }),
+      { kind: "try_all", names: ["right", "left", DEFAULT_CPI] },
+    ],
+    [
+      "has_disk of an unknown id, no cpi-config -> all our own, the default first",
+      own,
+      wanted("has_disk", { unknownId: true }),
+      { kind: "try_all", names: ["fleet", "cell-b"] },
+    ],
+    [
+      "delete_snapshot of an orphan -> all",
+      configured,
+      wanted("delete_snapshot", { unknownId: true }),
+      { kind: "try_all", names: ["left", "right", DEFAULT_CPI] },
+    ],
+    [
+      "attach_disk of an unknown id -> no guessing",
+      configured,
+      wanted("attach_disk", { unknownId: true }),
+      one(DEFAULT_CPI),
+    ],
+    [
+      "create_vm knows no unknown ids -> the az's",
+      configured,
+      wanted("create_vm", { ...z1, unknownId: true }),
+      one("left"),
+    ],
+  ];
+  for (const [what, offer, given, expected] of cases)
+    it(what, () => {
+      expect(chooseCpis(offer, given)).to.deep.equal(expected);
+    });
+
+  for (const method of EXISTING) {
+    it(`${method} -> the recorded one, whatever the az says; a former name finds it too`, () => {
+      expect(chooseCpis(configured, wanted(method, { ...z1, recordedCpi: "right" }))).to.deep.equal(one("right"));
+      expect(chooseCpis(configured, wanted(method, { recordedCpi: "old-left" }))).to.deep.equal(one("left"));
+    });
+    it(`${method}, none recorded -> who has the default's things, whatever the az says now`, () => {
+      expect(chooseCpis(configured, wanted(method, z1))).to.deep.equal(one(DEFAULT_CPI));
+      expect(chooseCpis(adopted, wanted(method, z1))).to.deep.equal(one("adopter"));
+      expect(chooseCpis(own, wanted(method))).to.deep.equal(one(DEFAULT_CPI));
+    });
+  }
+
+  const refused: [what: string, offer: Offer, given: Wanted, type: new (...args: never[]) => Error, text: string][] = [
+    [
+      "a name that nobody has",
+      configured,
+      wanted("delete_vm", { recordedCpi: "x" }),
+      NotFoundError,
+      "CPI 'x' not found in cpi-config: there are left, right",
+    ],
+    [
+      "a name, with no cpi-config",
+      own,
+      wanted("delete_vm", { recordedCpi: "left" }),
+      NotFoundError,
+      "CPI 'left' not found in cpi-config (because cpi-config is not set)",
+    ],
+    [
+      "an az's name that nobody has",
+      configured,
+      wanted("create_vm", { az: "z1", azCpi: "x" }),
+      NotFoundError,
+      "CPI 'x' not found",
+    ],
+    [
+      "our own name, beside a cpi-config",
+      configured,
+      wanted("has_vm", { recordedCpi: "fleet" }),
+      NotFoundError,
+      "CPI 'fleet' not found",
+    ],
+    [
+      "a VM in an az without a CPI, beside a cpi-config",
+      configured,
+      wanted("create_vm", { az: "z1" }),
+      InvalidStateError,
+      "AZ 'z1' must specify a CPI when CPI config is defined.",
+    ],
+    [
+      "a disk in an az without a CPI, beside a cpi-config",
+      adopted,
+      wanted("create_disk", { az: "z1" }),
+      InvalidStateError,
+      "AZ 'z1' must specify a CPI",
+    ],
+    [
+      "a stemcell of formats that none takes",
+      configured,
+      wanted("create_stemcell", { stemcellFormats: ["vsphere-ova"] }),
+      InvalidStateError,
+      "vsphere-ova",
+    ],
+    [
+      "a name that is no name",
+      configured,
+      wanted("has_vm", { recordedCpi: "a\nb" }),
+      NotFoundError,
+      "CPI 'a\\nb' not found",
+    ],
+  ];
+  for (const [what, offer, given, type, text] of refused)
+    it(`${what} -> refused`, () => {
+      expect(() => chooseCpis(offer, given)).to.throw(type, text);
+    });
+});
+
+describe("the names of a cpi-config", () => {
+  const check = (...cpis: [name: string, ...migratedFrom: string[]][]) =>
+    checkCpiNames(
+      cpis.map(([name, ...migratedFrom]) => ({ name, migratedFrom })),
+      4,
+    );
+
+  it("may be many, with former names, and with the default's things adopted once", () => {
+    check(["a"], ["b", "old-b", "older-b"], ["c.eu-1", ""]);
+    check(["a", "a"]);
+  });
+
+  const twice: [string, ...string[]][][] = [
+    [["a"], ["a"]],
+    [["a"], ["b", "a"]],
+    [["a", "b"], ["b"]],
+    [
+      ["a", "x"],
+      ["b", "x"],
+    ],
+    [
+      ["a", ""],
+      ["b", ""],
+    ],
+  ];
+  for (const cpis of twice)
+    it(`stand for one CPI each, unlike in ${JSON.stringify(cpis)}`, () => {
+      expect(() => check(...cpis))
+        .to.throw(CpiConfigInvalidError, "Duplicate CPI name")
+        .with.nested.property("about.bosh_error_code", "550000");
+    });
+
+  const malformed: [string, ...string[]][][] = [
+    [],
+    [[""]],
+    [["../a"]],
+    [["a b"]],
+    [["a\n"]],
+    [["x".repeat(256)]],
+    [["a", "../b"]],
+    [["a"], ["b"], ["c"], ["d"], ["e"]],
+  ];
+  for (const cpis of malformed)
+    it(`are not ${JSON.stringify(cpis).slice(0, 60)}`, () => {
+      expect(() => check(...cpis)).to.throw(InvalidArgumentError);
+    });
+});

@@ -1,0 +1,167 @@
+import { InvalidArgumentError, InvalidStateError, NotFoundError, quoted } from "@diskmesh/domain";
+import { CpiConfigInvalidError } from "./errors.js";
+import type { CpiMethod } from "./methods.js";
+
+/** A CPI that can be chosen. */
+export interface Choosable {
+  readonly name: string;
+  /** Former names; an empty one adopts what the default CPI made. */
+  readonly formerNames: readonly string[];
+  /** Formats that it takes; empty when not known. */
+  readonly stemcellFormats: readonly string[];
+}
+
+/** The CPIs there are. */
+export interface Offer {
+  /** Whether a cpi-config is set: then only its CPIs go by name. */
+  readonly isConfigured: boolean;
+  readonly cpis: readonly Choosable[];
+  /** The name of the dispatcher's own first CPI, which is the default. */
+  readonly defaultCpi: string;
+}
+
+/** What is known of the thing that a call is about. */
+export interface Wanted {
+  readonly method: CpiMethod;
+  readonly az: string;
+  /** The CPI that the cloud config names for the az. */
+  readonly azCpi: string;
+  /** The CPI recorded with the VM, disk, snapshot or stemcell. */
+  readonly recordedCpi: string;
+  readonly unknownId: boolean;
+  /** Of create_stemcell: empty when not known. */
+  readonly stemcellFormats: readonly string[];
+  /** Of create_stemcell: CPIs that have it already. */
+  readonly exceptCpis: readonly string[];
+}
+
+/** The CPIs to call. */
+export type Choice =
+  | { readonly kind: "one"; readonly name: string }
+  /** In this order, until one knows the id. */
+  | { readonly kind: "try_all"; readonly names: readonly string[] }
+  | { readonly kind: "every"; readonly names: readonly string[] };
+
+/** Names the dispatcher's own default CPI, whatever the cpi-config calls its CPIs. */
+export const DEFAULT_CPI = "";
+
+const TRIES_ALL: ReadonlySet<CpiMethod> = new Set([
+  "delete_vm",
+  "has_vm",
+  "delete_disk",
+  "has_disk",
+  "delete_snapshot",
+  "delete_stemcell",
+]);
+
+/** Methods that make something where an az is, or ask about what could be made there. */
+const GOES_BY_AZ: ReadonlySet<CpiMethod> = new Set([
+  "create_vm",
+  "create_disk",
+  "calculate_vm_cloud_properties",
+  "info",
+]);
+
+const MAKES: ReadonlySet<CpiMethod> = new Set(["create_vm", "create_disk"]);
+
+/**
+ * Chooses the CPIs of a call. What is recorded wins over the az; without a record an existing thing belongs to the
+ * default CPI, or to the one that adopted its things, and a new one to the az's.
+ */
+export function chooseCpis(offer: Offer, wanted: Wanted): Choice {
+  const { method, recordedCpi, azCpi } = wanted;
+  if (method === "create_stemcell" && recordedCpi === "") return { kind: "every", names: fitting(offer, wanted) };
+  if (wanted.unknownId && TRIES_ALL.has(method)) return { kind: "try_all", names: likeliestFirst(offer, wanted) };
+  if (recordedCpi !== "") return { kind: "one", name: nameOf(offer, recordedCpi) };
+  if (!GOES_BY_AZ.has(method)) return { kind: "one", name: defaultOf(offer) };
+  if (azCpi !== "") return { kind: "one", name: nameOf(offer, azCpi) };
+  if (wanted.az !== "" && offer.isConfigured && MAKES.has(method))
+    throw new InvalidStateError(
+      `AZ '${wanted.az}' must specify a CPI when CPI config is defined. Give it a cpi in the cloud config.`,
+      { about: { az: wanted.az, bosh_error_code: "550001" } },
+    );
+  return { kind: "one", name: defaultOf(offer) };
+}
+
+/** Which CPI a name means: the one that has it, or else the one that had it. */
+function nameOf(offer: Offer, name: string): string {
+  const found =
+    offer.cpis.find((cpi) => cpi.name === name) ?? offer.cpis.find(({ formerNames }) => formerNames.includes(name));
+  if (found) return found.name;
+  const because = offer.isConfigured ? "" : " (because cpi-config is not set)";
+  const names = offer.cpis.map((cpi) => cpi.name).join(", ");
+  throw new NotFoundError(`CPI '${plain(name)}' not found in cpi-config${because}: there are ${names}`, {
+    about: { cpi: plain(name) },
+  });
+}
+
+function defaultOf(offer: Offer): string {
+  if (!offer.isConfigured) return DEFAULT_CPI;
+  return offer.cpis.find(({ formerNames }) => formerNames.includes(""))?.name ?? DEFAULT_CPI;
+}
+
+function likeliestFirst(offer: Offer, { recordedCpi, azCpi }: Wanted): readonly string[] {
+  const first = [recordedCpi, azCpi].filter((name) => name !== "").map((name) => nameOf(offer, name));
+  // The default CPI is among its own by name; a cpi-config leaves it beside the configured ones.
+  const rest = offer.isConfigured ? [...offer.cpis.map(({ name }) => name), defaultOf(offer)] : ownNames(offer);
+  return [...new Set([...first, ...rest])];
+}
+
+function ownNames(offer: Offer): readonly string[] {
+  const others = offer.cpis.map(({ name }) => name).filter((name) => name !== offer.defaultCpi);
+  return [offer.defaultCpi, ...others];
+}
+
+function fitting(offer: Offer, { stemcellFormats, exceptCpis }: Wanted): readonly string[] {
+  const takes = (cpi: Choosable) =>
+    cpi.stemcellFormats.length === 0 ||
+    stemcellFormats.length === 0 ||
+    cpi.stemcellFormats.some((format) => stemcellFormats.includes(format));
+  const takers = offer.cpis.filter(takes);
+  if (takers.length === 0)
+    throw new InvalidStateError(
+      `no CPI takes a stemcell of the formats ${stemcellFormats.map((format) => quoted(format)).join(", ")}: ` +
+        `upload one that is made for ${offer.cpis.map(({ name }) => name).join(", ")}`,
+    );
+  const hasIt = ({ name, formerNames }: Choosable) => [name, ...formerNames].some((one) => exceptCpis.includes(one));
+  return takers.filter((cpi) => !hasIt(cpi)).map(({ name }) => name);
+}
+
+/** One CPI of a cpi-config, as far as names go. */
+export interface NamedCpi {
+  readonly name: string;
+  readonly migratedFrom: readonly string[];
+}
+
+const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
+
+/** Refuses a cpi-config in which a name, present or former, is malformed or stands for two CPIs. */
+export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis: number): void {
+  if (cpis.length === 0)
+    throw new InvalidArgumentError("the cpi-config has no CPI: name one, or use no cpi-config at all");
+  if (cpis.length > maxCpis)
+    throw new InvalidArgumentError(`the cpi-config has ${cpis.length} CPIs: at most ${maxCpis} are allowed (maxCpis)`);
+  const seen = new Map<string, string>();
+  for (const { name, migratedFrom } of cpis) {
+    if (!NAME_PATTERN.test(name))
+      throw new InvalidArgumentError(
+        `the CPI name ${quoted(name)} is malformed: it must start with a letter or digit and hold only letters, digits and '_.-'`,
+      );
+    for (const former of migratedFrom)
+      if (former !== "" && !NAME_PATTERN.test(former))
+        throw new InvalidArgumentError(`CPI ${name} is migrated from ${quoted(former)}, which is no CPI name`);
+    // A CPI may list its own present name: a config that was edited twice.
+    for (const one of new Set([name, ...migratedFrom])) {
+      const owner = seen.get(one);
+      if (owner !== undefined)
+        throw new CpiConfigInvalidError(`Duplicate CPI name '${one}': it stands for '${owner}' and for '${name}'`, {
+          about: { cpi: name, bosh_error_code: "550000" },
+        });
+      seen.set(one, name);
+    }
+  }
+}
+
+function plain(name: string): string {
+  return quoted(name).slice(1, -1);
+}

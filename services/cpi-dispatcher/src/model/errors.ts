@@ -1,0 +1,94 @@
+import {
+  type ErrorDetails,
+  InvalidStateError,
+  NotFoundError,
+  NotImplementedError,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+
+// The error types of the CPI contract that callers act on. Their names become the reasons VM_NOT_FOUND and so on.
+
+/** The CPI knows no such VM. */
+export class VmNotFoundError extends NotFoundError {
+  override readonly name = "VmNotFoundError";
+
+  constructor(
+    vmCid: string,
+    message = `there is no VM ${vmCid}`,
+    details: ErrorDetails = { about: { vm_cid: vmCid } },
+  ) {
+    super(message, details);
+  }
+}
+
+/** The CPI knows no such disk. */
+export class DiskNotFoundError extends NotFoundError {
+  override readonly name = "DiskNotFoundError";
+
+  constructor(
+    diskCid: string,
+    message = `there is no disk ${diskCid}`,
+    details: ErrorDetails = { about: { disk_cid: diskCid } },
+  ) {
+    super(message, details);
+  }
+}
+
+/** A network that the VM is to have does not exist. */
+export class NetworkNotFoundError extends NotFoundError {
+  override readonly name = "NetworkNotFoundError";
+}
+
+/** The disk is not attached to the VM it is to be detached from. */
+export class DiskNotAttachedError extends InvalidStateError {
+  override readonly name = "DiskNotAttachedError";
+
+  constructor(
+    diskCid: string,
+    vmCid: string,
+    message = `disk ${diskCid} is not attached to VM ${vmCid}`,
+    details: ErrorDetails = { about: { disk_cid: diskCid, vm_cid: vmCid } },
+  ) {
+    super(message, details);
+  }
+}
+
+/** There is no room for the disk. */
+export class NoDiskSpaceError extends ResourceExhaustedError {
+  override readonly name = "NoDiskSpaceError";
+}
+
+/** The infrastructure made no VM. `about.ok_to_retry` is "true" when the CPI says that another try may succeed. */
+export class VmCreationFailedError extends InvalidStateError {
+  override readonly name = "VmCreationFailedError";
+}
+
+/** The CPI knows the method and refuses it on purpose. */
+export class NotSupportedError extends NotImplementedError {
+  override readonly name = "NotSupportedError";
+}
+
+/** The CPI failed in a way that has no type of its own; `about.cpi_error_type` has what it called it. */
+export class CpiFailedError extends InvalidStateError {
+  override readonly name = "CpiFailedError";
+}
+
+/** The CPI ended without an answer that can be understood: whatever it was asked to do may be done. */
+export class InvalidCpiResponseError extends UnavailableError {
+  override readonly name = "InvalidCpiResponseError";
+
+  constructor(message: string, details: ErrorDetails = {}) {
+    super(message, { ...details, outcome: "unknown" });
+  }
+}
+
+/** The dispatcher does not have this version of the cpi-config (any more): the director must tell it again. */
+export class CpiConfigUnknownError extends InvalidStateError {
+  override readonly name = "CpiConfigUnknownError";
+}
+
+/** A cpi-config that cannot be used. */
+export class CpiConfigInvalidError extends InvalidStateError {
+  override readonly name = "CpiConfigInvalidError";
+}

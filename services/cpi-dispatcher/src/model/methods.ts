@@ -1,0 +1,22 @@
+/** The methods of the CPI contract that the dispatcher calls, as they are named in requests to executables. */
+export type CpiMethod =
+  | "info"
+  | "create_stemcell"
+  | "delete_stemcell"
+  | "create_vm"
+  | "delete_vm"
+  | "has_vm"
+  | "reboot_vm"
+  | "set_vm_metadata"
+  | "create_disk"
+  | "delete_disk"
+  | "has_disk"
+  | "attach_disk"
+  | "detach_disk"
+  | "get_disks"
+  | "set_disk_metadata"
+  | "resize_disk"
+  | "update_disk"
+  | "snapshot_disk"
+  | "delete_snapshot"
+  | "calculate_vm_cloud_properties";

@@ -1,0 +1,63 @@
+import { UnavailableError } from "@diskmesh/domain";
+
+/** The highest version of the CPI contract that this dispatcher speaks. */
+export const HIGHEST_API_VERSION = 3;
+
+/** What came of asking a CPI for its info. */
+export type InfoOutcome =
+  | { readonly kind: "answered"; readonly apiVersion: number | undefined }
+  /** The CPI knows no such method. */
+  | { readonly kind: "not_implemented" }
+  | { readonly kind: "failed"; readonly message: string };
+
+export interface VersionsMet {
+  /** The director's preferred version; 0 for the highest there is. */
+  readonly preferredApiVersion: number;
+  readonly info: InfoOutcome;
+  /** api_version of the VM's stemcell; 0 when not known, which counts as 1. */
+  readonly stemcellApiVersion: number;
+  /** Whether a CPI whose info fails is taken for one of version 1. */
+  readonly assumeV1WhenInfoFails: boolean;
+}
+
+/** How to speak with a CPI about one VM. */
+export interface Negotiated {
+  /** `api_version` of the request. */
+  readonly apiVersion: number;
+  /**
+   * Whether the VM's agent reads its settings from the Registry, which the CPI then fills; otherwise the CPI gives them
+   * to the VM itself, as user data for instance.
+   */
+  readonly usesRegistry: boolean;
+  /** What create_vm answers; both when CPI and stemcell are of different ages, since CPIs differ there. */
+  readonly createVmResult: "cid" | "cid_and_networks" | "either";
+  /** Whether attach_disk must answer a hint. What it answers otherwise is not for the agent. */
+  readonly attachDiskAnswersHint: boolean;
+  /** Whether create_stemcell has a third argument. */
+  readonly createStemcellTakesTags: boolean;
+}
+
+/**
+ * Settles which version of the contract is spoken: the lower of what both sides know. The Registry stays out only when
+ * director, CPI and stemcell are all of version 2 or later.
+ */
+export function negotiate(met: VersionsMet): Negotiated {
+  const preferred = met.preferredApiVersion === 0 ? HIGHEST_API_VERSION : met.preferredApiVersion;
+  const apiVersion = Math.min(cpiVersion(met), preferred, HIGHEST_API_VERSION);
+  const usesRegistry = apiVersion < 2 || met.stemcellApiVersion < 2;
+  const newResult = usesRegistry ? "either" : "cid_and_networks";
+  return {
+    apiVersion,
+    usesRegistry,
+    createVmResult: apiVersion < 2 ? "cid" : newResult,
+    attachDiskAnswersHint: !usesRegistry,
+    createStemcellTakesTags: apiVersion >= 3,
+  };
+}
+
+function cpiVersion({ info, assumeV1WhenInfoFails }: VersionsMet): number {
+  if (info.kind === "answered") return Math.max(1, info.apiVersion ?? 1);
+  if (info.kind === "not_implemented" || assumeV1WhenInfoFails) return 1;
+  // A CPI of version 2 in trouble, taken for one of version 1, would leave VMs whose agents find no settings.
+  throw new UnavailableError(`the CPI's version is not known, because its info method failed: ${info.message}`);
+}

@@ -1,0 +1,83 @@
+import { expect } from "chai";
+import type { CpiMethod } from "./methods.js";
+import { Redactor, redactedRequest, secretEnv } from "./redaction.js";
+
+const R = "<redacted>";
+
+describe("the redactor", () => {
+  const redactor = new Redactor([
+    { password: 'p"ss/wörd', nested: { keys: ["line one\nline two\n", 987654] }, short: "ab", flag: true },
+  ]);
+  for (const [given, shown] of [
+    ['login with p"ss/wörd now', `login with ${R} now`],
+    ['{"password":"p\\"ss/wörd"}', `{"password":"${R}"}`],
+    [`https://h/?p=${encodeURIComponent('p"ss/wörd')}`, `https://h/?p=${R}`],
+    [`Basic ${Buffer.from('p"ss/wörd').toString("base64")}`, `Basic ${R}`],
+    ["line two", R],
+    ["account 987654", `account ${R}`],
+    ["ab is true of null", "ab is true of null"],
+    ["nothing here", "nothing here"],
+  ] as const)
+    it(`${given} -> ${shown}`, () => {
+      expect(redactor.text(given)).to.equal(shown);
+    });
+
+  it("hides the longer of two secrets that overlap", () => {
+    expect(new Redactor([["secret", "secret-and-more"]]).text("secret-and-more, secret")).to.equal(`${R}, ${R}`);
+  });
+
+  it("has nothing to hide without secrets", () => {
+    expect(new Redactor([{}]).text("a.b")).to.equal("a.b");
+    expect(new Redactor([["a.b*"]]).text("a.b* axb*")).to.equal(`${R} axb*`);
+  });
+});
+
+describe("a request in a log", () => {
+  const rows: [method: CpiMethod, args: unknown[], shown: unknown[]][] = [
+    [
+      "create_vm",
+      [
+        "agent",
+        "stemcell",
+        { instance: "m1", nested: { key: "s" } },
+        { a: { type: "manual", ip: "10.0.0.1", cloud_properties: { subnet: "s" } }, b: { type: "vip" } },
+        ["disk"],
+        { top: "s", bosh: { group: "g", groups: ["g"], tags: { t: "v" }, password: "s", mbus: { cert: "s" } } },
+      ],
+      [
+        "agent",
+        "stemcell",
+        { instance: R, nested: R },
+        { a: { type: "manual", ip: "10.0.0.1", cloud_properties: { subnet: R } }, b: { type: "vip" } },
+        ["disk"],
+        { top: R, bosh: { group: "g", groups: ["g"], tags: { t: "v" }, password: R, mbus: R } },
+      ],
+    ],
+    ["create_disk", [1024, { type: "ssd", key: "s" }, "vm"], [1024, { type: R, key: R }, "vm"]],
+    ["update_disk", ["disk", 1024, { key: "s" }], ["disk", 1024, { key: R }]],
+    ["create_stemcell", ["/image", { key: "s" }], ["/image", { key: R }]],
+    ["delete_vm", ["vm"], ["vm"]],
+    ["attach_disk", ["vm", "disk"], ["vm", "disk"]],
+  ];
+  for (const [method, args, shown] of rows)
+    it(`${method} shows what it is about, and hides the rest`, () => {
+      const context = { director_uuid: "d", request_id: "r", password: "s", vm: { stemcell: { api_version: 2 } } };
+      expect(redactedRequest(method, args, context, ["password"])).to.deep.equal({
+        method,
+        arguments: shown,
+        context: { ...context, password: R },
+      });
+    });
+
+  it("hides a property that shadows what a director says", () => {
+    expect(redactedRequest("info", [], { request_id: "s" }, ["request_id"]).context).to.deep.equal({ request_id: R });
+  });
+
+  it("has secrets in env, but for what names the VM", () => {
+    expect(secretEnv({ a: 1, bosh: { group: "g", groups: [], tags: {}, password: "p" } })).to.deep.equal({
+      a: 1,
+      bosh: { password: "p" },
+    });
+    expect(secretEnv({ bosh: "odd" })).to.deep.equal({ bosh: "odd" });
+  });
+});

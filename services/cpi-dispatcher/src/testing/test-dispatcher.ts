@@ -1,0 +1,95 @@
+import { chmodSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { CallContext, CpiConfig, CpiServiceService } from "@diskmesh/api/cpi";
+import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
+import { type TestCertificates, temporaryFolder } from "@diskmesh/testkit";
+import { dispatcherConfig } from "../config.js";
+import { CpiConfigs } from "../cpi-configs.js";
+import { CpiLog } from "../cpi-log.js";
+import { CpiSet, type OfferedCpi } from "../cpi-set.js";
+import { RunFolder } from "../executables/run-folder.js";
+import { Fence } from "../fence.js";
+import { RegistryClients } from "../fleet/registry-client.js";
+import { addCpiService } from "../handlers/cpi-service.js";
+import { CpiMaker } from "../make-cpis.js";
+
+export type CpiClient = Client<typeof CpiServiceService>;
+
+/** A dispatcher within the test's process, with CPIs of its own, and with executables by cpi-config. */
+export class TestDispatcher {
+  readonly folder = temporaryFolder();
+  readonly runFolder = join(this.folder, "run");
+  readonly #clients: CpiClient[] = [];
+  readonly #server: RpcServer;
+  readonly #fence = new Fence({ maxDirectors: 10 });
+  #registries: RegistryClients | undefined;
+  #port = 0;
+
+  constructor(
+    private readonly certificates: TestCertificates,
+    private readonly own: readonly [OfferedCpi, ...OfferedCpi[]],
+    private readonly executables: object = {},
+  ) {
+    const limits = { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 1_000 };
+    this.#server = new RpcServer({ tls: certificates.files("cpi-dispatcher"), limits });
+  }
+
+  async start(): Promise<this> {
+    const tls = this.certificates.files("cpi-dispatcher");
+    const config = dispatcherConfig.parse({
+      listen: { host: "127.0.0.1", port: 0 },
+      tls,
+      registry: { address: "127.0.0.1:1" },
+      executables: { jobsFolder: this.folder, ...this.executables },
+    });
+    this.#registries = new RegistryClients(tls, config);
+    addCpiService(this.#server, {
+      configs: new CpiConfigs(new CpiSet(this.own, this.own[0], false)),
+      maker: new CpiMaker(config, this.#registries, await RunFolder.open(this.runFolder)),
+      fence: this.#fence,
+      log: new CpiLog(config),
+    });
+    this.#port = await this.#server.listen({ host: "127.0.0.1", port: 0 });
+    return this;
+  }
+
+  client(name: string): CpiClient {
+    const client = createClient(CpiServiceService, {
+      address: `127.0.0.1:${this.#port}`,
+      tls: this.certificates.files(name),
+      serverRole: "cpi-dispatcher",
+      defaultDeadlineMs: 10_000,
+    });
+    this.#clients.push(client);
+    return client;
+  }
+
+  async close(): Promise<void> {
+    for (const client of this.#clients) client.close();
+    await this.#server.drain();
+    await this.#fence.end();
+    this.#registries?.close();
+  }
+
+  /** Writes a shell script as the executable of a CPI, and describes that CPI. */
+  scriptCpi(name: string, script: string, more: Partial<CpiConfig> = {}): CpiConfig {
+    const execPath = writeScript(this.folder, name, script);
+    return CpiConfig.fromPartial({ name, type: "script", execPath, ...more });
+  }
+
+  /** Makes these the CPIs of version `v` for the director of `contextOf`. */
+  async setCpis(cpis: CpiConfig[], version = "v", generation = 1): Promise<void> {
+    const request = { directorId: "d1", directorGeneration: generation, cpiConfigVersion: version, cpis };
+    await this.client("director").setCpiConfig(request);
+  }
+}
+
+export function writeScript(folder: string, name: string, script: string): string {
+  const path = join(folder, `${name}.sh`);
+  writeFileSync(path, `#!/bin/sh\n${script}\n`);
+  chmodSync(path, 0o755);
+  return path;
+}
+
+export const contextOf = (generation: number, more: Partial<CallContext> = {}): CallContext =>
+  CallContext.fromPartial({ directorId: "d1", directorGeneration: generation, requestId: "r1", ...more });

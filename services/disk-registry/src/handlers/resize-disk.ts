@@ -1,0 +1,13 @@
+import type { ResizeDiskRequest, ResizeDiskResponse } from "@diskmesh/api/registry";
+import { parseDiskId, parseSizeBytes } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { diskLimits } from "../limits.js";
+import { resizeDisk as resize } from "../model/disks.js";
+import { diskMessage } from "../wire.js";
+
+export async function resizeDisk({ tablet, config }: Context, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
+  const diskId = parseDiskId(request.diskId);
+  const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
+  const disk = await tablet.transact((tx) => diskMessage(tx, resize(tx, diskId, sizeBytes, diskLimits(config))));
+  return { disk };
+}
