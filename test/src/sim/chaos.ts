@@ -71,14 +71,17 @@ export class Chaos {
     const b = random.pick(places.filter((place) => place !== a));
     network.block(a, b);
     world.trace(`network: ${a} and ${b} are cut off from each other`);
-    world.timeline.after(random.between(100, 8_000), undefined, "heal", () => network.unblock(a, b));
+    world.timeline.after(random.between(100, 4_000), undefined, "heal", () => network.unblock(a, b));
   }
 
   #hardware(): void {
     const { random } = this.world;
     const machine = random.pick(this.world.machines());
-    const path = random.pick([...machine.drives.keys()]);
-    if (machine.drives.get(path) === undefined || random.chance(0.3)) {
+    const paths = [...machine.drives.keys()];
+    // Drives are mostly swapped while nobody holds them.
+    const idle = paths.filter((each) => !machine.isHeld(each));
+    const path = random.pick(idle.length > 0 && random.chance(0.7) ? idle : paths);
+    if (machine.drives.get(path) === undefined || random.chance(0.6)) {
       machine.plugIn(path, random.pick([2, 2, 3]));
       this.world.trace(`${machine.host}: another drive is at ${path}`);
     } else {

@@ -27,7 +27,7 @@ export class DiskUser {
     // A new run of the agent has nothing to do with the user of the last one.
     const place = `${node.process.name} ${diskId} ${block}`;
     const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
-    if (session === undefined || served.closed || this.#busy.has(place)) return;
+    if (session === undefined || served.closed || !node.process.alive || this.#busy.has(place)) return;
     this.#busy.add(place);
     const write = world.bytes.begin(diskId, session, block);
     world.trace(
@@ -37,6 +37,14 @@ export class DiskUser {
       await disk.write(block * BLOCK_BYTES, blockOf(write.number), world.random.chance(0.3));
       world.bytes.acknowledge(write);
       world.trace(`user on ${node.machine.host}: write ${write.number} is there`);
+      // What was written just now is what is written again first.
+      if (world.random.chance(0.5))
+        world.timeline.after(
+          world.random.between(1, 50),
+          undefined,
+          "again",
+          () => void this.#write(node, served, block),
+        );
     } catch (error) {
       world.trace(`user on ${node.machine.host}: write ${write.number} failed: ${messageOf(error)}`);
     } finally {

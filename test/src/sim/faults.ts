@@ -10,6 +10,8 @@ export interface Faults {
   lateMessage: number;
   lateMessageMs: number;
   messageMs: number;
+  /** A stream between agents breaks, each time that somebody looks. */
+  streamBreak: number;
   /** An answer is garbled by its sender: it does not count as a success. */
   garbledAnswer: number;
   /** An agent gets the opposite of an order that it has obeyed, under the same stamp. */
@@ -49,6 +51,7 @@ const CALM: Faults = {
   duplication: 0,
   lateMessage: 0,
   lateMessageMs: 0,
+  streamBreak: 0,
   messageMs: 5,
   garbledAnswer: 0,
   confusedOrder: 0,
@@ -89,8 +92,9 @@ export function drawFaults(random: Random): Faults {
     lateMessage: some(0.6, 0.02, 0.25),
     lateMessageMs: random.pick([200, 1_000, 5_000]),
     messageMs: random.pick([2, 20, 100]),
+    streamBreak: some(0.6, 0.1, 0.5),
     garbledAnswer: some(0.4, 0.05, 0.4),
-    confusedOrder: some(0.3, 0.02, 0.2),
+    confusedOrder: some(0.4, 0.05, 0.5),
     agentCrash: some(0.6, 0.001, 0.01),
     registryCrash: some(0.5, 0.001, 0.008),
     powerLoss: random.pick([0, 0.3, 1]),
@@ -104,12 +108,12 @@ export function drawFaults(random: Random): Faults {
     slowOpen: some(0.5, 0.05, 0.4),
     failedOpen: some(0.4, 0.05, 0.3),
     ioMs: random.pick([1, 20, 100]),
-    slowIo: some(0.5, 0.05, 0.4),
+    slowIo: some(0.6, 0.1, 0.5),
     failedIo: some(0.3, 0.01, 0.1),
     cacheMs: random.pick([1, 10, 100]),
     slowCacheWrite: some(0.4, 0.05, 0.3),
     failedCacheWrite: some(0.3, 0.02, 0.1),
     brokenCache: some(0.15, 0.1, 0.5),
-    hardware: some(0.3, 0.002, 0.01),
+    hardware: some(0.4, 0.005, 0.02),
   };
 }

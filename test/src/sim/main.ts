@@ -46,7 +46,7 @@ async function main(): Promise<void> {
   if (values.help) return void process.stdout.write(usage);
   if (values["list-mutations"]) {
     for (const { name, withinSeeds, mistake } of MUTATIONS)
-      process.stdout.write(`${name.padEnd(28)} within ${String(withinSeeds).padStart(3)} seeds: ${mistake}\n`);
+      process.stdout.write(`${name.padEnd(26)} within ${String(withinSeeds).padStart(4)} seeds: ${mistake}\n`);
     return;
   }
   const steps = parseWhole("--steps", values.steps);

@@ -18,6 +18,8 @@ export interface Mutation {
   readonly mistake: string;
   /** It is found within so many seeds, from 1 on. */
   readonly withinSeeds: number;
+  /** It takes so many seeds that `npm test` has no time for it. */
+  readonly rare?: true;
   readonly edits: readonly Edit[];
 }
 
@@ -42,15 +44,21 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "ignore-boot-id",
+    mistake: "the agent obeys an order that was meant for an earlier run of it",
+    withinSeeds: 100,
+    edits: [{ file: `${AGENT}model/orders.js`, find: "if (request.bootId !== bootId)", replace: "if (false)" }],
+  },
+  {
     name: "obey-equal-opposite",
     mistake: "the agent obeys an order with the stamp of the last one and of the opposite kind",
-    withinSeeds: 50,
+    withinSeeds: 150,
     edits: [{ file: `${AGENT}model/orders.js`, find: "if (difference <= 0)", replace: "if (difference < 0)" }],
   },
   {
     name: "refuse-equal-after-failure",
     mistake: "the agent refuses the same order again, also when it had failed",
-    withinSeeds: 50,
+    withinSeeds: 100,
     edits: [
       {
         file: `${AGENT}model/orders.js`,
@@ -100,7 +108,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "open-detached-at-start",
     mistake: "an agent that starts opens the devices that were ordered detached",
-    withinSeeds: 50,
+    withinSeeds: 100,
     edits: [
       { file: `${AGENT}model/memory.js`, find: '?.order?.kind !== "detach"', replace: '?.order?.kind !== "never"' },
     ],
@@ -126,7 +134,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "confirm-by-order",
     mistake: "the registry takes an attach order that was answered for one that was done",
-    withinSeeds: 50,
+    withinSeeds: 100,
     edits: [
       {
         file: `${REGISTRY}model/orders.js`,
@@ -155,7 +163,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "free-before-detached",
     mistake: "a removed device counts as detached before its agent has confirmed it",
-    withinSeeds: 20,
+    withinSeeds: 50,
     edits: [
       {
         file: `${REGISTRY}model/attach-states.js`,
@@ -167,7 +175,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "purge-leaves-open",
     mistake: "a purged device is not ordered detached",
-    withinSeeds: 20,
+    withinSeeds: 50,
     edits: [
       {
         file: `${REGISTRY}model/purge-action.js`,
@@ -179,7 +187,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
-    withinSeeds: 200,
+    withinSeeds: 400,
     edits: [
       {
         file: `${REGISTRY}model/reported-devices.js`,
@@ -191,7 +199,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
-    withinSeeds: 20,
+    withinSeeds: 50,
     edits: [
       { file: `${REGISTRY}model/schema.js`, find: "isUsable(device) && !device.dirty", replace: "isUsable(device)" },
     ],
@@ -199,7 +207,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "publish-before-granted",
     mistake: "a disk counts as published, or as fenced off, before its devices have granted the session",
-    withinSeeds: 50,
+    withinSeeds: 100,
     edits: [
       {
         file: `${REGISTRY}workers/publication-worker.js`,
@@ -210,9 +218,39 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "erase-outlives-drive",
+    mistake: "an erase counts for whatever drive is at the path when the device is attached again",
+    withinSeeds: 2000,
+    rare: true,
+    edits: [
+      { file: `${AGENT}devices/eraser.js`, find: "known.handle === handle", replace: "true" },
+      { file: `${AGENT}devices/eraser.js`, find: "if (device.file.handle !== job.handle)", replace: "if (false)" },
+    ],
+  },
+  {
+    name: "forget-purged-silently",
+    mistake: "a device that was purged while its host was silent is never asked for again",
+    withinSeeds: 1000,
+    rare: true,
+    edits: [{ file: `${REGISTRY}model/purge-action.js`, find: "if (!host.mustRegister)", replace: "if (false)" }],
+  },
+  {
+    name: "two-streams-of-a-session",
+    mistake: "a stream that takes over does not wait for the writes of the one before",
+    withinSeeds: 2000,
+    rare: true,
+    edits: [
+      {
+        file: `${AGENT}block-io/serve-stream.js`,
+        find: "device.isQuietBelow(sessionNumber + 1) ||",
+        replace: "true ||",
+      },
+    ],
+  },
+  {
     name: "act-before-durable",
     mistake: "the registry answers, and orders, before the change is durable",
-    withinSeeds: 20,
+    withinSeeds: 50,
     edits: [{ file: "packages/tablet/dist/tablet.js", find: "await this.#barrier();", replace: "", count: 4 }],
   },
   {

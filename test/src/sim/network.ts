@@ -74,6 +74,9 @@ interface Pending {
   copies: number;
 }
 
+/** How often a stream may break. */
+const STREAM_LOOK_MS = 150;
+
 const shortName = (path: string): string => path.slice(path.lastIndexOf("/") + 1);
 
 /** Carries calls between processes as bytes of the generated messages, late, twice, or not at all. */
@@ -389,10 +392,10 @@ export class SimNetwork {
     const breakIfBlocked = (): void => {
       if (stream.ended) return;
       const blocked = this.isBlocked(caller.process.place, server.process.place);
-      if (blocked || this.random.chance(this.faults.loss)) stream.break();
-      else timeline.after(500, undefined, "", breakIfBlocked);
+      if (blocked || this.random.chance(this.faults.streamBreak)) stream.break();
+      else timeline.after(STREAM_LOOK_MS, undefined, "", breakIfBlocked);
     };
-    timeline.after(500, undefined, "", breakIfBlocked);
+    timeline.after(STREAM_LOOK_MS, undefined, "", breakIfBlocked);
     server.cut.add(stream.cutByServer);
     const abort = (): void => stream.break();
     signal?.addEventListener("abort", abort, { once: true });

@@ -71,7 +71,9 @@ export class Operator {
     const { random, store } = this.world;
     const hosts = [...store.hosts()];
     if (hosts.length === 0) return;
-    const { hostId } = random.pick(hosts);
+    // What to do about a host that is not heard from is what operators ask themselves most.
+    const silent = hosts.filter((host) => host.state === "UNAVAILABLE");
+    const { hostId } = random.pick(silent.length > 0 && random.chance(0.7) ? silent : hosts);
     const request = { dryRun: random.chance(0.03), force: random.chance(0.5) };
     const at = random.below(10);
     if (at < 5) this.#cms("removeDevice", { ...request, ...this.#selector(hostId) });
@@ -85,6 +87,8 @@ export class Operator {
     const { random, store, isBuilding } = this.world;
     const hosts = [...store.hosts()].map((host) => host.hostId);
     if (hosts.length === 0) return false;
+    const local = new Set(store.disk(diskId)?.deviceIds.map((deviceId) => store.device(deviceId)?.hostId));
+    const remote = hosts.filter((hostId) => !local.has(hostId));
     const disk = store.disk(diskId);
     if (disk === undefined) {
       const free = [...store.devices()].filter((device) => device.attachState === "ATTACHED" && isIdle(device));
@@ -94,10 +98,11 @@ export class Operator {
       this.#createDisk(diskId, random.chance(0.5) ? first.sizeBytes : whole, "");
     } else if (disk.publication?.state === "PUBLISHING" && random.chance(0.8)) return false;
     else if (disk.publication === undefined)
-      if (isBuilding || random.chance(0.75)) this.#publishDisk(diskId, random.pick(hosts));
+      if (isBuilding || random.chance(0.75))
+        this.#publishDisk(diskId, random.pick(remote.length > 0 && random.chance(0.6) ? remote : hosts));
       else this.#deleteDisk(diskId);
     else if (random.chance(0.7)) this.#unpublishDisk(diskId, "");
-    else this.#publishDisk(diskId, random.pick(hosts));
+    else this.#publishDisk(diskId, random.pick(remote.length > 0 && random.chance(0.6) ? remote : hosts));
     return true;
   }
 

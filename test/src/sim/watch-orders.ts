@@ -7,6 +7,7 @@ import {
   type OpenSessionResponse,
   OrderOutcome,
 } from "@diskmesh/api/agent";
+import type { Stamp } from "@diskmesh/api/common";
 import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 import type { AgentNode } from "./agent-node.js";
@@ -38,6 +39,13 @@ const OBEYED: ReadonlySet<OrderOutcome> = new Set([
 const DONE: ReadonlySet<OrderOutcome> = new Set([OrderOutcome.DONE, OrderOutcome.ALREADY]);
 const LET_GO: ReadonlySet<OrderOutcome> = new Set([...DONE, OrderOutcome.UNKNOWN_DEVICE, OrderOutcome.DEVICE_CHANGED]);
 
+/** What requests to agents have in common. */
+interface OrderRequest {
+  readonly bootId?: string;
+  readonly stamp?: Stamp | undefined;
+  readonly devices?: readonly { readonly stamp?: Stamp | undefined }[];
+}
+
 /** What one agent is bound to, over all its runs. A cache that was lost sets it free. */
 class Bound {
   /** By device: the highest order that the agent has answered for. */
@@ -64,6 +72,7 @@ export class OrderWatch implements NetworkWatch {
   readonly #sessionUses = new Map<number, string>();
   /** Every order that a registry gave. */
   readonly #given = new Set<string>();
+  readonly #refused = new WeakMap<object, string>();
   readonly #bound = new Map<string, Bound>();
 
   constructor(private readonly world: World) {}
@@ -92,15 +101,30 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
-  /** An attach that got to its agent: from now on the device may be open. */
   received(method: string, request: unknown, server: SimProcess): void {
+    const why = this.#whyRefused(request as OrderRequest, server);
+    if (why !== undefined) this.#refused.set(request as object, why);
+    // From now on the device may be open.
     if (method !== "AttachDevices") return;
     for (const { deviceId, stamp } of (request as AttachDevicesRequest).devices)
       if (stamp !== undefined) this.#reach(server.place, deviceId, { ...stamp, kind: "attach" });
   }
 
+  /** Why an agent must refuse a request as a whole; undefined when it need not. */
+  #whyRefused({ bootId, stamp, devices }: OrderRequest, server: SimProcess): string | undefined {
+    const context = this.world.agentOf(server.place)?.context;
+    const stamps = [stamp, ...(devices ?? []).map((device) => device.stamp)].filter((each) => each !== undefined);
+    if (context === undefined || stamps.length === 0) return undefined;
+    if (bootId !== context.bootId) return `it is for run ${bootId}`;
+    const seen = context.ledger.memory.tabletGeneration;
+    const given = Math.min(...stamps.map((each) => each.tabletGeneration));
+    return given < seen ? `it is of tablet generation ${given}, and ${seen} was seen before` : undefined;
+  }
+
   /** Whether it was the leading registry that answered. */
   answered(method: string, request: unknown, response: unknown, server: SimProcess): boolean {
+    const why = this.#refused.get(request as object);
+    if (why !== undefined) this.world.violation(`${server.name} obeyed ${method} although ${why}`);
     this.#answered(method, request, response, server);
     return this.#leads(server);
   }
