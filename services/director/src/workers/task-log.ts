@@ -36,6 +36,8 @@ export class TaskLog {
   readonly #options: TaskLogOptions;
   /** By stream. */
   readonly #writers = new Map<string, Writer>();
+  /** Tasks that were heard of and have not ended. */
+  readonly #live = new Set<number>();
 
   constructor(options: TaskLogOptions) {
     this.#options = options;
@@ -43,6 +45,7 @@ export class TaskLog {
 
   append(taskId: number, event: TaskEvent): void {
     const { eventsPerTask: limit } = this.#options;
+    this.#live.add(taskId);
     this.#append(taskId, "event", limit, (last) => encodeEvent(last ? { ...event, message: LAST_MESSAGE } : event));
   }
 
@@ -56,8 +59,9 @@ export class TaskLog {
     await Promise.all(OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type))?.writing));
   }
 
-  /** The task has ended: no events are appended any more. */
+  /** The task has ended: no events are appended any more, at most some last lines of CPIs. */
   forget(taskId: number): void {
+    this.#live.delete(taskId);
     for (const type of OUTPUT_TYPES) this.#writers.delete(streamOf(taskId, type));
   }
 
@@ -96,6 +100,7 @@ export class TaskLog {
       this.#options.changes.touch(taskId);
     }
     writer.writing = undefined;
+    if (!this.#live.has(taskId)) this.#writers.delete(stream);
   }
 }
 

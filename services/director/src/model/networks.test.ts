@@ -1,0 +1,114 @@
+import { expect } from "chai";
+import { formatIp, netmaskOf, parseCidr, parseIp, parseIpRange } from "./ip.js";
+import { type GroupNetwork, type Network, type NetworkNeeds, type Subnet, settleNetworks } from "./networks.js";
+
+const subnet = (range: string, more: Partial<Subnet> = {}): Subnet => ({
+  range: parseCidr(range),
+  gateway: "",
+  azs: [],
+  static: [],
+  reserved: [],
+  dns: [],
+  cloudProperties: {},
+  ...more,
+});
+const network = (subnets: Subnet[], type: Network["type"] = "manual"): Network => ({
+  name: "n",
+  type,
+  subnets,
+  dns: [],
+  cloudProperties: {},
+});
+const use = (staticIps: string[] = []): GroupNetwork => ({ name: "n", staticIps, default: [] });
+
+describe("addresses of instances", () => {
+  const FREE: [string, Subnet[], Partial<NetworkNeeds> & { taken?: string[] }, string | RegExp][] = [
+    ["an empty subnet", [subnet("10.0.0.0/24")], {}, "10.0.0.1"],
+    ["the gateway first", [subnet("10.0.0.0/24", { gateway: "10.0.0.1" })], {}, "10.0.0.2"],
+    [
+      "reserved and static ones",
+      [subnet("10.0.0.0/24", { reserved: [parseIpRange("10.0.0.1-10.0.0.3")], static: [parseIpRange("10.0.0.4")] })],
+      {},
+      "10.0.0.5",
+    ],
+    ["taken ones", [subnet("10.0.0.0/24")], { taken: ["10.0.0.1"] }, "10.0.0.2"],
+    ["its own from before", [subnet("10.0.0.0/24")], { ips: { n: "10.0.0.9" } }, "10.0.0.9"],
+    [
+      "its own, which is reserved now",
+      [subnet("10.0.0.0/24", { reserved: [parseIpRange("10.0.0.9")] })],
+      { ips: { n: "10.0.0.9" } },
+      "10.0.0.1",
+    ],
+    [
+      "the first subnet full",
+      [subnet("10.0.0.0/30"), subnet("10.0.1.0/30")],
+      { taken: ["10.0.0.1", "10.0.0.2"] },
+      "10.0.1.1",
+    ],
+    [
+      "a subnet of another az",
+      [subnet("10.0.0.0/24", { azs: ["z2"] }), subnet("10.0.1.0/24", { azs: ["z1"] })],
+      {},
+      "10.0.1.1",
+    ],
+    ["all full", [subnet("10.0.0.0/30")], { taken: ["10.0.0.1", "10.0.0.2"] }, /has no free address in AZ `z1`/],
+    ["no subnet in the az", [subnet("10.0.0.0/24", { azs: ["z2"] })], {}, /has no free address in AZ `z1`/],
+  ];
+  const settle = (subnets: Subnet[], needs: Partial<NetworkNeeds> & { taken?: string[] }, used = use()) =>
+    settleNetworks([used], [network(subnets)], {
+      group: "g",
+      index: 0,
+      az: "z1",
+      ips: {},
+      isTaken: (_, ip) => needs.taken?.includes(ip) ?? false,
+      ...needs,
+    }).ips.n;
+  for (const [cause, subnets, needs, effect] of FREE) {
+    it(`${cause} -> ${effect}`, () => {
+      if (effect instanceof RegExp) expect(() => settle(subnets, needs)).to.throw(effect);
+      else expect(settle(subnets, needs)).to.equal(effect);
+    });
+  }
+
+  const STATIC: [string, string[], Partial<NetworkNeeds> & { taken?: string[] }, string | RegExp][] = [
+    ["by index", ["10.0.0.7", "10.0.0.8"], { index: 1 }, "10.0.0.8"],
+    ["too few", ["10.0.0.7"], { index: 1 }, /has 1 static_ips in network `n`: instance 1 needs one/],
+    ["another's", ["10.0.0.7"], { taken: ["10.0.0.7"] }, /address 10\.0\.0\.7 of network `n` is another instance's/],
+    ["out of range", ["10.9.0.7"], {}, /address 10\.9\.0\.7 is in no subnet/],
+  ];
+  for (const [cause, ips, needs, effect] of STATIC) {
+    it(`static_ips, ${cause} -> ${effect}`, () => {
+      const start = () => settle([subnet("10.0.0.0/24")], needs, use(ips));
+      if (effect instanceof RegExp) expect(start).to.throw(effect);
+      else expect(start()).to.equal(effect);
+    });
+  }
+
+  it("a vip network without static_ips -> refused", () => {
+    const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false };
+    expect(() => settleNetworks([use()], [network([], "vip")], needs)).to.throw(/vip network `n` needs static_ips/);
+  });
+});
+
+describe("IPv4 addresses", () => {
+  it("read and written -> the same, up to the highest", () => {
+    for (const ip of ["0.0.0.0", "10.0.0.1", "192.168.255.254", "255.255.255.255"])
+      expect(formatIp(parseIp(ip))).to.equal(ip);
+    expect([0, 8, 24, 29, 32].map(netmaskOf)).to.deep.equal([
+      "0.0.0.0",
+      "255.0.0.0",
+      "255.255.255.0",
+      "255.255.255.248",
+      "255.255.255.255",
+    ]);
+  });
+  for (const text of ["", "1.2.3", "1.2.3.256", "01.2.3.4", "a.b.c.d", "1.2.3.4.5"]) {
+    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is no IPv4 address"));
+  }
+  for (const text of ["10.0.0.0/33", "10.0.0.0/", "/24", "10.0.0/8"]) {
+    it(`"${text}" -> no network`, () => expect(() => parseCidr(text)).to.throw(/is no/));
+  }
+  for (const text of ["10.0.0.2-10.0.0.1", "10.0.0.1-10.0.0.2-10.0.0.3", "x"]) {
+    it(`"${text}" -> no range`, () => expect(() => parseIpRange(text)).to.throw(/is no/));
+  }
+});
