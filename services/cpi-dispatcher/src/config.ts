@@ -1,7 +1,8 @@
-import { listenConfig, rpcLimitsConfig, serviceConfig, tlsConfig } from "@diskmesh/service";
+import { addressesConfig, listenConfig, rpcLimitsConfig, serviceConfig, tlsConfig } from "@diskmesh/service";
 import { z } from "zod";
 
-const registryConfig = z.strictObject({ address: z.string().min(1) });
+/** All registries of which one leads. */
+const registryConfig = z.strictObject({ address: addressesConfig });
 
 const fleetCpiConfig = z.strictObject({
   name: z.string().regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, "give letters, digits, '-' and '_'"),

@@ -1,9 +1,9 @@
 import {
   durationMsConfig,
   listenConfig,
-  pathConfig,
   rpcLimitsConfig,
   serviceConfig,
+  tabletConfig,
   tlsConfig,
 } from "@diskmesh/service";
 import { z } from "zod";
@@ -24,7 +24,9 @@ export const directorConfig = z.strictObject({
   listen: listenConfig,
   tls: tlsConfig,
   rpc: rpcLimitsConfig,
-  tablet: z.strictObject({ storage: pathConfig, name: z.string().min(1).default("director") }),
+  /** Where others reach this process; `listen` by default. */
+  advertisedAddress: address.optional(),
+  tablet: tabletConfig("director"),
   dispatcher: z.strictObject({ address }),
   nats: z.strictObject({ servers: z.array(address).min(1) }),
   /** Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant. */

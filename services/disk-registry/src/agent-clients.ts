@@ -10,13 +10,22 @@ export class AgentClients {
   readonly #clients = new Map<HostId, { readonly address: string; readonly client: AgentClient }>();
   readonly #tls: TlsFiles;
   readonly #defaultDeadlineMs: number;
+  readonly #checkMayAct: () => void;
 
-  constructor(options: { readonly tls: TlsFiles; readonly defaultDeadlineMs: number }) {
+  constructor(options: {
+    readonly tls: TlsFiles;
+    readonly defaultDeadlineMs: number;
+    /** Throws while another registry may lead. */
+    readonly checkMayAct: () => void;
+  }) {
     this.#tls = options.tls;
+    this.#checkMayAct = options.checkMayAct;
     this.#defaultDeadlineMs = options.defaultDeadlineMs;
   }
 
+  /** For sending at once: what was read before an await may be another leader's to order by now. */
   of(host: Host): AgentClient {
+    this.#checkMayAct();
     const known = this.#clients.get(host.hostId);
     if (known?.address === host.address) return known.client;
     known?.client.close();

@@ -35,6 +35,7 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
     client,
     directorId: "d",
     directorGeneration: 7,
+    checkMayAct: () => {},
     callTimeoutMs: 1_000,
     retryMs: 10_000,
     clock,

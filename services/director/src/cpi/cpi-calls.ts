@@ -13,6 +13,8 @@ export interface CpiCallsOptions {
   readonly client: CpiClient;
   readonly directorId: string;
   readonly directorGeneration: number;
+  /** Throws while another director may lead. */
+  readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
   readonly retryMs: number;
   readonly clock: Clock;
@@ -45,13 +47,14 @@ export class CpiCalls {
     request: RequestOf<Method>,
     signals: CallerSignals,
   ): Promise<ResponseOf<Method>> {
-    const { client, clock, retryMs, callTimeoutMs, random } = this.#options;
+    const { client, clock, retryMs, callTimeoutMs, random, checkMayAct } = this.#options;
     const start = client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
     const full = { ...request, context: this.#contextOf(cpi, signals.requestId) };
     const startedAtMs = clock.monotonicMs();
     let someUnknown = false;
     for (let attempts = 0; ; attempts++) {
       try {
+        checkMayAct();
         return await start(full, { signal: signals.stopping, deadlineMs: callTimeoutMs, requestId: signals.requestId });
       } catch (error) {
         someUnknown ||= !(error instanceof DomainError) || error.outcome === "unknown";
