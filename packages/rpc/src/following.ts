@@ -21,8 +21,8 @@ export function createClient<Definition extends ServiceDefinition>(
 /** A server that takes longer to let a connection in is passed over, where there is another. */
 const CONNECT_TIMEOUT_MS = 2_000;
 
-/** When all have been asked and none leads: about as long as a takeover needs in its last step. */
-const ROUND_BACKOFF = { minDelayMs: 50, maxDelayMs: 500 };
+/** When all have been asked and none leads. Short enough to be no more than a delay, long enough for thousands of callers. */
+const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 1_000 };
 
 /** Leaders that were told of, beside the addresses that were configured. */
 const TOLD_MAX = 8;

@@ -53,6 +53,24 @@ export function tabletConfig(defaultName: string) {
   });
 }
 
+interface LeaderConfig {
+  readonly listen: { readonly host: string };
+  readonly advertisedAddress?: string | undefined;
+  readonly tablet: { readonly storage: string };
+}
+
+/** Refuses a config with which standbys would send callers to an address such as 0.0.0.0, where nobody is. */
+export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: Schema): Schema {
+  return schema.refine(
+    ({ listen, advertisedAddress, tablet }) =>
+      advertisedAddress !== undefined || !["0.0.0.0", "::"].includes(listen.host) || !tablet.storage.includes("://"),
+    {
+      path: ["advertisedAddress"],
+      message: "give one: standbys send callers there, and nobody can reach what `listen` says",
+    },
+  );
+}
+
 /** `host:port` of a server, or a list of those of which one leads at a time. */
 export const addressesConfig = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(16)]);
 

@@ -8,6 +8,7 @@ export {
   listenConfig,
   loadConfig,
   pathConfig,
+  reachableLeader,
   rpcLimitsConfig,
   type ServiceConfig,
   serviceConfig,
