@@ -80,6 +80,19 @@ export class UnavailableError extends DomainError {
   }
 }
 
+/** Key in `about` of an UnavailableError that says who serves instead; empty when that is not known yet. */
+export const LEADER_ADDRESS = "leader_address";
+
+/** Refuses a call that another process can serve, now or soon. Nothing was done. */
+export function servedElsewhere(message: string, leaderAddress = ""): UnavailableError {
+  return new UnavailableError(message, {
+    about: { [LEADER_ADDRESS]: leaderAddress },
+    retryAfterMs: RETRY_ELSEWHERE_MS,
+  });
+}
+
+const RETRY_ELSEWHERE_MS = 200;
+
 /** Another request got in between; start over from what is true now. */
 export class AbortedError extends DomainError {
   override readonly name = "AbortedError";

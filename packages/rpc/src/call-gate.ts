@@ -7,6 +7,7 @@ import {
   PermissionDeniedError,
   ResourceExhaustedError,
   type Role,
+  servedElsewhere,
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -124,6 +125,11 @@ export class CallGate {
     for (const active of this.#active.keys()) active.abort(stopping);
   }
 
+  /** Answers all calls under way with the reason, and tells their handlers to stop. New calls are let in as before. */
+  abortCalls(reason: DomainError): void {
+    for (const active of this.#active.keys()) active.abort(reason);
+  }
+
   #empty(timeoutMs: number): Promise<void> {
     if (this.#active.size === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -148,7 +154,7 @@ export class CallGate {
   }
 
   #checkRoom(): void {
-    if (this.#draining) throw new UnavailableError("the server is stopping; call another one, or again later");
+    if (this.#draining) throw servedElsewhere("the server is stopping; call another one, or again later");
     if (this.#active.size < this.limits.maxConcurrentCalls) return;
     throw new ResourceExhaustedError(
       `this server already serves its limit of ${this.limits.maxConcurrentCalls} calls (limits.maxConcurrentCalls); try again later`,

@@ -9,9 +9,16 @@ import {
   type Role,
 } from "@diskmesh/domain";
 import "./quiet-grpc.js";
-import { ChannelCredentials, Client as GrpcClient, Metadata, type ServiceError, status } from "@grpc/grpc-js";
-import type { CallOptions, Client, MethodDefinition, ServiceDefinition } from "./definition.js";
-import { errorOfStatus } from "./error-of-status.js";
+import {
+  ChannelCredentials,
+  connectivityState,
+  Client as GrpcClient,
+  Metadata,
+  type ServiceError,
+  status,
+} from "@grpc/grpc-js";
+import type { CallOptions, MethodDefinition } from "./definition.js";
+import { errorOfStatus, ServedElsewhereError } from "./error-of-status.js";
 import { DEFAULT_RPC_SERVER_LIMITS, KEEPALIVE_OPTIONS, RECONNECT_OPTIONS } from "./limits.js";
 import { identityOfAlternativeNames } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
@@ -19,8 +26,8 @@ import { readTlsFiles, type TlsFiles } from "./tls.js";
 import { endSpan, startClientSpan, type TracedCall } from "./tracing.js";
 
 export interface ClientOptions {
-  /** `host:port` of the server. */
-  readonly address: string;
+  /** `host:port` of the server, or of several of which one leads: the client finds that one and follows it. */
+  readonly address: string | readonly string[];
   readonly tls: TlsFiles;
   /** The role that the server's certificate must carry; host names in it do not matter. */
   readonly serverRole: Role;
@@ -31,15 +38,9 @@ export interface ClientOptions {
   readonly maxMessageBytes?: number;
 }
 
-/** Makes a client. It connects with the first call, and again by itself whenever the connection was lost. */
-export function createClient<Definition extends ServiceDefinition>(
-  definition: Definition,
-  options: ClientOptions,
-): Client<Definition> {
-  const channel = new ClientChannel(options);
-  const methods: Record<string, unknown> = { close: () => channel.close() };
-  for (const [name, method] of Object.entries(definition)) methods[name] = channel.methodOf(method);
-  return methods as Client<Definition>;
+/** Options for one server. */
+export interface ChannelOptions extends ClientOptions {
+  readonly address: string;
 }
 
 interface StartedCall {
@@ -49,11 +50,12 @@ interface StartedCall {
 
 const pass = (bytes: Buffer): Buffer => bytes;
 
-class ClientChannel {
+/** The connection to one server, and the calls on it. */
+export class ClientChannel {
   readonly #client: GrpcClient;
   readonly #maxMessageBytes: number;
 
-  constructor(private readonly options: ClientOptions) {
+  constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
     const tls = readTlsFiles(options.tls);
     const credentials = ChannelCredentials.createSsl(tls.ca, tls.key, tls.cert, {
@@ -80,17 +82,25 @@ class ClientChannel {
     this.#client.close();
   }
 
-  methodOf(method: MethodDefinition): unknown {
-    if (method.requestStream)
-      return method.responseStream
-        ? (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#bidi(method, requests, call)
-        : (requests: AsyncIterable<unknown>, call?: CallOptions) => this.#clientStream(method, requests, call);
-    return method.responseStream
-      ? (request: unknown, call?: CallOptions) => this.#serverStream(method, request, call)
-      : (request: unknown, call?: CallOptions) => this.#unary(method, request, call);
+  /** Throws ServedElsewhereError when no connection comes about in that time. */
+  async connect(timeoutMs: number): Promise<void> {
+    const channel = this.#client.getChannel();
+    const untilMs = Date.now() + timeoutMs;
+    for (;;) {
+      const state = channel.getConnectivityState(true);
+      // A call on a connection that failed says why.
+      if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;
+      const changed = await new Promise<boolean>((resolve) => {
+        channel.watchConnectivityState(state, untilMs, (error) => resolve(error === undefined));
+      });
+      if (changed) continue;
+      const { address } = this.options;
+      const text = `${address} cannot be reached: no connection within ${timeoutMs} ms`;
+      throw new ServedElsewhereError(text, { about: { address } }, "", false);
+    }
   }
 
-  async #unary(method: MethodDefinition, request: unknown, options: CallOptions = {}): Promise<unknown> {
+  async unary(method: MethodDefinition, request: unknown, options: CallOptions = {}): Promise<unknown> {
     refuseAborted(method, options);
     const bytes = this.#encode(method, request);
     const outgoing = this.#outgoing(method, options, this.options.defaultDeadlineMs);
@@ -99,7 +109,7 @@ class ClientChannel {
     );
   }
 
-  async #clientStream(
+  async clientStream(
     method: MethodDefinition,
     requests: AsyncIterable<unknown>,
     options: CallOptions = {},
@@ -122,7 +132,7 @@ class ClientChannel {
     }
   }
 
-  async *#serverStream(method: MethodDefinition, request: unknown, options: CallOptions = {}): AsyncGenerator<unknown> {
+  async *serverStream(method: MethodDefinition, request: unknown, options: CallOptions = {}): AsyncGenerator<unknown> {
     refuseAborted(method, options);
     const bytes = this.#encode(method, request);
     const outgoing = this.#outgoing(method, options, undefined);
@@ -131,7 +141,7 @@ class ClientChannel {
     yield* this.#responses(method, options, outgoing.traced, call);
   }
 
-  async *#bidi(
+  async *bidi(
     method: MethodDefinition,
     requests: AsyncIterable<unknown>,
     options: CallOptions = {},
@@ -327,7 +337,7 @@ function drained(call: RequestSink, isOver: () => boolean): Promise<void> {
   });
 }
 
-function checkServer(certificate: PeerCertificate, options: ClientOptions): Error | undefined {
+function checkServer(certificate: PeerCertificate, options: ChannelOptions): Error | undefined {
   const identity = identityOfAlternativeNames(certificate.subjectaltname);
   const { serverRole: role, serverName: name, address } = options;
   if (identity?.role === role && (name === undefined || identity.name === name)) return undefined;

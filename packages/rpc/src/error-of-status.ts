@@ -7,6 +7,7 @@ import {
   type ErrorDetails,
   InvalidArgumentError,
   InvalidStateError,
+  LEADER_ADDRESS,
   NotFoundError,
   NotImplementedError,
   OutdatedError,
@@ -31,6 +32,8 @@ export interface FailedCall {
   readonly method: string;
   readonly address: string;
 }
+
+const FENCED = "FENCED";
 
 type ErrorClass = new (message: string, details: ErrorDetails) => DomainError;
 
@@ -59,6 +62,20 @@ class MessageTooLongError extends ResourceExhaustedError {
   override readonly outcome = "unknown" as const;
 }
 
+/** Nothing was done, because the server cannot be reached or another one leads: that one may be called instead. */
+export class ServedElsewhereError extends UnavailableError {
+  constructor(
+    message: string,
+    details: ErrorDetails,
+    /** Empty when the server did not say, or none was reached. */
+    readonly leaderAddress: string,
+    /** Whether there was a server that said so. */
+    readonly answered: boolean,
+  ) {
+    super(message, details);
+  }
+}
+
 /** For answers that carry no reason of ours: from grpc-js itself, a proxy, or another implementation. */
 const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
   [status.INVALID_ARGUMENT]: InvalidArgumentError,
@@ -85,7 +102,8 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   if (known) return new known(text, at);
   // UNAVAILABLE: the connection was never made, or was lost with the request on it. INTERNAL, UNKNOWN and DATA_LOSS: a
   // bug or a broken stream, where all may have happened.
-  return new UnavailableError(text, { ...at, outcome: failed.sent ? "unknown" : "not_done" });
+  if (!failed.sent) return new ServedElsewhereError(text, at, "", false);
+  return new UnavailableError(text, { ...at, outcome: "unknown" });
 }
 
 function errorOfAnswer(
@@ -94,7 +112,8 @@ function errorOfAnswer(
   reason: string,
   metadata: Readonly<Record<string, string>>,
 ): DomainError {
-  const { [OUTCOME_KEY]: outcome, ...about } = metadata;
+  // Where this server's leader is means nothing to the callers of its caller.
+  const { [OUTCOME_KEY]: outcome, [LEADER_ADDRESS]: leaderAddress, ...about } = metadata;
   const details: ErrorDetails = {
     about,
     ...(answer.retryAfterMs === undefined ? {} : { retryAfterMs: answer.retryAfterMs }),
@@ -106,6 +125,8 @@ function errorOfAnswer(
   if (general) return withReason(new general(failed.details, details), reason);
   // UNAVAILABLE and FENCED by the server's own words, which says when it does not know what it did.
   const said = failed.code === status.UNAVAILABLE && outcome !== "unknown";
+  if (said && (leaderAddress !== undefined || reason === FENCED))
+    return new ServedElsewhereError(failed.details, details, leaderAddress ?? "", true);
   return new UnavailableError(failed.details, { ...details, outcome: said ? "not_done" : "unknown" });
 }
 

@@ -1,10 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import { service as healthDefinition } from "grpc-health-check";
-import { type ClientOptions, createClient } from "./client.js";
+import type { ClientOptions } from "./client.js";
 import type { CallOptions, Client, ServiceDefinition } from "./definition.js";
+import { createClient } from "./following.js";
 
-export interface WaitForHealthOptions extends Omit<ClientOptions, "defaultDeadlineMs"> {
+export interface WaitForHealthOptions extends Omit<ClientOptions, "address" | "defaultDeadlineMs"> {
+  /** `host:port` of the server. */
+  readonly address: string;
   /** Name of one service; empty, the default, for the server as a whole. */
   readonly service?: string;
   /** Whether any answer will do, as of a standby that listens but does not serve. */

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, InvalidStateError, messageOf, type Role } from "@diskmesh/domain";
+import { type DomainError, InvalidArgumentError, InvalidStateError, messageOf, type Role } from "@diskmesh/domain";
 import "./quiet-grpc.js";
 import { Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { CallGate, type RpcFailure } from "./call-gate.js";
@@ -103,6 +103,11 @@ export class RpcServer {
   /** What health checks are told, for the server and each of its services. */
   setServing(serving: boolean): void {
     this.#infrastructure.setServing(serving);
+  }
+
+  /** Answers all calls under way with the reason; new ones are served as before. */
+  abortCalls(reason: DomainError): void {
+    this.#gate.abortCalls(reason);
   }
 
   /**

@@ -8,8 +8,10 @@ import {
   listenConfig,
   loadConfig,
   pathConfig,
+  reachableLeader,
   rpcLimitsConfig,
   serviceConfig,
+  tabletConfig,
   tlsConfig,
 } from "./config.js";
 
@@ -74,6 +76,43 @@ describe("loadConfig", () => {
     expect(() => loadConfig(schema, [], {})).to.throw(ConfigError, "--config FILE");
     expect(() => loadConfig(schema, ["--port", "1"], env)).to.throw(ConfigError, "--port");
     expect(() => loadConfig(schema, ["--config", "/nowhere.yaml"], {})).to.throw(ConfigError, "/nowhere.yaml");
+  });
+
+  it("takes the storage of a tablet as a folder beside the file, or as a database's address as it is", () => {
+    const withTablet = z.strictObject({ tablet: tabletConfig("registry") });
+    const tabletOf = (text: string) => {
+      writeFileSync(file, `tablet: ${text}`);
+      return loadConfig(withTablet, ["--config", file], {}).tablet;
+    };
+    expect(tabletOf("{ storage: state }")).to.deep.equal({
+      storage: join(folder, "etc", "state"),
+      name: "registry",
+      lease: { timeMs: 5_000, safeTimeMs: 4_000, renewIntervalMs: 1_000 },
+    });
+    const url = "mongodb://ann:secret@db-1:27017,db-2:27017/?replicaSet=rs";
+    expect(tabletOf(`{ storage: "${url}" }`).storage).to.equal(url);
+    for (const lease of ["{ timeMs: 3000 }", "{ safeTimeMs: 500 }", "{ timeMs: 0 }"])
+      expect(() => tabletOf(`{ storage: "${url}", lease: ${lease} }`), lease)
+        .to.throw(ConfigError, "tablet.lease")
+        .with.property("message")
+        .that.does.not.contain("secret");
+  });
+
+  it("wants an address that standbys can send callers to, where there are standbys", () => {
+    const leader = reachableLeader(
+      z.strictObject({
+        listen: listenConfig,
+        advertisedAddress: z.string().optional(),
+        tablet: tabletConfig("registry"),
+      }),
+    );
+    const load = (text: string) => {
+      writeFileSync(file, `listen: { host: 0.0.0.0, port: 7030 }\n${text}`);
+      return loadConfig(leader, ["--config", file], {});
+    };
+    load("tablet: { storage: state }");
+    load("tablet: { storage: mongodb://db }\nadvertisedAddress: registry-1:7030");
+    expect(() => load("tablet: { storage: mongodb://db }")).to.throw(ConfigError, "advertisedAddress: give one");
   });
 
   const wrong: readonly [string, string, string[]][] = [

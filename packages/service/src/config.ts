@@ -26,6 +26,54 @@ export const pathConfig = z
 /** A time limit in milliseconds, as long as Node's timers can wait. */
 export const durationMsConfig = z.int().min(1).max(2_147_483_647);
 
+/** The state of a service of which one process leads and others may stand by. */
+export function tabletConfig(defaultName: string) {
+  return z.strictObject({
+    /** A folder, or the address of a database, `mongodb://...`. */
+    storage: z.union([z.string().regex(/^[a-z][a-z0-9+.-]*:\/\//i), pathConfig]),
+    name: z.string().min(1).default(defaultName),
+    /** Of a leader on a database; in a folder nobody else can lead. */
+    lease: z
+      .strictObject({
+        /** A standby takes over when the leader has not renewed its lease for so long. */
+        timeMs: durationMsConfig.default(5_000),
+        /** The leader acts for so long after a renewal: less, because no two clocks run alike. */
+        safeTimeMs: durationMsConfig.default(4_000),
+        renewIntervalMs: durationMsConfig.default(1_000),
+      })
+      .refine(({ renewIntervalMs, safeTimeMs }) => renewIntervalMs < safeTimeMs, {
+        path: ["renewIntervalMs"],
+        message: "renewIntervalMs must be below safeTimeMs",
+      })
+      .refine(({ safeTimeMs, timeMs }) => safeTimeMs < timeMs, {
+        path: ["safeTimeMs"],
+        message: "safeTimeMs must be below timeMs",
+      })
+      .prefault({}),
+  });
+}
+
+interface LeaderConfig {
+  readonly listen: { readonly host: string };
+  readonly advertisedAddress?: string | undefined;
+  readonly tablet: { readonly storage: string };
+}
+
+/** Refuses a config with which standbys would send callers to an address such as 0.0.0.0, where nobody is. */
+export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: Schema): Schema {
+  return schema.refine(
+    ({ listen, advertisedAddress, tablet }) =>
+      advertisedAddress !== undefined || !["0.0.0.0", "::"].includes(listen.host) || !tablet.storage.includes("://"),
+    {
+      path: ["advertisedAddress"],
+      message: "give one: standbys send callers there, and nobody can reach what `listen` says",
+    },
+  );
+}
+
+/** `host:port` of a server, or a list of those of which one leads at a time. */
+export const addressesConfig = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(16)]);
+
 /** Where a server listens; port 0 lets the system choose. */
 export const listenConfig = z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65_535) });
 

@@ -1,5 +1,6 @@
 export { type Clock, ManualClock, systemClock } from "./clock.js";
 export {
+  addressesConfig,
   ConfigError,
   durationMsConfig,
   LOG_LEVELS,
@@ -7,11 +8,14 @@ export {
   listenConfig,
   loadConfig,
   pathConfig,
+  reachableLeader,
   rpcLimitsConfig,
   type ServiceConfig,
   serviceConfig,
+  tabletConfig,
   tlsConfig,
 } from "./config.js";
+export { Leadership, type LeadershipOptions, type Term, type Waiting } from "./leadership.js";
 export { Lifecycle, type Stoppable } from "./lifecycle.js";
 export { createLogger, type Logger, type LoggerOptions, rpcFailureLogger } from "./log.js";
 export { runService, type StartService } from "./run-service.js";

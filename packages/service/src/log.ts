@@ -1,4 +1,4 @@
-import { formatIdentity } from "@diskmesh/domain";
+import { DomainError, formatIdentity, LEADER_ADDRESS } from "@diskmesh/domain";
 import type { RpcFailure } from "@diskmesh/rpc";
 import { trace } from "@opentelemetry/api";
 import { type DestinationStream, destination, type Logger, pino, stdTimeFunctions } from "pino";
@@ -58,6 +58,8 @@ export function rpcFailureLogger(log: Logger): (failure: RpcFailure) => void {
     const fields = { ...rest, caller, durationMs: Math.round(durationMs * 10) / 10 };
     const text = `${failure.method} failed with ${failure.status}`;
     if (unexpected) log.error({ ...fields, err: error }, text);
+    // Of a standby, by thousands of callers that look for the leader.
+    else if (error instanceof DomainError && LEADER_ADDRESS in error.about) log.debug(fields, text);
     else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
       log.warn({ ...fields, reason: (error as Error).message }, text);
     else log.info({ ...fields, reason: (error as Error).message }, text);

@@ -16,18 +16,19 @@ export function openStorage(
   options: { readonly mongo?: Partial<MongoStorageLimits> } = {},
 ): TabletStorage {
   checkName(tabletName);
-  if (isMongo(url)) return openMongoStorage({ url, tabletName, limits: options.mongo });
+  if (isDatabaseUrl(url)) return openMongoStorage({ url, tabletName, limits: options.mongo });
   return openLmdbStorage({ folder: folderOf(url, tabletName) });
 }
 
 /** The event log that goes with a tablet, beside it in the same database or folder. */
 export function openEventLog(url: string, tabletName: string): EventLog {
   checkName(tabletName);
-  if (isMongo(url)) return openMongoEventLog({ url, tabletName });
+  if (isDatabaseUrl(url)) return openMongoEventLog({ url, tabletName });
   return openLmdbEventLog({ folder: folderOf(url, `${tabletName}-events`) });
 }
 
-function isMongo(url: string): boolean {
+/** Whether several processes can have it, of which one leads and the others stand by; a folder is one process's own. */
+export function isDatabaseUrl(url: string): boolean {
   return /^mongodb(\+srv)?:\/\//.test(url);
 }
 

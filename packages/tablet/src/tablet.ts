@@ -1,5 +1,12 @@
 import { randomUUID } from "node:crypto";
-import { DomainError, InvalidStateError, messageOf, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import {
+  DomainError,
+  InvalidStateError,
+  messageOf,
+  ResourceExhaustedError,
+  servedElsewhere,
+  UnavailableError,
+} from "@diskmesh/domain";
 import { monotonicClock, type TabletClock } from "./clock.js";
 import { MemoryTables } from "./memory-tables.js";
 import type { Change, Schema, Tables, Transaction } from "./schema.js";
@@ -183,7 +190,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    this.#stop(new UnavailableError(`tablet ${this.#name} is closed`));
+    this.#stop(servedElsewhere(`tablet ${this.#name} is closed`));
     // What becomes of the pending transactions is told to those who wait for them.
     await this.#barrier().catch(() => {});
     this.#listeners.clear();

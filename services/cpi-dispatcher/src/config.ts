@@ -1,6 +1,7 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
+  addressesConfig,
   durationMsConfig,
   listenConfig,
   pathConfig,
@@ -13,7 +14,8 @@ import { z } from "zod";
 const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
 const name = z.string().regex(NAME_PATTERN, "give letters, digits, '-' and '_'");
 
-const registryConfig = z.strictObject({ address: z.string().min(1) });
+/** All registries of which one leads. */
+const registryConfig = z.strictObject({ address: addressesConfig });
 
 const fleetCpiConfig = z.strictObject({
   name,

@@ -4,6 +4,7 @@ import {
   pathConfig,
   rpcLimitsConfig,
   serviceConfig,
+  tabletConfig,
   tlsConfig,
 } from "@diskmesh/service";
 import { z } from "zod";
@@ -30,7 +31,9 @@ export const directorConfig = z.strictObject({
   listen: listenConfig,
   tls: tlsConfig,
   rpc: rpcLimitsConfig,
-  tablet: z.strictObject({ storage: pathConfig, name: z.string().min(1).default("director") }),
+  /** Where others reach this process; `listen` by default. */
+  advertisedAddress: address.optional(),
+  tablet: tabletConfig("director"),
   dispatcher: z.strictObject({ address }),
   nats: z.strictObject({ servers: z.array(address).min(1) }),
   /** Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant. */

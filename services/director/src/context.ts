@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { AgentClient } from "@diskmesh/mbus";
-import { type Clock, type Lifecycle, type Logger, systemClock } from "@diskmesh/service";
+import { type Clock, type Lifecycle, type Logger, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import type { DirectorConfig } from "./config.js";
 import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
@@ -53,17 +53,20 @@ export interface Connections {
 
 const CHECK_INTERVAL_MS = 250;
 
-/** Claims the tablet. A folder that cannot be used, or is in use, is one clear error. */
+/** Waits until this process may lead, and claims the tablet. */
 export async function openState(
   config: DirectorConfig,
-  lifecycle: Lifecycle,
+  address: string,
+  scope: Lifecycle,
+  waiting: Waiting,
 ): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
-  const { storage, name } = config.tablet;
-  const address = `${config.listen.host}:${config.listen.port}`;
-  const tablet = await Tablet.open({ name, schema, storage: openStorage(storage, name), address });
-  lifecycle.use("tablet", tablet);
-  void tablet.lost.then((reason) => lifecycle.fail(reason));
-  return { tablet, eventLog: lifecycle.use("event log", openEventLog(storage, name)) };
+  const { storage: url, name, lease } = config.tablet;
+  const mongo = { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs };
+  const storage = openStorage(url, name, { mongo });
+  const { renewIntervalMs } = lease;
+  const tablet = await Tablet.open({ name, schema, storage, address, limits: { renewIntervalMs }, ...waiting });
+  scope.use("tablet", tablet);
+  return { tablet, eventLog: scope.use("event log", openEventLog(url, name)) };
 }
 
 /** Puts the parts together; nothing runs yet. */
@@ -97,6 +100,7 @@ export function createDirector(
     directorGeneration: tablet.generation,
     cpiConfig: teller,
     logs: lifecycle.use("CPI logs", new CpiLogs(connections.cpi, log)),
+    checkMayAct: () => tablet.checkMayAct(),
     ...config.cpi,
     clock,
     random,

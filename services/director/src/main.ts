@@ -1,5 +1,5 @@
-import { runService } from "@diskmesh/service";
+import { reachableLeader, runService } from "@diskmesh/service";
 import { directorConfig } from "./config.js";
 import { startDirector } from "./start.js";
 
-await runService("director", directorConfig, startDirector);
+await runService("director", reachableLeader(directorConfig), startDirector);

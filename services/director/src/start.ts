@@ -3,36 +3,70 @@ import { CpiServiceService } from "@diskmesh/api/cpi";
 import { backoffMs, messageOf, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createClient, RpcServer } from "@diskmesh/rpc";
-import { type Lifecycle, type Logger, rpcFailureLogger, systemClock } from "@diskmesh/service";
+import {
+  Leadership,
+  type Lifecycle,
+  type Logger,
+  rpcFailureLogger,
+  systemClock,
+  type Term,
+  type Waiting,
+} from "@diskmesh/service";
+import { isDatabaseUrl } from "@diskmesh/tablet";
 import type { DirectorConfig } from "./config.js";
-import { type Connections, createDirector, openState } from "./context.js";
+import { type Connections, type Context, createDirector, openState } from "./context.js";
 import type { CpiClient } from "./cpi/cpi-calls.js";
 import { addServices } from "./handlers/services.js";
 import type { DirectorTablet } from "./schema.js";
 
 const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 
-/** Starts a director: it serves as soon as its state is loaded, and runs tasks once the dispatcher obeys it alone. */
+/** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
 export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
-  const state = await openState(config, lifecycle);
-  const connections = await connect(config, lifecycle, log);
-  const { context, runner, times, teller, registry } = createDirector(config, state, connections, lifecycle, log);
   const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
-  addServices(server, context);
-  lifecycle.use("gRPC server", server);
+  let address = "";
+  const leadership = new Leadership<Context>({
+    service: "director",
+    standsBy: isDatabaseUrl(config.tablet.storage),
+    server,
+    onFailure: (error) => lifecycle.fail(error),
+    clock: systemClock,
+    random: Math.random,
+    log,
+    lead: (scope, waiting) => lead(scope, config, address, waiting, log),
+  });
+  addServices(server, () => leadership.current());
   const port = await server.listen(config.listen);
-  server.setServing(true);
-  log.info({ address: `${config.listen.host}:${port}`, generation: state.tablet.generation }, "the director serves");
+  address = config.advertisedAddress ?? `${config.listen.host}:${port}`;
+  lifecycle.use("gRPC server", () => server.drain());
+  lifecycle.use("leadership", leadership);
+  // Added last, so stopped first: calls under way end while everything that they need still runs.
+  lifecycle.use("calls under way", () => server.drain());
+  await leadership.start();
+}
+
+async function lead(
+  scope: Lifecycle,
+  config: DirectorConfig,
+  address: string,
+  waiting: Waiting,
+  log: Logger,
+): Promise<Term<Context>> {
+  const state = await openState(config, address, scope, waiting);
+  const connections = await connect(config, scope, log);
+  const { context, runner, times, teller, registry } = createDirector(config, state, connections, scope, log);
+  log.info({ address, generation: state.tablet.generation }, "the director serves");
   times.start();
   context.stemcellFiles.sweep();
   await registry.start();
-  void fence(connections.cpi, state.tablet, config, lifecycle, log)
+  void fence(connections.cpi, state.tablet, config, scope, log)
     .then(async (fenced) => {
       if (!fenced) return;
       teller.start();
       await runner.start();
     })
-    .catch((error: unknown) => lifecycle.fail(error));
+    .catch((error: unknown) => scope.fail(error));
+  return { context, lost: state.tablet.lost };
 }
 
 async function connect(config: DirectorConfig, lifecycle: Lifecycle, log: Logger): Promise<Connections> {

@@ -1,5 +1,6 @@
 import { MIB_BYTES, parseDeviceId, parseHostId, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
 import {
+  addressesConfig,
   durationMsConfig,
   listenConfig,
   pathConfig,
@@ -104,7 +105,8 @@ export const configSchema = z
     /** Where other hosts reach this agent, as "address:port"; what it listens on when absent. */
     advertisedAddress: z.string().min(1).max(255).optional(),
     tls: tlsConfig,
-    registry: z.strictObject({ address: z.string().min(1) }),
+    /** All registries of which one leads. */
+    registry: z.strictObject({ address: addressesConfig }),
     /** Holds the cache, the exports' sockets and the links to them. One agent at a time uses it. */
     baseFolder: pathConfig,
     /** Device files by name. */

@@ -18,12 +18,20 @@ export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDe
 export class AgentClients {
   readonly #clients = new Map<HostId, { readonly address: string; readonly client: AgentClient }>();
   readonly #connect: ConnectAgent;
+  readonly #checkMayAct: () => void;
 
-  constructor(connect: ConnectAgent) {
+  constructor(
+    connect: ConnectAgent,
+    /** Throws while another registry may lead. */
+    checkMayAct: () => void,
+  ) {
     this.#connect = connect;
+    this.#checkMayAct = checkMayAct;
   }
 
+  /** For sending at once: what was read before an await may be another leader's to order by now. */
   of(host: Host): AgentClient {
+    this.#checkMayAct();
     const known = this.#clients.get(host.hostId);
     if (known?.address === host.address) return known.client;
     known?.client.close();

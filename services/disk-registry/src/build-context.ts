@@ -34,7 +34,10 @@ export async function buildContext(
   const { config, log, tablet, edges } = options;
   const { clock, random } = edges;
   lifecycle.use("tablet", tablet);
-  const agents = lifecycle.use("connections to agents", new AgentClients(edges.connectAgent));
+  const agents = lifecycle.use(
+    "connections to agents",
+    new AgentClients(edges.connectAgent, () => tablet.checkMayAct()),
+  );
   const leader = { tabletId: tablet.id, tabletGeneration: tablet.generation };
   const work: WorkContext = { config, log, clock, random, tablet, leader, agents, liveness: new Liveness(clock) };
   const diskChanges = lifecycle.use("disk changes", new DiskChanges(tablet, clock));

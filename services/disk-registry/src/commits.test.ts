@@ -41,7 +41,7 @@ describe("commits", function () {
     const config = configSchema.parse({ listen: { host: "127.0.0.1", port: 0 }, tls, tablet: { storage: "unused" } });
     const storage = new CountingStorage();
     await using tablet = await Tablet.open({ name: "registry", schema, storage, address: "here" });
-    const agents = new AgentClients(grpcAgents({ tls, defaultDeadlineMs: 5_000 }));
+    const agents = new AgentClients(grpcAgents({ tls, defaultDeadlineMs: 5_000 }), () => tablet.checkMayAct());
     const work = {
       config,
       log: createLogger({ service: "disk-registry", level: "silent" }),

@@ -1,9 +1,9 @@
 import {
   durationMsConfig,
   listenConfig,
-  pathConfig,
   rpcLimitsConfig,
   serviceConfig,
+  tabletConfig,
   tlsConfig,
 } from "@diskmesh/service";
 import { z } from "zod";
@@ -34,11 +34,7 @@ export const configSchema = z.strictObject({
   tls: tlsConfig,
   /** Where others reach this process; `listen` by default. */
   advertisedAddress: z.string().min(1).optional(),
-  tablet: z.strictObject({
-    /** A folder, or the address of a database. */
-    storage: z.union([z.string().regex(/^[a-z][a-z0-9+.-]*:\/\//i), pathConfig]),
-    name: z.string().default("registry"),
-  }),
+  tablet: tabletConfig("registry"),
   heartbeat: heartbeatConfig,
   /** How long the word of an UNAVAILABLE host is waited for before its closing devices count as detached. */
   unavailableRemovalTimeoutMs: durationMsConfig.default(3_600_000),

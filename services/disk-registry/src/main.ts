@@ -1,5 +1,5 @@
-import { runService } from "@diskmesh/service";
+import { reachableLeader, runService } from "@diskmesh/service";
 import { configSchema } from "./config.js";
 import { start } from "./start.js";
 
-await runService("disk-registry", configSchema, start);
+await runService("disk-registry", reachableLeader(configSchema), start);

@@ -32,7 +32,7 @@ const DISK_USERS: readonly Role[] = ["operator", "cpi-dispatcher"];
 
 type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
 
-/** Adds both services. `current` throws UnavailableError while the state is not loaded. */
+/** Adds both services. `current` throws UnavailableError while this process does not lead. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   const bound =
     <Request, Response>(serve: Serve<Request, Response>) =>

@@ -1,4 +1,4 @@
-import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { FencedError, LEADER_ADDRESS, servedElsewhere } from "@diskmesh/domain";
 import { sleep, type TabletClock } from "../clock.js";
 import type { DocumentServer } from "./document-server.js";
 import { OneAtATime } from "./one-at-a-time.js";
@@ -119,7 +119,7 @@ export class Lease {
     const { clock, tabletName } = this.#options;
     const overdueMs = clock.nowMs() - this.#safeUntilMs;
     if (overdueMs < 0) return;
-    throw new UnavailableError(
+    throw servedElsewhere(
       `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago and could not be renewed yet, so that another process may lead; try again`,
     );
   }
@@ -136,7 +136,10 @@ export class Lease {
   async #takenAway(): Promise<FencedError> {
     const { tabletName } = this.#options;
     const now = await this.#read();
-    return new FencedError(`the lease of tablet ${tabletName} has been taken by ${now?.address || "another process"}`);
+    const address = now?.address ?? "";
+    return new FencedError(`the lease of tablet ${tabletName} has been taken by ${address || "another process"}`, {
+      about: { [LEADER_ADDRESS]: address },
+    });
   }
 
   async #readOrMake(): Promise<StoredLease> {

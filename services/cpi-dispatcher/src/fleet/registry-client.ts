@@ -16,8 +16,10 @@ export class RegistryClients {
     private readonly limits: { readonly maxRegistries: number },
   ) {}
 
-  at(address: string): RegistryClient {
-    const known = this.#clients.get(address);
+  /** Of the registry at an address, or of the one that leads of several. */
+  at(address: string | readonly string[]): RegistryClient {
+    const key = [address].flat().join(",");
+    const known = this.#clients.get(key);
     if (known) return known;
     const { maxRegistries } = this.limits;
     if (this.#clients.size >= maxRegistries)
@@ -30,7 +32,7 @@ export class RegistryClients {
       serverRole: "disk-registry",
       defaultDeadlineMs: DEFAULT_DEADLINE_MS,
     });
-    this.#clients.set(address, client);
+    this.#clients.set(key, client);
     return client;
   }
 

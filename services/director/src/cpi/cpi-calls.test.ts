@@ -39,6 +39,7 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
     cpiConfig: { version: async () => "", tell: async () => {} },
     logs: new CpiLogs({ watchCpiLog: async function* () {} }, { debug: () => {} }),
     preferredApiVersion: 0,
+    checkMayAct: () => {},
     callTimeoutMs: 1_000,
     retryMs: 10_000,
     clock,

@@ -37,6 +37,8 @@ export interface CpiCallsOptions {
   readonly directorGeneration: number;
   readonly cpiConfig: CpiConfigSource;
   readonly logs: CpiLogs;
+  /** Throws while another director may lead. */
+  readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
   readonly retryMs: number;
   readonly preferredApiVersion: number;
@@ -102,13 +104,14 @@ export class CpiCalls {
     signals: CallerSignals,
     { logId, timeoutMs, repeatUnknown = true }: RepeatOptions & { readonly logId: string },
   ): Promise<ResponseOf<Method>> {
-    const { client, clock, retryMs, callTimeoutMs, random } = this.#options;
+    const { client, clock, retryMs, callTimeoutMs, random, checkMayAct } = this.#options;
     const start = client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
     const startedAtMs = clock.monotonicMs();
     let someUnknown = false;
     for (let attempts = 0; ; attempts++) {
       try {
         const context = await this.#contextOf(target, signals.requestId, logId);
+        checkMayAct();
         const options = {
           signal: signals.stopping,
           deadlineMs: timeoutMs ?? callTimeoutMs,

@@ -15,6 +15,6 @@ export function attachDisk(context: Context): Handler<(typeof DynamicDiskService
       description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,
       deployment: (tables) => tables.instances.get(instanceId)?.deployment ?? "",
     });
-    return { task: encodeTask(task), disk: await currentDisk(context, diskName) };
+    return { task: encodeTask(task), disk: await currentDisk(context, diskName, task) };
   };
 }

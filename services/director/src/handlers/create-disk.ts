@@ -19,6 +19,6 @@ export function createDisk(context: Context): Handler<(typeof DynamicDiskService
       description: `create dynamic disk \`${diskName}\``,
       deployment: () => deployment,
     });
-    return { task: encodeTask(task), disk: await currentDisk(context, diskName) };
+    return { task: encodeTask(task), disk: await currentDisk(context, diskName, task) };
   };
 }

@@ -18,6 +18,6 @@ export function provideDisk(context: Context): Handler<(typeof DynamicDiskServic
       description: `provide dynamic disk \`${diskName}\` for instance \`${instanceId}\``,
       deployment: (tables) => tables.instances.get(instanceId)?.deployment ?? "",
     });
-    return { task: encodeTask(task), disk: await currentDisk(context, diskName) };
+    return { task: encodeTask(task), disk: await currentDisk(context, diskName, task) };
   };
 }

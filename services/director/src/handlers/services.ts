@@ -36,59 +36,68 @@ import { updateConfig } from "./update-config.js";
 import { uploadStemcell } from "./upload-stemcell.js";
 import { watchTask } from "./watch-task.js";
 
-/** Everything is for operators; nothing else calls a director. */
-export function addServices(server: RpcServer, context: Context): void {
+/**
+ * Everything is for operators; nothing else calls a director. `current` throws UnavailableError while this process does
+ * not lead.
+ */
+export function addServices(server: RpcServer, current: () => Context): void {
   const roles = ["operator"] as const;
+  // Bound to the context with each call: another time of leading has another one.
+  const bound =
+    <Args extends unknown[], Result>(make: (context: Context) => (...args: Args) => Result) =>
+    (...args: Args): Result =>
+      make(current())(...args);
+
   server.addService(ConfigServiceService, {
     roles,
     handlers: {
-      updateConfig: updateConfig(context),
-      getConfig: getConfig(context),
-      listConfigs: listConfigs(context),
-      deleteConfig: deleteConfig(context),
-      diffConfig: diffConfig(context),
+      updateConfig: bound(updateConfig),
+      getConfig: bound(getConfig),
+      listConfigs: bound(listConfigs),
+      deleteConfig: bound(deleteConfig),
+      diffConfig: bound(diffConfig),
     },
   });
   server.addService(DeploymentServiceService, {
     roles,
     handlers: {
-      deploy: deploy(context),
-      deleteDeployment: deleteDeployment(context),
-      listDeployments: listDeployments(context),
-      listInstances: listInstances(context),
-      listPersistentDisks: listPersistentDisks(context),
-      deleteOrphanedDisk: deleteOrphanedDisk(context),
+      deploy: bound(deploy),
+      deleteDeployment: bound(deleteDeployment),
+      listDeployments: bound(listDeployments),
+      listInstances: bound(listInstances),
+      listPersistentDisks: bound(listPersistentDisks),
+      deleteOrphanedDisk: bound(deleteOrphanedDisk),
     },
   });
   server.addService(DynamicDiskServiceService, {
     roles,
     handlers: {
-      provideDisk: provideDisk(context),
-      createDisk: createDisk(context),
-      attachDisk: attachDisk(context),
-      detachDisk: detachDisk(context),
-      deleteDisk: deleteDisk(context),
-      getDisk: getDisk(context),
-      listDisks: listDisks(context),
+      provideDisk: bound(provideDisk),
+      createDisk: bound(createDisk),
+      attachDisk: bound(attachDisk),
+      detachDisk: bound(detachDisk),
+      deleteDisk: bound(deleteDisk),
+      getDisk: bound(getDisk),
+      listDisks: bound(listDisks),
     },
   });
   server.addService(TaskServiceService, {
     roles,
     handlers: {
-      getTask: getTask(context),
-      listTasks: listTasks(context),
-      cancelTask: cancelTask(context),
-      watchTask: watchTask(context),
-      getTaskOutput: getTaskOutput(context),
+      getTask: bound(getTask),
+      listTasks: bound(listTasks),
+      cancelTask: bound(cancelTask),
+      watchTask: bound(watchTask),
+      getTaskOutput: bound(getTaskOutput),
     },
   });
   server.addService(StemcellServiceService, {
     roles,
     handlers: {
-      uploadStemcell: uploadStemcell(context),
-      listStemcells: listStemcells(context),
-      deleteStemcell: deleteStemcell(context),
+      uploadStemcell: bound(uploadStemcell),
+      listStemcells: bound(listStemcells),
+      deleteStemcell: bound(deleteStemcell),
     },
   });
-  server.addService(LockServiceService, { roles, handlers: { listLocks: listLocks(context) } });
+  server.addService(LockServiceService, { roles, handlers: { listLocks: bound(listLocks) } });
 }

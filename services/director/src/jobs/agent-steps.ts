@@ -62,6 +62,7 @@ async function repeat(
   const endAtMs = clock.monotonicMs() + timeoutMs;
   for (let attempts = 0; ; attempts++) {
     try {
+      context.tablet.checkMayAct();
       await attempt(Math.max(1, endAtMs - clock.monotonicMs()));
       return;
     } catch (error) {

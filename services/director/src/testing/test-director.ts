@@ -26,7 +26,7 @@ import {
 import { MemoryCpi } from "./memory-cpi.js";
 import { TestAgent } from "./test-agent.js";
 
-const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
+export const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
 const HOST_IDS = ["host-1", "host-2", "host-3"];
 
 export const CLOUD_CONFIG = `
@@ -61,6 +61,7 @@ export class TestDirector {
     readonly process: ServiceProcess,
     readonly certs: TestCertificates,
     readonly address: string,
+    readonly config: object,
     private cpiServer: RpcServer,
     private readonly cpiPort: number,
   ) {
@@ -93,25 +94,26 @@ export class TestDirector {
     await Promise.all(agents.map((agent) => agent.start()));
     const port = await freePort();
     const address = `127.0.0.1:${port}`;
+    const config = {
+      listen: { host: "127.0.0.1", port },
+      tls: certs.files("director"),
+      log: { level: "debug" },
+      tablet: { storage: join(folder, "state") },
+      dispatcher: { address: `127.0.0.1:${cpiPort}` },
+      nats: { servers: [nats.address] },
+      dynamicDisks: { enabled: true, workers: 4 },
+      agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
+      cpi: { retryMs: 2_000, callTimeoutMs: 30_000 },
+      ...overrides,
+    };
     const process = await spawnService({
       name: "director",
       mainFile: MAIN_FILE,
       folder,
-      config: {
-        listen: { host: "127.0.0.1", port },
-        tls: certs.files("director"),
-        log: { level: "debug" },
-        tablet: { storage: join(folder, "state") },
-        dispatcher: { address: `127.0.0.1:${cpiPort}` },
-        nats: { servers: [nats.address] },
-        dynamicDisks: { enabled: true, workers: 4 },
-        agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
-        cpi: { retryMs: 2_000, callTimeoutMs: 30_000 },
-        ...overrides,
-      },
+      config,
       health: { address, tls: certs.files("operator"), serverRole: "director" },
     });
-    return new TestDirector(cpi, agents, nats, process, certs, address, server, cpiPort);
+    return new TestDirector(cpi, agents, nats, process, certs, address, config, server, cpiPort);
   }
 
   agent(agentId: string): TestAgent {

@@ -23,7 +23,7 @@ type OrderRequest = AttachDevicesRequest | DetachDevicesRequest;
 export interface TestAgentOptions {
   readonly hostId: string;
   readonly tls: TlsFiles;
-  readonly registryAddress: string;
+  readonly registryAddress: string | readonly string[];
   readonly deviceIds: readonly string[];
   readonly az?: string;
 }
@@ -94,7 +94,7 @@ export class TestAgent {
       address: this.#options.registryAddress,
       tls: this.#options.tls,
       serverRole: "disk-registry",
-      defaultDeadlineMs: 5_000,
+      defaultDeadlineMs: 20_000,
     });
   }
 

@@ -1,0 +1,165 @@
+import {
+  backoffMs,
+  DomainError,
+  FencedError,
+  LEADER_ADDRESS,
+  messageOf,
+  servedElsewhere,
+  UnavailableError,
+} from "@diskmesh/domain";
+import type { Clock } from "./clock.js";
+import { Lifecycle } from "./lifecycle.js";
+import type { Logger } from "./log.js";
+
+/** What a process has while it leads. */
+export interface Term<Context> {
+  readonly context: Context;
+  /** Resolves with the reason when this process may no longer lead. */
+  readonly lost: Promise<Error>;
+}
+
+/** While another process leads. */
+export interface Waiting {
+  /** Aborts when the service stops. */
+  readonly signal: AbortSignal;
+  readonly onStandby: (leaderAddress: string) => void;
+}
+
+export interface LeadershipOptions<Context> {
+  /** For messages, e.g. "disk-registry". */
+  readonly service: string;
+  /** Whether another process can lead meanwhile. If not, there is nothing to wait for: the service fails instead. */
+  readonly standsBy: boolean;
+  /** Waits until this process may lead, then builds what serves; what it adds to the scope is stopped with the term. */
+  readonly lead: (scope: Lifecycle, waiting: Waiting) => Promise<Term<Context>>;
+  readonly server: { setServing(serving: boolean): void; abortCalls(reason: DomainError): void };
+  /** Called when this process can neither lead nor stand by any more. */
+  readonly onFailure: (error: unknown) => void;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+const BACKOFF = { minDelayMs: 200, maxDelayMs: 5_000 };
+
+/** Leads whenever this process may; when that is over it drops everything it had and stands by again. */
+export class Leadership<Context> {
+  readonly #options: LeadershipOptions<Context>;
+  readonly #stop = new AbortController();
+  #context: Context | undefined;
+  /** Undefined before another leader was heard of, and again while this process is to take over. */
+  #leaderAddress: string | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(options: LeadershipOptions<Context>) {
+    this.#options = options;
+  }
+
+  /** What handlers work with. Throws UnavailableError with the leader's address while this process does not lead. */
+  current(): Context {
+    if (this.#context !== undefined) return this.#context;
+    const { service } = this.#options;
+    throw this.#leaderAddress === undefined
+      ? servedElsewhere(`this ${service} is not ready: it loads its state, or waits to hear who leads; try again`)
+      : servedElsewhere(
+          `this ${service} stands by: the one at ${this.#leaderAddress} leads; call that one`,
+          this.#leaderAddress,
+        );
+  }
+
+  /** Resolves once this process leads or stands by, and goes on from there; rejects when it can do neither. */
+  start(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      let started = false;
+      const onStarted = (): void => {
+        started = true;
+        resolve();
+      };
+      // A stop may come before either.
+      this.#running = this.#run(onStarted).then(resolve, (error: unknown) =>
+        started ? this.#options.onFailure(error) : reject(error),
+      );
+    });
+  }
+
+  /** Hands over, if this process leads. */
+  async close(): Promise<void> {
+    this.#stop.abort(new UnavailableError(`the ${this.#options.service} is stopping`));
+    await this.#running;
+  }
+
+  async #run(onStarted: () => void): Promise<void> {
+    const { clock, random, log, standsBy } = this.#options;
+    const { signal } = this.#stop;
+    let started = false;
+    const begin = (): void => {
+      started = true;
+      onStarted();
+    };
+    for (let failures = 0; !signal.aborted; ) {
+      try {
+        const reason = await this.#lead(begin);
+        if (signal.aborted) return;
+        if (!standsBy) throw reason;
+        failures = 0;
+        this.#leaderAddress = addressIn(reason);
+        log.warn({ reason: messageOf(reason) }, "leads no more, has dropped its state and stands by");
+      } catch (error) {
+        if (signal.aborted) return;
+        const passes = error instanceof DomainError && error.retryable;
+        // Before it has once stood by or led, an operator is there to be told what is wrong.
+        if (!standsBy || !passes || !(started || error instanceof FencedError)) throw error;
+        log.warn({ reason: messageOf(error), failures }, "cannot lead nor stand by now and tries again");
+        await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
+      }
+    }
+  }
+
+  /** Resolves when the term is over, with the reason. */
+  async #lead(onStarted: () => void): Promise<unknown> {
+    const { lead, server, log } = this.#options;
+    const scope = new Lifecycle(log);
+    const onStandby = (leaderAddress: string): void => {
+      this.#leaderAddress = leaderAddress;
+      log.info({ leaderAddress }, "stands by");
+      onStarted();
+    };
+    try {
+      const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby });
+      this.#context = context;
+      server.setServing(true);
+      onStarted();
+      const reason = await Promise.race([lost, aborted(scope.stopping), aborted(this.#stop.signal)]);
+      return scope.failure?.error ?? reason;
+    } finally {
+      this.#endServing();
+      scope.beginStop();
+      await scope.stopAll();
+    }
+  }
+
+  #endServing(): void {
+    if (this.#context === undefined) return;
+    const { server, service } = this.#options;
+    this.#context = undefined;
+    this.#leaderAddress = undefined;
+    server.setServing(false);
+    // They may have had an effect already, and what they wait for will not come.
+    server.abortCalls(
+      new UnavailableError(`this ${service} leads no more; whether the call took effect is not known`, {
+        outcome: "unknown",
+      }),
+    );
+  }
+}
+
+function aborted(signal: AbortSignal): Promise<unknown> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve(signal.reason);
+    else signal.addEventListener("abort", () => resolve(signal.reason), { once: true });
+  });
+}
+
+function addressIn(reason: unknown): string | undefined {
+  return (reason instanceof DomainError && reason.about[LEADER_ADDRESS]) || undefined;
+}

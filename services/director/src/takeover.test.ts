@@ -1,0 +1,81 @@
+import { DynamicDiskServiceService, TaskServiceService, TaskState } from "@diskmesh/api/director";
+import { createClient } from "@diskmesh/rpc";
+import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
+import { freePort, type ServiceProcess, skipBecause, spawnService, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { MAIN_FILE, TestDirector } from "./testing/test-director.js";
+
+const LEASE_TIME_MS = 1_500;
+const TAKEOVER_LIMIT_MS = LEASE_TIME_MS + 6_000;
+
+describe("two directors on one database", function () {
+  this.timeout(120_000);
+  let first: TestDirector;
+  let standby: ServiceProcess | undefined;
+  let remove: () => Promise<void> = async () => {};
+
+  before(async function () {
+    this.timeout(400_000);
+    const found = await documentDatabase();
+    if (typeof found === "string") return skipBecause(this, found);
+    const [url, name] = [databaseUrl(found.url), newTabletName()];
+    remove = () => removeTablet(url, name);
+    const lease = { timeMs: LEASE_TIME_MS, safeTimeMs: 1_200, renewIntervalMs: 300 };
+    first = await TestDirector.start({ tablet: { storage: url, name, lease } });
+  });
+  after(async () => {
+    await standby?.kill();
+    await first?.stop();
+    await remove();
+  });
+
+  it("killed while a task runs -> the standby leads, and runs the task to its end, once", async () => {
+    const port = await freePort();
+    const address = `127.0.0.1:${port}`;
+    const tls = first.certs.files("operator");
+    standby = await spawnService({
+      name: "standby",
+      mainFile: MAIN_FILE,
+      folder: temporaryFolder(),
+      config: { ...first.config, listen: { host: "127.0.0.1", port } },
+      health: { address, tls, serverRole: "director" },
+      waitFor: "listening",
+    });
+    const options = { tls, serverRole: "director", defaultDeadlineMs: 20_000 } as const;
+    const both = { ...options, address: [first.address, address] };
+    const disks = createClient(DynamicDiskServiceService, both);
+    const tasks = createClient(TaskServiceService, both);
+    const ofStandby = createClient(TaskServiceService, { ...options, address });
+    try {
+      const [instanceId] = (await first.deploy("web", 1)) as [string];
+      const gate = first.cpi.gate("createDisk", "after");
+      const { task } = await disks.provideDisk({
+        diskName: "data",
+        instanceId,
+        diskPoolName: "fast",
+        sizeBytes: 1024 * 1024,
+        metadata: undefined,
+        wait: false,
+      });
+      const taskId = task?.taskId ?? 0;
+      await gate.reached;
+      expect((await ofStandby.getTask({ taskId })).task?.state).to.equal(TaskState.PROCESSING);
+      await first.process.kill();
+      const killedMs = performance.now();
+      gate.release();
+      await tasks.getTask({ taskId });
+      const takenMs = Math.round(performance.now() - killedMs);
+      console.log(
+        `      a call right after SIGKILL was answered after ${takenMs} ms (the lease time is ${LEASE_TIME_MS} ms)`,
+      );
+      expect(takenMs).to.be.below(TAKEOVER_LIMIT_MS);
+      for await (const { update } of tasks.watchTask({ taskId, fromIndex: 0 }, { deadlineMs: 30_000 }))
+        if (update?.$case === "ended") expect(update.value).to.include({ state: TaskState.DONE, attempts: 2 });
+      expect(first.cpi.disks.size).to.equal(1);
+      const [before, after] = first.cpi.fences as [number, number];
+      expect(after).to.be.above(before);
+    } finally {
+      for (const client of [disks, tasks, ofStandby]) client.close();
+    }
+  });
+});
