@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import { stringify } from "yaml";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
 import { natsConfig } from "./nats-config.js";
@@ -23,6 +24,7 @@ function directorConfig(layout: MeshLayout): object {
     listen: listenOn(layout.addressOf("director")),
     tls: layout.tlsFiles("director"),
     tablet: { storage: layout.dataFolder("director"), name: "director" },
+    stemcells: { folder: join(layout.dataFolder("director"), "stemcells") },
     dispatcher: { address: layout.addressOf("cpi-dispatcher") },
     nats: { servers: [layout.natsAddress] },
     dynamicDisks: { enabled: true },

@@ -13,9 +13,9 @@ import {
 import { type Identity, messageOf } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { BLOCK_BYTES, type Machine } from "./machine.js";
-import { SimServer } from "./network.js";
 import { quietLog } from "./quiet-log.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
+import { SimServer } from "./sim-server.js";
 import { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
 

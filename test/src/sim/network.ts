@@ -5,43 +5,19 @@ import {
   type Client,
   errorOfStatus,
   type MethodDefinition,
-  type RpcServer,
   type ServiceDefinition,
   statusOfError,
 } from "@diskmesh/rpc";
 import type { Faults } from "./faults.js";
+import { LateAbort } from "./late-abort.js";
 import type { Random } from "./random.js";
+import type { ServedMethod, SimServer } from "./sim-server.js";
 import { SimStream } from "./stream.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 import type { Observer } from "./violation.js";
 
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
-
-interface ServedMethod {
-  readonly method: MethodDefinition;
-  readonly roles: readonly string[];
-  readonly handler: unknown;
-}
-
-/** One process that serves at an address. Built by the services' own registration code. */
-export class SimServer implements Pick<RpcServer, "addService"> {
-  readonly methods = new Map<string, ServedMethod>();
-  /** How calls under way learn that the process is gone. */
-  readonly cut = new Set<() => void>();
-
-  constructor(readonly process: SimProcess) {}
-
-  addService: RpcServer["addService"] = (definition, options) => {
-    for (const [name, method] of Object.entries(definition)) {
-      const roles = Array.isArray(options.roles)
-        ? options.roles
-        : ((options.roles as unknown as Record<string, readonly string[]>)[name] ?? []);
-      const handler = (options.handlers as Record<string, unknown>)[name];
-      if (handler !== undefined) this.methods.set(method.path, { method, roles, handler });
-    }
-  };
-}
 
 /** What happens to a call at its ends, for whoever checks promises. Everything is decoded already. */
 export interface NetworkWatch {
@@ -415,29 +391,6 @@ export class SimNetwork {
       server.cut.delete(stream.cutByServer);
       stream.break();
     }
-  }
-}
-
-/** A signal that is made when somebody asks for it: most handlers never do. */
-class LateAbort {
-  #controller: AbortController | undefined;
-  #reason: DomainError | undefined;
-
-  get signal(): AbortSignal {
-    if (this.#controller === undefined) {
-      this.#controller = new AbortController();
-      if (this.#reason !== undefined) this.#controller.abort(this.#reason);
-    }
-    return this.#controller.signal;
-  }
-
-  get aborted(): boolean {
-    return this.#reason !== undefined;
-  }
-
-  abort(reason: DomainError): void {
-    this.#reason ??= reason;
-    this.#controller?.abort(reason);
   }
 }
 

@@ -3,8 +3,8 @@ import { addServices, buildContext, type Context, configSchema, schema } from "@
 import { messageOf } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { Tablet } from "@diskmesh/tablet";
-import { SimServer } from "./network.js";
 import { quietLog } from "./quiet-log.js";
+import { SimServer } from "./sim-server.js";
 import { SimStorage } from "./store.js";
 import { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
