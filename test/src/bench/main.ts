@@ -1,4 +1,5 @@
 import { parseArgs } from "node:util";
+import { benchCpi } from "./cpi-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMesh } from "./mesh-bench.js";
 import { benchRegistry } from "./registry-bench.js";
@@ -6,6 +7,7 @@ import { benchRegistry } from "./registry-bench.js";
 const BENCHES: Readonly<Record<string, (report: (line: string) => void) => Promise<Measurement[]>>> = {
   registry: benchRegistry,
   mesh: benchMesh,
+  cpi: benchCpi,
 };
 
 const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}]`;
