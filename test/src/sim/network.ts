@@ -14,7 +14,7 @@ import type { Random } from "./random.js";
 import type { ServedMethod, SimServer } from "./sim-server.js";
 import { SimStream } from "./stream.js";
 import type { SimProcess, Timeline } from "./timeline.js";
-import type { Observer } from "./violation.js";
+import { type Observer, stackOf } from "./violation.js";
 
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type BidiHandler = (requests: AsyncIterable<unknown>, call: CallContext) => AsyncIterable<unknown>;
@@ -396,8 +396,4 @@ export class SimNetwork {
 
 function pair(a: string, b: string): string {
   return a < b ? `${a}|${b}` : `${b}|${a}`;
-}
-
-function stackOf(error: unknown): string {
-  return error instanceof Error ? (error.stack ?? error.message) : String(error);
 }

@@ -10,3 +10,7 @@ export interface Observer {
   /** Ends the run at the end of this step. */
   violation(text: string): void;
 }
+
+export function stackOf(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error);
+}

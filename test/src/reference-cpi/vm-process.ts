@@ -1,0 +1,105 @@
+import { spawn } from "node:child_process";
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Request, usesRegistry } from "./protocol.js";
+import type { State } from "./state.js";
+
+/** The agent settings document of BOSH, as far as it is needed. */
+export interface Settings {
+  readonly agent_id: string;
+  readonly vm: { readonly name: string };
+  readonly networks: unknown;
+  readonly disks: { readonly persistent: Readonly<Record<string, unknown>> };
+  readonly env: { readonly bosh?: { readonly mbus?: MbusSettings } };
+}
+
+export interface MbusSettings {
+  readonly urls?: readonly string[];
+  readonly cert?: { readonly ca: string; readonly certificate: string; readonly private_key: string };
+}
+
+/** What the agent is told at its start: where its settings are. */
+export interface UserData {
+  readonly settings?: Settings;
+  /** URL of the settings at the Registry. */
+  readonly registryUrl?: string;
+}
+
+/** Starts a VM: with an agent when there is an mbus that it may speak to, else one that sleeps. */
+export async function startVm(request: Request, state: State, vmCid: string): Promise<number> {
+  const [agentId, , , networks, , env] = request.arguments as [
+    string,
+    string,
+    unknown,
+    unknown,
+    unknown,
+    Settings["env"],
+  ];
+  const settings: Settings = { agent_id: agentId, vm: { name: vmCid }, networks, disks: { persistent: {} }, env };
+  const folder = state.vmFolder(vmCid);
+  mkdirSync(folder, { recursive: true });
+  const { registry } = request.context;
+  const viaRegistry = usesRegistry(request) && registry !== undefined;
+  const userData: UserData = viaRegistry
+    ? { registryUrl: `${registry.endpoint}/instances/${vmCid}/settings` }
+    : { settings };
+  if (viaRegistry) await registrySettings(request, vmCid, "PUT", settings);
+  const file = join(folder, "user-data.json");
+  writeFileSync(file, JSON.stringify(userData), { mode: 0o600 });
+  const hasAgent = (env?.bosh?.mbus?.urls ?? []).length > 0;
+  const agent = fileURLToPath(new URL("./agent.js", import.meta.url));
+  const [command, ...args] = hasAgent ? [process.execPath, agent, folder] : ["/bin/sleep", "86400"];
+  // Its own session: a VM outlives the request that made it.
+  const child = spawn(command as string, args, { detached: true, stdio: "ignore", env: { PATH: "/usr/bin:/bin" } });
+  await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
+  child.unref();
+  return child.pid as number;
+}
+
+export function stopVm(pid: number): void {
+  try {
+    process.kill(-pid, "SIGKILL");
+  } catch {
+    // It has ended by itself.
+  }
+}
+
+export async function forgetVm(request: Request, state: State, vmCid: string): Promise<void> {
+  if (usesRegistry(request) && request.context.registry) await registrySettings(request, vmCid, "DELETE");
+  rmSync(state.vmFolder(vmCid), { recursive: true, force: true });
+}
+
+/** Tells the VM's agent, by its settings, where a disk is, or that it is gone. */
+export async function changePersistentDisk(
+  request: Request,
+  vmCid: string,
+  diskCid: string,
+  hint?: string,
+): Promise<void> {
+  const settings = JSON.parse(await registrySettings(request, vmCid, "GET")) as Settings;
+  const { [diskCid]: _, ...others } = settings.disks.persistent;
+  const persistent = hint === undefined ? others : { ...others, [diskCid]: hint };
+  await registrySettings(request, vmCid, "PUT", { ...settings, disks: { ...settings.disks, persistent } });
+}
+
+async function registrySettings(request: Request, vmCid: string, method: string, settings?: Settings): Promise<string> {
+  const { registry } = request.context;
+  if (!registry) throw new Error("this CPI has no Registry: its properties name none");
+  const response = await fetch(`${registry.endpoint}/instances/${vmCid}/settings`, {
+    method,
+    headers: { authorization: `Basic ${Buffer.from(`${registry.user}:${registry.password}`).toString("base64")}` },
+    ...(settings === undefined ? {} : { body: JSON.stringify(settings) }),
+  });
+  if (!response.ok) throw new Error(`the Registry answered ${response.status} to ${method}`);
+  return ((await response.json()) as { settings?: string }).settings ?? "";
+}
+
+/** Writes a file in one step. */
+export function writeWhole(file: string, text: string): void {
+  writeFileSync(`${file}.new`, text);
+  renameSync(`${file}.new`, file);
+}
+
+export const readUserData = (folder: string): UserData =>
+  JSON.parse(readFileSync(join(folder, "user-data.json"), "utf8"));
