@@ -91,9 +91,9 @@ export const directorConfig = z.strictObject({
     .strictObject({
       /** Where images are kept until the CPIs have them; the dispatcher must see them under the same path. */
       folder: pathConfig.prefault("stemcells"),
-      /** Of the tgz, and of the image in it. */
+      /** Of the tgz, and of all that it unpacks to. */
       uploadSizeBytes: largeSizeBytes.default(8 * GIB_BYTES),
-      imageSizeBytes: largeSizeBytes.default(32 * GIB_BYTES),
+      unpackedSizeBytes: largeSizeBytes.default(32 * GIB_BYTES),
       /** Entries of the tgz. */
       entries: count.default(100),
       /** Uploads at once. */

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -23,7 +23,7 @@ describe("stemcells", function () {
 
   before(async () => {
     director = await TestDirector.start({
-      stemcells: { folder, uploadSizeBytes: 100_000, imageSizeBytes: 50_000, entries: 4, idleTimeoutMs: 500 },
+      stemcells: { folder, uploadSizeBytes: 5_000, unpackedSizeBytes: 50_000, entries: 4, idleTimeoutMs: 500 },
     });
   });
   after(() => director?.stop());
@@ -103,7 +103,24 @@ describe("stemcells", function () {
     ["a version that is a number", stemcellFile({ version: 1 }), "", /version/],
     ["a name that climbs", stemcellFile({ name: "../x" }), "", /name "\.\.\/x" is malformed/],
     ["an api_version that is a text", stemcellFile({ api_version: "3" }), "", /api_version/],
-    ["an image above the limit", stemcellFile({}, { image: "x".repeat(50_001) }), "", /imageSizeBytes/],
+    [
+      "an image above the limit",
+      stemcellFile({}, { image: "x".repeat(50_001) }),
+      "",
+      /unpackedSizeBytes allows \(50000\)/,
+    ],
+    [
+      "a bomb beside the image",
+      stemcellFile({}, { packages: "x".repeat(50_000), files: ["packages.txt", "stemcell.MF", "image"] }),
+      "",
+      /unpackedSizeBytes allows/,
+    ],
+    [
+      "a tgz above the limit",
+      stemcellFile({}, { image: randomBytes(6_000).toString("base64") }),
+      "",
+      /uploadSizeBytes allows/,
+    ],
     ["two images", stemcellFile({}, { files: ["stemcell.MF", "image", "image"] }), "", /two entries named image/],
     [
       "too many entries",

@@ -213,7 +213,7 @@ export async function detachForGood(context: JobContext, run: TaskRun, instance:
   }
 }
 
-/** Makes a detached disk larger, or of another type. When the CPI refuses, the instance gets it back as it was. */
+/** Makes a detached disk larger, or of another type. When the CPI does not, the instance gets it back as it was. */
 async function changeDisk(
   context: JobContext,
   run: TaskRun,
@@ -229,7 +229,8 @@ async function changeDisk(
       await change(context, diskId, (current) => ({ ...current, sizeMib, cloudProperties, diskCid: newCid }));
     });
   } catch (error) {
-    if (!(error instanceof CpiCallError && error.refused)) throw error;
+    // What is not known to have been done is asked for again, by this task or the next.
+    if (!(error instanceof CpiCallError && error.outcome === "not_done")) throw error;
     await attach(context, run, instance, disk);
     const attached = await context.tablet.read((tables) => tables.persistentDisks.get(diskId));
     if (attached !== undefined) await mount(context, run, instance, attached);

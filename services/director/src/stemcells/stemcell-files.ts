@@ -16,7 +16,7 @@ import { type TarEntry, tarEntries } from "./tar-reader.js";
 export interface StemcellFilesOptions {
   readonly folder: string;
   readonly uploadSizeBytes: number;
-  readonly imageSizeBytes: number;
+  readonly unpackedSizeBytes: number;
   readonly entries: number;
   readonly uploads: number;
   readonly tablet: DirectorTablet;
@@ -116,7 +116,20 @@ export class StemcellFiles {
     let manifest: StemcellManifest | undefined;
     let hasImage = false;
     let entries = 0;
-    for await (const entry of tarEntries(unzipped(this.#limited(bytes, whole)))) {
+    const { uploadSizeBytes, unpackedSizeBytes } = this.#options;
+    const tgz = limited(
+      bytes,
+      uploadSizeBytes,
+      "the stemcell has more bytes than stemcells.uploadSizeBytes allows",
+      whole,
+    );
+    // Also what is skipped takes time to unpack: a few bytes of gzip can stand for very many.
+    const tar = limited(
+      unzipped(tgz),
+      unpackedSizeBytes,
+      "the stemcell unpacks to more bytes than stemcells.unpackedSizeBytes allows",
+    );
+    for await (const entry of tarEntries(tar)) {
       if (++entries > this.#options.entries) {
         throw new InvalidArgumentError(
           `the stemcell has more than ${this.#options.entries} entries (stemcells.entries)`,
@@ -138,20 +151,7 @@ export class StemcellFiles {
     return manifest;
   }
 
-  async *#limited(bytes: AsyncIterable<Buffer>, digests: Digests): AsyncGenerator<Buffer> {
-    let sizeBytes = 0;
-    for await (const piece of bytes) {
-      sizeBytes += piece.length;
-      if (sizeBytes > this.#options.uploadSizeBytes)
-        throw tooLarge("the stemcell", this.#options.uploadSizeBytes, "upload");
-      digests.update(piece);
-      yield piece;
-    }
-  }
-
   async #writeImage(entry: TarEntry, path: string, digests: Digests): Promise<void> {
-    const { imageSizeBytes } = this.#options;
-    if (entry.sizeBytes > imageSizeBytes) throw tooLarge("the stemcell's image", imageSizeBytes, "image");
     const file = await open(path, "wx", 0o640);
     try {
       for await (const piece of entry.content) {
@@ -211,10 +211,19 @@ function isZlibError(error: unknown): boolean {
   return error instanceof Error && "code" in error && String(error.code).startsWith("Z_");
 }
 
-function tooLarge(what: string, limitBytes: number, limit: string): Error {
-  return new InvalidArgumentError(
-    `${what} has more than ${limitBytes} bytes, which is the limit (stemcells.${limit}SizeBytes)`,
-  );
+async function* limited(
+  bytes: AsyncIterable<Buffer>,
+  limitBytes: number,
+  text: string,
+  digests?: Digests,
+): AsyncGenerator<Buffer> {
+  let sizeBytes = 0;
+  for await (const piece of bytes) {
+    sizeBytes += piece.length;
+    if (sizeBytes > limitBytes) throw new InvalidArgumentError(`${text} (${limitBytes})`);
+    digests?.update(piece);
+    yield piece;
+  }
 }
 
 function isEndedUpdate(document: object | null): boolean {

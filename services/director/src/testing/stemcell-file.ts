@@ -7,7 +7,11 @@ import { temporaryFolder } from "@diskmesh/testkit";
 /** A stemcell packed by the system's own tar. */
 export function stemcellFile(
   manifest: object = {},
-  { image = "an image", files = ["stemcell.MF", "image"] }: { image?: string; files?: readonly string[] } = {},
+  {
+    image = "an image",
+    packages = "ignored",
+    files = ["stemcell.MF", "image"],
+  }: { image?: string; packages?: string; files?: readonly string[] } = {},
 ): Buffer {
   const folder = temporaryFolder();
   mkdirSync(folder, { recursive: true });
@@ -22,7 +26,7 @@ export function stemcellFile(
   };
   writeFileSync(join(folder, "stemcell.MF"), JSON.stringify(whole));
   writeFileSync(join(folder, "image"), image);
-  writeFileSync(join(folder, "packages.txt"), "ignored");
+  writeFileSync(join(folder, "packages.txt"), packages);
   execFileSync("tar", ["--hard-dereference", "-czf", "out.tgz", ...files], { cwd: folder });
   return readFileSync(join(folder, "out.tgz"));
 }
