@@ -73,8 +73,12 @@ export class Eraser {
   #join(device: Device, sessionNumber: number): EraseJob {
     const known = this.#jobs.get(device.id);
     const { handle } = device.file;
-    const same = known?.sessionNumber === sessionNumber && known.handle === handle;
-    if (same && (known.state === "running" || known.state === "done")) return known;
+    if (known?.sessionNumber === sessionNumber) {
+      // One that runs may have a write in flight, also when it is bound to fail: a second one would be done before that
+      // lands, and the device given away.
+      if (known.state === "running") return known;
+      if (known.state === "done" && known.handle === handle) return known;
+    }
     const job: EraseJob = { sessionNumber, handle, erasedBytes: 0, state: "running", message: "" };
     this.#jobs.set(device.id, job);
     void this.#run(device, job);
