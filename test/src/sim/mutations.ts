@@ -70,7 +70,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
-    withinSeeds: 200,
+    withinSeeds: 600,
     edits: [
       {
         file: `${AGENT}wire.js`,
