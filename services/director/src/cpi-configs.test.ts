@@ -64,7 +64,8 @@ describe("cpi-configs", function () {
       cpiConfig('{name: a, type: b, migrated_from: [{name: ""}]}', '{name: c, type: b, migrated_from: [{name: ""}]}'),
       /the default CPI \(the empty name\) comes twice/,
     ],
-    ["not YAML", `cpis:\n- name: a\n  properties: {key: "${CANARY}" "${CANARY}"}`, /not valid YAML: line 3/],
+    ["not YAML", `cpis:\n- name: a\n  properties:\n    key: |${CANARY}\n`, /not valid YAML: line 4/],
+    ["an alias of nothing", `cpis:\n- name: a\n  properties: {key: *${CANARY} }\n`, /cannot be read: see its aliases/],
   ];
   for (const [cause, content, effect] of BAD) {
     it(`${cause} -> refused with the place, and without the secrets`, async () => {
