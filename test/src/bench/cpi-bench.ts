@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { tmpdir } from "node:os";
 import { CpiConfig } from "@diskmesh/api/cpi";
 import { newCall, RemoteCpi } from "@diskmesh/cpi-dispatcher/contract";
 import { temporaryFolder, testCertificates } from "@diskmesh/testkit";
@@ -50,7 +51,9 @@ async function durationMs(work: () => Promise<unknown>): Promise<number> {
 
 function bareCall(execPath: string, request: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    const child = spawn(execPath, [], { stdio: ["pipe", "pipe", "pipe"] });
+    // As the dispatcher starts it: what a rich environment makes node do would be counted as the floor.
+    const env = { PATH: "/usr/sbin:/usr/bin:/sbin:/bin", TMPDIR: tmpdir(), HOME: process.env.HOME ?? "/" };
+    const child = spawn(execPath, [], { stdio: ["pipe", "pipe", "pipe"], env });
     let answer = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => {
       answer += text;

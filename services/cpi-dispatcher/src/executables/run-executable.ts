@@ -4,7 +4,7 @@ import { InvalidArgumentError, InvalidStateError, messageOf, TimeoutError, Unava
 import { invalid } from "../model/answers.js";
 import { LineSplitter } from "./line-splitter.js";
 import { endGroup } from "./process-group.js";
-import type { RunFolder } from "./run-folder.js";
+import type { RunFolder, RunRecord } from "./run-folder.js";
 
 /** What one process of a CPI may use. */
 export interface ExecutableLimits {
@@ -46,9 +46,8 @@ export async function runExecutable(call: ExecutableCall): Promise<string> {
     throw new InvalidArgumentError(
       `the request to the CPI has ${requestBytes} bytes, more than ${limits.maxRequestBytes} (maxRequestBytes)`,
     );
-  const record = await call.runFolder.begin();
+  const record = beginRun(call.runFolder);
   try {
-    signal.throwIfAborted();
     const child = spawn(execPath, [], {
       stdio: ["pipe", "pipe", "pipe"],
       // A session and group of its own, so that all of it can be killed.
@@ -57,11 +56,24 @@ export async function runExecutable(call: ExecutableCall): Promise<string> {
     });
     await spawned(child, execPath);
     const run = new Run(child as RunningChild, call);
-    // Not waited for: the process goes on meanwhile. One that nobody could find again must not.
-    record.started(child.pid as number).catch((error: unknown) => run.fail(cannotRecord(error)));
+    try {
+      record.started(child.pid as number);
+    } catch (error) {
+      run.fail(cannotRecord(error));
+    }
     return await run.ended;
   } finally {
     await record.end();
+  }
+}
+
+function beginRun(runFolder: RunFolder): RunRecord {
+  try {
+    return runFolder.begin();
+  } catch (error) {
+    throw new UnavailableError(`no CPI was started, since its run cannot be recorded: ${messageOf(error)}`, {
+      cause: error,
+    });
   }
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { chmod, lstat, mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
+import { chmod, lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { InvalidStateError } from "@diskmesh/domain";
 import { endGroup, listProcesses } from "./process-group.js";
@@ -8,7 +9,7 @@ import { endGroup, listProcesses } from "./process-group.js";
 export interface RunRecord {
   /** A folder of the process's own, its TMPDIR. */
   readonly folder: string;
-  started(groupId: number): Promise<void>;
+  started(groupId: number): void;
   end(): Promise<void>;
 }
 
@@ -35,15 +36,28 @@ export class RunFolder {
     return new RunFolder(folder);
   }
 
-  async begin(): Promise<RunRecord> {
+  // Three small entries of a local folder, made and removed at once: each hop to the thread pool and back would cost a
+  // busy machine more than all of them.
+  begin(): RunRecord {
     const run = join(this.folder, randomUUID());
     const temporary = join(run, TEMPORARY);
-    await mkdir(temporary, { recursive: true, mode: 0o700 });
+    mkdirSync(temporary, { recursive: true, mode: 0o700 });
     return {
       folder: temporary,
-      started: (groupId) => writeFile(join(run, GROUP_FILE), String(groupId)),
-      end: () => rm(run, { recursive: true, force: true }),
+      started: (groupId) => writeFileSync(join(run, GROUP_FILE), String(groupId)),
+      end: () => removeRun(run),
     };
+  }
+}
+
+async function removeRun(run: string): Promise<void> {
+  try {
+    rmSync(join(run, GROUP_FILE), { force: true });
+    rmdirSync(join(run, TEMPORARY));
+    rmdirSync(run);
+  } catch {
+    // The process left files there, perhaps many.
+    await rm(run, { recursive: true, force: true });
   }
 }
 
