@@ -425,14 +425,14 @@ describe("disk-registry, as a process with real agents' connections", function (
   });
 
   it("a device's host is away -> unpublish waits, says for whom, and completes when it is back; publish elsewhere only then", async () => {
-    registry = await TestRegistry.start({ heartbeat: { intervalMs: 50, timeoutMs: 1_000 } });
+    registry = await TestRegistry.start({ heartbeat: { intervalMs: 50, timeoutMs: 3_000 } });
     const one = await readyAgent("h1", ["d1"]);
     await readyAgent("h2", []);
     await create("x");
     await registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     await one.stop();
     const error = await rejected(
-      registry.operator.unpublishDisk({ diskId: "x", hostId: "" }, { deadlineMs: 2_500 }),
+      registry.operator.unpublishDisk({ diskId: "x", hostId: "" }, { deadlineMs: 8_000 }),
       "UnavailableError",
     );
     expect(error.message).to.contain("disk x is still UNPUBLISHING").and.to.contain("h1");
