@@ -10,6 +10,8 @@ const REASON = /\[skipped: .+\]/;
 /** Beginnings of the titles that may be skipped even where CI runs, which has all that tests need but these. */
 const SKIPS_ALLOWED_IN_CI = [];
 const FILE_TIMEOUT_MS = 5 * 60_000;
+/** Of each failure, as it is told again at the end. */
+const MAX_FAILURE_LINES = 60;
 // Tests of processes mostly wait; more at once only makes them slow.
 const JOBS = Math.max(2, Math.min(4, availableParallelism()));
 
@@ -72,10 +74,12 @@ async function runFile(root, file, resultFile, args) {
       passed: 0,
       failed: 1,
       skipped: [],
-      output: `${output}\n${name}: ${failure ?? "ended"} before all its tests had run\n`,
+      failures: [{ title: `${failure ?? "ended"} before all its tests had run`, error: output }],
+      output,
     };
   // Failed tests speak for themselves; anything else that ends mocha badly does not.
-  if (failure && counts.failed === 0) return { ...counts, name, failed: 1, output: `${output}\n${name}: ${failure}\n` };
+  if (failure && counts.failed === 0)
+    return { ...counts, name, failed: 1, failures: [{ title: failure, error: output }], output };
   const ranNone = counts.passed + counts.failed + counts.skipped.length === 0;
   return { ...counts, name, output: ranNone ? "" : `\n${name}${output.trimEnd()}\n` };
 }
@@ -88,6 +92,17 @@ function readResult(file) {
   }
 }
 
+// The end of a long log is all that many people see of it. What a test expected, and of what a program printed the last
+// lines, are at the ends of the text.
+function describeFailure(name, { title, error }) {
+  const lines = error.trimEnd().split("\n");
+  const left = lines.length - MAX_FAILURE_LINES;
+  const half = MAX_FAILURE_LINES / 2;
+  const shown =
+    left > 0 ? [...lines.slice(0, half), `... ${left} lines more, see above ...`, ...lines.slice(-half)] : lines;
+  return [`failed: ${name}: ${title}`, ...shown.map((line) => `  ${line}`)].join("\n");
+}
+
 function report(results) {
   const sum = (key) => results.reduce((total, result) => total + result[key], 0);
   const [passed, failed] = [sum("passed"), sum("failed")];
@@ -98,7 +113,7 @@ function report(results) {
     : 0;
   const lines = [
     "",
-    ...results.filter((result) => result.failed > 0).map((result) => `failed: ${result.name}`),
+    ...results.flatMap(({ name, failures }) => failures.map((failure) => describeFailure(name, failure))),
     ...skipped.map((title) => `skipped: ${title}`),
     ...(unexplained > 0 ? [`${unexplained} of the skipped tests do not say why: that fails the run`] : []),
     ...(forbidden > 0 ? [`${forbidden} of the skipped tests must run in CI: that fails the run`] : []),

@@ -89,6 +89,12 @@ describe("the set-up behind npm start and npm test", () => {
         1,
         /lost/,
       ],
+      [
+        "tells at the end why each test failed",
+        `it("a", () => { throw new Error("torn"); }); it("b", () => {});`,
+        1,
+        /^failed: packages\/one\/dist\/deep\/a\.test\.js: .*a\n {2}Error: torn\n[\s\S]*^1 passed, 1 failed$/m,
+      ],
       ["fails when nothing ran", "", 1, /^no test ran[\s\S]*^0 passed, 0 failed$/m],
       [
         "fails when a test ends the process",

@@ -48,7 +48,7 @@ describe("npm start", function () {
 
   beforeEach(async () => {
     launchers = [];
-    basePort = await freeBasePort();
+    basePort = await freePort(PORT_SPAN + 1);
     layout = new MeshLayout(join(temporaryFolder(), "a folder", ".diskmesh"), basePort);
     mkdirSync(join(layout.stateFolder, ".."));
   });
@@ -194,16 +194,6 @@ function expectStateOf(layout: MeshLayout): void {
   for (const name of ["ca.pem", "operator.pem", "operator-key.pem"])
     expect(existsSync(join(layout.certFolder, name)), name).to.equal(true);
   expect(statSync(join(layout.certFolder, "operator-key.pem")).mode & 0o077).to.equal(0);
-}
-
-/** Base ports are looked for until all ports of a mesh are free there. */
-async function freeBasePort(): Promise<number> {
-  for (;;) {
-    const basePort = (await freePort()) - PORT_SPAN;
-    const { addresses } = new MeshLayout("", basePort);
-    const taken = await Promise.all([...addresses.values()].map(isListening));
-    if (basePort >= 1024 && !taken.includes(true)) return basePort;
-  }
 }
 
 function isListening(address: string): Promise<boolean> {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import type { TestCertificates } from "./certificates.js";
 import { Child, type Exit } from "./child-process.js";
 import { eventually } from "./eventually.js";
-import { freePort } from "./folders.js";
+import { freePort } from "./ports.js";
 
 /** What one certificate may do. `user` is its identity URI, which nats-server maps certificates to users by. */
 export interface NatsUser {

@@ -7,7 +7,8 @@ import { promisify } from "node:util";
 import { expect } from "chai";
 import { testCertificates } from "./certificates.js";
 import { eventually } from "./eventually.js";
-import { freePort, temporaryFolder } from "./folders.js";
+import { temporaryFolder } from "./folders.js";
+import { freePort } from "./ports.js";
 import { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
 
 const run = promisify(execFile);
