@@ -1,17 +1,13 @@
 import { existsSync } from "node:fs";
-import { readdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { InvalidArgumentError, UnavailableError } from "@diskmesh/domain";
 import type { Server, UntypedServiceImplementation } from "@grpc/grpc-js";
-import { load, type PackageDefinition } from "@grpc/proto-loader";
-import { ReflectionService } from "@grpc/reflection";
-import { HealthImplementation, protoPath as healthProtoFile } from "grpc-health-check";
-import { completeDescriptors } from "./descriptors.js";
+import { HealthImplementation } from "grpc-health-check";
 import { identityOfCall, type PeerOfCall } from "./peer-identity.js";
+import { Reflection } from "./reflection.js";
 import { statusOfError } from "./status-of-error.js";
 
-const OWN_PROTO_FOLDER = fileURLToPath(new URL("../proto", import.meta.url));
 const HEALTH_SERVICE = "grpc.health.v1.Health";
 
 /** Health and reflection: open to every caller with an identity of ours, and exempt from the limit on calls at once. */
@@ -37,15 +33,8 @@ export class Infrastructure {
 
   /** Describes the services that were added, from the .proto files of a folder. */
   async addReflection(server: Server, protoFolder: string): Promise<void> {
-    const files = (await readdir(protoFolder, { recursive: true })).filter((file) => file.endsWith(".proto")).sort();
-    if (files.length === 0) throw new InvalidArgumentError(`the proto folder ${protoFolder} holds no .proto files`);
-    const loaded = await load([...files, "google/rpc/error_details.proto", healthProtoFile], {
-      includeDirs: [protoFolder, OWN_PROTO_FOLDER],
-      keepCase: true,
-    });
-    const described = { files: { fileDescriptorProtos: completeDescriptors(loaded) } } as unknown as PackageDefinition;
     const services = [HEALTH_SERVICE, ...this.#services].filter((name) => name !== "");
-    new ReflectionService(described, { services }).addToServer(this.#guarded(server));
+    (await Reflection.of(protoFolder, services)).addToServer(this.#guarded(server));
   }
 
   /** Ends health watches and reflection streams, which otherwise hold their connections open during a stop. */

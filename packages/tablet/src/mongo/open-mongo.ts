@@ -1,7 +1,6 @@
 import { UnavailableError } from "@diskmesh/domain";
 import type { EventLog, TabletStorage } from "../storage.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
-import { connectToMongo } from "./driver-server.js";
 import { MongoEventLog } from "./mongo-event-log.js";
 import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
 import { probe } from "./probe.js";
@@ -20,11 +19,17 @@ export function openMongoStorage({ url, tabletName, limits }: MongoOptions): Tab
 
 /** The event log that goes with a tablet. */
 export function openMongoEventLog({ url, tabletName }: MongoOptions): EventLog {
-  return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connectToMongo(url) });
+  return new MongoEventLog({ collection: `${tabletName}-events`, connect: () => connect(url) });
+}
+
+/** The driver is loaded only when it is used: it is large, and a tablet on one machine starts without it. */
+async function connect(url: string): Promise<DocumentServer> {
+  const { connectToMongo } = await import("./driver-server.js");
+  return connectToMongo(url);
 }
 
 async function connectAndProbe(url: string): Promise<DocumentServer> {
-  const server = await connectToMongo(url);
+  const server = await connect(url);
   try {
     await probe(server);
     return server;

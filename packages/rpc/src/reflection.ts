@@ -1,0 +1,112 @@
+import { EventEmitter } from "node:events";
+import { readdir } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import type {
+  MethodDefinition,
+  Server,
+  ServerDuplexStream,
+  ServiceDefinition,
+  UntypedServiceImplementation,
+} from "@grpc/grpc-js";
+import type { PackageDefinition } from "@grpc/proto-loader";
+import { protoPath as healthProtoFile } from "grpc-health-check";
+import { statusOfError } from "./status-of-error.js";
+
+const OWN_PROTO_FOLDER = fileURLToPath(new URL("../proto", import.meta.url));
+const PATHS = [
+  "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+  "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+];
+
+type RawCall = ServerDuplexStream<Buffer, Buffer>;
+/** Its handlers, by path, of messages instead of bytes. */
+type Methods = ReadonlyMap<string, MethodDefinition<unknown, unknown> & { handle(call: EventEmitter): void }>;
+
+/**
+ * Server reflection of some services, from the .proto files of a folder. These are read at the first call: to parse and
+ * complete them takes as long as the rest of a service's start, and most processes are never asked.
+ */
+export class Reflection {
+  #methods: Promise<Methods> | undefined;
+
+  private constructor(
+    private readonly protoFolder: string,
+    private readonly files: readonly string[],
+    private readonly services: readonly string[],
+  ) {}
+
+  /** Throws InvalidArgumentError when the folder holds no .proto files. */
+  static async of(protoFolder: string, services: readonly string[]): Promise<Reflection> {
+    const files = (await readdir(protoFolder, { recursive: true })).filter((file) => file.endsWith(".proto")).sort();
+    if (files.length === 0) throw new InvalidArgumentError(`the proto folder ${protoFolder} holds no .proto files`);
+    return new Reflection(protoFolder, files, services);
+  }
+
+  addToServer(server: Pick<Server, "addService">): void {
+    for (const path of PATHS) {
+      const definition = { ServerReflectionInfo: bytesMethod(path) } as unknown as ServiceDefinition;
+      server.addService(definition, { ServerReflectionInfo: (call: RawCall) => void this.#answer(path, call) });
+    }
+  }
+
+  async #answer(path: string, call: RawCall): Promise<void> {
+    try {
+      this.#methods ??= this.#load();
+      const method = (await this.#methods).get(path);
+      if (!method) throw new Error(`the reflection library does not know ${path}`);
+      const messages = Object.assign(new EventEmitter(), {
+        write: (message: unknown) => call.write(method.responseSerialize(message)),
+        end: () => call.end(),
+      });
+      method.handle(messages);
+      call.on("end", () => messages.emit("end"));
+      call.on("data", (bytes: Buffer) => {
+        try {
+          messages.emit("data", method.requestDeserialize(bytes));
+        } catch (error) {
+          call.emit("error", statusOfError(error, "none"));
+        }
+      });
+    } catch (error) {
+      call.emit("error", statusOfError(error, "none"));
+    }
+  }
+
+  async #load(): Promise<Methods> {
+    const [{ load }, { ReflectionService }, { completeDescriptors }] = await Promise.all([
+      import("@grpc/proto-loader"),
+      import("@grpc/reflection"),
+      import("./descriptors.js"),
+    ]);
+    const loaded = await load([...this.files, "google/rpc/error_details.proto", healthProtoFile], {
+      includeDirs: [this.protoFolder, OWN_PROTO_FOLDER],
+      keepCase: true,
+    });
+    const described = { files: { fileDescriptorProtos: completeDescriptors(loaded) } } as unknown as PackageDefinition;
+    const methods = new Map<string, MethodDefinition<unknown, unknown> & { handle(call: EventEmitter): void }>();
+    // The library knows only how to add itself to a server: this one takes down what it would serve.
+    const addService: Server["addService"] = (definition, implementation: UntypedServiceImplementation) => {
+      for (const [name, method] of Object.entries(definition))
+        methods.set(method.path, {
+          ...method,
+          handle: implementation[name] as unknown as (call: EventEmitter) => void,
+        });
+    };
+    new ReflectionService(described, { services: [...this.services] }).addToServer({ addService } as Server);
+    return methods;
+  }
+}
+
+function bytesMethod(path: string): MethodDefinition<Buffer, Buffer> {
+  const same = (bytes: Buffer): Buffer => bytes;
+  return {
+    path,
+    requestStream: true,
+    responseStream: true,
+    requestSerialize: same,
+    requestDeserialize: same,
+    responseSerialize: same,
+    responseDeserialize: same,
+  };
+}
