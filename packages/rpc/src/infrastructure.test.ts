@@ -1,18 +1,16 @@
 import { execFile } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { AgentRegistrationServiceService, DiskRegistryServiceService } from "@diskmesh/api/registry";
 import { NotFoundError, TimeoutError } from "@diskmesh/domain";
-import { ChannelCredentials, Client as RawClient } from "@grpc/grpc-js";
 import { expect } from "chai";
 import type { Handlers } from "./definition.js";
 import { waitForHealth } from "./health-client.js";
 import { findProtoFolder } from "./infrastructure.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
 import { RpcServer } from "./server.js";
-import { Bench, rejection } from "./testing.js";
+import { Bench, rawClient, rejection } from "./testing.js";
 
 const run = promisify(execFile);
 
@@ -129,23 +127,12 @@ describe("health and reflection", () => {
   });
 
   it("refuse bytes that are no reflection request, in both versions, and go on", async () => {
-    const { caFile, certFile, keyFile } = files("operator");
-    const [ca, cert, key] = [caFile, certFile, keyFile].map((file) => readFileSync(file));
-    const credentials = ChannelCredentials.createSsl(ca, key, cert, { checkServerIdentity: () => undefined });
-    const client = new RawClient(address(), credentials);
-    const bytes = (text: Buffer): Buffer => text;
-    try {
-      for (const version of ["v1", "v1alpha"]) {
-        const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
-        const call = client.makeBidiStreamRequest(path, bytes, bytes, { deadline: Date.now() + 10_000 });
-        const ended = new Promise<Error>((resolve) => call.once("error", resolve));
-        call.resume();
-        call.write(Buffer.from([0xff, 0xff]));
-        expect(await ended).to.include({ code: 13 });
-      }
-    } finally {
-      client.close();
+    const client = rawClient(bench, "operator");
+    for (const version of ["v1", "v1alpha"]) {
+      const path = `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`;
+      expect(await client.raw(path, Buffer.from([0xff, 0xff]))).to.include({ code: 13 });
     }
+    client.close();
     expect((await grpcurl("list")).stdout).to.contain("DiskRegistryService");
   });
 

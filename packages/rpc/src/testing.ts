@@ -207,3 +207,12 @@ function framed(message: Buffer): Buffer {
   head.writeUInt32BE(message.length, 1);
   return Buffer.concat([head, message]);
 }
+
+/** A promise, and what resolves it. */
+export function deferred(): { promise: Promise<void>; resolve: () => void } {
+  let resolve = (): void => {};
+  const promise = new Promise<void>((done) => {
+    resolve = done;
+  });
+  return { promise, resolve };
+}

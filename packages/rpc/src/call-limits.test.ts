@@ -1,0 +1,245 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { CancelledError, ResourceExhaustedError, TimeoutError } from "@diskmesh/domain";
+import { expect } from "chai";
+import type { CallContext } from "./call-context.js";
+import { abortReason, Bench, collect, deferred, type Note, rawClient, rejection } from "./testing.js";
+
+describe("calls, bounded", () => {
+  const bench = new Bench();
+  before(() => bench.makeCertificates());
+  afterEach(() => bench.closeAll());
+  after(() => bench.remove());
+
+  describe("limits", () => {
+    it("refuse integers beyond 2^53 - 1 as an invalid argument, and say so only to those who may call", async () => {
+      await bench.serve();
+      const { raw, close } = rawClient(bench, "operator");
+      const agent = rawClient(bench, "disk-agent-host-1");
+      const bytes = Buffer.from([16, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f]);
+      try {
+        expect(await raw("/test.v1.NoteService/Get", bytes)).to.deep.include({ code: 3 });
+        expect(await raw("/test.v1.NoteService/Get", Buffer.from([10, 200]))).to.deep.include({ code: 3 });
+        expect(await agent.raw("/test.v1.NoteService/Get", bytes)).to.deep.include({ code: 7 });
+      } finally {
+        close();
+        agent.close();
+      }
+    });
+
+    it("refuse an undecodable message in the middle of a stream", async () => {
+      let before = 0;
+      await bench.serve({
+        async add(requests) {
+          for await (const _request of requests) before++;
+          return { text: "", count: before };
+        },
+      });
+      const { stream, close } = rawClient(bench, "operator");
+      try {
+        const good = Buffer.from([16, 1]);
+        expect(await stream("/test.v1.NoteService/Add", [good, Buffer.from([10, 200])])).to.deep.include({ code: 3 });
+        expect(before).to.equal(1);
+      } finally {
+        close();
+      }
+    });
+
+    it("refuse messages above maxMessageBytes on either side", async () => {
+      await bench.serve(
+        { get: async () => ({ text: "x".repeat(5000), count: 1 }) },
+        { limits: { maxMessageBytes: 4096 } },
+      );
+      const long = { text: "x".repeat(5000), count: 0 };
+      const here = await rejection(bench.client({ maxMessageBytes: 4096 }).get(long));
+      expect(here).to.be.instanceOf(ResourceExhaustedError).and.include({ outcome: "not_done" });
+      const there = await rejection(bench.client().get(long));
+      expect(there).to.be.instanceOf(ResourceExhaustedError).and.include({ outcome: "unknown" });
+      expect(await rejection(bench.client().get({ text: "", count: 0 }))).to.be.instanceOf(ResourceExhaustedError);
+    });
+
+    it("refuse calls above maxConcurrentCalls with a time to retry, and let them in again later", async () => {
+      const gate = deferred();
+      await bench.serve(
+        {
+          get: async (request) => {
+            await gate.promise;
+            return request;
+          },
+        },
+        { limits: { maxConcurrentCalls: 2 } },
+      );
+      const client = bench.client();
+      const running = [client.get({ text: "", count: 1 }), client.get({ text: "", count: 2 })];
+      await delay(100);
+      const error = await rejection(client.get({ text: "", count: 3 }));
+      expect(error).to.be.instanceOf(ResourceExhaustedError).and.include({ retryAfterMs: 200, outcome: "not_done" });
+      gate.resolve();
+      await Promise.all(running);
+      expect(await client.get({ text: "", count: 4 })).to.include({ count: 4 });
+    });
+  });
+
+  describe("time", () => {
+    it("never runs a handler whose deadline has passed", async () => {
+      let ran = 0;
+      await bench.serve({
+        get: async (request) => {
+          ran++;
+          return request;
+        },
+      });
+      const { raw, close } = rawClient(bench, "operator");
+      try {
+        expect(await raw("/test.v1.NoteService/Get", Buffer.alloc(0), { "grpc-timeout": "1n" })).to.deep.include({
+          code: 4,
+        });
+        expect(ran).to.equal(0);
+        expect(await raw("/test.v1.NoteService/Get", Buffer.alloc(0))).to.deep.include({ code: 0 });
+        expect(ran).to.equal(1);
+      } finally {
+        close();
+      }
+    });
+
+    it("aborts the handler at the client's deadline", async () => {
+      const reasons: unknown[] = [];
+      await bench.serve({
+        get: async (request, call) => {
+          reasons.push(call.deadlineAtMs - Date.now());
+          reasons.push(await abortReason(call));
+          return request;
+        },
+      });
+      const error = await rejection(bench.client().get({ text: "", count: 0 }, { deadlineMs: 200 }));
+      expect(error).to.be.instanceOf(TimeoutError).and.include({ outcome: "unknown" });
+      await delay(100);
+      expect(reasons[0]).to.be.within(100, 200);
+      // The client's clock started first, so mostly its cancellation arrives before the server's own timer ends.
+      expect((reasons[1] as Error).name).to.be.oneOf(["TimeoutError", "CancelledError"]);
+    });
+
+    it("ends calls at the server's own limit, also when the client set none or a longer one", async () => {
+      const reasons: unknown[] = [];
+      const stuck = {
+        get: async (request: Note, call: CallContext) => {
+          reasons.push(await abortReason(call));
+          return request;
+        },
+      };
+      await bench.serve(stuck, { limits: { defaultDeadlineMs: 100, maxDeadlineMs: 150 } });
+      const { raw, close } = rawClient(bench, "operator");
+      try {
+        for (const headers of [undefined, { "grpc-timeout": "10S" }]) {
+          const startedMs = performance.now();
+          expect(await raw("/test.v1.NoteService/Get", Buffer.alloc(0), headers)).to.deep.include({ code: 4 });
+          expect(performance.now() - startedMs).to.be.within(90, 5000);
+        }
+        for (const reason of reasons) expect(reason).to.be.instanceOf(TimeoutError);
+        expect(reasons).to.have.length(2);
+      } finally {
+        close();
+      }
+    });
+
+    it("gives streams no deadline of its own", async () => {
+      await bench.serve(
+        {
+          async *list(_request, call) {
+            await delay(300);
+            yield { text: String(call.deadlineAtMs), count: 1 };
+          },
+        },
+        { limits: { defaultDeadlineMs: 100, maxDeadlineMs: 100 } },
+      );
+      expect((await collect(bench.client().list({ text: "", count: 0 })))[0]?.text).to.equal("Infinity");
+    });
+  });
+
+  describe("cancelling", () => {
+    it("aborts the handler of each kind, with the reason", async () => {
+      const reasons: Record<string, unknown> = {};
+      await bench.serve({
+        get: async (request, call) => {
+          reasons.get = await abortReason(call);
+          return request;
+        },
+        async *list(request, call) {
+          yield request;
+          reasons.list = await abortReason(call);
+        },
+        async *talk(requests, call) {
+          try {
+            for await (const request of requests) yield request;
+          } catch (error) {
+            reasons.talkRequests = error;
+          }
+          reasons.talk = await abortReason(call);
+        },
+      });
+      const client = bench.client();
+      const cancelling = new AbortController();
+      const { signal } = cancelling;
+      const get = rejection(client.get({ text: "", count: 0 }, { signal }));
+      const list = rejection(collect(client.list({ text: "", count: 0 }, { signal })));
+      const talk = rejection(collect(client.talk(endless(), { signal })));
+      await delay(150);
+      cancelling.abort(new Error("enough"));
+      for (const error of await Promise.all([get, list, talk])) {
+        expect(error).to.be.instanceOf(CancelledError);
+        expect(error.message).to.contain("enough");
+      }
+      await delay(100);
+      for (const name of ["get", "list", "talk", "talkRequests"])
+        expect(reasons[name], name).to.be.instanceOf(CancelledError);
+    });
+
+    it("never looks to the handler like the end of the requests", async () => {
+      const ends: unknown[] = [];
+      await bench.serve({
+        async add(requests) {
+          try {
+            for await (const _request of requests);
+            ends.push("the end");
+          } catch (error) {
+            ends.push((error as Error).name);
+          }
+          return { text: "", count: 0 };
+        },
+      });
+      const client = bench.client();
+      for (let round = 0; round < 50; round++) {
+        const cancelling = new AbortController();
+        const add = rejection(client.add(endless(), { signal: cancelling.signal }));
+        await delay(5);
+        cancelling.abort();
+        await add;
+      }
+      await delay(100);
+      expect(new Set(ends)).to.deep.equal(new Set(["CancelledError"]));
+    });
+
+    it("happens when the caller stops reading", async () => {
+      let reason: unknown;
+      await bench.serve({
+        async *list(request, call) {
+          yield request;
+          reason = await abortReason(call);
+        },
+      });
+      for await (const _note of bench.client().list({ text: "", count: 0 })) break;
+      await delay(100);
+      expect(reason).to.be.instanceOf(CancelledError);
+    });
+
+    it("refuses a call whose signal had aborted before", async () => {
+      await bench.serve();
+      const error = await rejection(bench.client().get({ text: "", count: 0 }, { signal: AbortSignal.abort() }));
+      expect(error).to.be.instanceOf(CancelledError);
+    });
+  });
+});
+
+async function* endless(): AsyncGenerator<Note> {
+  yield { text: "x", count: 1 };
+  await new Promise(() => {});
+}

@@ -1,0 +1,248 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  InvalidStateError,
+  NotFoundError,
+  OutdatedError,
+  PermissionDeniedError,
+  type Role,
+  UnauthenticatedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { createAuthority, createDevelopmentCertificates, issueCertificate, type KeyPair } from "@diskmesh/pki";
+import { expect } from "chai";
+import { Bench, collect, type Note, rejection } from "./testing.js";
+
+describe("calls", () => {
+  const bench = new Bench();
+  before(() => bench.makeCertificates());
+  afterEach(() => bench.closeAll());
+  after(() => bench.remove());
+
+  describe("calls", () => {
+    it("serves all four kinds of method", async () => {
+      await bench.serve();
+      const client = bench.client();
+      expect(await client.get({ text: "a", count: 7 })).to.deep.equal({ text: "a", count: 7 });
+      expect(await collect(client.list({ text: "b", count: 3 }))).to.deep.equal(
+        [1, 2, 3].map((count) => ({ text: "b", count })),
+      );
+      expect(await client.add(notes("x", "y"))).to.deep.equal({ text: "xy", count: 3 });
+      expect((await collect(client.talk(notes("x", "y")))).map((note) => note.text)).to.deep.equal(["X", "Y"]);
+    });
+
+    it("tells the handler who calls, from the client certificate", async () => {
+      const seen: unknown[] = [];
+      await bench.serve(
+        {
+          get: async (request, call) => {
+            seen.push(call.identity, call.requestId);
+            return request;
+          },
+        },
+        { roles: { get: ["disk-agent", "director"], list: [], add: [], talk: [] } },
+      );
+      const agent = bench.client({ tls: bench.files("disk-agent-host-1") });
+      await agent.get({ text: "", count: 0 }, { requestId: "request-1" });
+      await agent.get({ text: "", count: 0 });
+      await agent.get({ text: "", count: 0 }, { requestId: "bad id\u0007" });
+      await bench.client({ tls: bench.files("director") }).get({ text: "", count: 0 });
+      expect(seen[0]).to.deep.equal({ role: "disk-agent", name: "host-1" });
+      expect(seen[1]).to.equal("request-1");
+      expect(seen[3]).to.match(/^[0-9a-f]{8}-\d+$/);
+      expect(seen[5]).to.match(/^[0-9a-f]{8}-\d+$/);
+      expect(seen[6]).to.deep.equal({ role: "director", name: "" });
+    });
+
+    it("moves many responses without holding all of them", async () => {
+      let made = 0;
+      await bench.serve({
+        async *list() {
+          for (; made < 500; made++) yield { text: "x".repeat(100_000), count: made };
+        },
+      });
+      let read = 0;
+      for await (const _note of bench.client().list({ text: "", count: 0 })) {
+        if (read === 0) {
+          await delay(300);
+          expect(made).to.be.lessThan(100);
+        }
+        read++;
+      }
+      expect(read).to.equal(500);
+    });
+  });
+
+  describe("callers", () => {
+    it("of a role that is not allowed are refused, with what would be allowed", async () => {
+      await bench.serve();
+      const error = await rejection(
+        bench.client({ tls: bench.files("disk-agent-host-1") }).get({ text: "", count: 0 }),
+      );
+      expect(error).to.be.instanceOf(PermissionDeniedError);
+      expect(error.message).to.equal(
+        "disk-agent host-1 may not call /test.v1.NoteService/Get: allowed are operator, director",
+      );
+      expect(bench.failures[0]).to.include({ method: "/test.v1.NoteService/Get", status: "PERMISSION_DENIED" });
+    });
+
+    it("are refused by method", async () => {
+      await bench.serve({}, { roles: { get: ["operator"], list: [], add: ["director"], talk: ["director"] } });
+      const client = bench.client();
+      await client.get({ text: "", count: 0 });
+      expect(await rejection(collect(client.list({ text: "", count: 1 })))).to.be.instanceOf(PermissionDeniedError);
+      expect(await rejection(client.add(notes()))).to.be.instanceOf(PermissionDeniedError);
+      expect(await rejection(collect(client.talk(notes("x"))))).to.be.instanceOf(PermissionDeniedError);
+    });
+
+    it("with a certificate of another authority do not get in", async () => {
+      await bench.serve();
+      const foreign = join(bench.folder, "foreign");
+      await createDevelopmentCertificates(foreign, { hostIds: [] });
+      const tls = { ...bench.files("operator", foreign), caFile: bench.files("operator").caFile };
+      expect(await rejection(bench.client({ tls }).get({ text: "", count: 0 }))).to.be.instanceOf(UnavailableError);
+    });
+
+    it("with a certificate that names no identity of diskmesh are not authenticated", async () => {
+      const authority = await createAuthority({ commonName: "test", validDays: 1 });
+      const other = new Bench();
+      try {
+        await issueInto(other.folder, authority, "disk-registry", "disk-registry");
+        await issueInto(other.folder, authority, "nobody", "stranger" as Role);
+        await other.serve();
+        const error = await rejection(other.client({ tls: other.files("nobody") }).get({ text: "", count: 0 }));
+        expect(error).to.be.instanceOf(UnauthenticatedError);
+        expect(other.failures[0]?.identity).to.equal(undefined);
+      } finally {
+        await other.closeAll();
+        other.remove();
+      }
+    });
+
+    it("refuse a server of another role or name", async () => {
+      await bench.serve();
+      const role = await rejection(bench.client({ serverRole: "director" }).get({ text: "", count: 0 }));
+      expect(role).to.be.instanceOf(UnavailableError).and.include({ outcome: "not_done" });
+      expect(role.message).to.contain("is not director: its certificate names disk-registry");
+      const name = await rejection(bench.client({ serverName: "other" }).get({ text: "", count: 0 }));
+      expect(name.message).to.contain("is not disk-registry other");
+    });
+  });
+
+  describe("errors", () => {
+    it("of the domain arrive as they were thrown", async () => {
+      await bench.serve({
+        get: async (request) => {
+          if (request.text === "outdated") throw new OutdatedError("too old", { about: { device_id: "d-1" } });
+          if (request.text === "state") throw new InvalidStateError("is in use", { retryAfterMs: 1500 });
+          if (request.text === "odd") throw new NotFoundError(`no ${"\ud800"} disk \u00fc "\n`);
+          throw new UnavailableError("lost it", { outcome: "unknown" });
+        },
+      });
+      const client = bench.client();
+      const outdated = await rejection(client.get({ text: "outdated", count: 0 }));
+      expect(outdated).to.be.instanceOf(OutdatedError);
+      expect(outdated).to.deep.include({ message: "too old", about: { device_id: "d-1" }, outcome: "not_done" });
+      expect(await rejection(client.get({ text: "state", count: 0 })))
+        .to.be.instanceOf(InvalidStateError)
+        .and.include({ retryAfterMs: 1500 });
+      expect((await rejection(client.get({ text: "odd", count: 0 }))).message).to.equal('no \ufffd disk \u00fc "\n');
+      expect(await rejection(client.get({ text: "", count: 0 })))
+        .to.be.instanceOf(UnavailableError)
+        .and.deep.include({ outcome: "unknown", about: {} });
+    });
+
+    it("that are bugs tell the client only the request id, and the log everything", async () => {
+      const bug = new TypeError("secret is undefined");
+      const broken = () => Promise.reject(bug);
+      await bench.serve({
+        get: broken,
+        add: broken,
+        // biome-ignore lint/correctness/useYield: it fails first
+        async *talk() {
+          throw bug;
+        },
+        list: () => {
+          throw bug;
+        },
+      });
+      const client = bench.client();
+      for (const run of [
+        () => client.get({ text: "", count: 0 }),
+        () => collect(client.list({ text: "", count: 0 })),
+        () => client.add(notes("x")),
+        () => collect(client.talk(notes("x"))),
+      ]) {
+        const error = await rejection(run());
+        expect(error).to.be.instanceOf(UnavailableError).and.include({ outcome: "unknown" });
+        expect(error.message)
+          .to.match(/request id [0-9a-f]{8}-\d+$/)
+          .and.not.contain("secret");
+        expect(bench.failures.at(-1)).to.include({ status: "INTERNAL", error: bug, unexpected: true });
+      }
+    });
+
+    it("of answers that cannot be encoded are bugs too", async () => {
+      const odd = { text: "", count: 2 ** 60 };
+      await bench.serve({
+        get: async () => odd,
+        async *list() {
+          yield odd;
+        },
+      });
+      for (const run of [
+        bench.client().get({ text: "", count: 0 }),
+        collect(bench.client().list({ text: "", count: 0 })),
+      ]) {
+        expect((await rejection(run)).message).to.match(/request id/);
+        expect(bench.failures.at(-1)).to.include({ status: "INTERNAL", unexpected: true });
+      }
+    });
+
+    it("end a stream after what was yielded before", async () => {
+      await bench.serve({
+        async *list() {
+          yield { text: "first", count: 1 };
+          throw new NotFoundError("no second");
+        },
+      });
+      const read: Note[] = [];
+      const error = await rejection(
+        (async () => {
+          for await (const note of bench.client().list({ text: "", count: 0 })) read.push(note);
+        })(),
+      );
+      expect(read).to.have.length(1);
+      expect(error).to.be.instanceOf(NotFoundError);
+    });
+
+    it("of an iterable that the client sends are what the caller gets", async () => {
+      await bench.serve();
+      async function* broken(): AsyncGenerator<Note> {
+        yield { text: "x", count: 1 };
+        throw new NotFoundError("no more notes");
+      }
+      expect((await rejection(bench.client().add(broken()))).message).to.equal("no more notes");
+      expect((await rejection(collect(bench.client().talk(broken())))).message).to.equal("no more notes");
+    });
+  });
+});
+
+async function* notes(...texts: string[]): AsyncGenerator<Note> {
+  for (const [index, text] of texts.entries()) yield { text, count: index + 1 };
+}
+
+async function issueInto(folder: string, authority: KeyPair, name: string, role: Role): Promise<void> {
+  const issued = await issueCertificate(authority, {
+    identity: { role, name: "" },
+    commonName: name,
+    dnsNames: ["localhost"],
+    ipAddresses: ["127.0.0.1"],
+    validDays: 1,
+    usages: ["server", "client"],
+  });
+  writeFileSync(join(folder, "ca.pem"), authority.certPem);
+  writeFileSync(join(folder, `${name}.pem`), issued.certPem);
+  writeFileSync(join(folder, `${name}-key.pem`), issued.keyPem);
+}

@@ -1,0 +1,103 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { abortReason, Bench, collect, deferred, rejection } from "./testing.js";
+
+describe("servers and their connections", () => {
+  const bench = new Bench();
+  before(() => bench.makeCertificates());
+  afterEach(() => bench.closeAll());
+  after(() => bench.remove());
+
+  describe("connections", () => {
+    it("that were never made leave it certain that nothing was done", async () => {
+      await bench.serve();
+      await bench.closeAll();
+      const error = await rejection(bench.client().get({ text: "", count: 0 }));
+      expect(error).to.be.instanceOf(UnavailableError).and.include({ outcome: "not_done" });
+    });
+
+    it("that break during a call leave it unknown, and come back by themselves", async () => {
+      const server = await bench.serve(
+        { get: async (request) => (request.text === "stuck" ? new Promise<never>(() => {}) : request) },
+        { limits: { drainTimeoutMs: 50 } },
+      );
+      const client = bench.client();
+      await client.get({ text: "", count: 0 });
+      const stuck = rejection(client.get({ text: "stuck", count: 0 }));
+      await delay(50);
+      const { port } = bench;
+      await server.drain();
+      expect(await stuck)
+        .to.be.instanceOf(UnavailableError)
+        .and.include({ outcome: "unknown" });
+      await bench.serve({}, { port });
+      const startedMs = performance.now();
+      for (;;) {
+        const done = await client.get({ text: "", count: 5 }).catch(() => undefined);
+        if (done) break;
+        if (performance.now() - startedMs > 4000) throw new Error("it did not come back");
+        await delay(50);
+      }
+    });
+  });
+
+  describe("stopping", () => {
+    it("lets calls under way finish, refuses new ones, and ends streams", async () => {
+      const gate = deferred();
+      const server = await bench.serve({
+        get: async (request) => {
+          await gate.promise;
+          return request;
+        },
+        async *list(request, call) {
+          yield request;
+          await abortReason(call);
+        },
+      });
+      const client = bench.client();
+      const get = client.get({ text: "", count: 9 });
+      const list = rejection(collect(client.list({ text: "", count: 0 })));
+      await delay(100);
+      const drained = server.drain();
+      expect(await list).to.be.instanceOf(UnavailableError);
+      expect(await rejection(bench.client().get({ text: "", count: 0 }))).to.be.instanceOf(UnavailableError);
+      gate.resolve();
+      expect(await get).to.include({ count: 9 });
+      await drained;
+    });
+
+    it("does not wait longer than drainTimeoutMs for a handler that does not listen", async () => {
+      const server = await bench.serve({ get: () => new Promise(() => {}) }, { limits: { drainTimeoutMs: 200 } });
+      const get = rejection(bench.client().get({ text: "", count: 0 }));
+      await delay(100);
+      const startedMs = performance.now();
+      await server.drain();
+      expect(performance.now() - startedMs).to.be.within(150, 5000);
+      expect(await get)
+        .to.be.instanceOf(UnavailableError)
+        .and.include({ outcome: "unknown" });
+    });
+  });
+
+  it("says which address cannot be listened on", async () => {
+    await bench.serve();
+    const other = new Bench();
+    try {
+      await other.makeCertificates();
+      const error = await rejection(other.serve({}, { port: bench.port }));
+      expect(error).to.be.instanceOf(InvalidStateError);
+      expect(error.message).to.contain(`127.0.0.1:${bench.port}`).and.contain("in use");
+    } finally {
+      await other.closeAll();
+      other.remove();
+    }
+  });
+
+  it("says which TLS file cannot be read", () => {
+    expect(() => bench.client({ tls: { ...bench.files("operator"), certFile: "/nowhere.pem" } }))
+      .to.throw(InvalidArgumentError)
+      .with.property("message")
+      .that.contains("/nowhere.pem");
+  });
+});
