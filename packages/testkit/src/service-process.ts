@@ -67,7 +67,7 @@ export class ServiceProcess {
     this.#child = new Child({
       name: this.options.name,
       command: process.execPath,
-      args: ["--enable-source-maps", this.options.mainFile, "--config", configFile],
+      args: [this.options.mainFile, "--config", configFile],
       logFile: join(this.options.folder, `${this.options.name}.log`),
       ...(this.options.env ? { env: this.options.env } : {}),
     });
