@@ -23,6 +23,8 @@ export interface Waiting {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
   readonly onStandby: (leaderAddress: string) => void;
+  /** The other process's state has been read and is followed. */
+  readonly onFollowing: () => void;
 }
 
 export interface LeadershipOptions<Context> {
@@ -124,8 +126,9 @@ export class Leadership<Context> {
       log.info({ leaderAddress }, "stands by");
       onStarted();
     };
+    const onFollowing = (): void => log.info("follows the leader: its state is in memory");
     try {
-      const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby });
+      const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby, onFollowing });
       this.#context = context;
       server.setServing(true);
       onStarted();

@@ -17,6 +17,8 @@ export interface ClaimOptions {
   readonly signal?: AbortSignal | undefined;
   /** Called while another process leads, with its address: once at first, then whenever it is another one. */
   readonly onStandby?: ((leaderAddress: string) => void) | undefined;
+  /** Called while another process leads, when its state has been read and is followed: a takeover reads only the rest. */
+  readonly onFollowing?: (() => void) | undefined;
 }
 
 /**
@@ -26,6 +28,8 @@ export interface ClaimOptions {
 export interface TabletStorage {
   /** The largest commit that it can take, when that is limited. */
   readonly commitSizeBytesMax?: number;
+  /** How many documents and log entries had to be read between claim and serving, where that depends on following. */
+  readonly documentsRead?: number;
   /**
    * Durably takes the next generation; from then on no older claim can commit. A storage with a lease first waits until
    * the leader has handed it over or no longer renews it.

@@ -111,10 +111,10 @@ describe("Tablet on a storage with a lease", () => {
 
   it("passes on what waiting needs, and gives up during the load too", async () => {
     const giveUp = new AbortController();
-    const onStandby = (): void => {};
+    const [onStandby, onFollowing] = [(): void => {}, (): void => {}];
     storage.loading = new Promise((resolve) => setTimeout(resolve, 20));
-    const opening = open({ signal: giveUp.signal, onStandby });
-    expect(storage.claimOptions).to.deep.equal({ signal: giveUp.signal, onStandby });
+    const opening = open({ signal: giveUp.signal, onStandby, onFollowing });
+    expect(storage.claimOptions).to.deep.equal({ signal: giveUp.signal, onStandby, onFollowing });
     giveUp.abort(new Error("stopped"));
     expect((await errorOf(opening)).message).to.equal("stopped");
     expect(storage.closed).to.equal(true);

@@ -31,7 +31,7 @@ export const DEFAULT_TABLET_LIMITS: TabletLimits = {
   renewIntervalMs: 1_000,
 };
 
-/** `signal` and `onStandby` are for waiting until this process may lead. */
+/** The options of a claim are for waiting until this process may lead. */
 export interface TabletOptions<S extends Schema> extends ClaimOptions {
   /** For messages, e.g. "registry". */
   readonly name: string;
@@ -76,6 +76,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   #ended: Error | undefined;
   #isLost = false;
   #closing: Promise<void> | undefined;
+  #documentsRead: number | undefined;
   #cancelRenewal: () => void = () => {};
   #resolveLost: (reason: Error) => void = () => {};
 
@@ -104,14 +105,15 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
    * again when that fails.
    */
   static async open<S extends Schema>(options: TabletOptions<S>): Promise<Tablet<S>> {
-    const { name, schema, storage, address, signal, onStandby } = options;
+    const { name, schema, storage, address, signal, onStandby, onFollowing } = options;
     const memory = new MemoryTables(schema);
     let tablet: Tablet<S> | undefined;
     try {
-      const claim = await storage.claim({ writer: randomUUID(), address }, { signal, onStandby });
+      const claim = await storage.claim({ writer: randomUUID(), address }, { signal, onStandby, onFollowing });
       // Made before the load, which may outlast a lease: it renews that from here on.
       tablet = new Tablet(options, claim, memory);
       await storage.load((table, key, document) => load(memory, name, table, key, document));
+      tablet.#documentsRead = storage.documentsRead;
       tablet.#refuseWhenEnded();
       signal?.throwIfAborted();
       return tablet;
@@ -169,6 +171,11 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   checkMayAct(): void {
     this.#refuseWhenEnded();
     this.#storage.checkLease?.();
+  }
+
+  /** How many documents were read between claim and serving; undefined where nothing can be followed beforehand. */
+  get documentsRead(): number | undefined {
+    return this.#documentsRead;
   }
 
   /** Calls back after each durable commit, in order, with its changes. Returns what ends it. */

@@ -32,10 +32,9 @@ export async function start(lifecycle: Lifecycle, config: Config, log: Logger): 
       const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.rpcTimeoutMs });
       const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
       const context = await buildContext(scope, { config, log, tablet, edges });
-      log.info(
-        { address, tabletId: tablet.id, tabletGeneration: tablet.generation, stateLoaded: await counts(tablet) },
-        "disk-registry serves",
-      );
+      const { id: tabletId, generation: tabletGeneration, documentsRead } = tablet;
+      const stateLoaded = await counts(tablet);
+      log.info({ address, tabletId, tabletGeneration, stateLoaded, documentsRead }, "disk-registry serves");
       return { context, lost: tablet.lost };
     },
   });

@@ -1,5 +1,6 @@
 import { FencedError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
+import { ManualClock } from "../testing/manual-clock.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
 import { Lease } from "./lease.js";
 import { Patience } from "./patience.js";
@@ -8,32 +9,6 @@ import { idealServer } from "./testing/ideal-server.js";
 
 const LEASE_TIME_MS = 1_000;
 const SAFE_LEASE_TIME_MS = 800;
-
-/** A clock that a test moves. Timers run when they are due, in order. */
-class ManualClock {
-  #now = 0;
-  readonly #timers: { readonly atMs: number; readonly action: () => void }[] = [];
-
-  nowMs(): number {
-    return this.#now;
-  }
-
-  after(delayMs: number, action: () => void): () => void {
-    const timer = { atMs: this.#now + delayMs, action };
-    this.#timers.push(timer);
-    return () => this.#timers.splice(this.#timers.indexOf(timer), 1);
-  }
-
-  async passTo(atMs: number): Promise<void> {
-    for (; this.#now < atMs; this.#now++) {
-      for (const timer of this.#timers.filter((each) => each.atMs <= this.#now)) {
-        this.#timers.splice(this.#timers.indexOf(timer), 1);
-        timer.action();
-      }
-      await turn();
-    }
-  }
-}
 
 describe("Lease", () => {
   let clock: ManualClock;
@@ -210,7 +185,3 @@ describe("Lease", () => {
     expect(told).to.deep.equal(["a:1"]);
   });
 });
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve));
-}

@@ -66,7 +66,9 @@ export class Lease {
       } else {
         if (seen.address !== toldAddress) onStandby(seen.address);
         toldAddress = seen.address;
-        await sleep(clock, leaseTimeMs / LOOKS, signal);
+        // Not beyond the lease time: every moment of that is one without a leader.
+        const leftMs = seenAtMs + leaseTimeMs - clock.nowMs();
+        await sleep(clock, Math.max(0, Math.min(leaseTimeMs / LOOKS, leftMs)), signal);
       }
       const looked = await this.#readOrMake();
       if (looked.writer === seen.writer && looked.renewals === seen.renewals) continue;

@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { decodeDocument, encodeDocument } from "./encoding.js";
-import { leftoverTest } from "./load.js";
+import { leftoverTest } from "./followed-state.js";
 import { MongoStorage } from "./mongo-storage.js";
 import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";

@@ -37,6 +37,8 @@ export interface CheckpointEntry extends EntryBase {
 
 export type Entry = ClaimEntry | LoadEntry | CommitEntry | CheckpointEntry;
 
+export const EVERY_KIND: readonly Entry["kind"][] = ["claim", "load", "commit", "checkpoint"];
+
 export interface StoredChange {
   readonly table: string;
   readonly id: string;
@@ -100,6 +102,13 @@ export class TabletLog {
     return claim;
   }
 
+  /** Throws FencedError when a newer leader has claimed. */
+  async refuseFenced(): Promise<void> {
+    const last = await this.#lastEntry();
+    const { generation } = this.claimed;
+    if (last !== undefined && last.generation > generation) throw fenced(this.#tabletName, last, generation);
+  }
+
   /** Appends directly after the own last entry; FencedError when a newer leader has claimed that number. */
   async append(entry: NewEntry, giveUpAfterMs?: number): Promise<void> {
     await this.#turns.run(() => this.#append(entry, giveUpAfterMs));
@@ -134,7 +143,7 @@ export class TabletLog {
   /** Entries of these kinds with numbers in between, in order. */
   async *entries<Kind extends Entry["kind"]>(
     kinds: readonly Kind[],
-    { after, below }: { after: number; below: number },
+    { after, below }: { readonly after: number; readonly below?: number | undefined },
   ): AsyncGenerator<Extract<Entry, { kind: Kind }>> {
     for (let last = after; ; ) {
       const range = { after: last, below, kinds, limit: PAGE_ENTRIES };

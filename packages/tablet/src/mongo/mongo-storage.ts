@@ -1,11 +1,12 @@
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
-import { monotonicClock, type TabletClock } from "../clock.js";
+import { monotonicClock, sleep, type TabletClock } from "../clock.js";
 import type { Change } from "../schema.js";
 import type { Claim, ClaimOptions, Leader, TabletStorage } from "../storage.js";
 import type { DocumentServer } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";
+import { Follower } from "./follower.js";
 import { Lease } from "./lease.js";
-import { loadTablet } from "./load.js";
+import { type LoadOptions, readTablet } from "./load.js";
 import { type StoredChange, TabletLog } from "./log.js";
 import { Patience } from "./patience.js";
 import { View, type ViewLimits } from "./view.js";
@@ -27,6 +28,8 @@ export const DEFAULT_MONGO_LIMITS: MongoStorageLimits = {
   unappliedChanges: 200_000,
   unappliedSizeBytes: 64 * 1024 * 1024,
   batchChanges: 10_000,
+  keptLogMs: 20_000,
+  keptLogSizeBytes: 16 * 1024 * 1024,
 };
 
 export interface MongoStorageOptions {
@@ -39,6 +42,12 @@ export interface MongoStorageOptions {
 /** A commit is one document, and no MongoDB takes one above 16 MiB. */
 const COMMIT_SIZE_BYTES_MAX = 15 * 1024 * 1024;
 
+/** A load lets the process do other things, such as renew the lease, after so many documents. */
+const LOAD_TURN_DOCUMENTS = 1_000;
+
+/** A standby looks at the log so many times in a lease time. */
+const LOOKS_AT_LOG = 10;
+
 /** One attempt to lead, from connecting to closing. */
 interface Attempt {
   readonly server: DocumentServer;
@@ -49,6 +58,9 @@ interface Attempt {
   /** Aborted with the reason why nothing more may be done. */
   readonly ended: AbortController;
   readonly viewEnded: AbortController;
+  readonly loadOptions: LoadOptions;
+  documentsRead: number;
+  follower?: Follower;
   view?: View;
 }
 
@@ -68,14 +80,22 @@ export class MongoStorage implements TabletStorage {
     this.#clock = clock ?? monotonicClock;
   }
 
-  async claim(leader: Leader, { signal, onStandby }: ClaimOptions = {}): Promise<Claim> {
+  get documentsRead(): number {
+    return this.#claimed().documentsRead;
+  }
+
+  async claim(leader: Leader, { signal, onStandby, onFollowing }: ClaimOptions = {}): Promise<Claim> {
     if (this.#attempt !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is claimed twice`);
     const attempt = this.#newAttempt(await this.#connect(), leader.writer);
     this.#attempt = attempt;
     const waitSignal = AbortSignal.any([attempt.ended.signal, ...(signal ? [signal] : [])]);
+    const onWait = (leaderAddress: string): void => {
+      this.#follow(attempt, onFollowing);
+      onStandby?.(leaderAddress);
+    };
     for (;;) {
       const writer = attempt.nextWriter();
-      await attempt.lease.take(writer, leader.address, { signal: waitSignal, onStandby: onStandby ?? (() => {}) });
+      await attempt.lease.take(writer, leader.address, { signal: waitSignal, onStandby: onWait });
       const claim = await attempt.log.claim(writer, leader.address);
       if (claim !== undefined) return { tabletId: claim.tabletId, generation: claim.generation };
     }
@@ -84,16 +104,24 @@ export class MongoStorage implements TabletStorage {
   async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
     const attempt = this.#claimed();
     if (attempt.view !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is loaded twice`);
-    const { server, patience, log, lease, nextWriter, viewEnded } = attempt;
+    const { server, patience, log, lease, nextWriter, viewEnded, ended, loadOptions } = attempt;
     const [tabletName, clock, limits] = [this.#tabletName, this.#clock, this.#limits];
-    const { checkpoint, outcomes } = await loadTablet({ server, tabletName, patience, log }, onDocument);
-    await log.append({ kind: "load", from: checkpoint, claim: log.claimed._id });
+    attempt.documentsRead = 0;
+    const claim = log.claimed;
+    const state = (await attempt.follower?.takeOver(claim)) ?? (await readTablet(loadOptions, claim));
+    let loaded = 0;
+    for (const [table, key, document] of state.documents()) {
+      onDocument(table, key, document);
+      if (++loaded % LOAD_TURN_DOCUMENTS === 0) await sleep(clock, 0, ended.signal);
+    }
+    const { checkpoint } = state;
+    await log.append({ kind: "load", from: checkpoint, claim: claim._id });
     // The claim may have come so late that another process has the lease by now, and claimed earlier: it would answer
     // reads that lack what is committed here.
     await lease.renew();
     const { signal } = viewEnded;
     const options = { server, tabletName, patience, clock, log, lease, limits, nextWriter, signal };
-    attempt.view = new View(options, checkpoint, outcomes);
+    attempt.view = new View(options, checkpoint, state.outcomes());
     void attempt.view.keepUpToDate().catch((error) => end(attempt, error));
   }
 
@@ -139,26 +167,40 @@ export class MongoStorage implements TabletStorage {
     this.#attempt = undefined;
     if (attempt === undefined) return;
     attempt.viewEnded.abort();
+    attempt.follower?.close();
     // Should it fail, the next leader waits for the lease to run out. What is still being applied may arrive whenever.
     if (handOver) await attempt.lease.clear().catch(() => {});
     end(attempt, new UnavailableError(`tablet ${this.#tabletName} is closed`));
     await attempt.server.close();
   }
 
+  #follow(attempt: Attempt, onFollowing: () => void = () => {}): void {
+    const [clock, intervalMs] = [this.#clock, this.#limits.leaseTimeMs / LOOKS_AT_LOG];
+    attempt.follower ??= new Follower({ ...attempt.loadOptions, clock, intervalMs, onFollowing });
+    attempt.follower.start();
+  }
+
   #newAttempt(server: DocumentServer, writer: string): Attempt {
     const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
     const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
     const patience = new Patience({ clock, signal: ended.signal, serverName: server.name, giveUpAfterMs });
+    const log = new TabletLog({ server, tabletName, patience });
+    const onRead = (documents: number): void => {
+      attempt.documentsRead += documents;
+    };
     let writers = 0;
-    return {
+    const attempt: Attempt = {
       server,
       patience,
       lease: new Lease({ server, tabletName, patience, clock, leaseTimeMs, safeLeaseTimeMs }),
-      log: new TabletLog({ server, tabletName, patience }),
+      log,
       nextWriter: () => (writers++ === 0 ? writer : `${writer}.${writers}`),
       ended,
       viewEnded: new AbortController(),
+      loadOptions: { server, tabletName, patience, log, onRead },
+      documentsRead: 0,
     };
+    return attempt;
   }
 
   #claimed(): Attempt {

@@ -6,7 +6,9 @@ import { FencedError, UnavailableError } from "@diskmesh/domain";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { table } from "../schema.js";
+import type { ClaimOptions } from "../storage.js";
 import { Tablet } from "../tablet.js";
+import { DEFAULT_MONGO_LIMITS } from "./mongo-storage.js";
 import { openMongoStorage } from "./open-mongo.js";
 import { type DatabaseProcess, type DocumentDatabase, documentDatabase } from "./testing/document-database.js";
 import { databaseUrl, newTabletName, removeTablet, withDatabase } from "./testing/test-location.js";
@@ -50,9 +52,10 @@ describe("a tablet on MongoDB", function () {
 
   async function open(
     address = "127.0.0.1:1",
-    waiting: { signal?: AbortSignal; onStandby?: (leaderAddress: string) => void } = {},
+    waiting: ClaimOptions = {},
+    keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs,
   ): Promise<CounterTablet> {
-    const limits = { leaseTimeMs: LEASE_TIME_MS, safeLeaseTimeMs: LEASE_TIME_MS * 0.8 };
+    const limits = { leaseTimeMs: LEASE_TIME_MS, safeLeaseTimeMs: LEASE_TIME_MS * 0.8, keptLogMs };
     const storage = openMongoStorage({ url, tabletName, limits });
     const renewIntervalMs = LEASE_TIME_MS / 5;
     const tablet = await Tablet.open({
@@ -93,8 +96,8 @@ describe("a tablet on MongoDB", function () {
     };
   }
 
-  it("keeps a view that anybody can query, and of the log only what is not in it", async () => {
-    const tablet = await open();
+  it("keeps a view that anybody can query, and of the log only what is not in it or was not long ago", async () => {
+    const tablet = await open(undefined, {}, 0);
     await put(tablet, "a", 1);
     await put(tablet, "b", 2);
     await tablet.transact(({ counters }) => counters.delete("a"));

@@ -1,7 +1,7 @@
 import { sleep, type TabletClock } from "../clock.js";
 import { type DocumentServer, LostAnswerError, type ViewWrite } from "./document-server.js";
+import type { Outcomes } from "./followed-state.js";
 import type { Lease } from "./lease.js";
-import type { Outcomes } from "./load.js";
 import type { StoredChange, TabletLog } from "./log.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
@@ -13,6 +13,10 @@ export interface ViewLimits {
   readonly unappliedSizeBytes: number;
   /** Changes that one round applies. */
   readonly batchChanges: number;
+  /** Commits stay in the log for at most so long after they were applied, and for half of it at least: standbys follow it. */
+  readonly keptLogMs: number;
+  /** Commits leave the log sooner when there are more, half of them at a time. */
+  readonly keptLogSizeBytes: number;
 }
 
 export interface ViewOptions {
@@ -34,6 +38,13 @@ interface Unapplied {
   readonly sizeBytes: number;
 }
 
+/** What is in the view and still in the log. */
+interface Kept {
+  readonly upTo: number;
+  readonly sizeBytes: number;
+  readonly appliedAtMs: number;
+}
+
 /** A document that became what it is in one log entry. */
 interface Placed extends StoredChange {
   readonly seq: number;
@@ -51,6 +62,9 @@ export class View {
   #sizeBytes = 0;
   #wake: () => void = () => {};
   #waitingForRoom: (() => void)[] = [];
+  /** In the order of the log. What a former leader left there goes with the first. */
+  #kept: Kept[] = [];
+  #keptSizeBytes = 0;
 
   /** `outcomes` are what the log held after the checkpoint: the first to be applied, at the number of the own claim. */
   constructor(options: ViewOptions, checkpoint: number, outcomes: Outcomes) {
@@ -113,12 +127,40 @@ export class View {
     await log.append({ kind: "checkpoint", upTo }, FOREVER_MS);
     this.#checkpoint = upTo;
     this.#unapplied.splice(0, batch.length);
+    let batchSizeBytes = 0;
     for (const { changes, sizeBytes } of batch) {
       this.#changes -= changes.length;
-      this.#sizeBytes -= sizeBytes;
+      batchSizeBytes += sizeBytes;
     }
+    this.#sizeBytes -= batchSizeBytes;
     this.#makeRoom();
-    // What this leaves behind goes with the next round; nobody reads it.
+    this.#keep({ upTo, sizeBytes: batchSizeBytes, appliedAtMs: this.#options.clock.nowMs() });
+    await this.#deleteKept();
+  }
+
+  #keep(kept: Kept): void {
+    this.#kept.push(kept);
+    this.#keptSizeBytes += kept.sizeBytes;
+  }
+
+  /** Seldom and much at a time: to some servers a delete is a look at the whole log. */
+  async #deleteKept(): Promise<void> {
+    const { clock, limits, log } = this.#options;
+    const { keptLogMs, keptLogSizeBytes } = limits;
+    const nowMs = clock.nowMs();
+    const isOver = (share: number): boolean => {
+      const oldest = this.#kept[0];
+      if (oldest === undefined) return false;
+      return nowMs - oldest.appliedAtMs >= keptLogMs * share || this.#keptSizeBytes > keptLogSizeBytes * share;
+    };
+    if (!isOver(1)) return;
+    let upTo = 0;
+    while (isOver(0.5)) {
+      const oldest = this.#kept.shift() as Kept;
+      this.#keptSizeBytes -= oldest.sizeBytes;
+      upTo = oldest.upTo;
+    }
+    // What this leaves behind goes with a later one; nobody needs it.
     await log.deleteApplied(upTo).catch(ignoreLostAnswer);
   }
 

@@ -1,5 +1,6 @@
 import { UnavailableError } from "@diskmesh/domain";
-import { type DocumentServer, LostAnswerError, type StoredDocument } from "../document-server.js";
+import { type DocumentServer, LostAnswerError, type Range, type StoredDocument } from "../document-server.js";
+import { type Entry, EVERY_KIND } from "../log.js";
 import { type Ablation, changed, SAFE_LEASE_TIME_MS } from "./candidate.js";
 import { LOG } from "./shared-documents.js";
 import type { Climate, SimulatedProcess } from "./world.js";
@@ -21,8 +22,12 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
     climate: "usual",
     server: (server) =>
       changed(server, {
-        find: async (collection, range) =>
-          (await server.find(collection, range)).filter(({ kind }) => collection !== LOG || kind !== "load"),
+        find: async (collection, range) => {
+          const found = await server.find(collection, range);
+          // Where all kinds are read, a load is an entry like any other.
+          const isOfLoads = collection === LOG && range.kinds?.includes("load") && !range.kinds.includes("commit");
+          return isOfLoads ? found.filter(({ kind }) => kind !== "load") : found;
+        },
       }),
   },
   "a claimant checks that its claim is the last entry": { climate: "crowded", server: withoutLastEntryCheck },
@@ -53,7 +58,7 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
   },
   "a candidate waits until the lease has stood still": { climate: "usual", onLeases: true, leaseTimeMs: 0 },
   "it takes the lease only as it last saw it": {
-    climate: "restless",
+    climate: "lossy",
     onLeases: true,
     server: (server) =>
       changed(server, {
@@ -87,6 +92,12 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
     },
   },
   "a new leader renews its lease before it serves": { climate: "lossy", onLeases: true, server: withoutFirstRenewal },
+  "a follower notices what has left the log unread": {
+    climate: "usual",
+    onLeases: true,
+    server: (server) => withLogRead(server, (entries, last, range) => filled(entries, last, range.after as number)),
+  },
+  "a follower reads on up to its own claim": { climate: "usual", onLeases: true, server: withoutLastRead },
   "reads are answered under the lease only": { climate: "crowded", onLeases: true, checkLease: () => {} },
 };
 
@@ -113,6 +124,45 @@ function withoutLastEntryCheck(server: DocumentServer): DocumentServer {
       claimed = undefined;
       return answer;
     },
+  });
+}
+
+type LogRead = (entries: readonly Entry[], last: Entry | undefined, range: Range) => readonly Entry[];
+
+/** Reads of all kinds of entries give something else. `last` is the one that was given last. */
+function withLogRead(server: DocumentServer, read: LogRead): DocumentServer {
+  let last: Entry | undefined;
+  return changed(server, {
+    find: async (collection, range) => {
+      const found = await server.find(collection, range);
+      if (collection !== LOG || range.kinds?.length !== EVERY_KIND.length) return found;
+      const given = read(found as unknown as Entry[], last, range);
+      last = given.at(-1) ?? last;
+      return given as unknown as StoredDocument[];
+    },
+  });
+}
+
+/** Where entries are missing, some that say nothing. */
+function filled(entries: readonly Entry[], last: Entry | undefined, after: number): Entry[] {
+  const whole: Entry[] = [];
+  for (const entry of entries) {
+    while (after + whole.length + 1 < entry._id) {
+      const { generation, writer } = whole.at(-1) ?? last ?? entry;
+      whole.push({ _id: after + whole.length + 1, generation, writer, kind: "checkpoint", upTo: 0 });
+    }
+    whole.push(entry);
+  }
+  return whole;
+}
+
+/** What came between the last look of a follower and its claim says nothing. */
+function withoutLastRead(server: DocumentServer): DocumentServer {
+  let isFollowing = false;
+  return withLogRead(server, (entries, _last, { below }) => {
+    isFollowing ||= below === undefined;
+    if (!isFollowing || below === undefined) return entries;
+    return entries.map((entry) => (entry.kind === "commit" ? { ...entry, changes: [] } : entry));
   });
 }
 

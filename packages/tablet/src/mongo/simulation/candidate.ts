@@ -1,10 +1,10 @@
 import { FencedError, UnavailableError } from "@diskmesh/domain";
 import { table } from "../../schema.js";
-import type { Claim, TabletStorage } from "../../storage.js";
+import type { Claim, ClaimOptions, Leader, TabletStorage } from "../../storage.js";
 import { Tablet } from "../../tablet.js";
 import type { DocumentServer } from "../document-server.js";
 import { MongoStorage } from "../mongo-storage.js";
-import { TABLET, Violation } from "./shared-documents.js";
+import { LOG, TABLET, Violation } from "./shared-documents.js";
 import { SimulatedServer } from "./simulated-server.js";
 import type { SimulatedProcess, World } from "./world.js";
 
@@ -152,6 +152,9 @@ class ObservedStorage implements TabletStorage {
   readonly #inner: MongoStorage;
   readonly #world: World;
   #claimNumber = 0;
+  #isFollowing = false;
+  /** Since the claim. */
+  #viewReads = 0;
 
   constructor(process: SimulatedProcess, callers: Callers, ablation: Ablation) {
     this.#world = process.world;
@@ -168,14 +171,19 @@ class ObservedStorage implements TabletStorage {
         giveUpAfterMs: 600,
         applyIntervalMs: 10,
         unappliedChanges: 30,
+        // Little more than it takes a standby to come around to reading it.
+        keptLogMs: 150,
       },
     });
     const inner = this.#inner;
     this.checkLease = () => (ablation.checkLease ? ablation.checkLease(process) : inner.checkLease());
   }
 
-  claim(...args: Parameters<TabletStorage["claim"]>): Promise<Claim> {
-    return this.#inner.claim(...args);
+  claim(leader: Leader, options: ClaimOptions = {}): Promise<Claim> {
+    const onFollowing = (): void => {
+      this.#isFollowing = true;
+    };
+    return this.#inner.claim(leader, { ...options, onFollowing });
   }
 
   async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
@@ -188,6 +196,7 @@ class ObservedStorage implements TabletStorage {
     });
     const [got, want] = [sorted(loaded), sorted(this.#world.documents.foldBefore(claim))];
     if (got !== want) throw new Violation(`the load at ${claim} gave ${got} instead of ${want}`);
+    this.#world.count(this.#isFollowing && this.#viewReads === 0 ? "warmLoads" : "coldLoads");
   }
 
   commit(...args: Parameters<TabletStorage["commit"]>): Promise<void> {
@@ -205,8 +214,15 @@ class ObservedStorage implements TabletStorage {
   #noteClaims(server: SimulatedServer): DocumentServer {
     return changed(server, {
       insert: (collection, document) => {
-        if (document.kind === "claim") this.#claimNumber = document._id as number;
+        if (document.kind === "claim") {
+          this.#claimNumber = document._id as number;
+          this.#viewReads = 0;
+        }
         return server.insert(collection, document);
+      },
+      find: (collection, range) => {
+        if (collection !== LOG) this.#viewReads++;
+        return server.find(collection, range);
       },
     });
   }

@@ -1,0 +1,154 @@
+import type { Fields, StoredDocument } from "./document-server.js";
+import { decodeDocument } from "./encoding.js";
+import type { ClaimEntry, CommitEntry, Entry, LoadEntry } from "./log.js";
+
+/** By table and id, what became of documents; null: nothing. */
+export type Outcomes = Map<string, Map<string, Fields | null>>;
+
+/** By table and id. */
+class Placed<T> {
+  readonly byTable = new Map<string, Map<string, T>>();
+
+  of(table: string): Map<string, T> {
+    let byId = this.byTable.get(table);
+    if (byId === undefined) {
+      byId = new Map();
+      this.byTable.set(table, byId);
+    }
+    return byId;
+  }
+}
+
+/**
+ * A tablet's state as its view and its log tell it: first whatever is in the view, in any order and while its leader
+ * goes on, beside every entry of the log after a checkpoint, in order; per document the log wins. Once all of the view
+ * was added, it is the state as of the last entry, and further entries keep it so.
+ */
+export class FollowedState {
+  readonly #documents = new Placed<object>();
+  /** While the view is being added: what the log has told already. */
+  #told: Placed<true> | undefined = new Placed();
+  /** Documents that dead leaders left in the view, as long as nothing else has come of them. */
+  readonly #leftovers = new Placed<null>();
+  readonly #isLeftover: (seq: number) => boolean;
+  #checkpoint: number;
+  /** Commits after the checkpoint. */
+  #unapplied: CommitEntry[] = [];
+  #last: Pick<Entry, "generation" | "writer"> | undefined;
+  #lastNumber: number;
+
+  /** `loads` are all loads in the log. */
+  constructor(checkpoint: number, loads: readonly Pick<LoadEntry, "from" | "claim">[]) {
+    this.#checkpoint = checkpoint;
+    this.#lastNumber = checkpoint;
+    // What a later load covers, the log tells of.
+    this.#isLeftover = leftoverTest(loads.filter(({ claim }) => claim <= checkpoint));
+  }
+
+  /** The highest number up to which everything is in the view. */
+  get checkpoint(): number {
+    return this.#checkpoint;
+  }
+
+  /** The number of the last entry that was added. */
+  get lastNumber(): number {
+    return this.#lastNumber;
+  }
+
+  get isComplete(): boolean {
+    return this.#told === undefined;
+  }
+
+  /**
+   * Adds the next entry of the log. False, and nothing is added, when it does not follow upon the last one: what was in
+   * between has been applied and deleted, or it is the claim of a candidate that came too late, in a place that had
+   * been deleted.
+   */
+  append(entry: Entry): boolean {
+    if (!this.#isNext(entry)) return false;
+    this.#last = { generation: entry.generation, writer: entry.writer };
+    this.#lastNumber = entry._id;
+    if (entry.kind === "commit") this.#commit(entry);
+    if (entry.kind === "checkpoint" && entry.upTo > this.#checkpoint) {
+      this.#checkpoint = entry.upTo;
+      this.#unapplied = this.#unapplied.filter(({ _id }) => _id > entry.upTo);
+    }
+    return true;
+  }
+
+  /** Whether nothing is missing between the last entry and that claim. */
+  isUpTo(claim: ClaimEntry): boolean {
+    return this.#isNext(claim);
+  }
+
+  addFromView(table: string, id: string, seq: number, stored: StoredDocument): void {
+    if (this.#told?.of(table).has(id)) return;
+    if (this.#isLeftover(seq)) this.#leftovers.of(table).set(id, null);
+    else this.#documents.of(table).set(id, decodeDocument(stored));
+  }
+
+  endView(): void {
+    this.#told = undefined;
+  }
+
+  *documents(): Generator<readonly [table: string, id: string, document: object]> {
+    for (const [table, byId] of this.#documents.byTable) {
+      for (const [id, document] of byId) yield [table, id, document];
+    }
+  }
+
+  /** What the view must be told to be up to date. A leftover goes from it as if the log had deleted it. */
+  outcomes(): Outcomes {
+    const outcomes = new Placed<Fields | null>();
+    for (const [table, byId] of this.#leftovers.byTable) for (const id of byId.keys()) outcomes.of(table).set(id, null);
+    for (const { changes } of this.#unapplied) {
+      for (const { table, id, document } of changes) outcomes.of(table).set(id, document);
+    }
+    return outcomes.byTable;
+  }
+
+  #commit(entry: CommitEntry): void {
+    this.#unapplied.push(entry);
+    for (const { table, id, document } of entry.changes) {
+      this.#told?.of(table).set(id, true);
+      this.#leftovers.of(table).delete(id);
+      if (document === null) this.#documents.of(table).delete(id);
+      else this.#documents.of(table).set(id, decodeDocument(document));
+    }
+  }
+
+  #isNext({ _id, kind, generation, writer }: Entry): boolean {
+    if (_id !== this.#lastNumber + 1) return false;
+    // The entry at the checkpoint may be gone. If the first one is no more than a late claim, the second one tells.
+    if (this.#last === undefined) return true;
+    if (kind === "claim") return generation === this.#last.generation + 1;
+    return generation === this.#last.generation && writer === this.#last.writer;
+  }
+}
+
+/**
+ * Tells the leftovers of dead leaders from what is in the view by right. A leader that took up everything up to its
+ * claim, from a checkpoint, wrote the outcome of all that lies in between anew, at the number of its claim or higher.
+ * So once that is in the view, a number in between is a write that arrived late. `loads` are those of which it is.
+ */
+export function leftoverTest(
+  loads: readonly { readonly from: number; readonly claim: number }[],
+): (seq: number) => boolean {
+  // Thousands of restarts against millions of documents: joined into few spans, in order.
+  const spans: { after: number; before: number }[] = [];
+  for (const { from, claim } of [...loads].sort((a, b) => a.from - b.from)) {
+    const last = spans.at(-1);
+    if (claim - from < 2) continue;
+    if (last !== undefined && from < last.before) last.before = Math.max(last.before, claim);
+    else spans.push({ after: from, before: claim });
+  }
+  return (seq) => {
+    let [low, high] = [0, spans.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((spans[middle] as { before: number }).before <= seq) low = middle + 1;
+      else high = middle;
+    }
+    return low < spans.length && (spans[low] as { after: number }).after < seq;
+  };
+}

@@ -1,0 +1,207 @@
+import { expect } from "chai";
+import { ManualClock } from "../testing/manual-clock.js";
+import { type DocumentServer, LostAnswerError } from "./document-server.js";
+import { FollowedState } from "./followed-state.js";
+import type { ClaimEntry, Entry, StoredChange } from "./log.js";
+import { MongoStorage } from "./mongo-storage.js";
+import { changed } from "./simulation/candidate.js";
+import { idealServer } from "./testing/ideal-server.js";
+
+const put = (id: string, n: number): StoredChange => ({ table: "hosts", id, document: { n } });
+const remove = (id: string): StoredChange => ({ table: "hosts", id, document: null });
+
+function claim(_id: number, generation: number): ClaimEntry {
+  return { _id, generation, writer: `w${generation}`, kind: "claim", tabletId: "t", address: "" };
+}
+function commit(_id: number, generation: number, ...changes: StoredChange[]): Entry {
+  return { _id, generation, writer: `w${generation}`, kind: "commit", changes };
+}
+function checkpoint(_id: number, generation: number, upTo: number): Entry {
+  return { _id, generation, writer: `w${generation}`, kind: "checkpoint", upTo };
+}
+
+describe("a followed state", () => {
+  const cases: Readonly<Record<string, { entries: Entry[]; added: number; upToClaim?: [number, number, boolean] }>> = {
+    "every entry of a leader": { entries: [commit(6, 2), checkpoint(7, 2, 6), commit(8, 2)], added: 3 },
+    "the next leader's": { entries: [commit(6, 2), claim(7, 3), commit(8, 3)], added: 3 },
+    "not across a gap": { entries: [commit(6, 2), commit(8, 2)], added: 1 },
+    "not from behind a gap at the start": { entries: [commit(7, 2)], added: 0 },
+    "not another writer's without a claim": {
+      entries: [commit(6, 2), { ...commit(7, 2), writer: "other" }],
+      added: 1,
+    },
+    // Entry 7 was generation 2's, was applied and deleted; then a candidate that had slept claimed there.
+    "nothing after a late claim, of the leader of then": {
+      entries: [commit(6, 2), claim(7, 3), commit(8, 2)],
+      added: 2,
+    },
+    "nothing after a late claim, of the next leader": { entries: [commit(6, 2), claim(7, 3), claim(8, 3)], added: 2 },
+    "not a late claim at the start, once something follows": { entries: [claim(6, 3), commit(7, 2)], added: 1 },
+    "up to a claim": { entries: [commit(6, 2)], added: 1, upToClaim: [7, 3, true] },
+    "not up to a claim behind a gap": { entries: [commit(6, 2)], added: 1, upToClaim: [8, 3, false] },
+    "not up to a claim behind a late claim": {
+      entries: [commit(6, 2), claim(7, 3)],
+      added: 2,
+      upToClaim: [8, 3, false],
+    },
+  };
+  for (const [what, { entries, added, upToClaim }] of Object.entries(cases)) {
+    it(`takes ${what}`, () => {
+      const state = new FollowedState(5, []);
+      let count = 0;
+      while (count < entries.length && state.append(entries[count] as Entry)) count++;
+      expect(count).to.equal(added);
+      if (upToClaim) expect(state.isUpTo(claim(upToClaim[0], upToClaim[1]))).to.equal(upToClaim[2]);
+    });
+  }
+
+  it("believes the log more than the view, whichever comes first", () => {
+    const state = new FollowedState(5, []);
+    state.addFromView("hosts", "before", 3, { _id: "before", n: 1, _seq: 3 });
+    state.addFromView("hosts", "gone", 3, { _id: "gone", n: 1, _seq: 3 });
+    state.append(commit(6, 2, put("before", 6), remove("gone"), put("after", 6), remove("never")));
+    state.addFromView("hosts", "after", 4, { _id: "after", n: 4, _seq: 4 });
+    state.addFromView("hosts", "never", 4, { _id: "never", n: 4, _seq: 4 });
+    state.addFromView("hosts", "kept", 2, { _id: "kept", n: 2, _seq: 2 });
+    state.endView();
+    expect(contentsOf(state)).to.deep.equal({ before: { n: 6 }, after: { n: 6 }, kept: { n: 2 } });
+  });
+
+  it("leaves for the view what came after the checkpoint, and what dead leaders left there", () => {
+    const state = new FollowedState(5, [
+      { from: 1, claim: 4 },
+      { from: 5, claim: 9 },
+    ]);
+    for (const id of ["leftover", "anew", "right"]) {
+      const seq = id === "right" ? 5 : 2;
+      state.addFromView("hosts", id, seq, { _id: id, n: seq, _seq: seq });
+    }
+    state.endView();
+    state.append(commit(6, 2, put("anew", 6)));
+    state.append(commit(7, 2, put("a", 7)));
+    state.append(checkpoint(8, 2, 6));
+    expect(contentsOf(state)).to.deep.equal({ right: { n: 5 }, anew: { n: 6 }, a: { n: 7 } });
+    expect(state.checkpoint).to.equal(6);
+    expect(Object.fromEntries(state.outcomes().get("hosts") ?? [])).to.deep.equal({ leftover: null, a: { n: 7 } });
+  });
+
+  function contentsOf(state: FollowedState): object {
+    return Object.fromEntries([...state.documents()].map(([, id, document]) => [id, document]));
+  }
+});
+
+describe("a standby that follows", () => {
+  const LEASE_TIME_MS = 200;
+  const DOCUMENTS = 3_000;
+  let clock: ManualClock;
+  let server: DocumentServer;
+  let first: MongoStorage;
+  let follows: number;
+
+  beforeEach(() => {
+    clock = new ManualClock();
+    server = idealServer();
+    follows = 0;
+  });
+
+  function storageOn(on: DocumentServer, keptLogMs: number): MongoStorage {
+    const limits = { leaseTimeMs: LEASE_TIME_MS, safeLeaseTimeMs: 150, applyIntervalMs: 1, keptLogMs };
+    return new MongoStorage({ tabletName: "registry", connect: async () => on, limits, clock });
+  }
+
+  /** Its lease is renewed until `ends`. */
+  async function lead(keptLogMs: number, ends: () => boolean): Promise<void> {
+    first = storageOn(changed(server, {}), keptLogMs);
+    await first.claim({ writer: "first", address: "" });
+    await first.load(() => {});
+    const renew = (): void => {
+      if (ends()) return;
+      void first.renew();
+      clock.after(10, renew);
+    };
+    renew();
+    await first.commit(Array.from({ length: DOCUMENTS }, (_, n) => change(`h${n}`, n)));
+  }
+
+  function standBy(on: DocumentServer): { storage: MongoStorage; claimed: () => boolean } {
+    const storage = storageOn(on, 0);
+    let isClaimed = false;
+    const onFollowing = (): void => {
+      follows++;
+    };
+    void storage.claim({ writer: "second", address: "" }, { onFollowing }).then(() => {
+      isClaimed = true;
+    });
+    return { storage, claimed: () => isClaimed };
+  }
+
+  async function loadedBy(storage: MongoStorage): Promise<Map<string, unknown>> {
+    const documents = new Map<string, unknown>();
+    let isLoaded = false;
+    const loading = storage.load((_, key, document) => documents.set(key, document));
+    void loading.finally(() => {
+      isLoaded = true;
+    });
+    await clock.passUntil(() => isLoaded, 1_000);
+    await loading;
+    return documents;
+  }
+
+  const change = (key: string, n: number | undefined) => ({
+    table: "hosts",
+    key,
+    document: n === undefined ? null : { n },
+  });
+
+  it("has what was there before, and all that came since, and reads hardly anything after its claim", async () => {
+    let ends = false;
+    await lead(10_000, () => ends);
+    const { storage, claimed } = standBy(changed(server, {}));
+    await clock.passUntil(() => follows > 0, 1_000);
+    for (let n = 0; n < 20; n++) {
+      await first.commit([change("new", n), change(`h${n}`, undefined)]);
+      await clock.passTo(clock.nowMs() + 10);
+    }
+    ends = true;
+    await clock.passUntil(claimed, 1_000);
+    const loaded = await loadedBy(storage);
+    expect([loaded.size, loaded.get("new")]).to.deep.equal([DOCUMENTS - 20 + 1, { n: 19 }]);
+    expect(storage.documentsRead).to.be.below(10);
+    expect(follows).to.equal(1);
+    await storage.close({ handOver: true });
+  });
+
+  it("reads everything anew when the log went on without it", async () => {
+    let ends = false;
+    let isCutOff = false;
+    await lead(0, () => ends);
+    const { storage, claimed } = standBy(
+      changed(server, {
+        find: async (collection, range) => {
+          if (isCutOff && range.kinds !== undefined) throw new LostAnswerError("cut off");
+          return server.find(collection, range);
+        },
+      }),
+    );
+    await clock.passUntil(() => follows > 0, 1_000);
+    isCutOff = true;
+    await first.commit([change("a", 1)]);
+    let commits = 1;
+    const count = async (): Promise<void> => {
+      commits = (await server.find("registry.log", { kinds: ["commit"], limit: 10 })).length;
+    };
+    await clock.passUntil(() => {
+      void count();
+      return commits === 0;
+    }, 1_000);
+    await first.commit([change("b", 2)]);
+    ends = true;
+    await clock.passUntil(claimed, 1_000);
+    isCutOff = false;
+    const loaded = await loadedBy(storage);
+    expect([loaded.size, loaded.get("a"), loaded.get("b")]).to.deep.equal([DOCUMENTS + 2, { n: 1 }, { n: 2 }]);
+    expect(storage.documentsRead).to.be.above(DOCUMENTS);
+    expect(follows).to.equal(1);
+    await storage.close({ handOver: true });
+  });
+});
