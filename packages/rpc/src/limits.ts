@@ -21,12 +21,13 @@ export const DEFAULT_RPC_SERVER_LIMITS: RpcServerLimits = {
 };
 
 /**
- * A dead peer is noticed after at most keepalive time plus timeout, 15 s, on both ends and without calls too, because
- * a registry must learn that an agent is gone before it has an order for it.
+ * A dead peer is noticed after at most keepalive time plus timeout, 30 s, on both ends and without calls too, because
+ * a registry must learn that an agent is gone before it has an order for it. The timeout is longer than any server is
+ * busy with one storm of calls: cutting connections that only wait would turn it into a storm of handshakes.
  */
 export const KEEPALIVE_OPTIONS = {
   "grpc.keepalive_time_ms": 10_000,
-  "grpc.keepalive_timeout_ms": 5_000,
+  "grpc.keepalive_timeout_ms": 20_000,
   "grpc.keepalive_permit_without_calls": 1,
 };
 

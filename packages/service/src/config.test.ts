@@ -19,7 +19,7 @@ const schema = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  limits: rpcLimitsConfig,
+  limits: rpcLimitsConfig(),
   dataFolder: pathConfig.prefault("data"),
 });
 

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { DomainError, messageOf } from "@diskmesh/domain";
-import { DEFAULT_RPC_SERVER_LIMITS } from "@diskmesh/rpc";
+import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "@diskmesh/rpc";
 import { parseDocument } from "yaml";
 import { z } from "zod";
 
@@ -83,16 +83,19 @@ export const tlsConfig = z.strictObject({ caFile: pathConfig, certFile: pathConf
 export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** Limits of the gRPC server; all have defaults. */
-export const rpcLimitsConfig = z
-  .strictObject({
-    maxMessageBytes: z.int().min(1024).max(1_073_741_824).default(DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes),
-    maxConcurrentCalls: z.int().min(1).max(1_000_000).default(DEFAULT_RPC_SERVER_LIMITS.maxConcurrentCalls),
-    defaultDeadlineMs: durationMsConfig.default(DEFAULT_RPC_SERVER_LIMITS.defaultDeadlineMs),
-    maxDeadlineMs: durationMsConfig.default(DEFAULT_RPC_SERVER_LIMITS.maxDeadlineMs),
-    drainTimeoutMs: durationMsConfig.default(DEFAULT_RPC_SERVER_LIMITS.drainTimeoutMs),
-  })
-  .prefault({});
+/** Limits of the gRPC server; all have defaults, of which a service may have its own. */
+export const rpcLimitsConfig = (defaults: Partial<RpcServerLimits> = {}) => {
+  const byDefault = { ...DEFAULT_RPC_SERVER_LIMITS, ...defaults };
+  return z
+    .strictObject({
+      maxMessageBytes: z.int().min(1024).max(1_073_741_824).default(byDefault.maxMessageBytes),
+      maxConcurrentCalls: z.int().min(1).max(1_000_000).default(byDefault.maxConcurrentCalls),
+      defaultDeadlineMs: durationMsConfig.default(byDefault.defaultDeadlineMs),
+      maxDeadlineMs: durationMsConfig.default(byDefault.maxDeadlineMs),
+      drainTimeoutMs: durationMsConfig.default(byDefault.drainTimeoutMs),
+    })
+    .prefault({});
+};
 
 /** What every service's config holds: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
 export const serviceConfig = {

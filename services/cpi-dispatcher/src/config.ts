@@ -58,7 +58,7 @@ export const dispatcherConfig = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  rpc: rpcLimitsConfig,
+  rpc: rpcLimitsConfig(),
   registry: registryConfig,
   /** The CPIs of directors without a cpi-config. The first one is the default. */
   cpis: z

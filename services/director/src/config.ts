@@ -30,7 +30,7 @@ export const directorConfig = z.strictObject({
   name: z.string().min(1).max(255).default("diskmesh"),
   listen: listenConfig,
   tls: tlsConfig,
-  rpc: rpcLimitsConfig,
+  rpc: rpcLimitsConfig(),
   /** Where others reach this process; `listen` by default. */
   advertisedAddress: address.optional(),
   tablet: tabletConfig("director"),

@@ -145,7 +145,8 @@ export const configSchema = z
         startOpenTimeoutMs: durationMsConfig.default(3_000),
         /** How long a stop, and the end of an export, wait for I/O under way. */
         drainTimeoutMs: durationMsConfig.default(2_000),
-        registerTimeoutMs: durationMsConfig.default(10_000),
+        /** Long enough for its turn among thousands that register at once: giving up sooner costs the registry one more call. */
+        registerTimeoutMs: durationMsConfig.default(30_000),
         heartbeatTimeoutMs: durationMsConfig.default(5_000),
         /** How long I/O on another host's device waits for that host. */
         remoteIoTimeoutMs: durationMsConfig.default(30_000),
@@ -155,7 +156,7 @@ export const configSchema = z
     registration: z
       .strictObject({ minDelayMs: durationMsConfig.default(100), maxDelayMs: durationMsConfig.default(5_000) })
       .prefault({}),
-    rpc: rpcLimitsConfig,
+    rpc: rpcLimitsConfig(),
     limits: z
       .strictObject({
         /** Listed and found together. */

@@ -111,7 +111,8 @@ export const configSchema = z.strictObject({
       maxTextLength: count.default(4_096),
     })
     .prefault({}),
-  rpc: rpcLimitsConfig,
+  /** Calls at once: as many agents as one registry may have register again after a takeover, at the same moment. */
+  rpc: rpcLimitsConfig({ maxConcurrentCalls: 20_000 }),
 });
 
 export type Config = z.output<typeof configSchema>;

@@ -5,7 +5,9 @@ import { benchMesh } from "./mesh-bench.js";
 import { benchRegistry } from "./registry-bench.js";
 import { benchStorm } from "./storm-bench.js";
 
-const BENCHES: Readonly<Record<string, (report: (line: string) => void) => Promise<Measurement[]>>> = {
+type Bench = (report: (line: string) => void, options: { readonly agents: number }) => Promise<Measurement[]>;
+
+const BENCHES: Readonly<Record<string, Bench>> = {
   registry: benchRegistry,
   mesh: benchMesh,
   storm: benchStorm,
@@ -15,7 +17,9 @@ const BENCHES: Readonly<Record<string, (report: (line: string) => void) => Promi
 // Thousands of agents for minutes: only when asked for.
 const ONLY_BY_NAME = "storm";
 
-const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}]`;
+const STORM_AGENTS = 10_000;
+
+const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}] [--agents N, of the storm, ${STORM_AGENTS} by default]`;
 
 /** Progress goes to stderr, so that stdout holds the numbers alone. */
 const report = (line: string) => void process.stderr.write(`bench: ${line}\n`);
@@ -55,7 +59,12 @@ function asJson(measurements: readonly Measurement[]): string {
 
 async function main(): Promise<void> {
   const { values } = parseArgs({
-    options: { json: { type: "boolean" }, only: { type: "string" }, help: { type: "boolean" } },
+    options: {
+      json: { type: "boolean" },
+      only: { type: "string" },
+      agents: { type: "string" },
+      help: { type: "boolean" },
+    },
   });
   const chosen =
     values.only === undefined
@@ -63,13 +72,14 @@ async function main(): Promise<void> {
           .filter((name) => name !== ONLY_BY_NAME)
           .map((name) => BENCHES[name])
       : [BENCHES[values.only]];
-  if (values.help || chosen.includes(undefined)) {
+  const agents = Number(values.agents ?? STORM_AGENTS);
+  if (values.help || chosen.includes(undefined) || !Number.isInteger(agents) || agents < 1) {
     process.stderr.write(`${USAGE}\n`);
     process.exitCode = values.help ? 0 : 2;
     return;
   }
   const measurements: Measurement[] = [];
-  for (const bench of chosen) measurements.push(...((await bench?.(report)) ?? []));
+  for (const bench of chosen) measurements.push(...((await bench?.(report, { agents })) ?? []));
   process.stdout.write(`${values.json ? asJson(measurements) : table(measurements)}\n`);
 }
 

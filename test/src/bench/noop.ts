@@ -8,7 +8,7 @@ import { Server, ServerCredentials } from "@grpc/grpc-js";
 const pass = (bytes: Buffer): Buffer => bytes;
 
 /** A method that does nothing, in the shape of the generated definitions. */
-const NOOP = {
+export const NOOP = {
   call: {
     path: "/diskmesh.bench.NoopService/Call",
     requestStream: false,
@@ -20,24 +20,35 @@ const NOOP = {
   } satisfies MethodDefinition<Buffer, Buffer>,
 } as const;
 
+const SMALL_MESSAGE_BYTES = 16;
+
 export interface NoopServer extends AsyncDisposable {
+  readonly address: string;
+  readonly pid: number;
   call(): Promise<unknown>;
 }
 
 /** Starts a bare grpc-js server with mutual TLS as its own process: the floor of every RPC. */
-export async function startNoopServer(server: TlsFiles, client: TlsFiles): Promise<NoopServer> {
-  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(server)], {
+export async function startNoopServer(
+  server: TlsFiles,
+  client: TlsFiles,
+  responseBytes = SMALL_MESSAGE_BYTES,
+): Promise<NoopServer> {
+  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(server), String(responseBytes)], {
     stdio: ["ignore", "ignore", "inherit", "ipc"],
   });
   const [port] = (await once(child, "message")) as [number];
+  const address = `127.0.0.1:${port}`;
   const noop: Client<typeof NOOP> = createClient(NOOP, {
-    address: `127.0.0.1:${port}`,
+    address,
     tls: client,
     serverRole: "disk-registry",
     defaultDeadlineMs: 10_000,
   });
-  const request = Buffer.alloc(16);
+  const request = Buffer.alloc(SMALL_MESSAGE_BYTES);
   return {
+    address,
+    pid: child.pid as number,
     call: () => noop.call(request),
     async [Symbol.asyncDispose]() {
       noop.close();
@@ -47,10 +58,11 @@ export async function startNoopServer(server: TlsFiles, client: TlsFiles): Promi
   };
 }
 
-async function serve(tls: TlsFiles): Promise<void> {
+async function serve(tls: TlsFiles, responseBytes: number): Promise<void> {
   const server = new Server({ "grpc.enable_channelz": 0 });
   server.addService(NOOP as never, {
-    call: (_call: unknown, callback: (error: null, response: Buffer) => void) => callback(null, Buffer.alloc(16)),
+    call: (_call: unknown, callback: (error: null, response: Buffer) => void) =>
+      callback(null, Buffer.alloc(responseBytes)),
   });
   const [ca, cert, key] = [tls.caFile, tls.certFile, tls.keyFile].map((file) => readFileSync(file));
   const credentials = ServerCredentials.createSsl(
@@ -65,4 +77,5 @@ async function serve(tls: TlsFiles): Promise<void> {
   process.once("disconnect", () => process.exit(0));
 }
 
-if (process.send && process.argv[1] === fileURLToPath(import.meta.url)) await serve(JSON.parse(process.argv[2] ?? ""));
+if (process.send && process.argv[1] === fileURLToPath(import.meta.url))
+  await serve(JSON.parse(process.argv[2] ?? ""), Number(process.argv[3]));

@@ -2,10 +2,16 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
-import { AgentRegistrationServiceService, Health } from "@diskmesh/api/registry";
+import {
+  AgentRegistrationServiceService,
+  Health,
+  RegisterAgentRequest,
+  RegisterAgentResponse,
+} from "@diskmesh/api/registry";
 import { backoffMs, DomainError, parseHostId, retryDelayMs, TimeoutError } from "@diskmesh/domain";
 import { issueCertificate } from "@diskmesh/pki";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
+import { NOOP } from "./noop.js";
 
 /** What a process with many agents in it is told. */
 export interface StormOptions {
@@ -14,11 +20,21 @@ export interface StormOptions {
   readonly devicesPerAgent: number;
   readonly certificatesFolder: string;
   readonly registryAddress: string;
+  /** Of a server that does nothing with its calls. */
+  readonly noopAddress: string;
+  /** Of a server that does nothing with its connections. */
   readonly bareAddress: string;
   readonly tabletId: string;
 }
 
-export type StormCommand = "certify" | "connect" | "register" | "disconnect" | "handshakes";
+export type StormCommand =
+  | "certify"
+  | "connect"
+  | "register"
+  | "connect-noop"
+  | "call-noop"
+  | "disconnect"
+  | "handshakes";
 
 /** One agent's way to being registered. */
 export interface StormResult {
@@ -32,16 +48,21 @@ export const stormHostId = (index: number): string => `storm-${index}`;
 export const stormDeviceId = (index: number, device: number): string => `storm-${index}-d${device}`;
 
 // As a real agent's configuration has them.
-const REGISTER_TIMEOUT_MS = 10_000;
+const REGISTER_TIMEOUT_MS = 30_000;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 const PATIENCE_MS = 300_000;
 const CERTIFIED_AT_ONCE = 8;
 const CONNECTED_AT_ONCE = 32;
 
-type Registration = Client<typeof AgentRegistrationServiceService>;
+/** Requests are encoded before a storm and answers decoded after it: what agents do is not what is measured. */
+const REGISTRATION = {
+  registerAgent: { ...NOOP.call, path: AgentRegistrationServiceService.registerAgent.path },
+  heartbeat: AgentRegistrationServiceService.heartbeat,
+} as const;
 
 class StormAgents {
-  readonly #clients: Registration[] = [];
+  readonly #registry = new Map<number, Client<typeof REGISTRATION>>();
+  readonly #noop = new Map<number, Client<typeof NOOP>>();
   #boot = 0;
 
   constructor(private readonly options: StormOptions) {}
@@ -54,13 +75,23 @@ class StormAgents {
         return this.#each(CONNECTED_AT_ONCE, (index) => this.#connect(index));
       case "register":
         this.#boot++;
-        return this.#storm((index) => this.#register(index));
+        return this.#register();
+      case "connect-noop":
+        return this.#each(CONNECTED_AT_ONCE, (index) => this.#noopOf(index).call(Buffer.alloc(0)));
+      case "call-noop":
+        return this.#callNoop();
       case "disconnect":
-        for (const client of this.#clients.splice(0)) client.close();
-        return this.#each(1, async () => {});
+        return this.#disconnect();
       case "handshakes":
         return this.#storm((index) => this.#handshake(index));
     }
+  }
+
+  async #disconnect(): Promise<StormResult> {
+    for (const client of [...this.#registry.values(), ...this.#noop.values()]) client.close();
+    this.#registry.clear();
+    this.#noop.clear();
+    return NOTHING_MEASURED;
   }
 
   /** All at once, as many as there are. */
@@ -88,7 +119,7 @@ class StormAgents {
       while (next < first + count) await one(next++);
     };
     await Promise.all(Array.from({ length: atOnce }, worker));
-    return { latenciesMs: [], timeouts: 0, refused: 0 };
+    return NOTHING_MEASURED;
   }
 
   #files(index: number): TlsFiles {
@@ -119,29 +150,65 @@ class StormAgents {
     writeFileSync(keyFile, keyPem, { mode: 0o600 });
   }
 
-  #client(index: number): Registration {
-    const offset = index - this.options.first;
-    const client =
-      this.#clients[offset] ??
-      createClient(AgentRegistrationServiceService, {
-        address: this.options.registryAddress,
-        tls: this.#files(index),
-        serverRole: "disk-registry",
-        defaultDeadlineMs: REGISTER_TIMEOUT_MS,
-      });
-    this.#clients[offset] = client;
+  #registryOf(index: number): Client<typeof REGISTRATION> {
+    let client = this.#registry.get(index);
+    if (client === undefined) {
+      const address = this.options.registryAddress;
+      client = createClient(REGISTRATION, { ...CLIENT_OPTIONS, address, tls: this.#files(index) });
+      this.#registry.set(index, client);
+    }
+    return client;
+  }
+
+  #noopOf(index: number): Client<typeof NOOP> {
+    let client = this.#noop.get(index);
+    if (client === undefined) {
+      const address = this.options.noopAddress;
+      client = createClient(NOOP, { ...CLIENT_OPTIONS, address, tls: this.#files(index) });
+      this.#noop.set(index, client);
+    }
     return client;
   }
 
   /** A heartbeat, so that the connection stands. */
   async #connect(index: number): Promise<void> {
-    await retried(() => this.#client(index).heartbeat({ hostId: stormHostId(index), bootId: "before", changed: [] }));
+    const before = { hostId: stormHostId(index), bootId: "before", changed: [] };
+    await retried(() => this.#registryOf(index).heartbeat(before));
   }
 
   /** As an agent does: again and again, backing off, until the answer has come. */
-  #register(index: number): Promise<Tries> {
+  async #register(): Promise<StormResult> {
+    const requests = this.#requests();
+    const answers: Buffer[] = [];
+    const result = await this.#storm((index) =>
+      retried(async () => {
+        answers.push(await this.#registryOf(index).registerAgent(requests.get(index) as Buffer));
+      }),
+    );
+    const { devicesPerAgent } = this.options;
+    for (const answer of answers) {
+      const { length } = RegisterAgentResponse.decode(answer).allowedDevices;
+      if (length !== devicesPerAgent) throw new Error(`${length} of ${devicesPerAgent} devices are allowed`);
+    }
+    return result;
+  }
+
+  #callNoop(): Promise<StormResult> {
+    const requests = this.#requests();
+    return this.#storm((index) => retried(() => this.#noopOf(index).call(requests.get(index) as Buffer)));
+  }
+
+  #requests(): ReadonlyMap<number, Buffer> {
+    const requests = new Map<number, Buffer>();
+    const { first, count } = this.options;
+    for (let index = first; index < first + count; index++) {
+      requests.set(index, Buffer.from(RegisterAgentRequest.encode(this.#registrationOf(index)).finish()));
+    }
+    return requests;
+  }
+
+  #registrationOf(index: number): RegisterAgentRequest {
     const { devicesPerAgent, tabletId } = this.options;
-    const hostId = stormHostId(index);
     const devices = Array.from({ length: devicesPerAgent }, (_, device) => ({
       deviceId: stormDeviceId(index, device),
       path: `/dev/disk/by-id/nvme-${device}`,
@@ -157,21 +224,17 @@ class StormAgents {
       sessionNumber: 0,
       fileIdentity: "",
     }));
-    return retried(async () => {
-      const answer = await this.#client(index).registerAgent({
-        hostId,
-        address: "127.0.0.1:1",
-        az: "z1",
-        rack: `rack-${index % 100}`,
-        bootId: `boot-${this.#boot}`,
-        devices,
-        exports: [],
-        tabletId,
-        highestTabletGeneration: 1,
-      });
-      if (answer.allowedDevices.length !== devicesPerAgent)
-        throw new Error(`${hostId}: ${answer.allowedDevices.length} of its devices are allowed`);
-    });
+    return {
+      hostId: stormHostId(index),
+      address: "127.0.0.1:1",
+      az: "z1",
+      rack: `rack-${index % 100}`,
+      bootId: `boot-${this.#boot}`,
+      devices,
+      exports: [],
+      tabletId,
+      highestTabletGeneration: 1,
+    };
   }
 
   async #handshake(index: number): Promise<Tries> {
@@ -198,6 +261,10 @@ class StormAgents {
     }
   }
 }
+
+const CLIENT_OPTIONS = { serverRole: "disk-registry", defaultDeadlineMs: REGISTER_TIMEOUT_MS } as const;
+
+const NOTHING_MEASURED: StormResult = { latenciesMs: [], timeouts: 0, refused: 0 };
 
 interface Tries {
   readonly timeouts: number;

@@ -2,113 +2,162 @@ import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { createServer, type TLSSocket } from "node:tls";
 import { fileURLToPath } from "node:url";
-import { DiskRegistryServiceService, HostState } from "@diskmesh/api/registry";
-import { createClient, type TlsFiles } from "@diskmesh/rpc";
-import { openStorage, Tablet, table } from "@diskmesh/tablet";
 import { freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
+import { startBareServer } from "./bare-handshakes.js";
 import { type Measurement, measurement } from "./measure.js";
-import { type StormCommand, type StormOptions, type StormResult, stormDeviceId, stormHostId } from "./storm-agents.js";
+import { startNoopServer } from "./noop.js";
+import type { StormCommand, StormOptions, StormResult } from "./storm-agents.js";
+import { countOnline, DEVICES_PER_AGENT, storeFleet } from "./storm-fleet.js";
 
-/** Fewer for trying the benchmark itself. */
-const AGENTS = Number(process.env.DISKMESH_BENCH_AGENTS ?? 10_000);
-const DEVICES_PER_AGENT = 16;
-const PROCESSES = 4;
+/** Each compiles the same code for itself, so no more than can run at once. */
+const PROCESSES = 2;
 const LIMIT_MS = 10_000;
-const HOSTS_PER_TRANSACTION = 200;
+const LIMIT_AGENTS = 10_000;
+/** As long as the answer to a registration of so many devices. */
+const RESPONSE_BYTES = 1_050;
 
-interface StoredDocument {
-  readonly id: string;
-  readonly document: object;
+interface Measured extends StormResult {
+  /** Of the process that was stormed, for each agent. */
+  readonly cpuMs: number;
 }
 
 /** Every agent of a large fleet registers at the same moment: over connections that stand, then over new ones. */
-export async function benchStorm(report: (line: string) => void): Promise<Measurement[]> {
+export async function benchStorm(
+  report: (line: string) => void,
+  { agents }: { agents: number },
+): Promise<Measurement[]> {
   const folder = temporaryFolder();
   const certificates = await testCertificates();
+  const files = certificates.files("disk-registry");
+  const operator = certificates.files("operator");
   const storage = join(folder, "registry");
-  report(`a fleet of ${AGENTS} hosts with ${DEVICES_PER_AGENT} devices each`);
-  const tabletId = await storeFleet(storage);
-  const [port, barePort] = [await freePort(), await freePort()];
+  report(`a fleet of ${agents} hosts with ${DEVICES_PER_AGENT} devices each`);
+  const tabletId = await storeFleet(storage, agents);
+  const port = await freePort();
   const address = `127.0.0.1:${port}`;
-  const operatorFiles = certificates.files("operator");
   await using registry = await spawnService({
     name: "disk-registry",
     mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),
     config: {
       listen: { host: "127.0.0.1", port },
-      tls: certificates.files("disk-registry"),
+      tls: files,
       tablet: { storage },
       // Setting the storm up takes longer than any host may be silent.
       heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000 },
-      // Each refused agent comes again and costs another call: in a fleet of this size most had better wait.
-      rpc: { maxConcurrentCalls: 5_000 },
       log: { level: "error" },
     },
     folder,
-    health: { address, tls: operatorFiles, serverRole: "disk-registry" },
+    health: { address, tls: operator, serverRole: "disk-registry" },
     startTimeoutMs: 120_000,
   });
-  await using _bare = await startBareServer(certificates.files("disk-registry"), barePort);
-  const common = { devicesPerAgent: DEVICES_PER_AGENT, certificatesFolder: certificates.folder, tabletId };
-  const addresses = { registryAddress: address, bareAddress: `127.0.0.1:${barePort}` };
-  await using storm = new Storm({ ...common, ...addresses });
-  report("their certificates");
-  await storm.run("certify");
-  report("their connections");
-  await storm.run("connect");
-  report("all register at once, over connections that stand");
-  const cpuBeforeMs = cpuTimeMs(registry.pid);
-  const standing = await storm.run("register");
-  const cpuMs = (cpuTimeMs(registry.pid) - cpuBeforeMs) / AGENTS;
-  report(summary(standing));
-  await requireAllOnline(address, operatorFiles, "boot-1");
-  await storm.run("disconnect");
-  report("bare handshakes, all at once");
-  const handshakes = await storm.run("handshakes");
-  report(summary(handshakes));
-  report("all connect and register at once");
-  const fresh = await storm.run("register");
-  await requireAllOnline(address, operatorFiles, "boot-2");
-  report(summary(fresh));
-  const unit = "ms";
-  const limit = { floor: LIMIT_MS, floorOf: "the most that is allowed", unit, budget: { atMost: 1 } };
+  await using bare = await startBareServer(files, await freePort());
+  await using noop = await startNoopServer(files, operator, RESPONSE_BYTES);
+  const addresses = { registryAddress: address, noopAddress: noop.address, bareAddress: bare.address };
+  const options = { devicesPerAgent: DEVICES_PER_AGENT, certificatesFolder: certificates.folder, tabletId };
+  await using storm = new Storm(agents, { ...options, ...addresses }, report);
+  await storm.prepare("certify", "their certificates");
+  await storm.prepare("connect-noop", "their connections to a server that does nothing");
+  const floor = await storm.measure("call-noop", "all call it at once, with messages as long as theirs", noop.pid);
+  await storm.prepare("disconnect", "these connections end");
+  await storm.prepare("connect", "their connections to the registry");
+  const standing = await storm.measure("register", "all register at once, over connections that stand", registry.pid);
+  const onlineAfterStanding = await countOnline(address, operator, "boot-1");
+  report(`  ${onlineAfterStanding} of ${agents} are ONLINE`);
+  await storm.prepare("disconnect", "these connections end");
+  const handshakes = await storm.measure("handshakes", "bare handshakes, all at once", bare.pid);
+  const fresh = await storm.measure("register", "all connect and register at once", registry.pid);
+  const onlineAfterFresh = await countOnline(address, operator, "boot-2");
+  report(`  ${onlineAfterFresh} of ${agents} are ONLINE`);
   return [
-    measurement({ name: "storm_standing_p99", value: percentile(standing, 0.99), ...limit }),
+    ...standingMeasurements(agents, standing, floor, onlineAfterStanding),
+    ...freshMeasurements(agents, fresh, handshakes, onlineAfterFresh),
+  ];
+}
+
+function standingMeasurements(agents: number, standing: Measured, floor: Measured, online: number): Measurement[] {
+  const noop = "bare grpc-js no-op, all at once, messages as long";
+  const limit = { floor: LIMIT_MS, floorOf: "the most that is allowed", unit: "ms" };
+  const cpu = { value: standing.cpuMs, unit: "ms/agent" };
+  const noBudget = { budget: undefined };
+  return [
+    measurement({ name: "storm_standing_p50", value: percentile(standing, 0.5), ...limit, ...noBudget }),
+    measurement({ name: "storm_standing_p99", value: percentile(standing, 0.99), ...limit, budget: { atMost: 1 } }),
+    measurement({
+      name: "storm_standing_p99_beside_noop",
+      value: percentile(standing, 0.99),
+      floor: percentile(floor, 0.99),
+      floorOf: noop,
+      unit: "ms",
+      ...noBudget,
+    }),
+    measurement({ name: "storm_standing_cpu_beside_noop", ...cpu, floor: floor.cpuMs, floorOf: noop, ...noBudget }),
     // What is left of the time when nothing else runs: a loaded machine makes every storm slower, but not this.
     measurement({
       name: "storm_standing_cpu",
-      value: cpuMs,
-      floor: LIMIT_MS / AGENTS,
-      floorOf: "one processor's share within the limit",
-      unit: "ms/agent",
+      ...cpu,
+      floor: LIMIT_MS / LIMIT_AGENTS,
+      floorOf: `one processor's share when ${LIMIT_AGENTS} keep to the limit`,
       budget: { atMost: 1 },
+    }),
+    ...counts("storm_standing", agents, standing, online),
+  ];
+}
+
+function freshMeasurements(agents: number, fresh: Measured, handshakes: Measured, online: number): Measurement[] {
+  const floorOf = "bare handshakes, all at once";
+  const common = { floorOf, budget: undefined };
+  return [
+    ...[0.5, 0.99].map((part) =>
+      measurement({
+        name: `storm_handshakes_p${part * 100}`,
+        value: percentile(fresh, part),
+        floor: percentile(handshakes, part),
+        unit: "ms",
+        ...common,
+      }),
+    ),
+    measurement({
+      name: "storm_handshakes_cpu",
+      value: fresh.cpuMs,
+      floor: handshakes.cpuMs,
+      unit: "ms/agent",
+      ...common,
+    }),
+    ...counts("storm_handshakes", agents, fresh, online),
+  ];
+}
+
+function counts(name: string, agents: number, { timeouts }: Measured, online: number): Measurement[] {
+  return [
+    measurement({
+      name: `${name}_online`,
+      value: online,
+      floor: agents,
+      floorOf: "all",
+      unit: "hosts",
+      budget: { atLeast: 1 },
     }),
     // Of the floor, so that a ratio can be given: one call that times out is one too many.
     measurement({
-      name: "storm_standing_timeouts",
-      value: standing.timeouts,
+      name: `${name}_timeouts`,
+      value: timeouts,
       floor: 1,
       floorOf: "one",
       unit: "calls",
       budget: { atMost: 0 },
     }),
-    measurement({
-      name: "storm_handshakes_p99",
-      value: percentile(fresh, 0.99),
-      floor: percentile(handshakes, 0.99),
-      floorOf: "bare handshakes, all at once",
-      unit,
-      budget: undefined,
-    }),
   ];
 }
 
-function summary(result: StormResult): string {
-  const [median, late, last] = [0.5, 0.99, 1].map((part) => `${(percentile(result, part) / 1000).toFixed(1)} s`);
-  return `half after ${median}, 99 of 100 after ${late}, all after ${last}; ${result.refused} refused and tried again, ${result.timeouts} timed out`;
+function summary(measured: Measured): string {
+  const [median, late, last] = [0.5, 0.99, 1].map((part) => `${(percentile(measured, part) / 1000).toFixed(1)} s`);
+  const { refused, timeouts, cpuMs } = measured;
+  return (
+    `  half after ${median}, 99 of 100 after ${late}, all after ${last}; ${refused} refused and tried again, ` +
+    `${timeouts} timed out; ${cpuMs.toFixed(2)} ms of the server's processor time for each`
+  );
 }
 
 /** Of all threads of a process, from the kernel's count in hundredths of a second. */
@@ -126,17 +175,40 @@ function percentile({ latenciesMs }: StormResult, part: number): number {
 class Storm implements AsyncDisposable {
   readonly #processes: ChildProcess[];
 
-  constructor(options: Omit<StormOptions, "first" | "count">) {
+  constructor(
+    agents: number,
+    options: Omit<StormOptions, "first" | "count">,
+    private readonly report: (line: string) => void,
+  ) {
     const file = fileURLToPath(new URL("./storm-agents.js", import.meta.url));
-    const share = Math.ceil(AGENTS / PROCESSES);
+    const share = Math.ceil(agents / PROCESSES);
     this.#processes = Array.from({ length: PROCESSES }, (_, index) => {
       const first = index * share;
-      const own: StormOptions = { ...options, first, count: Math.max(0, Math.min(share, AGENTS - first)) };
+      const own: StormOptions = { ...options, first, count: Math.max(0, Math.min(share, agents - first)) };
       return fork(file, [JSON.stringify(own)], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
     });
   }
 
-  async run(command: StormCommand): Promise<StormResult> {
+  /** What comes before a storm. */
+  async prepare(command: StormCommand, text: string): Promise<void> {
+    this.report(text);
+    const startedAtMs = performance.now();
+    await this.#run(command);
+    this.report(`  ready after ${((performance.now() - startedAtMs) / 1000).toFixed(0)} s`);
+  }
+
+  /** All at once, and what it costs the process that is stormed. */
+  async measure(command: StormCommand, text: string, pid: number): Promise<Measured> {
+    this.report(text);
+    const before = cpuTimeMs(pid);
+    const result = await this.#run(command);
+    const cpuMs = (cpuTimeMs(pid) - before) / result.latenciesMs.length;
+    const measured = { ...result, cpuMs };
+    this.report(summary(measured));
+    return measured;
+  }
+
+  async #run(command: StormCommand): Promise<StormResult> {
     const results = await Promise.all(
       this.#processes.map(async (child) => {
         const answer = once(child, "message");
@@ -158,125 +230,3 @@ class Storm implements AsyncDisposable {
     for (const child of this.#processes) child.kill("SIGKILL");
   }
 }
-
-/** The registry's state as it is when all these hosts have been in operation for long: nothing is left to be done. */
-async function storeFleet(storage: string): Promise<string> {
-  const byId = () => table<StoredDocument>({ key: ({ id }) => id });
-  // Written as the registry keeps them, but for the key, which the storage keeps apart.
-  const schema = { hosts: byId(), devices: byId(), disks: byId(), counters: byId() };
-  const tablet = await Tablet.open({
-    name: "registry",
-    schema,
-    storage: openStorage(storage, "registry"),
-    address: "",
-  });
-  try {
-    for (let first = 0; first < AGENTS; first += HOSTS_PER_TRANSACTION) {
-      await tablet.transact((tx) => {
-        for (let index = first; index < Math.min(AGENTS, first + HOSTS_PER_TRANSACTION); index++) {
-          tx.hosts.put({ id: stormHostId(index), ...storedHost(index) } as never);
-          for (let device = 0; device < DEVICES_PER_AGENT; device++)
-            tx.devices.put({ id: stormDeviceId(index, device), ...storedDevice(index, device) } as never);
-        }
-        tx.counters.put({
-          id: "device_generation",
-          name: "device_generation",
-          value: AGENTS * DEVICES_PER_AGENT,
-        } as never);
-      });
-    }
-    return tablet.id;
-  } finally {
-    await tablet.close();
-  }
-}
-
-function storedHost(index: number): object {
-  return {
-    hostId: stormHostId(index),
-    address: "127.0.0.1:1",
-    az: "z1",
-    rack: `rack-${index % 100}`,
-    state: "ONLINE",
-    stateMessage: "",
-    stateChangedAtMs: 0,
-    bootId: "before",
-    removalRequested: false,
-    createdAtMs: 0,
-  };
-}
-
-function storedDevice(index: number, device: number): object {
-  return {
-    deviceId: stormDeviceId(index, device),
-    hostId: stormHostId(index),
-    path: `/dev/disk/by-id/nvme-${device}`,
-    offsetBytes: 0,
-    sizeBytes: 64 * 1024 * 1024,
-    blockSizeBytes: 4096,
-    serialNumber: `serial-${index}-${device}`,
-    pool: "default",
-    health: "ONLINE",
-    healthMessage: "",
-    attachState: "ATTACHED",
-    generation: index * DEVICES_PER_AGENT + device + 1,
-    attempts: 0,
-    lastError: "",
-    dirty: false,
-    removalRequested: false,
-    detachConfirmed: false,
-    diskId: "",
-    eraseSessionNumber: 0,
-    stateChangedAtMs: 0,
-  };
-}
-
-async function requireAllOnline(address: string, tls: TlsFiles, bootId: string): Promise<void> {
-  const registry = createClient(DiskRegistryServiceService, {
-    address,
-    tls,
-    serverRole: "disk-registry",
-    defaultDeadlineMs: 30_000,
-  });
-  try {
-    let online = 0;
-    for (let pageToken = ""; ; ) {
-      const page = await registry.listHosts({ az: "", vmCid: "", pageSize: 1_000, pageToken });
-      online += page.hosts.filter((host) => host.state === HostState.ONLINE && host.bootId === bootId).length;
-      pageToken = page.nextPageToken;
-      if (pageToken === "") break;
-    }
-    if (online !== AGENTS) throw new Error(`${online} of ${AGENTS} hosts are ONLINE as ${bootId}`);
-  } finally {
-    registry.close();
-  }
-}
-
-/** Handshakes with client certificates and nothing else, in a process of its own as the registry is. */
-async function startBareServer(tls: TlsFiles, port: number): Promise<AsyncDisposable> {
-  const child = fork(fileURLToPath(import.meta.url), [JSON.stringify(tls), String(port)], {
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
-  });
-  const died = once(child, "exit").then(() => Promise.reject(new Error("the bare server ended")));
-  await Promise.race([once(child, "message"), died]);
-  died.catch(() => {});
-  return {
-    async [Symbol.asyncDispose]() {
-      child.kill("SIGKILL");
-    },
-  };
-}
-
-function serveBare(tls: TlsFiles, port: number): void {
-  const [ca, cert, key] = [tls.caFile, tls.certFile, tls.keyFile].map((file) => readFileSync(file));
-  const options = { ca, cert, key, requestCert: true, rejectUnauthorized: true };
-  const server = createServer(options as object, (socket: TLSSocket) => {
-    socket.on("error", () => {});
-    socket.end("x");
-  });
-  server.listen(port, "127.0.0.1", 4_096, () => process.send?.("listening"));
-  process.once("disconnect", () => process.exit(0));
-}
-
-if (process.send && process.argv[1] === fileURLToPath(import.meta.url))
-  serveBare(JSON.parse(process.argv[2] ?? ""), Number(process.argv[3]));

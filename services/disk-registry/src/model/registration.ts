@@ -49,6 +49,12 @@ export interface RegistrationAnswer {
   readonly strayExports: readonly ReportedExport[];
 }
 
+/** A device of the host as it is now, and what its agent said of it. */
+interface TakenIn {
+  readonly device: Device;
+  readonly reported: ReportedDevice;
+}
+
 /** How many replaced starts of an agent are remembered: two agents that run at once are told apart by one. */
 const MAX_FORMER_BOOTS = 4;
 
@@ -96,16 +102,25 @@ export function registerAgent(
   putHost(tx, registration, before, limits, nowMs);
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
-  const reportedIds = new Set<string>();
+  const own: TakenIn[] = [];
   for (const reported of registration.devices) {
-    reportedIds.add(reported.deviceId);
-    const stamped = takeIn(tx, registration.hostId, reported, leader, nowMs);
-    (stamped.reason === "" ? allowed : unknown).push(stamped);
+    const known = tx.devices.get(reported.deviceId);
+    if (known !== undefined && known.hostId !== registration.hostId) {
+      const { generation, reason } = foreignDevice(tx, known);
+      unknown.push({ deviceId: known.deviceId, stamp: { ...leader, deviceGeneration: generation }, reason });
+      continue;
+    }
+    const device =
+      known === undefined
+        ? newDevice(tx, registration.hostId, reported, nowMs)
+        : mergeReported(tx, known, reported, nowMs);
+    own.push({ device, reported });
+    const reason = whyNotAllowed(device);
+    const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
+    (reason === "" ? allowed : unknown).push(stamped);
   }
-  for (const device of devicesOfHost(tx, registration.hostId)) {
-    if (!reportedIds.has(device.deviceId)) mergeLost(tx, device, nowMs);
-  }
-  restartBrokenPublications(tx, registration, before);
+  mergeAllLost(tx, registration.hostId, own, nowMs);
+  restartBrokenPublications(tx, registration, before, own);
   return { allowed, unknown, strayExports: strayExports(tx, registration) };
 }
 
@@ -167,21 +182,12 @@ export function requireNotReplaced(
   );
 }
 
-function takeIn(
-  tx: RegistryTransaction,
-  hostId: HostId,
-  reported: ReportedDevice,
-  leader: Leader,
-  nowMs: number,
-): StampedDevice {
-  const known = tx.devices.get(reported.deviceId);
-  if (known !== undefined && known.hostId !== hostId) {
-    const { generation, reason } = foreignDevice(tx, known);
-    return { deviceId: reported.deviceId, stamp: { ...leader, deviceGeneration: generation }, reason };
-  }
-  const device =
-    known === undefined ? newDevice(tx, hostId, reported, nowMs) : mergeReported(tx, known, reported, nowMs);
-  return { deviceId: device.deviceId, stamp: stampOf(device, leader), reason: whyNotAllowed(device) };
+/** What is known of the host's devices beside what it reports. */
+function mergeAllLost(tx: RegistryTransaction, hostId: HostId, own: readonly TakenIn[], nowMs: number): void {
+  // Looking for them costs as much as taking in all others, and nearly always there is none.
+  if (tx.devices.count("byHost", hostId) === own.length) return;
+  const reportedIds = new Set<string>(own.map(({ device }) => device.deviceId));
+  for (const device of devicesOfHost(tx, hostId)) if (!reportedIds.has(device.deviceId)) mergeLost(tx, device, nowMs);
 }
 
 function whyNotAllowed(device: Device): string {
@@ -206,8 +212,9 @@ function restartBrokenPublications(
   tx: RegistryTransaction,
   registration: Registration,
   before: Host | undefined,
+  own: readonly TakenIn[],
 ): void {
-  const { hostId, exports, devices } = registration;
+  const { hostId, exports } = registration;
   const served = new Map(exports.map((entry) => [entry.diskId, entry.sessionNumber]));
   const newBoot = before?.bootId !== registration.bootId;
   for (const disk of [...tx.disks.by("byPublicationHost", hostId)]) {
@@ -216,9 +223,8 @@ function restartBrokenPublications(
     if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
   }
   const moved = before?.address !== registration.address;
-  for (const reported of devices) {
-    const device = tx.devices.get(reported.deviceId);
-    const disk = device?.hostId === hostId && device.diskId !== "" ? tx.disks.get(device.diskId) : undefined;
+  for (const { device, reported } of own) {
+    const disk = device.diskId === "" ? undefined : tx.disks.get(device.diskId);
     const publication = disk?.publication;
     if (disk === undefined || publication?.state !== "PUBLISHED") continue;
     if (moved || reported.sessionNumber < publication.sessionNumber) restartPublication(tx, disk, publication);

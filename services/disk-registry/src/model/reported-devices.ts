@@ -54,12 +54,13 @@ export function mergeReported(
   reported: ReportedDevice,
   nowMs: number,
 ): Device {
-  let merged = mergeIdentity(device, reported);
+  let merged = isAsKnown(device, reported) ? device : mergeIdentity(device, reported);
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
   const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
   if (mustLetGo && reported.attached && merged.detachConfirmed) merged = { ...merged, detachConfirmed: false };
-  if (sameFields(merged, device)) return device;
+  // Unchanged devices are not written: 10,000 agents register at once after a restart.
+  if (merged === device || sameFields(merged, device)) return device;
   tx.devices.put(merged);
   return merged;
 }
@@ -74,6 +75,22 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
   const lost: Device = { ...device, health: "ERROR", healthMessage };
   const merged = lost.attachState === "ATTACHED" ? advance(tx, lost, "registered_without", nowMs) : lost;
   if (!sameFields(merged, device)) tx.devices.put(merged);
+}
+
+/** Nothing to take over. So it is with nearly all devices of a storm, and this spares building them anew to compare. */
+function isAsKnown(device: Device, reported: ReportedDevice): boolean {
+  return (
+    device.replacement === undefined &&
+    device.path === reported.path &&
+    device.offsetBytes === reported.offsetBytes &&
+    device.sizeBytes === reported.sizeBytes &&
+    device.blockSizeBytes === reported.blockSizeBytes &&
+    (reported.serialNumber === "" || device.serialNumber === reported.serialNumber) &&
+    (!reported.fileIdentity || device.fileIdentity === reported.fileIdentity) &&
+    device.pool === reported.pool &&
+    device.health === reported.health &&
+    device.healthMessage === reported.healthMessage
+  );
 }
 
 function mergeIdentity(device: Device, reported: ReportedDevice): Device {
@@ -122,7 +139,6 @@ function identityChange(known: DeviceIdentity, found: DeviceIdentity): string {
   return changes.join("; ");
 }
 
-/** Unchanged devices are not written: 10,000 agents register at once after a restart. */
 function sameFields(a: Device, b: Device): boolean {
   return sameIn(a, b) && sameIn(b, a) && sameReplacement(a, b);
 }

@@ -1,0 +1,79 @@
+import {
+  AgentRegistrationServiceService,
+  Health,
+  type RegisterAgentRequest,
+  type ReportedDevice,
+} from "@diskmesh/api/registry";
+import { createClient } from "@diskmesh/rpc";
+import { expect } from "chai";
+import { CountingRegistry } from "./testing/counting-registry.js";
+import { aDevice, aHost, hostId } from "./testing/fleet-fixture.js";
+
+const AGENTS = 100;
+const DEVICES_PER_AGENT = 16;
+/** As a real agent waits for its registration. */
+const REGISTER_TIMEOUT_MS = 30_000;
+
+const hostIds = Array.from({ length: AGENTS }, (_, index) => `storm-${index}`);
+const hosts = hostIds.map((id) => aHost(id));
+const devicesOf = (id: string) =>
+  Array.from({ length: DEVICES_PER_AGENT }, (_, index) => aDevice(`${id}-d${index}`, { hostId: hostId(id) }));
+
+describe("a storm of registrations", function () {
+  this.timeout(120_000);
+
+  it("all agents start again and register at once -> none times out, all are ONLINE and known, and they share commits", async () => {
+    await using registry = await CountingRegistry.start(hostIds, { hosts, devices: hostIds.flatMap(devicesOf) });
+    const { certificates, commits, context, address } = registry;
+    const clients = hostIds.map((id) => {
+      const tls = certificates.files(`disk-agent-${id}`);
+      const options = { address, tls, serverRole: "disk-registry", defaultDeadlineMs: REGISTER_TIMEOUT_MS } as const;
+      return createClient(AgentRegistrationServiceService, options);
+    });
+    try {
+      // The connections stand before the storm begins.
+      await Promise.all(
+        clients.map((client, index) =>
+          client.heartbeat({ hostId: hostIds[index] as string, bootId: `${hostIds[index]}-boot-1`, changed: [] }),
+        ),
+      );
+      commits.length = 0;
+      const requests = hostIds.map(registrationOf);
+      const answers = await Promise.all(
+        clients.map((client, index) => client.registerAgent(requests[index] as RegisterAgentRequest)),
+      );
+      expect(new Set(answers.map((answer) => answer.allowedDevices.length))).to.deep.equal(
+        new Set([DEVICES_PER_AGENT]),
+      );
+      expect(answers.flatMap((answer) => answer.unknownDevices)).to.deep.equal([]);
+      const found = await context.tablet.read((tables) => [...tables.hosts.entries()]);
+      expect(found.map((host) => `${host.bootId} ${host.state}`)).to.have.members(
+        hostIds.map((id) => `${id}-boot-2 ONLINE`),
+      );
+      // Each stores its new start. How many share a commit depends on the machine; that many do must not.
+      expect(commits.length)
+        .to.be.at.least(1)
+        .and.at.most(AGENTS / 2);
+      expect(commits.flat().filter((change) => change.table === "devices")).to.deep.equal([]);
+    } finally {
+      for (const client of clients) client.close();
+    }
+  });
+});
+
+function registrationOf(id: string): RegisterAgentRequest {
+  const devices = devicesOf(id).map(
+    ({ deviceId, path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool }): ReportedDevice => ({
+      ...{ deviceId, path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool },
+      health: Health.ONLINE,
+      healthMessage: "",
+      attached: true,
+      stamp: { tabletId: "tablet-1", tabletGeneration: 1, deviceGeneration: 1 },
+      sessionNumber: 0,
+      fileIdentity: "",
+    }),
+  );
+  const { az, rack, address } = aHost(id);
+  const tablet = { tabletId: "tablet-1", highestTabletGeneration: 1 };
+  return { hostId: id, address, az, rack, bootId: `${id}-boot-2`, devices, exports: [], ...tablet };
+}

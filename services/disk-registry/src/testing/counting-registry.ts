@@ -1,0 +1,78 @@
+import { RpcServer } from "@diskmesh/rpc";
+import { createLogger, Lifecycle, systemClock } from "@diskmesh/service";
+import { type Change, Tablet, type TabletStorage } from "@diskmesh/tablet";
+import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { grpcAgents } from "../agent-clients.js";
+import { buildContext } from "../build-context.js";
+import { configSchema } from "../config.js";
+import type { Context } from "../context.js";
+import { type Device, type Host, schema } from "../model/schema.js";
+import { addServices } from "../services.js";
+
+/** What is stored before the registry starts. */
+export interface StoredFleet {
+  readonly hosts: readonly Host[];
+  readonly devices: readonly Device[];
+}
+
+/** Keeps nothing and counts commits; each takes a while, so that what could share one does. */
+class CountingStorage implements TabletStorage {
+  readonly commits: (readonly Change[])[] = [];
+
+  constructor(private readonly fleet: StoredFleet) {}
+
+  claim = async () => ({ tabletId: "tablet-1", generation: 1 });
+  renew = async () => {};
+  close = async () => {};
+
+  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+    for (const host of this.fleet.hosts) onDocument("hosts", host.hostId, host);
+    for (const device of this.fleet.devices) onDocument("devices", device.deviceId, device);
+  }
+
+  async commit(changes: readonly Change[]): Promise<void> {
+    this.commits.push(changes);
+    await systemClock.sleep(2);
+  }
+}
+
+/** A registry in this process, served over real connections, whose commits are counted. */
+export class CountingRegistry implements AsyncDisposable {
+  private constructor(
+    readonly context: Context,
+    readonly commits: (readonly Change[])[],
+    readonly certificates: TestCertificates,
+    readonly address: string,
+    private readonly lifecycle: Lifecycle,
+  ) {}
+
+  static async start(
+    hostIds: readonly string[],
+    fleet: StoredFleet = { hosts: [], devices: [] },
+  ): Promise<CountingRegistry> {
+    const certificates = await testCertificates({ hostIds });
+    const tls = certificates.files("disk-registry");
+    const config = configSchema.parse({
+      listen: { host: "127.0.0.1", port: 0 },
+      tls,
+      tablet: { storage: "unused" },
+      // However slow the machine: a host that falls silent costs commits that nobody asked for.
+      heartbeat: { timeoutMs: 600_000 },
+    });
+    const storage = new CountingStorage(fleet);
+    const tablet = await Tablet.open({ name: "registry", schema, storage, address: "here" });
+    const log = createLogger({ service: "disk-registry", level: "silent" });
+    const lifecycle = new Lifecycle(log);
+    const connectAgent = grpcAgents({ tls, defaultDeadlineMs: 5_000 });
+    const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
+    const context = await buildContext(lifecycle, { config, log, tablet, edges });
+    const server = lifecycle.use("server", new RpcServer({ tls, limits: config.rpc }));
+    addServices(server, () => context);
+    const address = `127.0.0.1:${await server.listen(config.listen)}`;
+    return new CountingRegistry(context, storage.commits, certificates, address, lifecycle);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.lifecycle.stopAll();
+  }
+}

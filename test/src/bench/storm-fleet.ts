@@ -1,0 +1,105 @@
+import { DiskRegistryServiceService, HostState } from "@diskmesh/api/registry";
+import { createClient, type TlsFiles } from "@diskmesh/rpc";
+import { openStorage, Tablet, table } from "@diskmesh/tablet";
+import { stormDeviceId, stormHostId } from "./storm-agents.js";
+
+export const DEVICES_PER_AGENT = 16;
+const HOSTS_PER_TRANSACTION = 200;
+
+interface StoredDocument {
+  readonly id: string;
+  readonly document: object;
+}
+
+/** The registry's state as it is when all these hosts have been in operation for long: nothing is left to be done. */
+export async function storeFleet(storage: string, agents: number): Promise<string> {
+  const byId = () => table<StoredDocument>({ key: ({ id }) => id });
+  // Written as the registry keeps them, but for the key, which the storage keeps apart.
+  const schema = { hosts: byId(), devices: byId(), disks: byId(), counters: byId() };
+  const tablet = await Tablet.open({
+    name: "registry",
+    schema,
+    storage: openStorage(storage, "registry"),
+    address: "",
+  });
+  try {
+    for (let first = 0; first < agents; first += HOSTS_PER_TRANSACTION) {
+      await tablet.transact((tx) => {
+        for (let index = first; index < Math.min(agents, first + HOSTS_PER_TRANSACTION); index++) {
+          tx.hosts.put({ id: stormHostId(index), ...storedHost(index) } as never);
+          for (let device = 0; device < DEVICES_PER_AGENT; device++)
+            tx.devices.put({ id: stormDeviceId(index, device), ...storedDevice(index, device) } as never);
+        }
+        tx.counters.put({
+          id: "device_generation",
+          name: "device_generation",
+          value: agents * DEVICES_PER_AGENT,
+        } as never);
+      });
+    }
+    return tablet.id;
+  } finally {
+    await tablet.close();
+  }
+}
+
+function storedHost(index: number): object {
+  return {
+    hostId: stormHostId(index),
+    address: "127.0.0.1:1",
+    az: "z1",
+    rack: `rack-${index % 100}`,
+    state: "ONLINE",
+    stateMessage: "",
+    stateChangedAtMs: 0,
+    bootId: "before",
+    removalRequested: false,
+    createdAtMs: 0,
+  };
+}
+
+function storedDevice(index: number, device: number): object {
+  return {
+    deviceId: stormDeviceId(index, device),
+    hostId: stormHostId(index),
+    path: `/dev/disk/by-id/nvme-${device}`,
+    offsetBytes: 0,
+    sizeBytes: 64 * 1024 * 1024,
+    blockSizeBytes: 4096,
+    serialNumber: `serial-${index}-${device}`,
+    pool: "default",
+    health: "ONLINE",
+    healthMessage: "",
+    attachState: "ATTACHED",
+    generation: index * DEVICES_PER_AGENT + device + 1,
+    attempts: 0,
+    lastError: "",
+    dirty: false,
+    removalRequested: false,
+    detachConfirmed: false,
+    diskId: "",
+    eraseSessionNumber: 0,
+    stateChangedAtMs: 0,
+  };
+}
+
+/** How many hosts are ONLINE in that start of their agents. */
+export async function countOnline(address: string, tls: TlsFiles, bootId: string): Promise<number> {
+  const registry = createClient(DiskRegistryServiceService, {
+    address,
+    tls,
+    serverRole: "disk-registry",
+    defaultDeadlineMs: 30_000,
+  });
+  try {
+    let online = 0;
+    for (let pageToken = ""; ; ) {
+      const page = await registry.listHosts({ az: "", vmCid: "", pageSize: 1_000, pageToken });
+      online += page.hosts.filter((host) => host.state === HostState.ONLINE && host.bootId === bootId).length;
+      pageToken = page.nextPageToken;
+      if (pageToken === "") return online;
+    }
+  } finally {
+    registry.close();
+  }
+}
