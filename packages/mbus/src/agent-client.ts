@@ -100,6 +100,11 @@ export class AgentClient {
     });
   }
 
+  /** While false, that an agent does not answer says nothing of the agent. */
+  get isConnected(): boolean {
+    return this.#options.nats.isConnected;
+  }
+
   /** Fails what is under way and hears no more replies. Leaves the connection open. */
   close(): void {
     this.#isClosed = true;

@@ -136,6 +136,10 @@ export const directorConfig = z.strictObject({
         .prefault({}),
       /** How long a new VM's agent may take to answer. */
       readyTimeoutMs: durationMsConfig.default(600_000),
+      /** An agent that a deploy asks in vain for so long is lost, and its VM is made anew. */
+      lostAfterMs: durationMsConfig.default(45_000),
+      /** So many VMs at once a deploy looks after. */
+      checksAtOnce: count.default(16),
       /** How long an agent that does not answer is told of a disk that was attached. */
       attachTimeoutMs: durationMsConfig.default(60_000),
       /** How long an agent that does not answer can delay a detach. */

@@ -102,7 +102,9 @@ describe("task runner", () => {
       if (plans === 1) {
         queueMicrotask(
           () =>
-            void context.tablet.transact((tx) => tx.deployments.put({ name: "d", manifest: "new", deleting: false })),
+            void context.tablet.transact((tx) =>
+              tx.deployments.put({ name: "d", manifest: "new", deleting: false, checkedByTaskId: 0 }),
+            ),
         );
       }
       return { locks: [DISK], run: async () => `saw ${seen}` };

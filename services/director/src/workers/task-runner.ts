@@ -199,7 +199,7 @@ export class TaskRunner {
   #stepOf<Type extends JobType>(task: Task, tables: DirectorTables): Step {
     const job = task.job as JobOf<Type>;
     const planner = this.#options.planners[job.type as Type];
-    return planner(this.#options.context, job, tables);
+    return planner(this.#options.context, job, tables, task.taskId);
   }
 
   /** False when it was stopped in the meantime. */
