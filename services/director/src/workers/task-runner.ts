@@ -122,8 +122,8 @@ export class TaskRunner {
 
   async #process(taskId: number): Promise<void> {
     if (this.#closing) return;
-    const { taskLog, clock } = this.#options;
-    const run = new TaskRun(taskId, taskLog, clock);
+    const { taskLog, clock, locks } = this.#options;
+    const run = new TaskRun(taskId, taskLog, clock, () => locks.renew(taskId));
     this.#running.set(taskId, run);
     let outcome: "waiting" | "ended" = "waiting";
     try {
