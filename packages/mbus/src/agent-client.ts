@@ -15,7 +15,7 @@ import { AgentError } from "./agent-error.js";
 import type { Message, NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, decodeReply, encodeRequest, truncateMiddle } from "./envelope.js";
 import { type MbusLog, silentLog } from "./log.js";
-import { redactedArguments } from "./redaction.js";
+import { redactedArguments, redactedText } from "./redaction.js";
 import { isRunningTask, unknownMethodText, unknownTaskText } from "./running-task.js";
 import { agentSubject, parseReplySubject, repliesSubject, replySubject } from "./subjects.js";
 import { TimeLimit } from "./time-limit.js";
@@ -86,18 +86,23 @@ export class AgentClient {
       const limit = new TimeLimit(options.timeoutMs ?? this.#options.callTimeoutMs, options.signal);
       const requestTimeoutMs = options.requestTimeoutMs ?? this.#options.requestTimeoutMs;
       try {
-        const call = { agentId, method, limit, requestTimeoutMs };
+        const call = { agentId, method, args, limit, requestTimeoutMs };
         const reply = await this.#request(call, method, args);
         if ("exception" in reply && reply.exception === unknownMethodText(method)) {
           if (options.unknownMethodIs === "ignored") return undefined;
           throw new NotImplementedError(`agent ${agentId} does not know the method ${method}`);
         }
-        const value = replyValue(reply, agentId, method);
+        const value = replyValue(reply, call);
         return isRunningTask(value) ? await this.#awaitTask(call, value.agent_task_id) : value;
       } finally {
         limit.release();
       }
     });
+  }
+
+  /** While false, that an agent does not answer says nothing of the agent. */
+  get isConnected(): boolean {
+    return this.#options.nats.isConnected;
   }
 
   /** Fails what is under way and hears no more replies. Leaves the connection open. */
@@ -123,7 +128,7 @@ export class AgentClient {
             `agent ${agentId} was restarted while it ran ${method}: whether it was done is not known; try again`,
             { outcome: "unknown", about: { agent_id: agentId } },
           );
-        const value = replyValue(reply, agentId, method);
+        const value = replyValue(reply, call);
         if (!isRunningTask(value)) return value;
       }
     } catch (error) {
@@ -146,7 +151,8 @@ export class AgentClient {
   #cancelTask(agentId: string, taskId: string): void {
     const { requestTimeoutMs } = this.#options;
     const limit = new TimeLimit(requestTimeoutMs);
-    this.#request({ agentId, method: "cancel_task", limit, requestTimeoutMs }, "cancel_task", [taskId])
+    const args = [taskId];
+    this.#request({ agentId, method: "cancel_task", args, limit, requestTimeoutMs }, "cancel_task", args)
       .catch((error: unknown) => this.#log.debug({ agentId, error }, "cannot cancel the agent's task"))
       .finally(() => limit.release());
   }
@@ -208,14 +214,16 @@ export class AgentClient {
 interface Call {
   readonly agentId: string;
   readonly method: string;
+  readonly args: readonly unknown[];
   /** Of the whole call; aborts too when the caller gives up. */
   readonly limit: TimeLimit;
   readonly requestTimeoutMs: number;
 }
 
-function replyValue(reply: AgentReply, agentId: string, method: string): unknown {
+function replyValue(reply: AgentReply, { agentId, method, args }: Call): unknown {
   if ("value" in reply) return reply.value;
-  throw new AgentError(agentId, method, truncateMiddle(reply.exception, MAX_MESSAGE_LENGTH));
+  const said = redactedText(method, args, reply.exception);
+  throw new AgentError(agentId, method, truncateMiddle(said, MAX_MESSAGE_LENGTH));
 }
 
 function endOf(call: Call, situation: string): Error {

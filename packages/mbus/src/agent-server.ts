@@ -4,7 +4,7 @@ import { AgentTasks } from "./agent-tasks.js";
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, type AgentRequest, decodeRequest, encodeReply } from "./envelope.js";
 import type { MbusLog } from "./log.js";
-import { redactedArguments } from "./redaction.js";
+import { redactedArguments, redactedText } from "./redaction.js";
 import { isRunningTask, unknownMethodText } from "./running-task.js";
 import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
 import { inSpan } from "./tracing.js";
@@ -126,7 +126,9 @@ export class AgentServer {
   #runInSpan(request: AgentRequest, method: AgentMethod, signal: AbortSignal): Promise<unknown> {
     const { agentId } = this.#options;
     const options = { kind: SpanKind.SERVER, agentId, traceHeaders: request.traceHeaders };
-    return inSpan(`mbus ${request.method}`, options, () => method.run(request.args, signal));
+    return inSpan(`mbus ${request.method}`, options, () => method.run(request.args, signal)).catch((error: unknown) => {
+      throw new Error(redactedText(request.method, request.args, messageOf(error)));
+    });
   }
 
   #builtInMethods(): Record<string, AgentMethod> {

@@ -8,7 +8,7 @@ import {
   MAX_PAYLOAD_BYTES,
   truncateMiddle,
 } from "./envelope.js";
-import { redactedArguments } from "./redaction.js";
+import { redactedArguments, redactedText } from "./redaction.js";
 
 const text = (data: Uint8Array) => Buffer.from(data).toString("utf8");
 const data = (value: unknown) => Buffer.from(typeof value === "string" ? value : JSON.stringify(value));
@@ -113,8 +113,47 @@ describe("redaction", () => {
       { mbus: "<redacted>", trusted_certs: "t" },
       2,
     ]);
+    const hint = { path: "/dev/sdb", iscsi_settings: { password: "hidden" } };
+    for (const method of ["add_persistent_disk", "add_dynamic_disk", "mount_disk"])
+      expect(redactedArguments(method, ["cid", hint, 3])).to.deep.equal(["cid", "<redacted>", 3]);
+    expect(redactedArguments("add_dynamic_disk", ["cid", null])).to.deep.equal(["cid", null]);
     expect(redactedArguments("ping", ["x"])).to.deep.equal(["x"]);
     expect(redactedArguments("upload_blob", [null])).to.deep.equal([null]);
     expect(redactedArguments("constructor", [{}])).to.deep.equal([{}]);
   });
+
+  const SAID: [string, string, unknown[], string, string][] = [
+    [
+      "a password of a hint",
+      "add_persistent_disk",
+      ["cid", { iscsi: { password: "pa55" } }],
+      "login pa55!",
+      "login <redacted>!",
+    ],
+    ["the path of a hint", "add_persistent_disk", ["cid", { path: "/dev/sdb" }], "no /dev/sdb", "no /dev/sdb"],
+    ["a hint that is a text", "add_dynamic_disk", ["cid", "rbd:key=pa55"], "at rbd:key=pa55", "at <redacted>"],
+    [
+      "one secret within another",
+      "add_dynamic_disk",
+      ["cid", { a: "pa55", b: "pa55-word" }],
+      "pa55-word",
+      "<redacted>",
+    ],
+    ["a quoted secret", "add_dynamic_disk", ["cid", { a: 'pa"55' }], '{"a":"pa\\"55"}', '{"a":"<redacted>"}'],
+    [
+      "a url of settings",
+      "update_settings",
+      [{ mbus: { urls: ["nats://u:p@h"] } }],
+      "bad nats://u:p@h",
+      "bad <redacted>",
+    ],
+    ["a short value", "add_persistent_disk", ["cid", { lun: "1" }], "disk 1 of 12", "disk 1 of 12"],
+    ["the cid", "add_persistent_disk", ["cid-1", { id: "cid-2" }], "no cid-1", "no cid-1"],
+    ["no hint", "mount_disk", ["cid"], "no cid", "no cid"],
+    ["another method", "ping", ["pa55", "pa55"], "pa55", "pa55"],
+  ];
+  for (const [what, method, args, said, shown] of SAID)
+    it(`an agent says again ${what} -> ${shown}`, () => {
+      expect(redactedText(method, args, said)).to.equal(shown);
+    });
 });

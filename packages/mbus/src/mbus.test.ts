@@ -23,7 +23,7 @@ import { AgentError } from "./agent-error.js";
 import { type AgentMethod, AgentServer } from "./agent-server.js";
 import { connectNats, type Message, type NatsConnection, reconnectDelayMs } from "./connection.js";
 import { watchHeartbeats } from "./heartbeats.js";
-import { silentLog } from "./log.js";
+import { type MbusLog, silentLog } from "./log.js";
 import { TestServer } from "./test-server.js";
 
 const timing = { requestTimeoutMs: 2_000, callTimeoutMs: 5_000, taskPollIntervalMs: 20 };
@@ -62,6 +62,12 @@ describe("mbus", function () {
   let aborted: string[] = [];
   let release = () => {};
 
+  const received: unknown[] = [];
+  // As talkative as an agent can be.
+  const refuse: AgentMethod["run"] = async (args) => {
+    received.push(args);
+    throw new Error(`cannot do it with ${JSON.stringify(args)}`);
+  };
   const methods: Record<string, AgentMethod> = {
     echo: { mode: "sync", minArguments: 1, run: async (args) => args },
     nothing: { mode: "sync", minArguments: 0, run: async () => undefined },
@@ -88,17 +94,20 @@ describe("mbus", function () {
         }),
     },
     trace: { mode: "async", minArguments: 0, run: async () => context.active().getValue(TRACE) },
+    add_persistent_disk: { mode: "async", minArguments: 2, run: refuse },
+    add_dynamic_disk: { mode: "sync", minArguments: 2, run: refuse },
+    update_settings: { mode: "async", minArguments: 1, run: refuse },
     huge: { mode: "sync", minArguments: 0, run: async () => "x".repeat(2 ** 20) },
   };
 
-  const startAgent = () =>
+  const startAgent = (log: MbusLog = silentLog) =>
     new AgentServer({
       nats: agent,
       agentId: "host-1",
       methods,
       heartbeat: () => ({ job_state: "running" }),
       heartbeatIntervalMs: 50,
-      log: silentLog,
+      log,
       maxRunningRequests: 1,
     });
 
@@ -128,6 +137,34 @@ describe("mbus", function () {
   });
 
   after(() => server.stop());
+
+  describe("secrets in arguments", () => {
+    const CANARY = "canary-h1dden";
+    const hint = { path: "/dev/sdb", iscsi_settings: { username: "u", password: CANARY, target: "iqn" } };
+    const CALLS: [string, unknown[]][] = [
+      ["add_persistent_disk", ["disk-1", hint]],
+      ["add_dynamic_disk", ["disk-1", `iqn;${CANARY}`]],
+      ["update_settings", [{ mbus: { urls: [`nats://u:${CANARY}@h`] }, blobstores: [{ options: { key: CANARY } }] }]],
+    ];
+    for (const [method, args] of CALLS)
+      it(`${method} fails, and the agent says it all again -> it got them; no log and no error shows them`, async () => {
+        const lines: string[] = [];
+        const line = (fields: object, message: string) => lines.push(`${message} ${JSON.stringify(fields)}`);
+        const log = { debug: line, info: line, warn: line };
+        client.close();
+        await agentServer.close();
+        agentServer = startAgent(log);
+        client = new AgentClient({ nats: director, directorId: "process-2", ...timing, log });
+        await agentReady();
+        const error = await thrownBy(client.call("host-1", method, args));
+        expect(received.at(-1)).to.deep.equal(args);
+        expect(error).to.be.instanceOf(AgentError);
+        expect((error as AgentError).agentMessage).to.match(/cannot do it with .*<redacted>/);
+        const written = lines.join("\n");
+        expect(written).to.include(`asked an agent {"agentId":"host-1","method":"${method}"`).and.include("failed {");
+        expect(`${written} ${error.stack} ${JSON.stringify(error)}`).not.to.include(CANARY);
+      });
+  });
 
   describe("a call", () => {
     it("gives the method's result, with all arguments", async () => {

@@ -8,6 +8,7 @@ import {
   tlsConfig,
 } from "@diskmesh/service";
 import { z } from "zod";
+import { contradictions } from "./model/time-limits.js";
 
 const HOUR_MS = 3_600_000;
 const GIB_BYTES = 1024 ** 3;
@@ -23,8 +24,7 @@ const sizeBytes = z
 const address = z.string().min(1);
 const pem = z.string().min(1).max(65_536);
 
-/** The director's config file. */
-export const directorConfig = z.strictObject({
+const fields = z.strictObject({
   ...serviceConfig,
   /** Written into the metadata of disks, as BOSH does. */
   name: z.string().min(1).max(255).default("diskmesh"),
@@ -47,7 +47,8 @@ export const directorConfig = z.strictObject({
   /** Of the locks on instances and disk names. Those on deployments last as long as a task of the normal queue may. */
   locks: z
     .strictObject({
-      deadlineMs: durationMsConfig.default(240_000),
+      /** How long their owner may give no sign of life; by default a minute more than a CPI call or a request may take. */
+      deadlineMs: durationMsConfig.optional(),
       acquireTimeoutMs: durationMsConfig.default(60_000),
     })
     .prefault({}),
@@ -136,6 +137,10 @@ export const directorConfig = z.strictObject({
         .prefault({}),
       /** How long a new VM's agent may take to answer. */
       readyTimeoutMs: durationMsConfig.default(600_000),
+      /** An agent that a deploy asks in vain for so long is lost, and its VM is made anew. */
+      lostAfterMs: durationMsConfig.default(45_000),
+      /** So many VMs at once a deploy looks after. */
+      checksAtOnce: count.default(16),
       /** How long an agent that does not answer is told of a disk that was attached. */
       attachTimeoutMs: durationMsConfig.default(60_000),
       /** How long an agent that does not answer can delay a detach. */
@@ -155,6 +160,11 @@ export const directorConfig = z.strictObject({
       instancesPerDeployment: count.default(1_000),
     })
     .prefault({}),
+});
+
+/** The director's config file. */
+export const directorConfig = fields.superRefine((config, context) => {
+  for (const { path, message } of contradictions(config)) context.addIssue({ code: "custom", path, message });
 });
 
 export type DirectorConfig = z.output<typeof directorConfig>;

@@ -9,6 +9,7 @@ import { CpiLogs } from "./cpi/cpi-logs.js";
 import type { JobContext } from "./jobs/job.js";
 import { planners } from "./jobs/planners.js";
 import type { TaskQueue } from "./model/task.js";
+import { lockDeadlineMs } from "./model/time-limits.js";
 import { RegistryServer } from "./registry/registry-server.js";
 import { type DirectorTablet, schema } from "./schema.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
@@ -120,19 +121,21 @@ export function createDirector(
     random,
   };
   const timeoutsMs = byQueue(config.tasks.timeoutsMs);
+  const deadlineMs = lockDeadlineMs(config);
+  const { acquireTimeoutMs } = config.locks;
   const locks = new LockKeeper({
     times: {
       // Its owner's own timeout comes first.
       deployment: {
-        deadlineMs: timeoutsMs.normal + config.locks.deadlineMs,
+        deadlineMs: timeoutsMs.normal + deadlineMs,
         acquireTimeoutMs: timeoutsMs.normal,
       },
       stemcell: {
-        deadlineMs: timeoutsMs.normal + config.locks.deadlineMs,
+        deadlineMs: timeoutsMs.normal + deadlineMs,
         acquireTimeoutMs: timeoutsMs.normal,
       },
-      instance: config.locks,
-      disk: config.locks,
+      instance: { deadlineMs, acquireTimeoutMs },
+      disk: { deadlineMs, acquireTimeoutMs },
     },
     clock,
     onGranted: (taskIds) => runner.resume(taskIds),

@@ -17,7 +17,7 @@ describe("tasks", function () {
   before(async () => {
     director = await TestDirector.start({
       dynamicDisks: { enabled: true, workers: 2 },
-      tasks: { waitMarginMs: 200, timeoutsMs: { normal: 5_000 } },
+      tasks: { waitMarginMs: 200 },
     });
     [first, second] = (await director.deploy("web", 2)) as [string, string];
   });
@@ -55,7 +55,8 @@ describe("tasks", function () {
       { type: "disk", resource: name, taskId: held },
     ]);
     expect(locks[0]?.waitingTaskIds).to.have.members(waiting);
-    expect(locks[0]?.deadline?.getTime()).to.be.closeTo(Date.now() + 240_000, 10_000);
+    // A minute more than a CPI call and its repetitions may take.
+    expect(locks[0]?.deadline?.getTime()).to.be.closeTo(Date.now() + 122_000, 20_000);
     gate.release();
     for (const taskId of [held, ...waiting]) {
       expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 1 });
@@ -158,18 +159,6 @@ describe("tasks", function () {
     expect(messages).to.deep.equal(["", "CPI createDisk failed: the moon is full"]);
   });
 
-  it("takes longer than tasks of its queue may -> told to stop, and ends as timeout", async () => {
-    const gate = director.cpi.gate("createVm", "before");
-    const { task } = await director.deployments.deploy({ manifest: manifest("slower", 1), wait: false });
-    const taskId = task?.taskId ?? 0;
-    await gate.reached;
-    await eventually(async () => (await director.task(taskId)).state === TaskState.CANCELLING, { timeoutMs: 10_000 });
-    gate.release();
-    const ended = await director.ended(taskId);
-    expect(ended.state).to.equal(TaskState.TIMEOUT);
-    expect(ended.result).to.equal("it took longer than 5000 ms (tasks.timeoutsMs)");
-  });
-
   it("list -> newest first, in pages, by state and deployment", async () => {
     await director.provide(name, "nobody");
     const ids: number[] = [];
@@ -201,7 +190,7 @@ describe("limits of tasks", function () {
 
   before(async () => {
     director = await TestDirector.start({
-      locks: { deadlineMs: 1_500, acquireTimeoutMs: 600 },
+      locks: { acquireTimeoutMs: 600 },
       tasks: { retentionCount: 10, queueLengths: { dynamicDisks: 5 } },
     });
     [first] = (await director.deploy("web", 1)) as [string];
@@ -222,22 +211,6 @@ describe("limits of tasks", function () {
     );
     gate.release();
     expect((await director.ended(held.taskId)).state).to.equal(TaskState.DONE);
-  });
-
-  it("holds a lock past its deadline -> told to stop, but the lock is free only when it has", async () => {
-    const gate = director.cpi.gate("createDisk", "before");
-    const held = await start("c");
-    await gate.reached;
-    await eventually(async () => (await director.task(held.taskId)).state === TaskState.CANCELLING);
-    expect((await director.locks.listLocks({})).locks.map((lock) => lock.taskId)).to.deep.equal([
-      held.taskId,
-      held.taskId,
-    ]);
-    gate.release();
-    const ended = await director.ended(held.taskId);
-    expect(ended.state).to.equal(TaskState.TIMEOUT);
-    expect(ended.result).to.equal(`it held the lock of instance \`${first}\` past its deadline`);
-    expect((await director.provide("c", first, WANTED)).state).to.equal(TaskState.DONE);
   });
 
   it("too many tasks that have not ended -> refused", async () => {

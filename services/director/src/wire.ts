@@ -84,7 +84,14 @@ export function encodeDisk(disk: Disk): DynamicDisk {
 export function encodeInstance(instance: Instance): WireInstance {
   const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
   const { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry } = instance;
-  const vm = { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry, networks: { ...instance.networks } };
+  const vm = {
+    stemcell,
+    stemcellApiVersion,
+    cpiApiVersion,
+    usesRegistry,
+    networks: { ...instance.networks },
+    vmState: instance.vmState,
+  };
   return { instanceId, deployment, group, index, az, vmCid, agentId, cpi, ...vm };
 }
 

@@ -20,7 +20,7 @@ import { Prober } from "./devices/prober.js";
 import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
-import { DynamicDisks } from "./mbus/dynamic-disks.js";
+import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { decodeCache, encodeCache } from "./model/cache-contents.js";
 import { emptyMemory } from "./model/memory.js";
@@ -254,14 +254,15 @@ async function serveDirectorFace(
   if (!natsConfig || !mbus.enabled) return;
   const nats = await connectNats({ ...natsConfig, name: `disk-agent-${hostId}`, log });
   lifecycle.use("NATS connection", nats);
-  const dynamicDisks = new DynamicDisks({
-    folder: folders.dynamicDisks,
-    findExport: (diskId) => exports.find(diskId),
-  });
+  const linksIn = (folder: string) => new DiskLinks({ folder, findExport: (diskId) => exports.find(diskId) });
   const server = new AgentServer({
     nats,
     agentId: hostId,
-    methods: agentMethods({ hostId, dynamicDisks }),
+    methods: agentMethods({
+      hostId,
+      dynamicDisks: linksIn(folders.dynamicDisks),
+      persistentDisks: linksIn(folders.persistentDisks),
+    }),
     heartbeat: () => heartbeat(hostId),
     heartbeatIntervalMs: mbus.heartbeatIntervalMs,
     log,

@@ -7,6 +7,7 @@ export interface BaseFolder {
   readonly cacheFile: string;
   readonly exports: string;
   readonly dynamicDisks: string;
+  readonly persistentDisks: string;
 }
 
 /** Makes the folders that are missing. */
@@ -15,12 +16,14 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
     cacheFile: join(baseFolder, "agent-cache.json"),
     exports: join(baseFolder, "exports"),
     dynamicDisks: join(baseFolder, "data", "dynamic_disks"),
+    persistentDisks: join(baseFolder, "data", "persistent_disks"),
   };
   try {
     await mkdir(folders.exports, { recursive: true, mode: 0o700 });
     // Whoever can reach a socket can write to the disk.
     await chmod(folders.exports, 0o700);
     await mkdir(folders.dynamicDisks, { recursive: true });
+    await mkdir(folders.persistentDisks, { recursive: true });
     await rm(`${folders.cacheFile}.new`, { force: true });
   } catch (error) {
     throw new UnavailableError(`base folder ${JSON.stringify(baseFolder)} cannot be used: ${messageOf(error)}`, {

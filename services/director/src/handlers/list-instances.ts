@@ -2,7 +2,7 @@ import type { DeploymentServiceService } from "@diskmesh/api/director";
 import { NotFoundError, parseName } from "@diskmesh/domain";
 import type { Handler } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { instancesOf } from "../jobs/deploy.js";
+import { instancesOf } from "../jobs/deployment-steps.js";
 import { encodeInstance } from "../wire.js";
 
 export function listInstances(context: Context): Handler<(typeof DeploymentServiceService)["listInstances"]> {

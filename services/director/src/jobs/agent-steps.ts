@@ -1,4 +1,4 @@
-import { type BackoffLimits, backoffMs, DomainError, TimeoutError } from "@diskmesh/domain";
+import { type BackoffLimits, backoffMs, DomainError, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import type { TaskRun } from "../workers/task-run.js";
 import type { JobContext } from "./job.js";
@@ -30,24 +30,27 @@ export async function tellAgent(
   );
 }
 
-/** Waits until a new VM's agent answers. While it restarts it may answer with errors. */
-export async function awaitAgent(context: JobContext, run: TaskRun, agentId: string): Promise<void> {
-  const { readyTimeoutMs } = context.config.agents;
+/** Waits until an agent answers, or throws TimeoutError. While it restarts it may answer with errors. */
+export async function awaitAgent(context: JobContext, run: TaskRun, agentId: string, timeoutMs: number): Promise<void> {
   try {
     await repeat(
       context,
       run,
-      readyTimeoutMs,
+      timeoutMs,
       () => context.agents.call(agentId, "ping", [], { signal: run.stopped, timeoutMs: PING_TIMEOUT_MS }),
       (error) => error instanceof AgentError,
     );
   } catch (error) {
     run.checkpoint();
     if (!(error instanceof DomainError)) throw error;
-    throw new TimeoutError(`agent ${agentId} did not answer within ${readyTimeoutMs} ms: ${error.message}`, {
-      cause: error,
-      about: { agent_id: agentId },
-    });
+    const details = { cause: error, about: { agent_id: agentId } };
+    // Then nothing is known of any agent.
+    if (!context.agents.isConnected)
+      throw new UnavailableError(
+        `agent ${agentId} could not be asked: NATS is away; see that nats-server runs`,
+        details,
+      );
+    throw new TimeoutError(`agent ${agentId} did not answer within ${timeoutMs} ms: ${error.message}`, details);
   }
 }
 

@@ -1,6 +1,6 @@
 import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
 import { deleteIfThere } from "./delete-disk.js";
-import { instancesOf } from "./deploy.js";
+import { instancesOf } from "./deployment-steps.js";
 import type { Planner } from "./job.js";
 import { deleteInstance } from "./vm-steps.js";
 

@@ -1,29 +1,31 @@
+import { sameCpi } from "../model/cpi-choice.js";
 import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deployment.js";
 import type { Instance } from "../model/instance.js";
+import type { LockName } from "../model/locks.js";
 import { decidePersistentDisk, wantedPersistentDisk } from "../model/persistent-disk.js";
+import { decideVmChange, type VmChange } from "../model/vm-change.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { recordManifest } from "./deployment-steps.js";
+import { checkVms } from "./check-vms.js";
+import { instancesOf, recordManifest } from "./deployment-steps.js";
 import type { JobContext, Planner } from "./job.js";
 import { type PersistentDiskWork, persistentDiskOf, runPersistentDiskStep } from "./persistent-disk-steps.js";
-import { groupOf, manifestOf } from "./vm-spec.js";
-import { awaitVm, createVm, deleteInstance } from "./vm-steps.js";
+import { addressesIn, groupOf, manifestOf, planVm } from "./vm-spec.js";
+import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "./vm-steps.js";
 
 /** Makes a deployment be as its manifest says. */
-export const deploy: Planner<"update_deployment"> = (context, job, tables) => {
+export const deploy: Planner<"update_deployment"> = (context, job, tables, taskId) => {
   const { deployment: name, manifest } = job;
   const deployment = tables.deployments.get(name);
-  if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest) {
-    return {
-      locks: [{ type: "deployment", resource: name }],
-      run: async (run) => {
-        await recordManifest(context, run, name, manifest);
-        return undefined;
-      },
-    };
-  }
+  const ownLock: LockName = { type: "deployment", resource: name };
+  if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
+    return { locks: [ownLock], run: (run) => recordManifest(context, run, name, manifest) };
+  if (deployment.checkedByTaskId !== taskId) return { locks: [ownLock], run: (run) => checkVms(context, run, name) };
   const workOf = persistentDiskWorkOf(context, tables, name);
-  const step = decideDeploy(instancesOf(tables, name), (instance) => workOf(instance).step !== "nothing");
+  const step = decideDeploy(instancesOf(tables, name), {
+    changeOf: vmChangeOf(context, tables),
+    hasDiskWork: (instance) => workOf(instance).step !== "nothing",
+  });
   const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
   return {
     locks: locksOfStep(name, step, attached),
@@ -40,6 +42,20 @@ async function runStep(context: JobContext, run: TaskRun, step: DeploymentStep):
   if (step.do === "create_vm") await createVm(context, run, step.instance);
   else if (step.do === "await_agent") await awaitVm(context, run, step.instance);
   else if (step.do === "delete_instance") await deleteInstance(context, run, step.instance);
+  else if (step.do === "delete_vm") await deleteOutdatedVm(context, run, step.instance, step.because);
+  else if (step.do === "set_vm_metadata") await setVmMetadata(context, run, step.instance);
+}
+
+/** What becomes of an instance's VM by what the manifest and the configs say now. */
+function vmChangeOf(context: JobContext, tables: DirectorTables): (instance: Instance) => VmChange {
+  const cpis = context.cpiConfigs.current(tables);
+  let addresses: ReturnType<typeof addressesIn> | undefined;
+  return (instance) => {
+    addresses ??= addressesIn(tables);
+    const wanted = planVm(context, tables, instance, addresses);
+    const disk = persistentDiskOf(tables, instance.instanceId);
+    return decideVmChange(instance, wanted, disk, (a, b) => sameCpi(a, b, cpis));
+  };
 }
 
 /** What an instance's persistent disk needs next. */
@@ -55,11 +71,4 @@ function persistentDiskWorkOf(
     const disk = persistentDiskOf(tables, instance.instanceId);
     return { instance, disk, wanted, step: decidePersistentDisk(disk, wanted) };
   };
-}
-
-/** In order of group and index. */
-export function instancesOf(tables: DirectorTables, deployment: string): Instance[] {
-  return [...tables.instances.by("byDeployment", deployment)].sort((a, b) =>
-    a.group < b.group ? -1 : a.group > b.group ? 1 : a.index - b.index,
-  );
 }

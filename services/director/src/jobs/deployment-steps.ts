@@ -1,6 +1,7 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { type Az, azNamed } from "../model/cloud-config.js";
 import { cpiOfAz } from "../model/cpi-choice.js";
+import type { Instance } from "../model/instance.js";
 import { networkNamed } from "../model/networks.js";
 import { wantedPersistentDisk } from "../model/persistent-disk.js";
 import { type GroupSpec, placeInstances } from "../model/placement.js";
@@ -10,6 +11,13 @@ import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Manifest } from "../yaml/manifest.js";
 import type { JobContext } from "./job.js";
+
+/** In order of group and index. */
+export function instancesOf(tables: DirectorTables, deployment: string): Instance[] {
+  return [...tables.instances.by("byDeployment", deployment)].sort((a, b) =>
+    a.group < b.group ? -1 : a.group > b.group ? 1 : a.index - b.index,
+  );
+}
 
 /** Nothing may be added to a deployment whose deletion has begun. */
 function refuseDeletingDeployment(tables: DirectorTables, name: string): void {
@@ -58,16 +66,22 @@ function checkAz(
 }
 
 /** Makes the manifest the deployment's, with the instances it wants and those it no longer wants marked, all at once. */
-export async function recordManifest(context: JobContext, run: TaskRun, name: string, text: string): Promise<void> {
+export async function recordManifest(
+  context: JobContext,
+  run: TaskRun,
+  name: string,
+  text: string,
+): Promise<undefined> {
   await run.stage("Preparing deployment", name, () =>
     context.tablet.transact((tx) => {
       refuseDeletingDeployment(tx, name);
       const manifest = checkedManifest(context, tx, text);
       const existing = [...tx.instances.by("byDeployment", name)];
       const placement = placeInstances(name, manifest.groups, existing, context.newId);
-      tx.deployments.put({ name, manifest: text, deleting: false });
+      tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0 });
       for (const instance of placement.added) tx.instances.put(instance);
       for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
     }),
   );
+  return undefined;
 }

@@ -47,5 +47,10 @@ export interface Step {
  * one got. It is asked before the locks are taken and again once they are held; only then its step is run. Throws
  * when the task cannot be done.
  */
-export type Planner<Type extends JobType> = (context: JobContext, job: JobOf<Type>, tables: DirectorTables) => Step;
+export type Planner<Type extends JobType> = (
+  context: JobContext,
+  job: JobOf<Type>,
+  tables: DirectorTables,
+  taskId: number,
+) => Step;
 export type Planners = { readonly [Type in JobType]: Planner<Type> };

@@ -208,9 +208,21 @@ export async function detachForGood(context: JobContext, run: TaskRun, instance:
       // It surely is not there, and its record is gone.
       if (!(error instanceof CpiCallError && error.refused)) throw error;
     });
-  } else if (disk.state !== "detached") {
-    await detach(context, run, instance, disk, { mustUnmount: false });
+  } else {
+    await detachFromVm(context, run, instance, { mustUnmount: false });
   }
+}
+
+/** Before the instance's VM is made anew. */
+export async function detachFromVm(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  options: { readonly mustUnmount: boolean },
+): Promise<void> {
+  const disk = await context.tablet.read((tables) => persistentDiskOf(tables, instance.instanceId));
+  if (disk === undefined || disk.state === "creating" || disk.state === "detached") return;
+  await detach(context, run, instance, disk, options);
 }
 
 /** Makes a detached disk larger, or of another type. When the CPI does not, the instance gets it back as it was. */

@@ -5,16 +5,20 @@ import { formatInstance, type Instance, type VmIntent } from "../model/instance.
 import { settleNetworks } from "../model/networks.js";
 import type { GroupSpec } from "../model/placement.js";
 import { chooseStemcell, formatStemcell, type Stemcell } from "../model/stemcell.js";
+import type { WantedVm } from "../model/vm-change.js";
 import { needsRegistry, vmCloudProperties, vmEnv } from "../model/vm-spec.js";
 import type { DirectorTables } from "../schema.js";
 import type { Manifest } from "../yaml/manifest.js";
 import type { JobContext } from "./job.js";
 
 /** What an instance's VM is to be made of, but for what only its CPI can say. */
-interface VmPlan {
-  readonly cpi: string;
+export interface VmPlan extends WantedVm {
   readonly stemcell: Stemcell | undefined;
+  readonly ips: Readonly<Record<string, string>>;
 }
+
+/** Which instance has an address, by network and address. */
+type Addresses = ReadonlyMap<string, string>;
 
 export function groupOf(manifest: Manifest, instance: Pick<Instance, "group" | "deployment">): GroupSpec {
   const group = manifest.groups.find((each) => each.name === instance.group);
@@ -28,16 +32,39 @@ export function manifestOf(context: JobContext, tables: DirectorTables, deployme
   return context.manifests.read(tables.deployments.get(deployment)?.manifest ?? "");
 }
 
-/** The CPI, by the az, and its stemcell. */
-export function planVm(context: JobContext, tables: DirectorTables, instance: Instance): VmPlan {
+/** What the manifest and the configs say of an instance's VM now. */
+export function planVm(
+  context: JobContext,
+  tables: DirectorTables,
+  instance: Instance,
+  addresses = addressesIn(tables),
+): VmPlan {
   const manifest = manifestOf(context, tables, instance.deployment);
+  const config = context.cloudConfigs.current(tables);
+  const group = groupOf(manifest, instance);
   const cpis = context.cpiConfigs.current(tables);
-  const az = azNamed(context.cloudConfigs.current(tables), instance.az);
+  const az = azNamed(config, instance.az);
   const cpi = cpiOfAz(az, cpis);
-  const { stemcell: alias } = groupOf(manifest, instance);
-  const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === alias);
+  const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
   const stemcell = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
-  return { cpi, stemcell };
+  const { networks, ips } = settleNetworks(group.networks, config.networks, {
+    group: group.name,
+    index: instance.index,
+    az: instance.az,
+    ips: instance.ips,
+    isTaken: (network, ip) => {
+      const owner = addresses.get(`${network} ${ip}`);
+      return owner !== undefined && owner !== instance.instanceId;
+    },
+  });
+  const basis = {
+    stemcell: stemcell === undefined ? "" : formatStemcell(stemcell),
+    cloudProperties: vmCloudProperties(group, az.cloudProperties, config),
+    networks,
+    env: group.env,
+    tags: manifest.tags,
+  };
+  return { cpi, stemcell, ips, basis };
 }
 
 /** The whole intent, from what is recorded now. */
@@ -47,47 +74,38 @@ export function intentOf(
   instance: Instance,
   cpiApiVersion: number,
 ): VmIntent {
-  const manifest = manifestOf(context, tables, instance.deployment);
-  const config = context.cloudConfigs.current(tables);
-  const group = groupOf(manifest, instance);
-  const { cpi, stemcell } = planVm(context, tables, instance);
+  const { cpi, stemcell, ips, basis } = planVm(context, tables, instance);
   const usesRegistry = needsRegistry(cpiApiVersion, stemcell?.apiVersion);
   if (usesRegistry && context.config.registry === undefined) {
     throw new InvalidStateError(
       `${formatInstance(instance)} needs the Registry, since its CPI or its stemcell is of version 1: add \`registry\` to the director's config`,
     );
   }
-  const { networks, ips } = settleNetworks(group.networks, config.networks, {
-    group: group.name,
-    index: instance.index,
-    az: instance.az,
-    ips: instance.ips,
-    isTaken: addressesTaken(tables, instance),
-  });
   const { name: director, agents } = context.config;
-  const identity = { director, deployment: instance.deployment, group: group.name, tags: manifest.tags };
+  const { cloudProperties, networks, env, tags } = basis;
+  const identity = { director, deployment: instance.deployment, group: instance.group, tags };
   return {
     vmToken: context.newId(),
     cpi,
-    stemcell: stemcell === undefined ? "" : formatStemcell(stemcell),
+    stemcell: basis.stemcell,
     stemcellApiVersion: stemcell?.apiVersion ?? 0,
     cpiApiVersion,
     usesRegistry,
     ips,
+    basis,
     vmSpec: {
       stemcellCid: stemcell?.stemcellCid ?? "",
-      cloudProperties: vmCloudProperties(group, azNamed(config, instance.az).cloudProperties, config),
+      cloudProperties,
       networks,
-      env: vmEnv(group.env, identity, usesRegistry ? undefined : agents.settings),
+      env: vmEnv(env, identity, usesRegistry ? undefined : agents.settings),
     },
   };
 }
 
-function addressesTaken(tables: DirectorTables, self: Instance): (network: string, ip: string) => boolean {
-  const taken = new Set<string>();
-  for (const other of tables.instances.entries()) {
-    if (other.instanceId === self.instanceId) continue;
-    for (const [network, ip] of Object.entries(other.ips)) taken.add(`${network} ${ip}`);
+export function addressesIn(tables: DirectorTables): Addresses {
+  const addresses = new Map<string, string>();
+  for (const { instanceId, ips } of tables.instances.entries()) {
+    for (const [network, ip] of Object.entries(ips)) addresses.set(`${network} ${ip}`, instanceId);
   }
-  return (network, ip) => taken.has(`${network} ${ip}`);
+  return addresses;
 }

@@ -1,4 +1,4 @@
-import { InvalidStateError, NotImplementedError } from "@diskmesh/domain";
+import { InvalidStateError, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { checkCid } from "../model/cid.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
@@ -10,6 +10,7 @@ import {
   intendDeleteVm,
   vmCreated,
   vmDeleted,
+  vmLost,
   vmNotCreated,
 } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
@@ -19,7 +20,7 @@ import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./disk-steps.js";
 import type { JobContext } from "./job.js";
-import { detachForGood, orphaned, persistentDiskOf } from "./persistent-disk-steps.js";
+import { detachForGood, detachFromVm, orphaned, persistentDiskOf } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
 /** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */
@@ -116,33 +117,60 @@ async function callCreateVm(
 }
 
 export async function awaitVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+  const { instanceId, agentId } = instance;
+  await setVmMetadata(context, run, instance);
   await run.stage("Waiting for agents", formatInstance(instance), async () => {
-    await setVmMetadata(context, run, instance);
-    await awaitAgent(context, run, instance.agentId);
-    await change(context, instance.instanceId, agentAnswered);
+    try {
+      await awaitAgent(context, run, agentId, context.config.agents.readyTimeoutMs);
+    } catch (error) {
+      // The VM stays, to be looked into. The next deploy gives it another chance, then makes it anew.
+      if (error instanceof TimeoutError) await change(context, instanceId, vmLost);
+      throw error;
+    }
+    await change(context, instanceId, agentAnswered);
   });
 }
 
-async function setVmMetadata(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+/** Has the infrastructure remember whose VM it is, with the manifest's tags. */
+export async function setVmMetadata(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId, deployment, group, index, vmCid } = instance;
-  const { tags } = await context.tablet.read((tables) => manifestOf(context, tables, deployment));
-  const metadata = {
-    ...tags,
-    director: context.config.name,
-    deployment,
-    id: instanceId,
-    job: group,
-    instance_group: group,
-    index: String(index),
-    name: formatInstance(instance),
-    created_at: new Date(context.clock.nowMs()).toISOString(),
-  };
-  try {
-    await context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
-  } catch (error) {
-    // Optional in the CPI contract.
-    if (!(error instanceof CpiCallError && error.cause instanceof NotImplementedError)) throw error;
-  }
+  await run.stage("Setting vm metadata", formatInstance(instance), async () => {
+    const { tags } = await context.tablet.read((tables) => manifestOf(context, tables, deployment));
+    const metadata = {
+      ...tags,
+      director: context.config.name,
+      deployment,
+      id: instanceId,
+      job: group,
+      instance_group: group,
+      index: String(index),
+      name: formatInstance(instance),
+      created_at: new Date(context.clock.nowMs()).toISOString(),
+    };
+    try {
+      await context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
+    } catch (error) {
+      // Optional in the CPI contract.
+      if (!(error instanceof CpiCallError && error.cause instanceof NotImplementedError)) throw error;
+    }
+    await change(context, instanceId, (current) => ({
+      ...current,
+      basis: current.basis === null ? null : { ...current.basis, tags },
+    }));
+  });
+}
+
+/** Deletes a VM that is to be made anew; the instance and its disks stay. Needs the locks of the dynamic disks, too. */
+export async function deleteOutdatedVm(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  because: string,
+): Promise<void> {
+  run.event({ stage: "Updating instance", task: formatInstance(instance), state: "started", message: because });
+  // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
+  await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
+  await deleteVm(context, run, instance, "Deleting outdated vms");
 }
 
 /** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
@@ -151,7 +179,7 @@ export async function deleteInstance(context: JobContext, run: TaskRun, instance
   if (instance.vmState === "creating") await finishCreation(context, run, instance);
   const current = await context.tablet.read((tables) => tables.instances.get(instanceId));
   await detachForGood(context, run, instance);
-  if (current && current.vmState !== "none") await deleteVm(context, run, current);
+  if (current && current.vmState !== "none") await deleteVm(context, run, current, "Deleting unneeded instances");
   await context.tablet.transact((tx) => {
     if (tx.disks.count("byInstance", instanceId) > 0) {
       throw new InvalidStateError(`${formatInstance(instance)} still has dynamic disks: detach them first`);
@@ -171,9 +199,9 @@ async function finishCreation(context: JobContext, run: TaskRun, instance: Insta
   }
 }
 
-async function deleteVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, stage: string): Promise<void> {
   const { instanceId } = instance;
-  await run.stage("Deleting unneeded instances", formatInstance(instance), async () => {
+  await run.stage(stage, formatInstance(instance), async () => {
     // From now on nobody attaches a disk to it.
     const leaving = await change(context, instanceId, intendDeleteVm);
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);

@@ -12,9 +12,12 @@ import {
   type VmState,
   vmCreated,
   vmDeleted,
+  vmLost,
   vmNotCreated,
 } from "./instance.js";
 import { placeInstances } from "./placement.js";
+import type { VmChange } from "./vm-change.js";
+import type { VmBasis } from "./vm-spec.js";
 
 const MADE: MadeVm = {
   vmCid: "vm-t",
@@ -24,6 +27,7 @@ const MADE: MadeVm = {
   usesRegistry: false,
   networks: {},
 };
+const BASIS: VmBasis = { stemcell: "", cloudProperties: {}, networks: {}, env: {}, tags: {} };
 const intent = (vmToken: string): VmIntent => ({
   vmToken,
   cpi: "",
@@ -32,6 +36,7 @@ const intent = (vmToken: string): VmIntent => ({
   cpiApiVersion: 2,
   usesRegistry: false,
   ips: {},
+  basis: BASIS,
   vmSpec: { stemcellCid: "", cloudProperties: {}, networks: {}, env: {} },
 });
 
@@ -40,7 +45,8 @@ function inState(vmState: VmState, instanceId = "i1"): Instance {
     .added[0] as Instance;
   const creating = intendCreateVm(none, intent("t"));
   const created = vmCreated(creating, MADE);
-  return { none, creating, created, running: agentAnswered(created), deleting: intendDeleteVm(created) }[vmState];
+  const running = agentAnswered(created);
+  return { none, creating, created, running, lost: vmLost(running), deleting: intendDeleteVm(created) }[vmState];
 }
 const disk = (name: string): Disk =>
   intendCreateDisk(undefined, {
@@ -55,7 +61,35 @@ const disk = (name: string): Disk =>
   });
 
 describe("deployment decisions", () => {
+  const KEEP: VmChange = { do: "keep" };
+  // By group, so that a case can say which instance has changed.
+  const CHANGES: Record<string, VmChange> = {
+    changed: { do: "recreate", because: "its env has changed" },
+    tagged: { do: "set_metadata" },
+  };
+  const hasDiskWork = (instance: Instance) => instance.index === 7;
+  const changed = (state: VmState, id?: string): Instance => ({ ...inState(state, id), group: "changed" });
+  const diskWork = (instance: Instance): Instance => ({ ...instance, index: 7 });
   const DEPLOY: [string, Instance[], string][] = [
+    ["one that has changed", [inState("running"), changed("running", "i2")], "delete_vm i2"],
+    ["one that has changed, and one without a VM", [changed("running"), inState("none", "i2")], "create_vm i2"],
+    ["one that has changed, and one not heard of", [changed("running"), inState("created", "i2")], "await_agent i2"],
+    ["one that has changed and was never heard of", [changed("created")], "delete_vm i1"],
+    [
+      "one that has changed, and another's disk",
+      [changed("running"), diskWork(inState("running", "i2"))],
+      "persistent_disk i2",
+    ],
+    ["one that has changed and has disk work", [diskWork(changed("running"))], "delete_vm i1"],
+    ["one that is lost", [inState("running"), inState("lost", "i2")], "delete_vm i2"],
+    ["one that is lost, before one that has changed", [changed("running"), inState("lost", "i2")], "delete_vm i2"],
+    [
+      "a deletion left unfinished, before one without a VM",
+      [inState("none"), inState("deleting", "i2")],
+      "delete_vm i2",
+    ],
+    ["new tags", [{ ...inState("running"), group: "tagged" }], "set_vm_metadata i1"],
+    ["disk work", [diskWork(inState("running"))], "persistent_disk i1"],
     ["no instances", [], "nothing"],
     ["all running", [inState("running")], "nothing"],
     ["one without a VM", [inState("running"), inState("none", "i2")], "create_vm i2"],
@@ -69,7 +103,7 @@ describe("deployment decisions", () => {
   ];
   for (const [cause, instances, effect] of DEPLOY) {
     it(`deploy: ${cause} -> ${effect}`, () => {
-      const step = decideDeploy(instances);
+      const step = decideDeploy(instances, { changeOf: (instance) => CHANGES[instance.group] ?? KEEP, hasDiskWork });
       expect("instance" in step ? `${step.do} ${step.instance.instanceId}` : step.do).to.equal(effect);
     });
   }
@@ -88,6 +122,8 @@ describe("deployment decisions", () => {
       "disk a",
       "disk b",
     ]);
+    const outdated = { do: "delete_vm", instance: inState("running"), because: "" } as const;
+    expect(locksOfStep("web", outdated, [disk("b"), disk("a")])).to.deep.equal(locks);
     expect(locksOfStep("web", { do: "create_vm", instance: inState("none") }, [disk("a")])).to.have.lengthOf(2);
     expect(locksOfStep("web", { do: "delete_disk", disk: disk("a") }, [])).to.have.lengthOf(2);
     expect(locksOfStep("web", { do: "nothing" }, [])).to.have.lengthOf(1);
@@ -100,14 +136,16 @@ describe("VM states", () => {
     create: (instance: Instance) => vmCreated(instance, MADE),
     fail_create: vmNotCreated,
     answer: agentAnswered,
+    lose: vmLost,
     intend_delete: intendDeleteVm,
     delete: vmDeleted,
   };
   const EXPECTED: Record<VmState, Partial<Record<keyof typeof EVENTS, VmState>>> = {
     none: { intend_create: "creating" },
     creating: { intend_create: "creating", create: "created", fail_create: "none" },
-    created: { answer: "running", intend_delete: "deleting" },
-    running: { intend_delete: "deleting" },
+    created: { answer: "running", lose: "lost", intend_delete: "deleting" },
+    running: { lose: "lost", intend_delete: "deleting" },
+    lost: { answer: "running", lose: "lost", intend_delete: "deleting" },
     deleting: { intend_delete: "deleting", delete: "none" },
   };
   for (const state of Object.keys(EXPECTED) as VmState[]) {
@@ -124,7 +162,7 @@ describe("VM states", () => {
     expect(intendCreateVm(inState("creating"), intent("other")).vmToken).to.equal("t");
   });
 
-  for (const state of ["none", "creating", "deleting"] as const) {
+  for (const state of ["none", "creating", "lost", "deleting"] as const) {
     it(`a disk for an instance whose VM is ${state} -> refused`, () => {
       expect(() => targetOf("i1", inState(state))).to.throw("no active vm found for instance `i1`");
     });

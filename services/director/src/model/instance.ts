@@ -1,13 +1,14 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { JsonObject } from "./json.js";
-import type { VmSpec } from "./vm-spec.js";
+import type { VmBasis, VmSpec } from "./vm-spec.js";
 
 /**
  * What is known of an instance's VM.
  * none: there is no VM. creating: create_vm may have been called. created: there is one; its agent has not answered yet.
- * running: its agent has answered. deleting: its disks are being detached, or delete_vm may have been called.
+ * running: its agent has answered. lost: its CPI says that it is gone, or its agent did not answer when it should have.
+ * deleting: its disks are being detached, or delete_vm may have been called.
  */
-export type VmState = "none" | "creating" | "created" | "running" | "deleting";
+export type VmState = "none" | "creating" | "created" | "running" | "lost" | "deleting";
 
 /** One member of an instance group; it outlives its VMs. */
 export interface Instance {
@@ -27,6 +28,8 @@ export interface Instance {
   readonly cpi: string;
   /** What create_vm was asked for, while it is not known what came of it. */
   readonly vmSpec: VmSpec | null;
+  /** What its VM was made by; null when that is not known. */
+  readonly basis: VmBasis | null;
   /** Of its VM, as name/version; empty for none. */
   readonly stemcell: string;
   readonly stemcellApiVersion: number;
@@ -51,15 +54,16 @@ export interface Target {
   readonly stemcellApiVersion: number;
 }
 
-export type VmEvent = "intend_create" | "create" | "fail_create" | "answer" | "intend_delete" | "delete";
+export type VmEvent = "intend_create" | "create" | "fail_create" | "answer" | "lose" | "intend_delete" | "delete";
 
 const TRANSITIONS: Readonly<Record<VmEvent, Partial<Record<VmState, VmState>>>> = {
   intend_create: { none: "creating", creating: "creating" },
   create: { creating: "created" },
   fail_create: { creating: "none" },
-  answer: { created: "running" },
+  answer: { created: "running", lost: "running" },
+  lose: { created: "lost", running: "lost", lost: "lost" },
   // Not from creating: without the VM's id nothing could be deleted, so the creation is finished first.
-  intend_delete: { created: "deleting", running: "deleting", deleting: "deleting" },
+  intend_delete: { created: "deleting", running: "deleting", lost: "deleting", deleting: "deleting" },
   delete: { deleting: "none" },
 };
 
@@ -69,6 +73,7 @@ const NO_VM = {
   agentId: "",
   cpi: "",
   vmSpec: null,
+  basis: null,
   stemcell: "",
   stemcellApiVersion: 0,
   cpiApiVersion: 0,
@@ -94,7 +99,7 @@ function moved(instance: Instance, event: VmEvent): Instance {
 export type VmIntent = Pick<
   Instance,
   "vmToken" | "cpi" | "stemcell" | "stemcellApiVersion" | "cpiApiVersion" | "usesRegistry" | "ips"
-> & { readonly vmSpec: VmSpec };
+> & { readonly vmSpec: VmSpec; readonly basis: VmBasis };
 
 /** Keeps the intent that was recorded first, if any: it may have been acted on. */
 export function intendCreateVm(instance: Instance, intent: VmIntent): Instance {
@@ -115,6 +120,10 @@ export function vmNotCreated(instance: Instance): Instance {
 
 export function agentAnswered(instance: Instance): Instance {
   return moved(instance, "answer");
+}
+
+export function vmLost(instance: Instance): Instance {
+  return moved(instance, "lose");
 }
 
 export function intendDeleteVm(instance: Instance): Instance {

@@ -45,6 +45,16 @@ describe("locks", () => {
     expect(locks.size).to.equal(0);
   });
 
+  it("its owner gives a sign of life -> its locks are overdue later, and nobody else's", () => {
+    locks.settle(1, [I1, A], 0);
+    locks.settle(2, [B], 0);
+    locks.renew(1, 100_000);
+    locks.renew(3, 100_000);
+    expect(locks.overdue(240_000).map((lock) => lock.resource)).to.deep.equal(["b"]);
+    expect(locks.overdue(339_999).map((lock) => lock.resource)).to.deep.equal(["b"]);
+    expect(locks.overdue(340_000).map((lock) => lock.resource)).to.deep.equal(["i1", "a", "b"]);
+  });
+
   it("granted the first of two -> still acquires the second, and must read again", () => {
     locks.settle(1, [I1], 0);
     expect(outcome(2, [I1, A])).to.equal("waiting");

@@ -8,7 +8,7 @@ export interface LockName {
 }
 
 export interface LockTimes {
-  /** After that its owner is stopped. The lock stays held until the owner's work has ended. */
+  /** So long after its owner's last sign of life the owner is stopped. The lock stays held until its work has ended. */
   readonly deadlineMs: number;
   /** After that a task that waits gives up. */
   readonly acquireTimeoutMs: number;
@@ -29,7 +29,8 @@ interface Waiter {
 interface Held {
   readonly name: LockName;
   taskId: number;
-  grantedAtMs: number;
+  /** When it was granted, or its owner last gave a sign of life. */
+  renewedAtMs: number;
   readonly waiters: Waiter[];
 }
 
@@ -116,6 +117,11 @@ export class LockTable {
     return this.#give(taskId, this.#ofTask.get(taskId) ?? [], nowMs);
   }
 
+  /** The task is at work still: the deadlines of its locks are put off. */
+  renew(taskId: number, nowMs: number): void {
+    for (const lock of this.#ofTask.get(taskId) ?? []) (this.#held.get(keyOf(lock)) as Held).renewedAtMs = nowMs;
+  }
+
   /** Locks whose deadline is past. They stay held. */
   overdue(nowMs: number): HeldLock[] {
     return this.list().filter((lock) => nowMs >= lock.deadlineAtMs);
@@ -140,7 +146,7 @@ export class LockTable {
       .map((held) => ({
         ...held.name,
         taskId: held.taskId,
-        deadlineAtMs: held.grantedAtMs + this.#times[held.name.type].deadlineMs,
+        deadlineAtMs: held.renewedAtMs + this.#times[held.name.type].deadlineMs,
         waitingTaskIds: held.waiters.map((waiter) => waiter.taskId),
       }))
       .sort(compareLocks);
@@ -149,7 +155,7 @@ export class LockTable {
   #takeOrWait(taskId: number, lock: LockName, nowMs: number): boolean {
     const held = this.#held.get(keyOf(lock));
     if (held === undefined) {
-      this.#held.set(keyOf(lock), { name: lock, taskId, grantedAtMs: nowMs, waiters: [] });
+      this.#held.set(keyOf(lock), { name: lock, taskId, renewedAtMs: nowMs, waiters: [] });
       this.#noteHeld(taskId, lock);
       return true;
     }
@@ -176,7 +182,7 @@ export class LockTable {
         continue;
       }
       held.taskId = next.taskId;
-      held.grantedAtMs = nowMs;
+      held.renewedAtMs = nowMs;
       this.#waitsFor.delete(next.taskId);
       this.#noteHeld(next.taskId, lock);
       granted.push(next.taskId);

@@ -11,6 +11,22 @@ export interface VmSpec {
   readonly env: JsonObject;
 }
 
+/**
+ * What the manifest and the configs said of a VM when it was made. Agents' settings are not part of it: they rotate
+ * without a VM being made anew, and are secret.
+ */
+export interface VmBasis {
+  /** Name and version; empty for none. */
+  readonly stemcell: string;
+  readonly cloudProperties: JsonObject;
+  /** As create_vm was asked for them. */
+  readonly networks: JsonObject;
+  /** Of the manifest. */
+  readonly env: JsonObject;
+  /** As the VM's metadata has them. */
+  readonly tags: JsonObject;
+}
+
 /** Cloud properties of the az, the VM type and the VM extensions; later ones win. */
 export function vmCloudProperties(group: GroupSpec, az: JsonObject, config: CloudConfig): JsonObject {
   const type = group.vmType === "" ? {} : vmTypeNamed(config, group.vmType).cloudProperties;

@@ -148,7 +148,6 @@ export class MemoryCpi {
     };
     return {
       listCpis: absent,
-      hasVm: absent,
       hasDisk: absent,
       getDisks: absent,
       snapshotDisk: absent,
@@ -199,6 +198,7 @@ export class MemoryCpi {
         const networks = usesRegistry ? {} : (request.networks ?? {});
         return { response: { vmCid, networks, agentId, cpi, usesRegistry, apiVersion }, about: vmCid };
       }),
+      hasVm: this.#method("hasVm", ({ vmCid }) => ({ response: { exists: this.vms.has(vmCid) }, about: null })),
       deleteVm: this.#method("deleteVm", ({ vmCid }, cpi, context) => {
         this.#vm(vmCid, cpi, context);
         for (const disk of this.disks.values())
@@ -255,7 +255,7 @@ export class MemoryCpi {
       request: Request,
       cpi: string,
       context: CpiContext,
-    ) => { readonly response: Response; readonly about: string },
+    ) => { readonly response: Response; readonly about: string | null },
   ): (request: Request, call: CallContext) => Promise<Response> {
     return async (request) => {
       const context = request.context ?? CpiContext.fromPartial({});
@@ -267,7 +267,8 @@ export class MemoryCpi {
         await this.#interfere(method, false);
         if (this.lacking.has(method)) throw new NotImplementedError(`this CPI has no ${method}`);
         const { response, about } = effect(request, context.unknownId ? ANY : this.#cpiOf(method, context), context);
-        this.calls.push(`${method} ${about}`);
+        // What only looks is not among the calls that have an effect.
+        if (about !== null) this.calls.push(`${method} ${about}`);
         await this.#interfere(method, true);
         return response;
       } finally {

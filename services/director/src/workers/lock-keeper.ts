@@ -37,6 +37,10 @@ export class LockKeeper {
     return outcome;
   }
 
+  renew(taskId: number): void {
+    this.#table.renew(taskId, this.#nowMs());
+  }
+
   release(taskId: number): void {
     this.#options.onGranted(this.#table.release(taskId, this.#nowMs()));
   }

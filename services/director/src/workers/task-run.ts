@@ -20,6 +20,7 @@ export class TaskRun implements CallerSignals {
     readonly taskId: number,
     private readonly taskLog: TaskLog,
     private readonly clock: Clock,
+    private readonly onSignOfLife: () => void = () => {},
   ) {
     this.requestId = `task-${taskId}`;
   }
@@ -47,6 +48,7 @@ export class TaskRun implements CallerSignals {
   /** Nothing is under way here: a good place to stop. */
   checkpoint(): void {
     this.#stop.signal.throwIfAborted();
+    this.onSignOfLife();
   }
 
   /** Runs one step between two events. */

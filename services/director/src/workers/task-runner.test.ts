@@ -10,6 +10,7 @@ import { type DirectorTablet, nextNumber, schema, taskKey } from "../schema.js";
 import { LockKeeper } from "./lock-keeper.js";
 import { TaskChanges } from "./task-changes.js";
 import { TaskLog } from "./task-log.js";
+import type { TaskRun } from "./task-run.js";
 import { TaskRunner } from "./task-runner.js";
 import { TaskTimes } from "./task-times.js";
 
@@ -21,6 +22,8 @@ describe("task runner", () => {
   let tablet: DirectorTablet;
   let eventLog: EventLog;
   let runner: TaskRunner;
+  let locks: LockKeeper;
+  let times: TaskTimes;
   let taskLog: TaskLog;
   let appendDelayMs: number;
 
@@ -31,12 +34,16 @@ describe("task runner", () => {
     eventLog = openEventLog(folder, "director");
   });
   afterEach(async () => {
+    await times.close();
     await runner.close();
     await eventLog.close();
     await tablet.close();
   });
 
-  async function start(detach: Planner<"detach_dynamic_disk">, workers = 4): Promise<void> {
+  async function start(
+    detach: Planner<"detach_dynamic_disk">,
+    { workers = 4, lockDeadlineMs = 60_000, timeoutMs = 60_000 } = {},
+  ): Promise<void> {
     const log = createLogger({ service: "test", level: "silent" });
     const changes = new TaskChanges();
     const slowLog: EventLog = {
@@ -50,13 +57,13 @@ describe("task runner", () => {
     };
     taskLog = new TaskLog({ eventLog: slowLog, changes, eventsPerTask: 100, outputLinesPerTask: 100, log });
     const clock = systemClock;
-    const locks = new LockKeeper({
-      times: { deployment: LONG, stemcell: LONG, instance: LONG, disk: LONG },
+    locks = new LockKeeper({
+      times: { deployment: LONG, stemcell: LONG, instance: LONG, disk: { ...LONG, deadlineMs: lockDeadlineMs } },
       clock,
       onGranted: (taskIds) => runner.resume(taskIds),
     });
-    const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: 60_000 };
-    const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: 1_000 });
+    const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: timeoutMs };
+    times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: 10 });
     // Only the tablet is asked for: the planners here do not use the rest.
     const context = { tablet } as unknown as JobContext;
     const planners = { detach_dynamic_disk: detach } as unknown as Planners;
@@ -102,7 +109,9 @@ describe("task runner", () => {
       if (plans === 1) {
         queueMicrotask(
           () =>
-            void context.tablet.transact((tx) => tx.deployments.put({ name: "d", manifest: "new", deleting: false })),
+            void context.tablet.transact((tx) =>
+              tx.deployments.put({ name: "d", manifest: "new", deleting: false, checkedByTaskId: 0 }),
+            ),
         );
       }
       return { locks: [DISK], run: async () => `saw ${seen}` };
@@ -138,6 +147,51 @@ describe("task runner", () => {
     expect((await ended(await add())).state).to.equal("error");
   });
 
+  const STOPPED: [string, object, string][] = [
+    ["holds a lock past its deadline", { lockDeadlineMs: 100 }, "it held the lock of disk `d` past its deadline"],
+    ["takes longer than it may", { timeoutMs: 100 }, "it took longer than 100 ms (tasks.timeoutsMs)"],
+  ];
+  for (const [cause, limits, result] of STOPPED)
+    it(`a task ${cause} -> told to stop, but its lock is free only when it has`, async () => {
+      let finish = () => {};
+      const finished = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      const run = async (run: TaskRun) => {
+        await finished;
+        run.checkpoint();
+        return "done";
+      };
+      await start(() => ({ locks: [DISK], run }), limits);
+      times.start();
+      const taskId = await add();
+      const state = async () => (await tablet.read((tables) => tables.tasks.get(taskKey(taskId))))?.state;
+      await eventually(async () => (await state()) === "cancelling");
+      expect(locks.list().map((lock) => lock.taskId)).to.deep.equal([taskId]);
+      finish();
+      expect(await ended(taskId)).to.include({ state: "timeout", result });
+      await eventually(() => locks.list().length === 0);
+    });
+
+  it("a task gives signs of life -> its locks are put off, however long it takes", async () => {
+    await start(
+      () => ({
+        locks: [DISK],
+        run: async (run) => {
+          // Until long after the deadline that it was granted.
+          for (const startedAtMs = performance.now(); performance.now() < startedAtMs + 3_000; ) {
+            await sleep(20);
+            run.checkpoint();
+          }
+          return "done";
+        },
+      }),
+      { lockDeadlineMs: 1_500 },
+    );
+    times.start();
+    expect(await ended(await add())).to.include({ state: "done" });
+  });
+
   it("one worker -> tasks run in the order in which they were asked for", async () => {
     const order: string[] = [];
     await start(
@@ -148,7 +202,7 @@ describe("task runner", () => {
           return "";
         },
       }),
-      1,
+      { workers: 1 },
     );
     const names = Array.from({ length: 50 }, (_, index) => `disk-${index}`);
     const ids = await Promise.all(names.map((name) => add(name)));

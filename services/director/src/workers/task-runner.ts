@@ -122,8 +122,8 @@ export class TaskRunner {
 
   async #process(taskId: number): Promise<void> {
     if (this.#closing) return;
-    const { taskLog, clock } = this.#options;
-    const run = new TaskRun(taskId, taskLog, clock);
+    const { taskLog, clock, locks } = this.#options;
+    const run = new TaskRun(taskId, taskLog, clock, () => locks.renew(taskId));
     this.#running.set(taskId, run);
     let outcome: "waiting" | "ended" = "waiting";
     try {
@@ -199,7 +199,7 @@ export class TaskRunner {
   #stepOf<Type extends JobType>(task: Task, tables: DirectorTables): Step {
     const job = task.job as JobOf<Type>;
     const planner = this.#options.planners[job.type as Type];
-    return planner(this.#options.context, job, tables);
+    return planner(this.#options.context, job, tables, task.taskId);
   }
 
   /** False when it was stopped in the meantime. */

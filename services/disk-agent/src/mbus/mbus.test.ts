@@ -116,6 +116,29 @@ describe("the agent on mbus", function () {
     expect(await call("remove_dynamic_disk", "disk-1")).to.deep.equal({});
   });
 
+  it("links a persistent disk, which then counts as mounted until it is removed", async () => {
+    const persistent = join(agent.baseFolder, "data", "persistent_disks", "disk-1");
+    expect(await failure("mount_disk", "disk-1")).to.match(/persistent disk disk-1 could not be found/);
+    expect(await failure("unmount_disk", "disk-1")).to.match(/persistent disk disk-1 could not be found/);
+    expect(await call("add_persistent_disk", "disk-1", { path: exported })).to.deep.equal({});
+    expect(await call("mount_disk", "disk-1")).to.deep.equal({});
+    expect(readlinkSync(persistent)).to.equal(exported);
+    expect(() => lstatSync(link), "a dynamic disk").to.throw(/ENOENT/);
+    symlinkSync(exported, `${persistent}.new`);
+    symlinkSync(
+      join(agent.baseFolder, "exports", "disk-9.sock"),
+      join(agent.baseFolder, "data/persistent_disks/disk-9"),
+    );
+    expect(await call("list_disk")).to.deep.equal(["disk-1"], "neither half a link nor one to what is not served");
+    expect(await failure("mount_disk", "disk-9")).to.match(/persistent disk disk-9 could not be found/);
+    expect(await call("unmount_disk", "disk-1")).to.have.property("message");
+    for (let times = 0; times < 2; times++) expect(await call("remove_persistent_disk", "disk-1")).to.deep.equal({});
+    expect(() => lstatSync(persistent)).to.throw(/ENOENT/);
+    expect(await call("list_disk")).to.deep.equal([]);
+    expect(await failure("mount_disk", "../disk-1")).to.match(/malformed/);
+    expect(await failure("add_persistent_disk", "disk-2", null)).to.match(/disk disk-2 is not exported on this host/);
+  });
+
   const refused: [string, unknown[], RegExp][] = [
     ["a disk that is not exported here", ["disk-2", null], /disk disk-2 is not exported on this host/],
     ["a hint to another path", ["disk-1", { path: "/etc/passwd" }], /is not where disk disk-1 is served/],

@@ -1,10 +1,20 @@
 import { loadavg, uptime } from "node:os";
+import { NotFoundError } from "@diskmesh/domain";
 import type { AgentMethod } from "@diskmesh/mbus";
-import type { DynamicDisks } from "./dynamic-disks.js";
+import type { DiskLinks } from "./disk-links.js";
+
+export interface DirectorFaceParts {
+  readonly hostId: string;
+  readonly dynamicDisks: DiskLinks;
+  readonly persistentDisks: DiskLinks;
+}
 
 /** The methods of the BOSH agent protocol that this agent has, besides those built into the protocol. */
-export function agentMethods(options: { hostId: string; dynamicDisks: DynamicDisks }): Record<string, AgentMethod> {
-  const { hostId, dynamicDisks } = options;
+export function agentMethods({
+  hostId,
+  dynamicDisks,
+  persistentDisks,
+}: DirectorFaceParts): Record<string, AgentMethod> {
   return {
     info: { mode: "sync", minArguments: 0, run: async () => ({ api_version: 1 }) },
     get_state: {
@@ -21,8 +31,7 @@ export function agentMethods(options: { hostId: string; dynamicDisks: DynamicDis
         ...(filter === "full" && { vitals: vitals() }),
       }),
     },
-    // Lists persistent disks that are mounted; this agent mounts none.
-    list_disk: { mode: "async", minArguments: 0, run: async () => [] },
+    ...persistentDiskMethods(persistentDisks),
     add_dynamic_disk: {
       mode: "async",
       minArguments: 2,
@@ -36,6 +45,52 @@ export function agentMethods(options: { hostId: string; dynamicDisks: DynamicDis
       minArguments: 1,
       run: async ([diskCid]) => {
         await dynamicDisks.remove(diskCid);
+        return {};
+      },
+    },
+  };
+}
+
+/**
+ * A host's persistent disk is served as it is, neither partitioned nor formatted: a job opens it by its link. So the link
+ * stands for what BOSH calls mounted, from add_persistent_disk to remove_persistent_disk.
+ */
+function persistentDiskMethods(disks: DiskLinks): Record<string, AgentMethod> {
+  const check = async (diskCid: unknown): Promise<void> => {
+    if (await disks.leadsToDisk(diskCid)) return;
+    throw new NotFoundError(`persistent disk ${String(diskCid)} could not be found: add_persistent_disk comes first`);
+  };
+  return {
+    list_disk: { mode: "async", minArguments: 0, run: () => disks.list() },
+    add_persistent_disk: {
+      mode: "async",
+      minArguments: 2,
+      run: async ([diskCid, hint]) => {
+        await disks.add(diskCid, hint);
+        return {};
+      },
+    },
+    mount_disk: {
+      mode: "async",
+      minArguments: 1,
+      run: async ([diskCid]) => {
+        await check(diskCid);
+        return {};
+      },
+    },
+    unmount_disk: {
+      mode: "async",
+      minArguments: 1,
+      run: async ([diskCid]) => {
+        await check(diskCid);
+        return { message: "the disk has no mount: remove_persistent_disk takes its link away" };
+      },
+    },
+    remove_persistent_disk: {
+      mode: "async",
+      minArguments: 1,
+      run: async ([diskCid]) => {
+        await disks.remove(diskCid);
         return {};
       },
     },

@@ -57,7 +57,14 @@ export interface Instance {
   /** Its VM's agent reads its settings from the Registry HTTP API. */
   usesRegistry: boolean;
   /** Its VM's networks, by name, as the CPI settled them. */
-  networks: { [key: string]: any } | undefined;
+  networks:
+    | { [key: string]: any }
+    | undefined;
+  /**
+   * "none", "creating", "created" (its agent has not answered yet), "running", "lost" (it is gone, or its agent did not
+   * answer when a deploy asked; the next step of a deploy makes another) or "deleting".
+   */
+  vmState: string;
 }
 
 /** A disk that belongs to an instance. */
@@ -267,6 +274,7 @@ function createBaseInstance(): Instance {
     cpiApiVersion: 0,
     usesRegistry: false,
     networks: undefined,
+    vmState: "",
   };
 }
 
@@ -310,6 +318,9 @@ export const Instance: MessageFns<Instance> = {
     }
     if (message.networks !== undefined) {
       Struct.encode(Struct.wrap(message.networks), writer.uint32(106).fork()).join();
+    }
+    if (message.vmState !== "") {
+      writer.uint32(114).string(message.vmState);
     }
     return writer;
   },
@@ -431,6 +442,14 @@ export const Instance: MessageFns<Instance> = {
             message.networks = Struct.unwrap(Struct.decode(reader, reader.uint32()));
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.vmState = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -461,6 +480,7 @@ export const Instance: MessageFns<Instance> = {
     message.cpiApiVersion = object.cpiApiVersion ?? 0;
     message.usesRegistry = object.usesRegistry ?? false;
     message.networks = object.networks ?? undefined;
+    message.vmState = object.vmState ?? "";
     return message;
   },
 };
@@ -1436,7 +1456,12 @@ export const DeleteOrphanedDiskResponse: MessageFns<DeleteOrphanedDiskResponse> 
 /** Instances and their VMs, from BOSH manifests. */
 export type DeploymentServiceService = typeof DeploymentServiceService;
 export const DeploymentServiceService = {
-  /** Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. */
+  /**
+   * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
+   * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
+   * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
+   * disks are detached and stay so until they are asked for again.
+   */
   deploy: {
     path: "/diskmesh.director.v1.DeploymentService/Deploy" as const,
     requestStream: false as const,
@@ -1511,7 +1536,12 @@ export const DeploymentServiceService = {
 } as const;
 
 export interface DeploymentServiceServer extends UntypedServiceImplementation {
-  /** Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. */
+  /**
+   * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
+   * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
+   * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
+   * disks are detached and stay so until they are asked for again.
+   */
   deploy: handleUnaryCall<DeployRequest, DeployResponse>;
   /**
    * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
@@ -1529,7 +1559,12 @@ export interface DeploymentServiceServer extends UntypedServiceImplementation {
 }
 
 export interface DeploymentServiceClient extends Client {
-  /** Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. */
+  /**
+   * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
+   * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
+   * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
+   * disks are detached and stay so until they are asked for again.
+   */
   deploy(
     request: DeployRequest,
     callback: (error: ServiceError | null, response: DeployResponse) => void,

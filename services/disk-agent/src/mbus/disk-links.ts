@@ -1,9 +1,9 @@
-import { readlink, rename, rm, symlink } from "node:fs/promises";
+import { readdir, readlink, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
 
-/** The links by which jobs on the host find their dynamic disks: one per disk, named by the disk's id. */
-export class DynamicDisks {
+/** The links by which jobs on the host find their disks of one kind: one per disk, named by the disk's id. */
+export class DiskLinks {
   readonly #folder: string;
   readonly #findExport: (diskId: DiskId) => string | undefined;
 
@@ -32,10 +32,25 @@ export class DynamicDisks {
     const link = join(this.#folder, diskId);
     if ((await readlink(link).catch(() => undefined)) === target) return;
     // A rename replaces an older link in one step: whoever looks finds one or the other.
-    const temporary = `${link}.new`;
+    const temporary = `${link}${TEMPORARY}`;
     await rm(temporary, { force: true });
     await symlink(target, temporary);
     await rename(temporary, link);
+  }
+
+  /** Whether there is a link that leads to where the disk is served now. */
+  async leadsToDisk(diskCid: unknown): Promise<boolean> {
+    const diskId = parseCid(diskCid);
+    const target = await readlink(join(this.#folder, diskId)).catch(() => undefined);
+    return target !== undefined && target === this.#findExport(diskId);
+  }
+
+  /** Disks whose link leads to where they are served now, in order of id. */
+  async list(): Promise<string[]> {
+    // What is being linked bears no disk's id.
+    const names = (await readdir(this.#folder)).filter((name) => !name.endsWith(TEMPORARY));
+    const leading = await Promise.all(names.map((name) => this.leadsToDisk(name)));
+    return names.filter((_, index) => leading[index]).sort();
   }
 
   /** Removes the link; one that is not there is removed already. */
@@ -43,6 +58,8 @@ export class DynamicDisks {
     await rm(join(this.#folder, parseCid(diskCid)), { force: true });
   }
 }
+
+const TEMPORARY = ".new";
 
 function parseCid(value: unknown): DiskId {
   if (typeof value !== "string") throw new InvalidArgumentError("the disk cid is not a text");

@@ -1,0 +1,77 @@
+import { messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
+import { CpiCallError } from "../cpi/cpi-error.js";
+import { agentAnswered, formatInstance, type Instance, vmLost } from "../model/instance.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { awaitAgent } from "./agent-steps.js";
+import { recorded } from "./cpi-target.js";
+import { instancesOf } from "./deployment-steps.js";
+import type { JobContext } from "./job.js";
+
+const STAGE = "Checking vms";
+
+/** Once for each deploy: finds out which VMs are gone and which agents do not answer. */
+export async function checkVms(context: JobContext, run: TaskRun, deployment: string): Promise<undefined> {
+  const instances = await context.tablet.read((tables) =>
+    instancesOf(tables, deployment).filter(
+      ({ leaving, vmState }) => !leaving && (vmState === "running" || vmState === "lost"),
+    ),
+  );
+  const found = new Map<string, boolean>();
+  const queue = instances.values();
+  const failures: unknown[] = [];
+  // None is left behind at work when another fails.
+  const worker = async (): Promise<void> => {
+    for (const instance of queue) {
+      if (failures.length > 0) return;
+      await isThere(context, run, instance).then(
+        (there) => found.set(instance.instanceId, there),
+        (error: unknown) => failures.push(error),
+      );
+    }
+  };
+  await Promise.all(Array.from({ length: context.config.agents.checksAtOnce }, worker));
+  if (failures.length > 0) throw failures[0];
+  await context.tablet.transact((tx) => {
+    for (const { instanceId, vmCid } of instances) {
+      const current = tx.instances.get(instanceId);
+      if (current?.vmCid !== vmCid || (current.vmState !== "running" && current.vmState !== "lost")) continue;
+      if (found.get(instanceId) === false) tx.instances.put(vmLost(current));
+      else if (current.vmState === "lost") tx.instances.put(agentAnswered(current));
+    }
+    const current = tx.deployments.get(deployment);
+    if (current !== undefined) tx.deployments.put({ ...current, checkedByTaskId: run.taskId });
+  });
+  return undefined;
+}
+
+async function isThere(context: JobContext, run: TaskRun, instance: Instance): Promise<boolean> {
+  const task = formatInstance(instance);
+  if (!(await hasVm(context, run, instance))) {
+    const message = `its CPI says that vm \`${instance.vmCid}\` is gone: another is made`;
+    run.event({ stage: STAGE, task, state: "failed", message });
+    return false;
+  }
+  try {
+    await awaitAgent(context, run, instance.agentId, context.config.agents.lostAfterMs);
+    return true;
+  } catch (error) {
+    if (!(error instanceof TimeoutError)) throw error;
+    const message = `${messageOf(error)}; vm \`${instance.vmCid}\` is made anew`;
+    run.event({ stage: STAGE, task, state: "failed", message });
+    return false;
+  }
+}
+
+/** Only a clear no counts. */
+async function hasVm(context: JobContext, run: TaskRun, instance: Instance): Promise<boolean> {
+  const { vmCid } = instance;
+  try {
+    return (await context.cpi.call("hasVm", recorded(instance), { vmCid }, run)).exists;
+  } catch (error) {
+    run.checkpoint();
+    if (!(error instanceof CpiCallError)) throw error;
+    if (!(error.cause instanceof NotImplementedError))
+      run.event({ stage: STAGE, task: formatInstance(instance), state: "failed", message: messageOf(error) });
+    return true;
+  }
+}
