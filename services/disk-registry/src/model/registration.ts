@@ -94,12 +94,13 @@ export function registerAgent(
   raiseCounters(tx, registration);
   const before = tx.hosts.get(registration.hostId);
   putHost(tx, registration, before, limits, nowMs);
+  const newStart = before?.bootId !== registration.bootId;
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
   const reportedIds = new Set<string>();
   for (const reported of registration.devices) {
     reportedIds.add(reported.deviceId);
-    const stamped = takeIn(tx, registration.hostId, reported, leader, nowMs);
+    const stamped = takeIn(tx, registration.hostId, reported, newStart, leader, nowMs);
     (stamped.reason === "" ? allowed : unknown).push(stamped);
   }
   for (const device of devicesOfHost(tx, registration.hostId)) {
@@ -171,6 +172,7 @@ function takeIn(
   tx: RegistryTransaction,
   hostId: HostId,
   reported: ReportedDevice,
+  newStart: boolean,
   leader: Leader,
   nowMs: number,
 ): StampedDevice {
@@ -180,7 +182,7 @@ function takeIn(
     return { deviceId: reported.deviceId, stamp: { ...leader, deviceGeneration: generation }, reason };
   }
   const device =
-    known === undefined ? newDevice(tx, hostId, reported, nowMs) : mergeReported(tx, known, reported, nowMs);
+    known === undefined ? newDevice(tx, hostId, reported, nowMs) : mergeReported(tx, known, reported, newStart, nowMs);
   return { deviceId: device.deviceId, stamp: stampOf(device, leader), reason: whyNotAllowed(device) };
 }
 
