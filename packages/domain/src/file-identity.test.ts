@@ -1,28 +1,35 @@
 import { expect } from "chai";
-import { fileDifference } from "./file-identity.js";
+import { fileDifference, isKnownSame } from "./file-identity.js";
 
 const marks = (serialNumber: string, fileIdentity?: string) => ({ serialNumber, fileIdentity });
 
-const rows: [string, ReturnType<typeof marks>, ReturnType<typeof marks>, RegExp | undefined][] = [
-  ["the same", marks("s", "boot file 1"), marks("s", "boot file 1"), undefined],
+type Marks = ReturnType<typeof marks>;
+
+const rows: [string, Marks, Marks, RegExp | "known same" | "unknown"][] = [
+  ["the same", marks("s", "boot file 1"), marks("s", "boot file 1"), "known same"],
+  ["the same file, without a serial number", marks("", "boot file 1"), marks("", "boot file 1"), "known same"],
   ["another serial number", marks("s"), marks("t"), /serial number was "s", is "t"/],
-  ["the same drive, plugged in again", marks("s", "boot block 1"), marks("s", "boot block 2"), undefined],
+  ["the same drive, plugged in again", marks("s", "boot block 1"), marks("s", "boot block 2"), "known same"],
+  ["another drive, with the number of the former", marks("s", "b 1"), marks("t", "b 1"), /is "t"/],
   [
     "another file in one boot of the machine",
     marks("", "boot file 1"),
     marks("", "boot file 2"),
     /it was "boot file 1"/,
   ],
-  ["file identities of two boots of the machine", marks("", "one file 1"), marks("", "two file 2"), undefined],
+  ["file identities of two boots of the machine", marks("", "one file 1"), marks("", "two file 2"), "unknown"],
   ["one side has no serial number -> the file decides", marks("s", "b f 1"), marks("", "b f 2"), /"b f 2"/],
-  ["an identity that nobody told", marks(""), marks("", "b f 2"), undefined],
+  ["one side has no serial number, the same file", marks("s", "b f 1"), marks("", "b f 1"), "known same"],
+  ["an identity that nobody told", marks(""), marks("", "b f 2"), "unknown"],
+  ["nothing told by either", marks(""), marks(""), "unknown"],
 ];
 
 describe("file identity", () => {
   for (const [cause, known, found, effect] of rows)
-    it(`${cause} -> ${effect === undefined ? "no difference" : "different"}`, () => {
+    it(`${cause} -> ${effect instanceof RegExp ? "different" : effect}`, () => {
       const difference = fileDifference(known, found);
-      if (effect === undefined) expect(difference).to.equal(undefined);
-      else expect(difference).to.match(effect);
+      if (effect instanceof RegExp) expect(difference).to.match(effect);
+      else expect(difference).to.equal(undefined);
+      expect(isKnownSame(known, found)).to.equal(effect === "known same");
     });
 });

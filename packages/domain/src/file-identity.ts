@@ -21,3 +21,9 @@ export function fileDifference(known: FileMarks, found: FileMarks): string | und
   if (before.split(" ", 1)[0] !== now.split(" ", 1)[0]) return undefined;
   return `it was ${JSON.stringify(before)}, is ${JSON.stringify(now)}`;
 }
+
+/** Whether the marks show one and the same file or drive. Where they show no difference either, nobody knows. */
+export function isKnownSame(known: FileMarks, found: FileMarks): boolean {
+  if (known.serialNumber !== "" && found.serialNumber !== "") return known.serialNumber === found.serialNumber;
+  return Boolean(known.fileIdentity) && known.fileIdentity === found.fileIdentity;
+}

@@ -6,12 +6,16 @@ import type { Account, DeviceAccount } from "./account.js";
 const RETRY_MS = 50;
 const OUT_FOR_MS = 4_000;
 /** How long a process may be away, and a step may take, on a machine that does much else. */
-export const PATIENCE_MS = 90_000;
+export const PATIENCE_MS = 180_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 export interface CallerCounts {
   answered: number;
+  /** Add* that were answered as done. */
+  adds: number;
+  /** Remove* that were answered as done. */
+  removes: number;
   retried: number;
 }
 
@@ -96,6 +100,7 @@ export class HostCaller {
     for (const device of devices) device.told = "unsettled";
     const code = await this.#answer(call, devices);
     if (code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) return;
+    this.counts.adds++;
     for (const device of devices) device.told = "in";
     await this.#compare(devices);
   }
@@ -107,6 +112,7 @@ export class HostCaller {
     for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
       const code = await this.#answer(call, devices);
       if (code === ActionCode.S_OK) {
+        this.counts.removes++;
         for (const device of devices) device.told = "out";
         await this.#compare(devices);
         // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
@@ -125,11 +131,13 @@ export class HostCaller {
 
   async #compare(devices: readonly DeviceAccount[]): Promise<void> {
     for (const account of devices) {
-      const seen = await this.persistently(() => this.mesh.device(account.deviceId)).catch((error: Error) => error);
-      if (!(seen instanceof Error)) this.account.compare(account, seen);
-      // Of what nobody added, nothing need be kept.
-      else if (account.told === "in")
-        this.account.violated(`${account.deviceId}: was added, and is gone: ${seen.message}`);
+      try {
+        this.account.compare(account, await this.persistently(() => this.mesh.device(account.deviceId)));
+      } catch (error) {
+        if (!(error instanceof NotFoundError)) throw error;
+        // Of what nobody added, nothing need be kept.
+        if (account.told === "in") this.account.violated(`${account.deviceId}: was added, and is gone`);
+      }
     }
   }
 

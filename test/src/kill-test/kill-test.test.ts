@@ -1,19 +1,31 @@
 import { AttachState, Device } from "@diskmesh/api/registry";
+import { skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { Account, type DeviceAccount, type Told } from "./account.js";
 import { runKillTest } from "./run.js";
+import { openStore, STORE_NAMES } from "./stores.js";
 
-describe("the registry and its agents, killed at random moments during adds and removes", function () {
-  this.timeout(240_000);
+describe("registry, agents and database, killed at random moments during adds and removes", function () {
+  this.timeout(600_000);
 
-  it("nothing acknowledged is lost, everything converges, nothing that was let go of stays open", async () => {
-    const seed = Math.floor(Math.random() * 1_000_000) + 1;
-    const result = await runKillTest({ seconds: 15, seed, hosts: 2, devicesPerHost: 4, report: () => {} });
-    expect(result.violations, `seed ${seed}`).to.deep.equal([]);
-    expect(result.kills.registry + result.kills.agents).to.be.above(2);
-    expect(result.calls.answered).to.be.above(3);
-    expect(result.descriptorChecks).to.be.above(10);
-  });
+  for (const name of STORE_NAMES)
+    it(`${name} -> nothing acknowledged is lost, everything converges, nothing that was let go of stays open`, async function () {
+      const store = await openStore(name);
+      if (typeof store === "string") return skipBecause(this, store);
+      const seed = Math.floor(Math.random() * 1_000_000) + 1;
+      try {
+        const result = await runKillTest({ seconds: 15, seed, hosts: 2, devicesPerHost: 4, store, report: () => {} });
+        expect(result.violations, `seed ${seed}`).to.deep.equal([]);
+        expect(result.kills.registry, "kills of registries").to.be.above(0);
+        expect(result.kills.agents, "kills of agents").to.be.above(0);
+        if (store.database !== undefined) expect(result.kills.database, "kills of the database").to.be.above(0);
+        expect(result.calls.adds, "adds").to.be.above(0);
+        expect(result.calls.removes, "removes").to.be.above(0);
+        expect(result.descriptorChecks, "looks at descriptors").to.be.above(0);
+      } finally {
+        await store.remove();
+      }
+    });
 });
 
 describe("the account of the kill test", () => {

@@ -1,10 +1,13 @@
 import { join } from "node:path";
 import { AttachState, HostState } from "@diskmesh/api/registry";
-import { eventually, type ServiceProcess } from "@diskmesh/testkit";
+import { messageOf } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
 import { makeDeviceFile, openFiles, RegistryMesh } from "../mesh/registry-mesh.js";
 import { Account } from "./account.js";
 import { type CallerCounts, HostCaller, PATIENCE_MS } from "./callers.js";
+import { type KillCounts, kill } from "./kill.js";
 import { seededRandom } from "./random.js";
+import type { Store } from "./stores.js";
 
 export interface KillTestOptions {
   readonly seconds: number;
@@ -12,14 +15,13 @@ export interface KillTestOptions {
   readonly hosts: number;
   /** Two to a file. */
   readonly devicesPerHost: number;
-  /** The registry's tablet; a folder of the test when absent. */
-  readonly storage?: string | undefined;
+  readonly store: Store;
   readonly report: (line: string) => void;
 }
 
 export interface KillTestResult {
   readonly violations: readonly string[];
-  readonly kills: { readonly registry: number; readonly agents: number };
+  readonly kills: KillCounts;
   readonly calls: CallerCounts;
   /** Looks at a path whose devices were all told to be out. */
   readonly descriptorChecks: number;
@@ -30,14 +32,12 @@ export interface KillTestResult {
 const DEVICE_BYTES = 64 * 1024;
 const LOOK_EVERY_MS = 10;
 
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
 /**
- * Adds and removes on real processes, while the registry and the agents are killed at any moment. What a caller was told
- * must be true from then on; in the end everything must be as it was told last.
+ * Adds and removes on real processes, while the registry, the agents and the database are killed at any moment. What a
+ * caller was told must be true from then on; in the end everything must be as it was told last.
  */
 export async function runKillTest(options: KillTestOptions): Promise<KillTestResult> {
-  const { seconds, seed, report } = options;
+  const { seconds, seed, store, report } = options;
   const hostIds = Array.from({ length: options.hosts }, (_, index) => `kill-${index + 1}`);
   const devicesOf = (hostId: string, folder: string) =>
     Array.from({ length: options.devicesPerHost }, (_, index) => ({
@@ -56,62 +56,57 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
     // An agent that is started again is not silent for that long, however loaded the machine is.
     registry: {
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 0 },
-      ...(options.storage === undefined ? {} : { tablet: { storage: options.storage, name: `kill-test-${seed}` } }),
+      ...(store.tablet === undefined ? {} : { tablet: store.tablet }),
     },
+    registries: store.registries,
   });
   const account = new Account(
     hostIds.flatMap((hostId) => devicesOf(hostId, mesh.folder).map((device) => ({ hostId, ...device }))),
   );
-  const calls: CallerCounts = { answered: 0, retried: 0 };
+  const calls: CallerCounts = { answered: 0, adds: 0, removes: 0, retried: 0 };
   const callers = hostIds.map(
     (hostId, index) => new HostCaller(mesh, account, hostId, seededRandom(seed * 1_000 + index), calls),
   );
-  const untilMs = performance.now() + seconds * 1_000;
-  const isOver = () => performance.now() > untilMs || account.violations.length > 0;
   for (const hostId of hostIds) await eventually(() => mesh.operator.getHost({ hostId }), { timeoutMs: PATIENCE_MS });
-  report(`killing for ${seconds} s, seed ${seed}`);
-  const watching = watchDescriptors(mesh, account, hostIds);
-  const killing = kill(mesh, seed, isOver);
-  await Promise.all(callers.map((caller) => caller.run(isOver)));
-  const kills = await killing;
-  report(`${kills.registry} kills of the registry, ${kills.agents} of agents, ${calls.answered} answers; converging`);
+  report(`${store.title}: killing for ${seconds} s, seed ${seed}`);
+  const untilMs = performance.now() + seconds * 1_000;
+  using watching = watchDescriptors(mesh, account, hostIds);
+  // A busy machine takes longer until there is something to judge.
+  const isEnough = () =>
+    (calls.adds > 0 && calls.removes > 0 && watching.checks > 0) || performance.now() > untilMs + PATIENCE_MS;
+  const isOver = () => account.violations.length > 0 || (performance.now() > untilMs && isEnough());
+  const kills: KillCounts = { registry: 0, agents: 0, database: 0 };
+  // What cannot go on ends the others too, since it is a violation.
+  const work = [
+    kill({ mesh, store, account, calls, kills, seed, isOver }),
+    ...callers.map((caller) => caller.run(isOver)),
+  ];
+  await Promise.all(work.map((part) => part.catch((error) => account.violated(messageOf(error)))));
+  report(
+    `${kills.registry} kills of registries, ${kills.agents} of agents, ${kills.database} of the database; ` +
+      `${calls.adds} adds, ${calls.removes} removes, ${calls.answered} answers; converging`,
+  );
   const startedAtMs = performance.now();
-  await converge(mesh, account, hostIds, callers);
+  if (account.violations.length === 0) await converge(mesh, account, hostIds, callers);
   const convergedMs = performance.now() - startedAtMs;
-  const descriptorChecks = await watching.stop();
-  return { violations: account.violations, kills, calls, descriptorChecks, convergedMs };
+  return { violations: account.violations, kills, calls, descriptorChecks: watching.checks, convergedMs };
 }
 
-/** Kills processes, alone and at once, again and again, at whatever they are at, and starts them again. */
-async function kill(mesh: RegistryMesh, seed: number, isOver: () => boolean) {
-  const kills = { registry: 0, agents: 0 };
-  const agents = [...mesh.agents.values()];
-  // A killer for each: while one process is started again, another may be killed.
-  const killer = async (kind: keyof typeof kills, victim: ServiceProcess, random: () => number) => {
-    while (!isOver()) {
-      await pause(100 + random() * 900);
-      await victim.restart();
-      kills[kind]++;
-    }
-  };
-  await Promise.all([
-    killer("registry", mesh.registry, seededRandom(seed * 7)),
-    ...agents.map((agent, index) => killer("agents", agent, seededRandom(seed * 7 + 1 + index))),
-  ]);
-  return kills;
-}
-
-function watchDescriptors(mesh: RegistryMesh, account: Account, hostIds: readonly string[]) {
+function watchDescriptors(
+  mesh: RegistryMesh,
+  account: Account,
+  hostIds: readonly string[],
+): Disposable & { readonly checks: number } {
   let checks = 0;
   const timer = setInterval(() => {
     // Nothing of what was told changes while a table is read.
     for (const hostId of hostIds) checks += account.compareOpenFiles(hostId, openFilesOf(mesh, hostId));
   }, LOOK_EVERY_MS);
   return {
-    stop: async () => {
-      clearInterval(timer);
+    get checks() {
       return checks;
     },
+    [Symbol.dispose]: () => clearInterval(timer),
   };
 }
 

@@ -6,17 +6,23 @@ import { type Client, createClient } from "@diskmesh/rpc";
 import { freePort, ServiceProcess, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 
+/** On a machine that does much else. */
+const START_TIMEOUT_MS = 90_000;
+
 export interface RegistryMeshOptions {
   readonly hostIds: readonly string[];
   /** Laid over the agent's config: its devices, or the rules that find them. */
   readonly agent: (hostId: string, folder: string) => object;
   /** Laid over the registry's config. */
   readonly registry?: object;
+  /** Processes of the registry, of which one leads; more than 1 needs storage that several can have. */
+  readonly registries?: number;
 }
 
 /** A registry and its agents as real processes, and nothing else: what attaches and detaches devices. */
 export class RegistryMesh implements AsyncDisposable {
-  readonly registry: ServiceProcess;
+  /** Which of them leads is for them to decide. */
+  readonly registries: readonly ServiceProcess[];
   readonly agents = new Map<string, ServiceProcess>();
   readonly operator: Client<typeof DiskRegistryServiceService>;
   readonly #agentClients = new Map<string, Client<typeof DiskAgentServiceService>>();
@@ -33,23 +39,30 @@ export class RegistryMesh implements AsyncDisposable {
       const [host, port] = addressOf(name).split(":");
       return { host, port: Number(port) };
     };
-    this.registry = new ServiceProcess({
-      name: "disk-registry",
-      mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),
-      folder,
-      config: {
-        listen: listen("disk-registry"),
-        tls: certificates.files("disk-registry"),
-        tablet: { storage: join(folder, "registry") },
-        heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
-        orders: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
-        erase: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
-        ...options.registry,
-      },
-      health: { address: addressOf("disk-registry"), tls, serverRole: "disk-registry" },
-    });
+    const registryNames = registryNamesOf(options);
+    const registryAddresses = registryNames.map(addressOf);
+    this.registries = registryNames.map(
+      (name) =>
+        new ServiceProcess({
+          name,
+          mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),
+          folder,
+          config: {
+            listen: listen(name),
+            tls: certificates.files("disk-registry"),
+            tablet: { storage: join(folder, "registry") },
+            heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
+            orders: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
+            erase: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
+            ...options.registry,
+          },
+          health: { address: addressOf(name), tls, serverRole: "disk-registry" },
+          waitFor: registryNames.length === 1 ? "serving" : "listening",
+          startTimeoutMs: START_TIMEOUT_MS,
+        }),
+    );
     this.operator = createClient(DiskRegistryServiceService, {
-      address: addressOf("disk-registry"),
+      address: registryAddresses,
       tls,
       serverRole: "disk-registry",
       defaultDeadlineMs: 5_000,
@@ -69,12 +82,13 @@ export class RegistryMesh implements AsyncDisposable {
             rack: `rack-${hostId}`,
             listen: listen(hostId),
             tls: certificates.files(`disk-agent-${hostId}`),
-            registry: { address: addressOf("disk-registry") },
+            registry: { address: registryAddresses },
             baseFolder: join(folder, "agents", hostId),
             registration: { minDelayMs: 50, maxDelayMs: 500 },
             ...options.agent(hostId, folder),
           },
           health,
+          startTimeoutMs: START_TIMEOUT_MS,
         }),
       );
       this.#agentClients.set(hostId, createClient(DiskAgentServiceService, { ...health, defaultDeadlineMs: 5_000 }));
@@ -86,10 +100,11 @@ export class RegistryMesh implements AsyncDisposable {
     const folder = temporaryFolder();
     const certificates = await testCertificates({ hostIds: options.hostIds });
     const addresses = new Map<string, string>();
-    for (const name of ["disk-registry", ...options.hostIds]) addresses.set(name, `127.0.0.1:${await freePort()}`);
+    for (const name of [...registryNamesOf(options), ...options.hostIds])
+      addresses.set(name, `127.0.0.1:${await freePort()}`);
     const mesh = new RegistryMesh(folder, options, certificates, addresses);
     try {
-      await mesh.registry.start();
+      await Promise.all(mesh.registries.map((registry) => registry.start()));
       await Promise.all([...mesh.agents.values()].map((agent) => agent.start()));
       return mesh;
     } catch (error) {
@@ -120,8 +135,14 @@ export class RegistryMesh implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.operator.close();
     for (const client of this.#agentClients.values()) client.close();
-    await Promise.all([this.registry, ...this.agents.values()].map((process) => process.kill()));
+    await Promise.all([...this.registries, ...this.agents.values()].map((process) => process.kill()));
   }
+}
+
+function registryNamesOf({ registries = 1 }: RegistryMeshOptions): string[] {
+  return Array.from({ length: registries }, (_, index) =>
+    index === 0 ? "disk-registry" : `disk-registry-${index + 1}`,
+  );
 }
 
 /** A device file of zeros, that takes no space. */

@@ -1,7 +1,8 @@
-import type { HostId } from "@diskmesh/domain";
+import { type HostId, isKnownSame } from "@diskmesh/domain";
 import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import { distrusted } from "./reported-devices.js";
 import type { Device, RegistryTransaction } from "./schema.js";
 
 /** Takes a host and all its devices into operation. */
@@ -35,12 +36,19 @@ export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, now
 function addAll(tx: RegistryTransaction, devices: readonly Device[], nowMs: number): number {
   let changed = 0;
   for (const device of devices) {
-    const added = withoutWish(acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs));
+    const added = withoutWish(takenIn(tx, device, nowMs));
     if (added === device) continue;
     tx.devices.put(added);
     changed++;
   }
   return changed;
+}
+
+function takenIn(tx: RegistryTransaction, device: Device, nowMs: number): Device {
+  const advanced = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
+  // The agent compares what it opens with what is recorded; without a mark it would open any drive of that size.
+  const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
+  return isNew && !isKnownSame(device, device) ? distrusted(advanced) : advanced;
 }
 
 const withoutWish = (device: Device): Device =>

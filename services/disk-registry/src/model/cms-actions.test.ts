@@ -87,6 +87,29 @@ const rows: readonly Row[] = [
     devices: { d1: "ATTACHING 101" },
   },
   {
+    cause: "AddHost of devices that were let go of: what nothing tells from another drive is not trusted",
+    action: "addHost",
+    code: "S_OK",
+    fleet: {
+      devices: [
+        attached("d1", { attachState: "DETACHED" }),
+        attached("d2", { attachState: "DETACHED", serialNumber: "", fileIdentity: "boot file 1" }),
+        attached("d3", { attachState: "DETACHED", serialNumber: "" }),
+        attached("d4", { attachState: "CLOSING", serialNumber: "" }),
+        attached("d5", { attachState: "ATTACHING", serialNumber: "" }),
+        attached("d6", { serialNumber: "" }),
+      ],
+    },
+    devices: {
+      d1: "ATTACHING 101",
+      d2: "ATTACHING 102",
+      d3: "ATTACHING 103 dirty",
+      d4: "ATTACHING 104 dirty",
+      d5: "ATTACHING 1",
+      d6: "ATTACHED 1",
+    },
+  },
+  {
     cause: "AddDevice by id",
     action: "addD1",
     code: "S_OK",

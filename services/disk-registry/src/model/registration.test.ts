@@ -242,7 +242,67 @@ const rows: readonly Row[] = [
   },
 ];
 
+// A drive of the same size may have come into the place of the one that was known.
+const nameless = { serialNumber: "" };
+const asFile = (fileIdentity: string) => ({ serialNumber: "", fileIdentity });
+const detached: Partial<Device> = { attachState: "DETACHED", detachConfirmed: true };
+const notHeld = { attached: false };
+const swapRows: [string, Partial<Device>, Partial<ReportedDevice>, "same start" | "new start", "clean" | "dirty"][] = [
+  ["DETACHED, the same serial number", detached, notHeld, "new start", "clean"],
+  [
+    "DETACHED, the same file",
+    { ...detached, ...asFile("b 1") },
+    { ...notHeld, ...asFile("b 1") },
+    "new start",
+    "clean",
+  ],
+  [
+    "DETACHED, another file",
+    { ...detached, ...asFile("b 1") },
+    { ...notHeld, ...asFile("b 2") },
+    "same start",
+    "dirty",
+  ],
+  [
+    "DETACHED, and the machine has booted since",
+    { ...detached, ...asFile("one 1") },
+    { ...notHeld, ...asFile("two 1") },
+    "new start",
+    "dirty",
+  ],
+  [
+    "DETACHED, with nothing to tell it by",
+    { ...detached, ...nameless },
+    { ...notHeld, ...nameless },
+    "same start",
+    "dirty",
+  ],
+  ["UNKNOWN, with nothing to tell it by", { attachState: "UNKNOWN", ...nameless }, nameless, "same start", "dirty"],
+  ["CLOSING, with nothing to tell it by", { attachState: "CLOSING", ...nameless }, nameless, "same start", "dirty"],
+  ["ATTACHING, with nothing to tell it by", { attachState: "ATTACHING", ...nameless }, nameless, "same start", "dirty"],
+  ["held all the time, with nothing to tell it by", nameless, nameless, "same start", "clean"],
+  ["ATTACHED and not held, with nothing to tell it by", nameless, { ...notHeld, ...nameless }, "same start", "dirty"],
+  ["held again by a new start, with nothing to tell it by", nameless, nameless, "new start", "dirty"],
+  ["held again by a new start, the same file", asFile("b 1"), asFile("b 1"), "new start", "clean"],
+  ["held after the machine has booted", asFile("one 1"), asFile("two 1"), "new start", "dirty"],
+  ["the same, with a disk on it", { ...asFile("one 1"), diskId: diskId("x") }, asFile("two 1"), "new start", "clean"],
+  ["other hardware found while it is in operation", {}, { serialNumber: "new" }, "same start", "clean"],
+];
+
 describe("registration", () => {
+  for (const [cause, known, found, start, effect] of swapRows)
+    it(`a clean device, ${cause} -> ${effect}`, () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1", known)] });
+      register(fleet, registration([reported("d1", found)], start === "new start" ? { bootId: "h1-boot-2" } : {}));
+      expect(fleet.device("d1").dirty).to.equal(effect === "dirty");
+    });
+
+  it("a device found dirty while it is erased -> the erase goes on", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1", { ...nameless, dirty: true, eraseSessionNumber: 7 })] });
+    register(fleet, registration([reported("d1", nameless)], { bootId: "h1-boot-2" }));
+    expect(fleet.device("d1").eraseSessionNumber).to.equal(7);
+  });
+
   it("PurgeDevice of a host that is not heard from -> its heartbeats no longer count, a registration does", () => {
     const hosts = [aHost("h1", { state: "UNAVAILABLE", stateMessage: "silent" })];
     const fleet = new TestFleet({ hosts, devices: [aDevice("d1")] });

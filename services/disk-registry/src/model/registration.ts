@@ -100,6 +100,7 @@ export function registerAgent(
   raiseCounters(tx, registration);
   const before = tx.hosts.get(registration.hostId);
   putHost(tx, registration, before, limits, nowMs);
+  const newStart = before?.bootId !== registration.bootId;
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
   const own: TakenIn[] = [];
@@ -113,7 +114,7 @@ export function registerAgent(
     const device =
       known === undefined
         ? newDevice(tx, registration.hostId, reported, nowMs)
-        : mergeReported(tx, known, reported, nowMs);
+        : mergeReported(tx, known, reported, newStart, nowMs);
     own.push({ device, reported });
     const reason = whyNotAllowed(device);
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };

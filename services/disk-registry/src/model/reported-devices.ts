@@ -1,4 +1,4 @@
-import { type DeviceId, fileDifference, type HostId, type Stamp } from "@diskmesh/domain";
+import { type DeviceId, fileDifference, type HostId, isKnownSame, type Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
@@ -47,14 +47,17 @@ export function foreignDevice(tx: RegistryTransaction, known: Device): { generat
   return { generation: nextDeviceGeneration(tx), reason };
 }
 
-/** A known device as it is now reported. */
+/** A known device as it is now reported; `newStart`: its agent let go of all its files since it last registered. */
 export function mergeReported(
   tx: RegistryTransaction,
   device: Device,
   reported: ReportedDevice,
+  newStart: boolean,
   nowMs: number,
 ): Device {
   let merged = isAsKnown(device, reported) ? device : mergeIdentity(device, reported);
+  const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
+  if (!heldSince && merged.replacement === undefined && !isKnownSame(device, reported)) merged = distrusted(merged);
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
   const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
@@ -63,6 +66,12 @@ export function mergeReported(
   if (merged === device || sameFields(merged, device)) return device;
   tx.devices.put(merged);
   return merged;
+}
+
+/** While nobody held it, another drive of its size may have come into its place: its bytes are anybody's. */
+export function distrusted(device: Device): Device {
+  if (device.dirty || device.diskId !== "") return device;
+  return { ...device, dirty: true, eraseSessionNumber: 0 };
 }
 
 /** A device that its agent reports no more: forgotten if nobody ever took it into operation, else in error. */

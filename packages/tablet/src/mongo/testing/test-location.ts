@@ -33,9 +33,9 @@ export function newTabletName(): string {
 }
 
 /** With a database name, before the options if there are any. */
-export function databaseUrl(serverUrl: string): string {
+export function databaseUrl(serverUrl: string, database = DATABASE): string {
   const [address = "", options] = serverUrl.split("?");
-  return `${address.replace(/^([^/]*\/\/[^/]*)(\/.*)?$/, `$1/${DATABASE}`)}${options === undefined ? "" : `?${options}`}`;
+  return `${address.replace(/^([^/]*\/\/[^/]*)(\/.*)?$/, `$1/${database}`)}${options === undefined ? "" : `?${options}`}`;
 }
 
 export async function removeTablet(url: string, tabletName: string): Promise<void> {
@@ -53,7 +53,7 @@ export async function withDatabase<T>(
 ): Promise<T> {
   const client = new MongoClient(url);
   try {
-    return await action(client.db(DATABASE));
+    return await action(client.db());
   } finally {
     await client.close();
   }

@@ -1,0 +1,136 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { runInThisContext } from "node:vm";
+import { type Device, HostState } from "@diskmesh/api/registry";
+import { databaseUrl, documentDatabase, withDatabase } from "@diskmesh/tablet/testing";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { makeDeviceFile, RegistryMesh } from "./mesh/registry-mesh.js";
+import { repositoryFolder } from "./repository-folder.js";
+
+const PATIENCE = { timeoutMs: 60_000 };
+const SIZE = 16 * 4096;
+const HOSTS = ["host-2", "host-3"];
+const DEVICE = "host-3-device-4";
+
+type Database = Parameters<Parameters<typeof withDatabase>[1]>[0];
+type Found = Record<string, unknown>;
+
+describe("README's plain queries, against what a registry wrote into MongoDB", function () {
+  this.timeout(180_000);
+  let mesh: RegistryMesh | undefined;
+  let url = "";
+  const queries = queriesOfReadme();
+
+  before(async function () {
+    this.timeout(400_000);
+    const found = await documentDatabase();
+    if (typeof found === "string") return skipBecause(this, found);
+    // Of its own, because the queries name the tablet.
+    url = databaseUrl(found.url, "diskmesh_plain_queries");
+    await withDatabase(url, (database) => database.dropDatabase());
+    mesh = await RegistryMesh.start({
+      hostIds: HOSTS,
+      agent: (hostId, folder) => {
+        const devices = [1, 2, 4].map((n) => ({
+          deviceId: `${hostId}-device-${n}`,
+          path: join(folder, hostId, `${n}`),
+        }));
+        for (const { path } of devices.slice(0, 2)) makeDeviceFile(path, SIZE);
+        return { devices };
+      },
+      registry: { tablet: { storage: url }, heartbeat: { intervalMs: 500, timeoutMs: 10_000 } },
+    });
+    for (const hostId of HOSTS) await eventually(() => mesh?.operator.addHost({ hostId, dryRun: false }), PATIENCE);
+    await eventually(async () => {
+      expect((await deviceOf("host-3-device-1")).attachState).to.equal("ATTACH_STATE_ATTACHED");
+      expect((await deviceOf("host-3-device-2")).attachState).to.equal("ATTACH_STATE_ATTACHED");
+      expect((await deviceOf(DEVICE)).attempts).to.be.above(0);
+    }, PATIENCE);
+  });
+  after(async () => {
+    await mesh?.[Symbol.asyncDispose]();
+    if (url !== "") await withDatabase(url, (database) => database.dropDatabase());
+  });
+
+  const deviceOf = (deviceId: string): Promise<Device> => (mesh as RegistryMesh).device(deviceId);
+  /** What a query finds: it is typed as README has it. */
+  const ask = (query: string): Promise<Found[]> =>
+    withDatabase(url, async (database) => {
+      const answer = await runInThisContext(`(db) => ${query}`)(shell(database));
+      return "toArray" in answer ? await answer.toArray() : [answer];
+    });
+
+  it("the devices of a host that are not ATTACHED", async () => {
+    await eventually(
+      async () => expect((await ask(queries[0])).map(({ _id }) => _id)).to.deep.equal([DEVICE]),
+      PATIENCE,
+    );
+  });
+
+  it("one device -> what GetDevice says of it", async () => {
+    await eventually(async () => {
+      const [document] = await ask(queries[1]);
+      const device = await deviceOf(DEVICE);
+      expect(document).to.include({
+        attachState: device.attachState.replace("ATTACH_STATE_", ""),
+        health: device.health.replace("HEALTH_", ""),
+        generation: device.deviceGeneration,
+        attempts: device.attempts,
+        lastError: device.lastError,
+        stateChangedAtMs: device.stateChangedAt?.getTime(),
+      });
+      expect(device.lastError).to.contain("there is no such file");
+    }, PATIENCE);
+  });
+
+  it("orders that keep failing -> on both hosts", async () => {
+    await eventually(async () => {
+      const found = await ask(queries[2]);
+      expect(found.map(({ _id }) => _id)).to.have.members(["host-2-device-4", DEVICE]);
+      const attempts = found.map((document) => document.attempts as number);
+      expect(attempts).to.deep.equal([...attempts].sort((a, b) => b - a));
+    }, PATIENCE);
+  });
+
+  it("hosts that are UNAVAILABLE -> the one whose agent is dead", async () => {
+    await eventually(async () => expect(await ask(queries[3])).to.deep.equal([]), PATIENCE);
+    await mesh?.agent("host-2").kill();
+    await eventually(async () => {
+      const [host, ...others] = await ask(queries[3]);
+      const known = (await mesh?.operator.getHost({ hostId: "host-2" }))?.host;
+      expect(known?.state).to.equal(HostState.UNAVAILABLE);
+      expect(host).to.include({ _id: "host-2", stateMessage: known?.stateMessage });
+      expect(others).to.deep.equal([]);
+    }, PATIENCE);
+  });
+
+  it("the leader and its tablet generation", async () => {
+    const { tabletGeneration } = await deviceOf(DEVICE);
+    const [lease] = await ask(queries[4]);
+    const [claim] = await ask(queries[5]);
+    expect(claim).to.include({ generation: tabletGeneration, address: lease?.address });
+    expect(lease?.address).to.match(/^127\.0\.0\.1:\d+$/);
+  });
+});
+
+/** The statements under README's heading, without comments. */
+function queriesOfReadme(): [string, string, string, string, string, string] {
+  const text = readFileSync(join(repositoryFolder, "README.md"), "utf8");
+  const block = /^### Plain queries$.*?^```js$(.*?)^```$/ms.exec(text)?.[1] ?? "";
+  const lines = block.split("\n").filter((line) => line !== "" && !line.startsWith("//"));
+  if (lines.length !== 6) throw new Error(`README has ${lines.length} plain queries, and this test knows 6`);
+  return lines as ReturnType<typeof queriesOfReadme>;
+}
+
+/** `db` as in mongosh, where `db.a.b` is the collection "a.b". */
+function shell(database: Database, name = ""): unknown {
+  const collection = database.collection<Found>(name || "none");
+  return new Proxy(collection, {
+    get: (_, property) => {
+      const own = collection[property as keyof typeof collection];
+      if (typeof own === "function" && name !== "") return own.bind(collection);
+      return shell(database, name === "" ? String(property) : `${name}.${String(property)}`);
+    },
+  });
+}
