@@ -5,3 +5,4 @@ export { freePort, temporaryFolder } from "./folders.js";
 export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";
 export { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
 export { skipBecause } from "./skip.js";
+export { stemcellFile } from "./stemcell-file.js";
