@@ -66,7 +66,9 @@ describe("the dispatcher's process", function () {
     const process = await start({});
     const client = connect();
     const { cpis } = await client.listCpis({ context });
-    expect(cpis).to.deep.equal([{ name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [], lastError: "" }]);
+    expect(cpis).to.deep.equal([
+      { name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [], lastError: "", azs: [], directorId: "" },
+    ]);
     expect(await reasonOfFailed(new RemoteCpi(client).hasVm("vm-x", newCall()))).to.equal("UNAVAILABLE");
     client.close();
     expect(await process.stop()).to.include({ code: 0 });

@@ -42,7 +42,7 @@ describe("CPI executables behind the dispatcher", function () {
 
   beforeEach(async () => {
     own = new MemoryCpi();
-    dispatcher = await new TestDispatcher(certificates, [new OfferedCpi("own", "memory", own)], {
+    dispatcher = await new TestDispatcher(certificates, [new OfferedCpi("memory", "memory", own)], {
       maxConcurrentCalls: 4,
       callTimeoutMs: 5_000,
     }).start();
@@ -371,6 +371,7 @@ describe("CPI executables behind the dispatcher", function () {
       execPath: "",
       migratedFrom: [],
       properties: undefined,
+      azs: [],
       ...fields,
     });
     const set = (cpis: CpiConfig[], version = "v", generation = 1) =>
@@ -425,6 +426,20 @@ describe("CPI executables behind the dispatcher", function () {
       expect(await set([cpi({})], "../v", 5)).to.equal("INVALID_ARGUMENT");
       const request = { directorId: "d1", directorGeneration: 5, cpiConfigVersion: "v", cpis: [cpi({})] };
       expect(await reasonOfFailed(dispatcher.client("operator").setCpiConfig(request))).to.equal("PERMISSION_DENIED");
+    });
+
+    it("are listed to operators: the dispatcher's own, then each director's last, with the azs it told last", async () => {
+      const listed = async () => {
+        const { cpis } = await dispatcher.client("operator").listCpis({ context: undefined });
+        return cpis.map(({ directorId, name, azs }) => [directorId, name, azs.join(" ")].join("/"));
+      };
+      expect(await listed()).to.deep.equal(["/memory/"]);
+      await dispatcher.setCpis([cpi({ name: "old", azs: ["z9"] })], "v1");
+      await dispatcher.setCpis([cpi({ name: "b", azs: ["z3", "z1"] }), cpi({})], "v2");
+      expect(await listed()).to.deep.equal(["/memory/", "d1/a/", "d1/b/z1 z3"]);
+      await dispatcher.setCpis([cpi({ name: "b" }), cpi({ azs: ["z1"] })], "v2");
+      expect(await listed()).to.deep.equal(["/memory/", "d1/a/z1", "d1/b/"]);
+      expect(await set([cpi({ azs: ["z\n1"] })], "v3")).to.equal("INVALID_ARGUMENT");
     });
 
     it("of one director are not another's", async () => {

@@ -1,6 +1,8 @@
 import { messageOf } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
+import { currentCpi } from "../model/cpi-choice.js";
 import type { DirectorTablet } from "../schema.js";
+import { CLOUD, type CloudConfigs } from "../yaml/cloud-configs.js";
 import { CPI, type CpiConfigs } from "../yaml/cpi-configs.js";
 import type { CpiClient, CpiConfigSource } from "./cpi-calls.js";
 
@@ -8,6 +10,8 @@ export interface CpiConfigTellerOptions {
   readonly client: Pick<CpiClient, "setCpiConfig">;
   readonly tablet: DirectorTablet;
   readonly cpiConfigs: CpiConfigs;
+  /** Which azs they serve is told too, for those who list CPIs. */
+  readonly cloudConfigs: CloudConfigs;
   readonly callTimeoutMs: number;
   readonly log: Logger;
 }
@@ -32,7 +36,8 @@ export class CpiConfigTeller implements CpiConfigSource {
   /** Only the one director that dispatchers obey may do so. */
   start(): void {
     this.#unwatch = this.#options.tablet.watch((changes) => {
-      if (changes.some(({ table, document }) => table === "configs" && typeOf(document) === CPI)) this.#tellSoon();
+      const isOurs = (type: unknown) => type === CPI || type === CLOUD;
+      if (changes.some(({ table, document }) => table === "configs" && isOurs(typeOf(document)))) this.#tellSoon();
     });
     this.#tellSoon();
   }
@@ -43,8 +48,11 @@ export class CpiConfigTeller implements CpiConfigSource {
   }
 
   async tell(signal: AbortSignal): Promise<void> {
-    const { client, tablet, cpiConfigs, callTimeoutMs } = this.#options;
-    const { version, cpis } = await tablet.read((tables) => cpiConfigs.current(tables));
+    const { client, tablet, cpiConfigs, cloudConfigs, callTimeoutMs } = this.#options;
+    const { version, cpis, azs } = await tablet.read((tables) => ({
+      ...cpiConfigs.current(tables),
+      azs: cloudConfigs.current(tables).azs,
+    }));
     if (cpis === undefined) return;
     await client.setCpiConfig(
       {
@@ -55,6 +63,7 @@ export class CpiConfigTeller implements CpiConfigSource {
           ...cpi,
           migratedFrom: [...migratedFrom],
           properties: { ...properties },
+          azs: azs.filter((az) => az.cpi !== "" && currentCpi(az.cpi, { cpis }) === cpi.name).map((az) => az.name),
         })),
       },
       { signal, deadlineMs: callTimeoutMs },
