@@ -45,6 +45,7 @@ describe("CPI executables behind the dispatcher", function () {
     dispatcher = await new TestDispatcher(certificates, [new OfferedCpi("memory", "memory", own)], {
       maxConcurrentCalls: 4,
       callTimeoutMs: 5_000,
+      createStemcellTimeoutMs: 20_000,
     }).start();
     director = dispatcher.client("director");
   });
@@ -501,6 +502,26 @@ describe("CPI executables behind the dispatcher", function () {
       await dispatcher.client("director").fence({ directorId: "d1", directorGeneration: 2 });
       expect(await processesOf(dispatcher.runFolder)).to.deep.equal([]);
       expect(await Promise.all(calls)).to.deep.equal(["CANCELLED", "CANCELLED", "CANCELLED"]);
+    });
+
+    it("have their own time to make a stemcell", async () => {
+      const slow = new TestDispatcher(certificates, [new OfferedCpi("memory", "memory", own)], {
+        callTimeoutMs: 2_000,
+        createStemcellTimeoutMs: 60_000,
+      });
+      await slow.start();
+      try {
+        const script = `${answers('"made"')}\ncase "$request" in *has_vm*) sleep 60 ;; *create_stemcell*) sleep 3 ;; esac`;
+        await slow.setCpis([slow.scriptCpi("a", script)]);
+        const [client, named] = [slow.client("director"), context({ cpi: "a" })];
+        const stemcell = { imagePath: "/image", cloudProperties: {}, stemcellFormats: [], tags: {}, exceptCpis: [] };
+        const { stemcells } = await client.createStemcell({ context: named, ...stemcell });
+        expect(stemcells).to.deep.equal([{ cpi: "a", stemcellCid: "made", error: "" }]);
+        const error = await client.hasVm({ context: named, vmCid: "v" }).catch((thrown) => thrown);
+        expect(error.message).to.include("longer than 2000 ms (executables.callTimeoutMs)");
+      } finally {
+        await slow.close();
+      }
     });
 
     it("are gone within a second of being cancelled, and at their deadline", async () => {
