@@ -6,7 +6,7 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
 import { eventually, skipBecause, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { AZS, type AzName, CPIS, cloudConfig, cpiConfig, manifest } from "./multi-cpi/configs.js";
+import { AZS, type AzName, CPIS, type CpiConfigInput, cloudConfig, cpiConfig, manifest } from "./multi-cpi/configs.js";
 import { type DiskInVm, openDisk } from "./multi-cpi/disk-in-vm.js";
 import { CELLS, type CellName, HOSTS, MultiCpiMesh } from "./multi-cpi/multi-cpi-mesh.js";
 import { processesOf } from "./multi-cpi/processes.js";
@@ -193,6 +193,13 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       reason: /ECONNREFUSED/,
       repair: () => mesh.process("cell-2").start(),
     },
+    {
+      az: "z4",
+      how: "a cell whose registry has no address",
+      breakIt: () => configure({ cells: ["nowhere", mesh.cpiConfigInput.cells[1]] }),
+      reason: /CPI cell-1 cannot be used, since its description is wrong: .*registry_address/,
+      repair: () => configure(),
+    },
   ];
   for (const { az, how, breakIt, reason, repair } of broken)
     step(`${how} fails by itself, and works again after its repair`, async () => {
@@ -258,8 +265,8 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   const bytesOf = (az: AzName): string => `written in ${az}`;
   const inAz = (az: AzName): readonly Instance[] => instances.filter((instance) => instance.az === az);
 
-  async function configure(): Promise<void> {
-    const content = cpiConfig({ ...mesh.cpiConfigInput, canary, nameInZ2: cpis.z2 });
+  async function configure(change: Partial<CpiConfigInput> = {}): Promise<void> {
+    const content = cpiConfig({ ...mesh.cpiConfigInput, canary, nameInZ2: cpis.z2, ...change });
     await operator.configs.updateConfig({ type: "cpi", name: "", content });
     await operator.configs.updateConfig({ type: "cloud", name: "", content: cloudConfig(cpis) });
   }

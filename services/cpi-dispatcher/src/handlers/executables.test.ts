@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CpiConfig } from "@diskmesh/api/cpi";
+import { InvalidStateError } from "@diskmesh/domain";
 import { eventually, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { reasonOfFailed } from "../contract/cpi-contract.js";
@@ -405,21 +406,37 @@ describe("CPI executables behind the dispatcher", function () {
       ["a name twice", [cpi({}), cpi({})], "CPI_CONFIG_INVALID"],
       ["a former name that another has", [cpi({}), cpi({ name: "b", migratedFrom: ["a"] })], "CPI_CONFIG_INVALID"],
       ["a name that is a path", [cpi({ name: "../a" })], "INVALID_ARGUMENT"],
-      ["a type that is a path", [cpi({ type: "../aws" })], "INVALID_ARGUMENT"],
-      ["a relative exec_path", [cpi({ execPath: "bin/cpi" })], "INVALID_ARGUMENT"],
-      ["an exec_path with NUL", [cpi({ execPath: "/bin/cpi\0" })], "INVALID_ARGUMENT"],
-      ["an exec_path for fleet", [cpi({ type: "fleet", execPath: "/bin/cpi" })], "INVALID_ARGUMENT"],
-      [
-        "a registry that is no address",
-        [cpi({ type: "fleet", properties: { registry_address: "x" } })],
-        "INVALID_ARGUMENT",
-      ],
     ];
     for (const [what, cpis, reason] of refused)
       it(`with ${what} -> ${reason}, and nothing of it is kept`, async () => {
         expect(await set(cpis)).to.equal(reason);
         expect(await reasonOfFailed(director.info({ context: context() }))).to.equal("CPI_CONFIG_UNKNOWN");
       });
+
+    const unusable: [what: string, fields: Partial<CpiConfig>, why: string][] = [
+      ["a type that is a path", { type: "../aws" }, "the type"],
+      ["a relative exec_path", { execPath: "bin/cpi" }, "exec_path"],
+      ["an exec_path with NUL", { execPath: "/bin/cpi\0" }, "exec_path"],
+      ["an exec_path for fleet", { type: "fleet", execPath: "/bin/cpi" }, "exec_path"],
+      ["a registry that is no address", { type: "fleet", properties: { registry_address: "x" } }, "registry_address"],
+      ["no registry at all", { type: "fleet", properties: { registry_address: [] } }, "registry_address"],
+    ];
+    for (const [what, fields, why] of unusable)
+      it(`with a CPI of ${what} -> its calls fail and say so, and the others serve`, async () => {
+        await dispatcher.setCpis([cpi({ name: "wrong", ...fields }), dispatcher.scriptCpi("right", answers("true"))]);
+        const has = (name: string) => director.hasVm({ context: context({ cpi: name }), vmCid: "v" });
+        const error = await has("wrong").catch((thrown) => thrown);
+        expect(error).to.be.instanceOf(InvalidStateError).with.property("message").that.includes(why);
+        expect((await has("right")).exists).to.equal(true);
+        const { cpis } = await director.listCpis({ context: context() });
+        expect(cpis.map(({ lastError }) => lastError.includes(why))).to.deep.equal([false, true]);
+      });
+
+    it("may name all registries of a cell, of which one leads", async () => {
+      const properties = { registry_address: ["127.0.0.1:1", "127.0.0.1:2"] };
+      await dispatcher.setCpis([cpi({ type: "fleet", properties })]);
+      expect((await director.info({ context: context({ cpi: "a" }) })).apiVersion).to.equal(2);
+    });
 
     it("of an old director, or of none, are refused", async () => {
       await director.fence({ directorId: "d1", directorGeneration: 5 });

@@ -24,9 +24,9 @@ async function describeAll({ set, azs, directorId }: Offered, call: CpiCall): Pr
 }
 
 async function describe(offered: OfferedCpi, call: CpiCall): Promise<Omit<CpiMessage, "azs" | "directorId">> {
-  const { name, type, cpi, lastError } = offered;
+  const { name, type, lastError } = offered;
   try {
-    const { apiVersion, stemcellFormats } = await cpi.info(call);
+    const { apiVersion, stemcellFormats } = await offered.info(call);
     return { name, type, apiVersion, stemcellFormats: [...stemcellFormats], lastError };
   } catch (error) {
     if (call.signal.aborted) throw error;
