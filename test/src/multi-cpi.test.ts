@@ -190,7 +190,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       az: "z5",
       how: "a cell whose registry was killed",
       breakIt: () => mesh.process("cell-2").kill(),
-      reason: /ECONNREFUSED/,
+      reason: /DiskRegistryService/,
       repair: () => mesh.process("cell-2").start(),
     },
     {

@@ -57,6 +57,11 @@ export class CpiConfigs {
     return offered;
   }
 
+  /** There is no cpi-config any more. A call that names one is refused, and the director looks again. */
+  forget(directorId: string): void {
+    this.#byDirector.delete(directorId);
+  }
+
   /** Keeps a version, and the one before it. */
   set(directorId: string, told: ToldConfig, make: () => CpiSet): void {
     const { version, fingerprint, azs } = told;

@@ -117,6 +117,10 @@ describe("cpi-configs", function () {
     await told([], ["z1", "z3"]);
     await update(cpiConfig(EAST, "{name: new-west, type: fleet, migrated_from: [{name: west}, {name: ''}]}"));
     await told([], ["z1", "z3"]);
+    await director.configs.deleteConfig({ type: "cloud", name: "" });
+    await told([], []);
+    await director.configs.deleteConfig({ type: "cpi", name: "" });
+    await eventually(() => director.cpi.cpiConfigs.size === 0);
   });
 
   it("diff -> lines with what becomes of them; secrets that change are seen but not shown", async () => {

@@ -458,6 +458,11 @@ describe("CPI executables behind the dispatcher", function () {
       await dispatcher.setCpis([cpi({ name: "b" }), cpi({ azs: ["z1"] })], "v2");
       expect(await listed()).to.deep.equal(["/memory/", "d1/a/z1", "d1/b/"]);
       expect(await set([cpi({ azs: ["z\n1"] })], "v3")).to.equal("INVALID_ARGUMENT");
+      expect(await set([cpi({})], "")).to.equal("INVALID_ARGUMENT");
+      await dispatcher.setCpis([], "");
+      expect(await listed()).to.deep.equal(["/memory/"]);
+      const ofOld = director.info({ context: context({ cpiConfigVersion: "v2", cpi: "a" }) });
+      expect(await reasonOfFailed(ofOld)).to.equal("CPI_CONFIG_UNKNOWN");
     });
 
     it("of one director are not another's", async () => {

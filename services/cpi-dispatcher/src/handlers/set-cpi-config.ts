@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { SetCpiConfigRequest, type SetCpiConfigResponse } from "@diskmesh/api/cpi";
-import { parseName } from "@diskmesh/domain";
+import { InvalidArgumentError, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { AzsByCpi } from "../cpi-configs.js";
@@ -10,9 +10,12 @@ export const setCpiConfig =
   (context: DispatcherContext) =>
   async (request: SetCpiConfigRequest, call: CallContext): Promise<SetCpiConfigResponse> => {
     const director = parseDirector(request.directorId, request.directorGeneration);
-    const version = parseName("cpi_config_version", request.cpiConfigVersion);
+    const version = parseOptionalName("cpi_config_version", request.cpiConfigVersion);
+    if (version === undefined && request.cpis.length > 0)
+      throw new InvalidArgumentError("cpi_config_version is empty: give the version of these CPIs a name");
     const { configs, maker } = context;
     await context.fence.run(director, call.signal, async () => {
+      if (version === undefined) return configs.forget(director.directorId);
       const told = { version, fingerprint: fingerprintOf(request), azs: azsOf(request) };
       configs.set(director.directorId, told, () => maker.makeSet(director.directorId, request.cpis, configs.own));
     });

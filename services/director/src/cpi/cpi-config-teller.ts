@@ -2,8 +2,8 @@ import { messageOf } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
 import { currentCpi } from "../model/cpi-choice.js";
 import type { DirectorTablet } from "../schema.js";
-import { CLOUD, type CloudConfigs } from "../yaml/cloud-configs.js";
-import { CPI, type CpiConfigs } from "../yaml/cpi-configs.js";
+import type { CloudConfigs } from "../yaml/cloud-configs.js";
+import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { CpiClient, CpiConfigSource } from "./cpi-calls.js";
 
 export interface CpiConfigTellerOptions {
@@ -36,8 +36,7 @@ export class CpiConfigTeller implements CpiConfigSource {
   /** Only the one director that dispatchers obey may do so. */
   start(): void {
     this.#unwatch = this.#options.tablet.watch((changes) => {
-      const isOurs = (type: unknown) => type === CPI || type === CLOUD;
-      if (changes.some(({ table, document }) => table === "configs" && isOurs(typeOf(document)))) this.#tellSoon();
+      if (changes.some(({ table }) => table === "configs")) this.#tellSoon();
     });
     this.#tellSoon();
   }
@@ -53,13 +52,12 @@ export class CpiConfigTeller implements CpiConfigSource {
       ...cpiConfigs.current(tables),
       azs: cloudConfigs.current(tables).azs,
     }));
-    if (cpis === undefined) return;
     await client.setCpiConfig(
       {
         directorId: tablet.id,
         directorGeneration: tablet.generation,
         cpiConfigVersion: version,
-        cpis: cpis.map(({ migratedFrom, properties, ...cpi }) => ({
+        cpis: (cpis ?? []).map(({ migratedFrom, properties, ...cpi }) => ({
           ...cpi,
           migratedFrom: [...migratedFrom],
           properties: { ...properties },
@@ -76,9 +74,4 @@ export class CpiConfigTeller implements CpiConfigSource {
         this.#options.log.warn({ reason: messageOf(error) }, "cannot tell the dispatcher the cpi-config yet");
     });
   }
-}
-
-/** Null for a version that was deleted; then nothing uses the config any more, or a newer one was told. */
-function typeOf(document: object | null): unknown {
-  return document !== null && "type" in document ? document.type : undefined;
 }

@@ -78,7 +78,7 @@ export interface SetCpiConfigRequest {
   directorId: string;
   /** Its tablet's generation; a lower one than seen before is refused with reason OUTDATED. */
   directorGeneration: number;
-  /** Names this set, e.g. a hash of it. */
+  /** Names this set, e.g. a hash of it; empty, with no CPIs, when there is no cpi-config any more. */
   cpiConfigVersion: string;
   /** All of them. */
   cpis: CpiConfig[];
