@@ -44,6 +44,11 @@ export class NatsServer {
     return `127.0.0.1:${this.port}`;
   }
 
+  get pid(): number {
+    if (!this.#child) throw new Error("nats-server was not started");
+    return this.#child.pid;
+  }
+
   get logs(): string {
     return this.#child?.output ?? "";
   }

@@ -41,6 +41,8 @@ const executablesConfig = z
     /** Remembers which processes run, and holds their temporary files. One dispatcher at a time may use it. */
     runFolder: pathConfig.optional(),
     callTimeoutMs: durationMsConfig.default(600_000),
+    /** create_stemcell copies an image, perhaps to another continent. */
+    createStemcellTimeoutMs: durationMsConfig.default(3_600_000),
     maxRequestBytes: z.int().min(1_024).default(4_194_304),
     maxAnswerBytes: z.int().min(1_024).default(1_048_576),
     maxLogLineLength: z.int().min(80).default(65_536),
@@ -53,12 +55,19 @@ const executablesConfig = z
   })
   .prefault({});
 
-/** The configuration of a dispatcher process. */
-export const dispatcherConfig = z.strictObject({
+/** Above the longest call of a CPI, since a call may wait for its turn before. */
+const DEFAULT_MAX_DEADLINE_MS = 2 * 3_600_000;
+/** Calls that wait for a CPI count; several CPIs may be slow at once. */
+const DEFAULT_MAX_CONCURRENT_CALLS = 10_000;
+
+const settings = z.strictObject({
   ...serviceConfig,
   listen: listenConfig,
   tls: tlsConfig,
-  rpc: rpcLimitsConfig(),
+  rpc: rpcLimitsConfig({
+    maxConcurrentCalls: DEFAULT_MAX_CONCURRENT_CALLS,
+    maxDeadlineMs: DEFAULT_MAX_DEADLINE_MS,
+  }),
   registry: registryConfig,
   /** The CPIs of directors without a cpi-config. The first one is the default. */
   cpis: z
@@ -77,6 +86,27 @@ export const dispatcherConfig = z.strictObject({
   maxLogWatchers: z.int().min(1).default(1_000),
   /** Lines of a CPI's log that wait for a slow reader. */
   maxLogLines: z.int().min(1).default(10_000),
+});
+
+/**
+ * The configuration of a dispatcher process. Refused are limits that others make void: a deadline that ends every call
+ * before its CPI's own time is over, and room for calls that the calls of one CPI fill alone.
+ */
+export const dispatcherConfig = settings.superRefine(({ rpc, executables }, { addIssue }) => {
+  for (const setting of ["callTimeoutMs", "createStemcellTimeoutMs"] as const)
+    if (executables[setting] > rpc.maxDeadlineMs)
+      addIssue({
+        code: "custom",
+        path: ["executables", setting],
+        message: `${executables[setting]} ms is longer than any call may take, ${rpc.maxDeadlineMs} ms (rpc.maxDeadlineMs): lower it, or raise that`,
+      });
+  const callsOfOneCpi = executables.maxConcurrentCalls + executables.maxWaitingCalls;
+  if (callsOfOneCpi >= rpc.maxConcurrentCalls)
+    addIssue({
+      code: "custom",
+      path: ["executables", "maxWaitingCalls"],
+      message: `one CPI that hangs could hold ${callsOfOneCpi} calls with maxConcurrentCalls, and the server takes ${rpc.maxConcurrentCalls} (rpc.maxConcurrentCalls): lower it, or raise that`,
+    });
 });
 
 export type DispatcherConfig = z.output<typeof dispatcherConfig>;

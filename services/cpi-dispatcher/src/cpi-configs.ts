@@ -5,10 +5,29 @@ import { CpiConfigUnknownError } from "./model/errors.js";
 /** Versions of a director's cpi-config that are kept: calls of the last one may still be on their way. */
 const VERSIONS_KEPT = 2;
 
+/** Azs by the name of the CPI that the cloud config gives them. */
+export type AzsByCpi = ReadonlyMap<string, readonly string[]>;
+
 interface KnownSet {
   readonly set: CpiSet;
   /** Tells whether the same set is told again. */
   readonly fingerprint: string;
+  readonly azs: AzsByCpi;
+}
+
+/** CPIs as they are listed. */
+export interface Offered {
+  /** Empty for the dispatcher's own. */
+  readonly directorId: string;
+  readonly set: CpiSet;
+  readonly azs: AzsByCpi;
+}
+
+/** What a director tells, but for the CPIs themselves. */
+export interface ToldConfig {
+  readonly version: string;
+  readonly fingerprint: string;
+  readonly azs: AzsByCpi;
 }
 
 /** The cpi-configs that directors told. In memory alone: who names one that is not here tells it again. */
@@ -18,26 +37,41 @@ export class CpiConfigs {
   constructor(readonly own: CpiSet) {}
 
   /** The CPIs of a call: the dispatcher's own when it names no version. */
-  find(directorId: string, version: string): CpiSet {
-    if (version === "") return this.own;
+  find(directorId: string, version: string): Offered {
+    if (version === "") return { directorId: "", set: this.own, azs: new Map() };
     const known = this.#byDirector.get(directorId)?.get(version);
-    if (known) return known.set;
+    if (known) return { directorId, ...known };
     throw new CpiConfigUnknownError(
       `version ${quoted(version)} of the cpi-config is not known to this dispatcher: tell it by SetCpiConfig`,
       { about: { cpi_config_version: version.slice(0, 64) } },
     );
   }
 
+  /** The dispatcher's own CPIs, then those of the version that each director told last. */
+  newest(): Offered[] {
+    const offered = [this.find("", "")];
+    for (const [directorId, versions] of [...this.#byDirector].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      const last = [...versions.values()].at(-1);
+      if (last) offered.push({ directorId, ...last });
+    }
+    return offered;
+  }
+
+  /** There is no cpi-config any more. A call that names one is refused, and the director looks again. */
+  forget(directorId: string): void {
+    this.#byDirector.delete(directorId);
+  }
+
   /** Keeps a version, and the one before it. */
-  set(directorId: string, version: string, fingerprint: string, make: () => CpiSet): void {
+  set(directorId: string, told: ToldConfig, make: () => CpiSet): void {
+    const { version, fingerprint, azs } = told;
     const versions = this.#byDirector.get(directorId) ?? new Map<string, KnownSet>();
     const known = versions.get(version);
-    if (known?.fingerprint === fingerprint) return;
-    if (known)
+    if (known && known.fingerprint !== fingerprint)
       throw new AlreadyExistsError(
         `version ${quoted(version)} of the cpi-config names other CPIs: choose another name`,
       );
-    versions.set(version, { set: make(), fingerprint });
+    versions.set(version, { set: known?.set ?? make(), fingerprint, azs });
     for (const [old] of versions) if (versions.size > VERSIONS_KEPT) versions.delete(old);
     this.#byDirector.set(directorId, versions);
   }

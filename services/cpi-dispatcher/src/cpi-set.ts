@@ -1,8 +1,13 @@
-import { CancelledError, messageOf, NotFoundError } from "@diskmesh/domain";
+import { CancelledError, InvalidStateError, messageOf, NotFoundError } from "@diskmesh/domain";
 import type { Cpi, CpiCall, CpiInfo } from "./cpi.js";
 import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from "./model/choice.js";
 
 const MAX_ERROR_LENGTH = 1_000;
+
+/** Stands for a CPI that could not be made of its description, so that the others serve all the same. */
+export interface UnusableCpi {
+  readonly why: string;
+}
 
 /** A CPI as the dispatcher offers it. */
 export class OfferedCpi {
@@ -12,14 +17,19 @@ export class OfferedCpi {
   constructor(
     readonly name: string,
     readonly type: string,
-    readonly cpi: Cpi,
+    private readonly cpi: Cpi | UnusableCpi,
     readonly formerNames: readonly string[] = [],
   ) {}
+
+  /** What it says of itself. How that went is not remembered: nobody's work depends on it. */
+  async info(call: CpiCall): Promise<CpiInfo> {
+    return this.#usable().info(call);
+  }
 
   /** Calls the CPI and remembers how it went. */
   async run<Result>(work: (cpi: Cpi) => Promise<Result>): Promise<Result> {
     try {
-      const result = await work(this.cpi);
+      const result = await work(this.#usable());
       this.lastError = "";
       return result;
     } catch (error) {
@@ -28,6 +38,13 @@ export class OfferedCpi {
       else if (!(error instanceof CancelledError)) this.lastError = messageOf(error).slice(0, MAX_ERROR_LENGTH);
       throw error;
     }
+  }
+
+  #usable(): Cpi {
+    if (!("why" in this.cpi)) return this.cpi;
+    throw new InvalidStateError(`CPI ${this.name} cannot be used, since its description is wrong: ${this.cpi.why}`, {
+      about: { cpi: this.name },
+    });
   }
 }
 
@@ -63,10 +80,10 @@ export class CpiSet {
 
   async #stemcellFormats(call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
     const infos = await Promise.all(
-      this.cpis.map(async ({ name, cpi }): Promise<[string, readonly string[]]> => {
+      this.cpis.map(async (cpi): Promise<[string, readonly string[]]> => {
         // One that cannot say is asked to make the stemcell and fails by itself, without hurting the others.
         const info: CpiInfo | undefined = await cpi.info(call).catch(() => undefined);
-        return [name, info?.stemcellFormats ?? []];
+        return [cpi.name, info?.stemcellFormats ?? []];
       }),
     );
     call.signal.throwIfAborted();

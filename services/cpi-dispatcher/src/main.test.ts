@@ -66,7 +66,9 @@ describe("the dispatcher's process", function () {
     const process = await start({});
     const client = connect();
     const { cpis } = await client.listCpis({ context });
-    expect(cpis).to.deep.equal([{ name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [], lastError: "" }]);
+    expect(cpis).to.deep.equal([
+      { name: "fleet", type: "fleet", apiVersion: 2, stemcellFormats: [], lastError: "", azs: [], directorId: "" },
+    ]);
     expect(await reasonOfFailed(new RemoteCpi(client).hasVm("vm-x", newCall()))).to.equal("UNAVAILABLE");
     client.close();
     expect(await process.stop()).to.include({ code: 0 });
@@ -136,6 +138,17 @@ describe("the dispatcher's process", function () {
       "cpis",
     ],
     ["no CPI", { cpis: [] }, "cpis"],
+    [
+      "a CPI's time that is longer than any call's",
+      { executables: { callTimeoutMs: 60_001, createStemcellTimeoutMs: 60_000 }, rpc: { maxDeadlineMs: 60_000 } },
+      "executables.callTimeoutMs",
+    ],
+    ["such a time for stemcells", { rpc: { maxDeadlineMs: 3_599_999 } }, "executables.createStemcellTimeoutMs"],
+    [
+      "room for calls that one CPI fills",
+      { executables: { maxConcurrentCalls: 100, maxWaitingCalls: 900 }, rpc: { maxConcurrentCalls: 1_000 } },
+      "executables.maxWaitingCalls",
+    ],
   ] as const)
     it(`does not start with ${what}, and says so in one line`, async () => {
       const process = await start(change, "nothing");

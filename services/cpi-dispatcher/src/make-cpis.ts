@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { CpiConfig as CpiConfigMessage } from "@diskmesh/api/cpi";
-import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { DomainError, InvalidArgumentError, messageOf, quoted } from "@diskmesh/domain";
 import type { DispatcherConfig } from "./config.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
 import { CallLimit } from "./executables/call-limit.js";
@@ -22,7 +22,7 @@ export interface CpiDescription {
 }
 
 const FLEET = "fleet";
-const TYPE_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+const TYPE_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
 const ADDRESS_PATTERN = /^[A-Za-z0-9.:[\]-]{1,255}:\d{1,5}$/;
 
 /** Makes CPIs of descriptions. */
@@ -35,28 +35,43 @@ export class CpiMaker {
     private readonly runFolder: RunFolder,
   ) {}
 
-  /** The CPIs of a director's cpi-config, all of them or none. */
+  /**
+   * The CPIs of a director's cpi-config. Names that leave open who is meant are refused; of a CPI whose description is
+   * wrong otherwise, every call fails, and nothing else.
+   */
   makeSet(directorId: string, cpis: readonly CpiConfigMessage[], own: CpiSet): CpiSet {
     checkCpiNames(cpis, this.config.maxCpis);
-    const descriptions = cpis.map((cpi) => checked({ ...cpi, properties: cpi.properties ?? {} }));
     return new CpiSet(
-      descriptions.map((description) => this.make(description, directorId)),
+      cpis.map((cpi) => this.#makeOrNot({ ...cpi, properties: cpi.properties ?? {} }, directorId)),
       own.defaultCpi,
       true,
     );
   }
 
+  #makeOrNot(description: CpiDescription, directorId: string): OfferedCpi {
+    try {
+      return this.make(description, directorId);
+    } catch (error) {
+      if (!(error instanceof DomainError)) throw error;
+      const { name, type, migratedFrom } = description;
+      return new OfferedCpi(name, type, { why: messageOf(error) }, migratedFrom);
+    }
+  }
+
   make(description: CpiDescription, directorId = ""): OfferedCpi {
-    const { name, type, migratedFrom } = description;
+    const { name, type, migratedFrom } = checked(description);
     const cpi = type === FLEET ? this.#fleet(description) : this.#executable(description, directorId);
     return new OfferedCpi(name, type, cpi, migratedFrom);
   }
 
   #fleet({ name, properties }: CpiDescription): FleetCpi {
     const { registry_address: address = this.config.registry.address } = properties;
-    if (typeof address !== "string" || !ADDRESS_PATTERN.test(address))
-      throw new InvalidArgumentError(`properties.registry_address of CPI ${name} is malformed: give "host:port"`);
-    return new FleetCpi(this.registries.at(address));
+    const addresses = [address].flat();
+    if (addresses.length === 0 || !addresses.every((one) => typeof one === "string" && ADDRESS_PATTERN.test(one)))
+      throw new InvalidArgumentError(
+        `properties.registry_address of CPI ${name} is malformed: give "host:port", or a list of those of which one leads`,
+      );
+    return new FleetCpi(this.registries.at(addresses as string[]));
   }
 
   #executable(description: CpiDescription, directorId: string): ExecutableCpi {
@@ -80,11 +95,11 @@ export class CpiMaker {
 }
 
 /** Narrows what becomes a path or is run. */
-export function checked(description: CpiDescription): CpiDescription {
+function checked(description: CpiDescription): CpiDescription {
   const { name, type, execPath } = description;
   if (!TYPE_PATTERN.test(type))
     throw new InvalidArgumentError(
-      `the type ${quoted(type)} of CPI ${name} is malformed: give letters, digits, '-', '_'`,
+      `the type ${quoted(type)} of CPI ${name} is malformed: give letters, digits and '_.-', a letter or digit first`,
     );
   if (execPath !== "" && !/^\/[^\0\n]{1,4095}$/.test(execPath))
     throw new InvalidArgumentError(`exec_path ${quoted(execPath)} of CPI ${name} is no absolute path`);

@@ -93,7 +93,14 @@ export function createDirector(
   const stemcellFiles = lifecycle.use("stemcell files", new StemcellFiles({ ...config.stemcells, tablet, log }));
   const registry = lifecycle.use("Registry", new RegistryServer({ config: config.registry, tablet, log }));
   const { callTimeoutMs } = config.cpi;
-  const teller = new CpiConfigTeller({ client: connections.cpi, tablet, cpiConfigs, callTimeoutMs, log });
+  const teller = new CpiConfigTeller({
+    client: connections.cpi,
+    tablet,
+    cpiConfigs,
+    cloudConfigs,
+    callTimeoutMs,
+    log,
+  });
   lifecycle.use("CPI config teller", teller);
   const cpi = new CpiCalls({
     client: connections.cpi,

@@ -104,6 +104,25 @@ describe("cpi-configs", function () {
     expect(configs.map((each) => each.content)).to.deep.equal(["", ""], "credentials are not listed");
   });
 
+  it("the dispatcher is told which azs each CPI serves, after a change of either config and by former names too", async () => {
+    const told = async (...azs: string[][]) => {
+      await eventually(() => {
+        const [last] = [...director.cpi.cpiConfigs.values()].slice(-1);
+        expect(last?.map((cpi) => cpi.azs)).to.deep.equal(azs);
+      });
+    };
+    await update(cpiConfig(EAST, WEST));
+    await told([], []);
+    await update("azs: [{name: z1, cpi: west}, {name: z2}, {name: z3, cpi: west}, {name: z4, cpi: gone}]", "cloud");
+    await told([], ["z1", "z3"]);
+    await update(cpiConfig(EAST, "{name: new-west, type: fleet, migrated_from: [{name: west}, {name: ''}]}"));
+    await told([], ["z1", "z3"]);
+    await director.configs.deleteConfig({ type: "cloud", name: "" });
+    await told([], []);
+    await director.configs.deleteConfig({ type: "cpi", name: "" });
+    await eventually(() => director.cpi.cpiConfigs.size === 0);
+  });
+
   it("diff -> lines with what becomes of them; secrets that change are seen but not shown", async () => {
     await update(`azs:\n- name: z1\n- name: z2\n`, "cloud");
     const diff = await director.configs.diffConfig({

@@ -4,9 +4,8 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { stemcellFile } from "./testing/stemcell-file.js";
 import { TestDirector } from "./testing/test-director.js";
 
 const CPIS = "cpis: [{name: east, type: a}, {name: west, type: b}]";

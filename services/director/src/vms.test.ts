@@ -1,7 +1,7 @@
 import { TaskState } from "@diskmesh/api/director";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { stemcellFile } from "./testing/stemcell-file.js";
 import { TestDirector } from "./testing/test-director.js";
 
 const CLOUD = `

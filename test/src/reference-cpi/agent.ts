@@ -1,8 +1,10 @@
-import { appendFileSync, existsSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentMethod, AgentServer, connectNats } from "@diskmesh/mbus";
-import { type MbusSettings, readUserData, type Settings, writeWhole } from "./vm-process.js";
+import type { MbusSettings } from "./protocol.js";
+import { readUserData, type Settings, writeWhole } from "./vm-process.js";
 
 /**
  * A VM of the reference CPI: the agent's side of mbus, and disks as entries in a file. What it was asked is in
@@ -16,7 +18,6 @@ interface Disks {
   /** By CID, the hint with which they were added. */
   readonly persistent: Readonly<Record<string, unknown>>;
   readonly mounted: readonly string[];
-  readonly dynamic: Readonly<Record<string, unknown>>;
 }
 
 async function main(folder: string): Promise<void> {
@@ -38,14 +39,26 @@ async function main(folder: string): Promise<void> {
 
 /** From the VM's own data, or from the Registry, which may not have them yet. */
 async function readSettings(folder: string): Promise<Settings> {
-  const { settings, registryUrl } = readUserData(folder);
+  const { settings, registryUrl = "", ip } = readUserData(folder);
   if (settings) return settings;
   for (let attempt = 0; attempt < TRIES; attempt++) {
-    const response = await fetch(registryUrl ?? "").catch(() => undefined);
-    if (response?.ok) return JSON.parse(((await response.json()) as { settings: string }).settings);
+    const answer = await fetchFrom(ip, registryUrl).catch(() => undefined);
+    if (answer !== undefined) return JSON.parse((JSON.parse(answer) as { settings: string }).settings);
     await sleep(RETRY_MS);
   }
   throw new Error("the Registry has no settings for this VM");
+}
+
+/** Without credentials: the Registry knows a VM by its address. Undefined when it answers anything but 200. */
+function fetchFrom(ip: string | undefined, url: string): Promise<string | undefined> {
+  return new Promise((resolve, reject) => {
+    const request = get(url, ip === undefined ? {} : { localAddress: ip }, async (response) => {
+      let text = "";
+      for await (const part of response.setEncoding("utf8")) text += part;
+      resolve(response.statusCode === 200 ? text : undefined);
+    });
+    request.once("error", reject);
+  });
 }
 
 function writeCertificate(
@@ -66,7 +79,7 @@ function writeCertificate(
 function agentMethods(folder: string, settings: Settings): Record<string, AgentMethod> {
   const file = join(folder, "agent-disks.json");
   const read = (): Disks =>
-    existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : { persistent: {}, mounted: [], dynamic: {} };
+    existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : { persistent: {}, mounted: [] };
   const change = (make: (disks: Disks) => Disks): object => {
     writeWhole(file, JSON.stringify(make(read())));
     return {};
@@ -94,20 +107,14 @@ function agentMethods(folder: string, settings: Settings): Record<string, AgentM
       change((disks) => ({ ...disks, persistent: without(disks.persistent, cid) })),
     ),
     mount_disk: task(1, async ([cid]) => {
-      const hint = await hintOf(String(cid));
-      const path = typeof hint === "string" ? hint : (hint as { path?: string } | undefined)?.path;
-      if (path === undefined || !existsSync(path)) throw new Error(`disk ${cid} is nowhere to be found`);
+      diskAt(await hintOf(String(cid)), cid);
       return change((disks) => ({ ...disks, mounted: [...new Set([...disks.mounted, String(cid)])] }));
     }),
     unmount_disk: task(1, async ([cid]) =>
       change((disks) => ({ ...disks, mounted: disks.mounted.filter((one) => one !== cid) })),
     ),
-    add_dynamic_disk: task(2, async ([cid, hint]) =>
-      change((disks) => ({ ...disks, dynamic: { ...disks.dynamic, [String(cid)]: hint } })),
-    ),
-    remove_dynamic_disk: sync(1, async ([cid]) =>
-      change((disks) => ({ ...disks, dynamic: without(disks.dynamic, cid) })),
-    ),
+    add_dynamic_disk: task(2, async ([cid, hint]) => linkDynamicDisk(folder, String(cid), diskAt(hint, cid))),
+    remove_dynamic_disk: sync(1, async ([cid]) => linkDynamicDisk(folder, String(cid), undefined)),
     ...Object.fromEntries(
       ["prepare", "apply", "start", "stop", "drain", "update_settings"].map((name) => [
         name,
@@ -115,6 +122,21 @@ function agentMethods(folder: string, settings: Settings): Record<string, AgentM
       ]),
     ),
   };
+}
+
+function diskAt(hint: unknown, cid: unknown): string {
+  const path = typeof hint === "string" ? hint : (hint as { path?: string } | undefined)?.path;
+  if (path === undefined || !existsSync(path)) throw new Error(`disk ${cid} is nowhere to be found`);
+  return path;
+}
+
+/** Shows the VM's programs a dynamic disk, or takes it away. */
+function linkDynamicDisk(folder: string, cid: string, path: string | undefined): object {
+  const links = join(folder, "dynamic_disks");
+  mkdirSync(links, { recursive: true });
+  rmSync(join(links, cid), { force: true });
+  if (path !== undefined) symlinkSync(path, join(links, cid));
+  return {};
 }
 
 function recorded(folder: string, methods: Record<string, AgentMethod>): Record<string, AgentMethod> {

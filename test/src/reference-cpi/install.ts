@@ -1,4 +1,4 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Misbehaviour } from "./protocol.js";
@@ -11,12 +11,21 @@ export class ReferenceCpi {
   constructor(folder: string) {
     this.execPath = join(folder, "bin", "cpi");
     this.stateFolder = join(folder, "state");
-    mkdirSync(dirname(this.execPath), { recursive: true });
     mkdirSync(this.stateFolder, { recursive: true });
+    this.install();
+  }
+
+  install(): void {
+    mkdirSync(dirname(this.execPath), { recursive: true });
     const program = fileURLToPath(new URL("./main.js", import.meta.url));
     // A CPI is started with a PATH on which node need not be.
     writeFileSync(this.execPath, `#!/bin/sh\nexec "${process.execPath}" "${program}"\n`);
     chmodSync(this.execPath, 0o755);
+  }
+
+  /** Leaves the state alone. */
+  uninstall(): void {
+    rmSync(this.execPath);
   }
 
   /** Tells it what to do wrong from now on, by method or "*". */
@@ -26,11 +35,31 @@ export class ReferenceCpi {
 
   /** What the agent of a VM was asked, in order. */
   askedOf(vmCid: string): unknown[][] {
-    const file = join(this.stateFolder, "vm-folders", vmCid, "asked.jsonl");
-    return readFileSync(file, "utf8")
+    return readFileSync(join(this.vmFolder(vmCid), "asked.jsonl"), "utf8")
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line));
+  }
+
+  /** What a VM has on its own system disk. */
+  vmFolder(vmCid: string): string {
+    return join(this.stateFolder, "vm-folders", vmCid);
+  }
+
+  /** The process that is a VM. */
+  pidOf(vmCid: string): number {
+    return JSON.parse(readFileSync(join(this.stateFolder, "vms", `${vmCid}.json`), "utf8")).pid;
+  }
+
+  /** The file that is a disk. */
+  imageFile(diskCid: string): string {
+    return join(this.stateFolder, "disks", `${diskCid}.img`);
+  }
+
+  /** All VMs, disks and stemcells that it has, by kind and cid. */
+  things(): string[] {
+    const kinds = ["vms", "vm-folders", "disks", "attachments", "stemcells"];
+    return kinds.flatMap((kind) => readdirSync(join(this.stateFolder, kind)).map((name) => `${kind}/${name}`));
   }
 
   /** Ends the VMs that are still there. */

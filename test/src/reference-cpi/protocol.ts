@@ -22,8 +22,16 @@ export interface Context {
   readonly misbehave?: Misbehaviour;
   /** Where settings of agents go in version 1. */
   readonly registry?: { readonly endpoint: string; readonly user: string; readonly password: string };
+  /** What agents are told when `env` tells them nothing, as in version 1. */
+  readonly agent?: { readonly mbus: MbusSettings };
   /** Makes hints objects with a number inside, as some CPIs do, instead of paths. */
   readonly hint?: "path" | "object";
+}
+
+/** How an agent reaches its director; in `env` it is `bosh.mbus`. */
+export interface MbusSettings {
+  readonly urls?: readonly string[];
+  readonly cert?: { readonly ca: string; readonly certificate: string; readonly private_key: string };
 }
 
 export type Misbehaviour = Readonly<Record<string, string>>;

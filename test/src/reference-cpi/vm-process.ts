@@ -2,25 +2,24 @@ import { spawn } from "node:child_process";
 import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Request, usesRegistry } from "./protocol.js";
+import { type MbusSettings, type Request, usesRegistry } from "./protocol.js";
 import type { State } from "./state.js";
 
 /** The agent settings document of BOSH, as far as it is needed. */
 export interface Settings {
   readonly agent_id: string;
   readonly vm: { readonly name: string };
-  readonly networks: unknown;
+  readonly networks: Networks;
   readonly disks: { readonly persistent: Readonly<Record<string, unknown>> };
   readonly env: { readonly bosh?: { readonly mbus?: MbusSettings } };
 }
 
-export interface MbusSettings {
-  readonly urls?: readonly string[];
-  readonly cert?: { readonly ca: string; readonly certificate: string; readonly private_key: string };
-}
+type Networks = Readonly<Record<string, { readonly ip?: string }>>;
 
 /** What the agent is told at its start: where its settings are. */
 export interface UserData {
+  /** The VM's address; what it sends comes from there. */
+  readonly ip?: string;
   readonly settings?: Settings;
   /** URL of the settings at the Registry. */
   readonly registryUrl?: string;
@@ -32,22 +31,31 @@ export async function startVm(request: Request, state: State, vmCid: string): Pr
     string,
     string,
     unknown,
-    unknown,
+    Networks,
     unknown,
     Settings["env"],
   ];
-  const settings: Settings = { agent_id: agentId, vm: { name: vmCid }, networks, disks: { persistent: {} }, env };
+  const { registry, agent: ownSettings } = request.context;
+  const mbus = env?.bosh?.mbus ?? ownSettings?.mbus;
+  const settings: Settings = {
+    agent_id: agentId,
+    vm: { name: vmCid },
+    networks,
+    disks: { persistent: {} },
+    env: { ...env, bosh: { ...env?.bosh, ...(mbus && { mbus }) } },
+  };
   const folder = state.vmFolder(vmCid);
   mkdirSync(folder, { recursive: true });
-  const { registry } = request.context;
   const viaRegistry = usesRegistry(request) && registry !== undefined;
-  const userData: UserData = viaRegistry
-    ? { registryUrl: `${registry.endpoint}/instances/${vmCid}/settings` }
-    : { settings };
+  const ip = Object.values(networks).find((network) => network.ip !== undefined)?.ip;
+  const userData: UserData = {
+    ...(ip === undefined ? {} : { ip }),
+    ...(viaRegistry ? { registryUrl: `${registry.endpoint}/instances/${vmCid}/settings` } : { settings }),
+  };
   if (viaRegistry) await registrySettings(request, vmCid, "PUT", settings);
   const file = join(folder, "user-data.json");
   writeFileSync(file, JSON.stringify(userData), { mode: 0o600 });
-  const hasAgent = (env?.bosh?.mbus?.urls ?? []).length > 0;
+  const hasAgent = (mbus?.urls ?? []).length > 0;
   const agent = fileURLToPath(new URL("./agent.js", import.meta.url));
   const [command, ...args] = hasAgent ? [process.execPath, agent, folder] : ["/bin/sleep", "86400"];
   // Its own session: a VM outlives the request that made it.

@@ -14,8 +14,15 @@ export interface CpiProcessOptions {
   readonly execPath: string;
   /** Credentials and settings. */
   readonly properties: JsonObject;
-  readonly limits: ExecutableLimits;
+  readonly limits: CpiLimits;
   readonly runFolder: RunFolder;
+}
+
+export interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
+  /** Longest time of a call. */
+  readonly callTimeoutMs: number;
+  /** Of create_stemcell, which copies an image. */
+  readonly createStemcellTimeoutMs: number;
 }
 
 /** One request to a CPI. */
@@ -46,8 +53,9 @@ export class CpiProcess {
 
   /** Returns the result that the CPI answered, unchecked; throws what it answered as an error. */
   async call(request: CpiRequest, call: CpiCall): Promise<unknown> {
-    const { name, execPath, properties, limits, runFolder } = this.#options;
+    const { name, execPath, properties, runFolder } = this.#options;
     const { method, args, apiVersion } = request;
+    const limits = limitsOf(method, this.#options.limits);
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
     const say = (line: string) => call.onLogLine(shown(redactor.text(line)));
     const context = requestContext(call, properties);
@@ -89,6 +97,11 @@ function withCpi(error: unknown, cpi: string, method: CpiMethod): unknown {
   if (error.message.endsWith(suffix)) return error;
   error.message += suffix;
   return error;
+}
+
+function limitsOf(method: CpiMethod, limits: CpiLimits): ExecutableLimits {
+  const setting = method === "create_stemcell" ? "createStemcellTimeoutMs" : "callTimeoutMs";
+  return { ...limits, timeoutMs: limits[setting], timeoutSetting: `executables.${setting}` };
 }
 
 function shown(line: string): string {

@@ -11,7 +11,8 @@ import { type ExecutableLimits, runExecutable } from "./run-executable.js";
 import { RunFolder } from "./run-folder.js";
 
 const LIMITS: ExecutableLimits = {
-  callTimeoutMs: 10_000,
+  timeoutMs: 10_000,
+  timeoutSetting: "executables.callTimeoutMs",
   maxRequestBytes: 1_000_000,
   maxAnswerBytes: 100_000,
   maxLogLineLength: 1_000,
@@ -129,8 +130,8 @@ describe("a CPI's process", function () {
 
   it("is killed at its timeout, with all it has started", async () => {
     const startedAtMs = performance.now();
-    const error = await failure(run("sleep 100 & sleep 100 & trap '' TERM; sleep 100", { callTimeoutMs: 300 }));
-    expect(error).to.be.instanceOf(TimeoutError).with.property("message").that.includes("callTimeoutMs");
+    const error = await failure(run("sleep 100 & sleep 100 & trap '' TERM; sleep 100", { timeoutMs: 300 }));
+    expect(error).to.be.instanceOf(TimeoutError).with.property("message").that.includes("executables.callTimeoutMs");
     expect(performance.now() - startedAtMs).to.be.below(1_300);
   });
 

@@ -8,8 +8,10 @@ import type { RunFolder, RunRecord } from "./run-folder.js";
 
 /** What one process of a CPI may use. */
 export interface ExecutableLimits {
-  /** Longest time of a call, in milliseconds. */
-  readonly callTimeoutMs: number;
+  /** Longest time of a call. */
+  readonly timeoutMs: number;
+  /** What that is called in the config, for messages. */
+  readonly timeoutSetting: string;
   readonly maxRequestBytes: number;
   readonly maxAnswerBytes: number;
   /** Longest line of a log that is passed on, in characters. */
@@ -126,7 +128,7 @@ class Run {
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
     const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
     const abort = () => this.fail(call.signal.reason);
-    const timer = setTimeout(() => this.fail(tooSlow(call)), call.limits.callTimeoutMs);
+    const timer = setTimeout(() => this.fail(tooSlow(call)), call.limits.timeoutMs);
     call.signal.addEventListener("abort", abort);
     if (call.signal.aborted) abort();
     try {
@@ -180,6 +182,6 @@ function cannotRecord(error: unknown): Error {
 
 function tooSlow({ limits, execPath }: ExecutableCall): Error {
   return new TimeoutError(
-    `the CPI ${execPath} took longer than ${limits.callTimeoutMs} ms (callTimeoutMs) and was killed; what it has done is not known`,
+    `the CPI ${execPath} took longer than ${limits.timeoutMs} ms (${limits.timeoutSetting}) and was killed; what it has done is not known`,
   );
 }

@@ -11,7 +11,8 @@ import {
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { Cpi, CpiCall } from "../cpi.js";
-import type { ChosenCpi, CpiSet } from "../cpi-set.js";
+import type { Offered } from "../cpi-configs.js";
+import type { ChosenCpi } from "../cpi-set.js";
 import type { DirectorGeneration } from "../fence.js";
 import type { Wanted } from "../model/choice.js";
 import type { CpiMethod } from "../model/methods.js";
@@ -39,7 +40,7 @@ export function cpiHandler<Request extends ContextOnly, Response>(
   isAbsent: (response: Response) => boolean = () => false,
 ): (request: Request, call: CallContext) => Promise<Response> {
   return (request, call) =>
-    withCpis(context, request.context, call, async (set, wanted, cpiCall) => {
+    withCpis(context, request.context, call, async ({ set }, wanted, cpiCall) => {
       const { cpis } = await set.choose({ ...wanted, method, stemcellFormats: [], exceptCpis: [] }, cpiCall);
       const ask = (chosen: ChosenCpi) => chosen.offered.run((cpi) => act(cpi, request, cpiCall, chosen));
       return firstThatKnows(method, cpis, ask, isAbsent);
@@ -79,7 +80,7 @@ export async function withCpis<Response>(
   context: DispatcherContext,
   sent: CpiContext | undefined,
   call: CallContext,
-  work: (set: CpiSet, wanted: WantedByContext, cpiCall: CpiCall) => Promise<Response>,
+  work: (offered: Offered, wanted: WantedByContext, cpiCall: CpiCall) => Promise<Response>,
 ): Promise<Response> {
   const director = directorOf(call.identity, sent);
   const said = sent ?? CpiContext.fromPartial({});

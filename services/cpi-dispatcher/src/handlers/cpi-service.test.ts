@@ -65,8 +65,24 @@ describe("CpiService", () => {
 
   it("lists its CPIs in order of name", async () => {
     expect((await director.listCpis({ context: contextOf(1) })).cpis).to.deep.equal([
-      { name: "a-slow-one", type: "slow", apiVersion: 2, stemcellFormats: ["memory"], lastError: "" },
-      { name: "memory", type: "memory", apiVersion: 2, stemcellFormats: ["memory"], lastError: "" },
+      {
+        name: "a-slow-one",
+        type: "slow",
+        apiVersion: 2,
+        stemcellFormats: ["memory"],
+        lastError: "",
+        azs: [],
+        directorId: "",
+      },
+      {
+        name: "memory",
+        type: "memory",
+        apiVersion: 2,
+        stemcellFormats: ["memory"],
+        lastError: "",
+        azs: [],
+        directorId: "",
+      },
     ]);
   });
 

@@ -10,7 +10,7 @@ import { withCpis } from "./cpi-handler.js";
 export const createStemcell =
   (context: DispatcherContext) =>
   (request: CreateStemcellRequest, call: CallContext): Promise<CreateStemcellResponse> =>
-    withCpis(context, request.context, call, async (set, wanted, cpiCall) => {
+    withCpis(context, request.context, call, async ({ set }, wanted, cpiCall) => {
       const stemcell: NewStemcell = {
         imagePath: parseImagePath(request.imagePath),
         cloudProperties: request.cloudProperties ?? {},

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CpiConfig } from "@diskmesh/api/cpi";
+import { InvalidStateError } from "@diskmesh/domain";
 import { eventually, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { reasonOfFailed } from "../contract/cpi-contract.js";
@@ -42,9 +43,10 @@ describe("CPI executables behind the dispatcher", function () {
 
   beforeEach(async () => {
     own = new MemoryCpi();
-    dispatcher = await new TestDispatcher(certificates, [new OfferedCpi("own", "memory", own)], {
+    dispatcher = await new TestDispatcher(certificates, [new OfferedCpi("memory", "memory", own)], {
       maxConcurrentCalls: 4,
       callTimeoutMs: 5_000,
+      createStemcellTimeoutMs: 20_000,
     }).start();
     director = dispatcher.client("director");
   });
@@ -371,6 +373,7 @@ describe("CPI executables behind the dispatcher", function () {
       execPath: "",
       migratedFrom: [],
       properties: undefined,
+      azs: [],
       ...fields,
     });
     const set = (cpis: CpiConfig[], version = "v", generation = 1) =>
@@ -403,15 +406,6 @@ describe("CPI executables behind the dispatcher", function () {
       ["a name twice", [cpi({}), cpi({})], "CPI_CONFIG_INVALID"],
       ["a former name that another has", [cpi({}), cpi({ name: "b", migratedFrom: ["a"] })], "CPI_CONFIG_INVALID"],
       ["a name that is a path", [cpi({ name: "../a" })], "INVALID_ARGUMENT"],
-      ["a type that is a path", [cpi({ type: "../aws" })], "INVALID_ARGUMENT"],
-      ["a relative exec_path", [cpi({ execPath: "bin/cpi" })], "INVALID_ARGUMENT"],
-      ["an exec_path with NUL", [cpi({ execPath: "/bin/cpi\0" })], "INVALID_ARGUMENT"],
-      ["an exec_path for fleet", [cpi({ type: "fleet", execPath: "/bin/cpi" })], "INVALID_ARGUMENT"],
-      [
-        "a registry that is no address",
-        [cpi({ type: "fleet", properties: { registry_address: "x" } })],
-        "INVALID_ARGUMENT",
-      ],
     ];
     for (const [what, cpis, reason] of refused)
       it(`with ${what} -> ${reason}, and nothing of it is kept`, async () => {
@@ -419,12 +413,56 @@ describe("CPI executables behind the dispatcher", function () {
         expect(await reasonOfFailed(director.info({ context: context() }))).to.equal("CPI_CONFIG_UNKNOWN");
       });
 
+    const unusable: [what: string, fields: Partial<CpiConfig>, why: string][] = [
+      ["a type that is a path", { type: "../aws" }, "the type"],
+      ["a relative exec_path", { execPath: "bin/cpi" }, "exec_path"],
+      ["an exec_path with NUL", { execPath: "/bin/cpi\0" }, "exec_path"],
+      ["an exec_path for fleet", { type: "fleet", execPath: "/bin/cpi" }, "exec_path"],
+      ["a registry that is no address", { type: "fleet", properties: { registry_address: "x" } }, "registry_address"],
+      ["no registry at all", { type: "fleet", properties: { registry_address: [] } }, "registry_address"],
+    ];
+    for (const [what, fields, why] of unusable)
+      it(`with a CPI of ${what} -> its calls fail and say so, and the others serve`, async () => {
+        await dispatcher.setCpis([cpi({ name: "wrong", ...fields }), dispatcher.scriptCpi("right", answers("true"))]);
+        const has = (name: string) => director.hasVm({ context: context({ cpi: name }), vmCid: "v" });
+        const error = await has("wrong").catch((thrown) => thrown);
+        expect(error).to.be.instanceOf(InvalidStateError).with.property("message").that.includes(why);
+        expect((await has("right")).exists).to.equal(true);
+        const { cpis } = await director.listCpis({ context: context() });
+        expect(cpis.map(({ lastError }) => lastError.includes(why))).to.deep.equal([false, true]);
+      });
+
+    it("may name all registries of a cell, of which one leads", async () => {
+      const properties = { registry_address: ["127.0.0.1:1", "127.0.0.1:2"] };
+      await dispatcher.setCpis([cpi({ type: "fleet", properties })]);
+      expect((await director.info({ context: context({ cpi: "a" }) })).apiVersion).to.equal(2);
+    });
+
     it("of an old director, or of none, are refused", async () => {
       await director.fence({ directorId: "d1", directorGeneration: 5 });
       expect(await set([cpi({})], "v", 4)).to.equal("OUTDATED");
       expect(await set([cpi({})], "../v", 5)).to.equal("INVALID_ARGUMENT");
       const request = { directorId: "d1", directorGeneration: 5, cpiConfigVersion: "v", cpis: [cpi({})] };
       expect(await reasonOfFailed(dispatcher.client("operator").setCpiConfig(request))).to.equal("PERMISSION_DENIED");
+    });
+
+    it("are listed to operators: the dispatcher's own, then each director's last, with the azs it told last", async () => {
+      const listed = async () => {
+        const { cpis } = await dispatcher.client("operator").listCpis({ context: undefined });
+        return cpis.map(({ directorId, name, azs }) => [directorId, name, azs.join(" ")].join("/"));
+      };
+      expect(await listed()).to.deep.equal(["/memory/"]);
+      await dispatcher.setCpis([cpi({ name: "old", azs: ["z9"] })], "v1");
+      await dispatcher.setCpis([cpi({ name: "b", azs: ["z3", "z1"] }), cpi({})], "v2");
+      expect(await listed()).to.deep.equal(["/memory/", "d1/a/", "d1/b/z1 z3"]);
+      await dispatcher.setCpis([cpi({ name: "b" }), cpi({ azs: ["z1"] })], "v2");
+      expect(await listed()).to.deep.equal(["/memory/", "d1/a/z1", "d1/b/"]);
+      expect(await set([cpi({ azs: ["z\n1"] })], "v3")).to.equal("INVALID_ARGUMENT");
+      expect(await set([cpi({})], "")).to.equal("INVALID_ARGUMENT");
+      await dispatcher.setCpis([], "");
+      expect(await listed()).to.deep.equal(["/memory/"]);
+      const ofOld = director.info({ context: context({ cpiConfigVersion: "v2", cpi: "a" }) });
+      expect(await reasonOfFailed(ofOld)).to.equal("CPI_CONFIG_UNKNOWN");
     });
 
     it("of one director are not another's", async () => {
@@ -486,6 +524,26 @@ describe("CPI executables behind the dispatcher", function () {
       await dispatcher.client("director").fence({ directorId: "d1", directorGeneration: 2 });
       expect(await processesOf(dispatcher.runFolder)).to.deep.equal([]);
       expect(await Promise.all(calls)).to.deep.equal(["CANCELLED", "CANCELLED", "CANCELLED"]);
+    });
+
+    it("have their own time to make a stemcell", async () => {
+      const slow = new TestDispatcher(certificates, [new OfferedCpi("memory", "memory", own)], {
+        callTimeoutMs: 2_000,
+        createStemcellTimeoutMs: 60_000,
+      });
+      await slow.start();
+      try {
+        const script = `${answers('"made"')}\ncase "$request" in *has_vm*) sleep 60 ;; *create_stemcell*) sleep 3 ;; esac`;
+        await slow.setCpis([slow.scriptCpi("a", script)]);
+        const [client, named] = [slow.client("director"), context({ cpi: "a" })];
+        const stemcell = { imagePath: "/image", cloudProperties: {}, stemcellFormats: [], tags: {}, exceptCpis: [] };
+        const { stemcells } = await client.createStemcell({ context: named, ...stemcell });
+        expect(stemcells).to.deep.equal([{ cpi: "a", stemcellCid: "made", error: "" }]);
+        const error = await client.hasVm({ context: named, vmCid: "v" }).catch((thrown) => thrown);
+        expect(error.message).to.include("longer than 2000 ms (executables.callTimeoutMs)");
+      } finally {
+        await slow.close();
+      }
     });
 
     it("are gone within a second of being cancelled, and at their deadline", async () => {

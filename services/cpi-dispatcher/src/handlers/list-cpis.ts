@@ -3,6 +3,7 @@ import { messageOf } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { CpiCall } from "../cpi.js";
+import type { Offered } from "../cpi-configs.js";
 import type { OfferedCpi } from "../cpi-set.js";
 import { withCpis } from "./cpi-handler.js";
 
@@ -10,14 +11,22 @@ import { withCpis } from "./cpi-handler.js";
 export const listCpis =
   (context: DispatcherContext) =>
   (request: ListCpisRequest, call: CallContext): Promise<ListCpisResponse> =>
-    withCpis(context, request.context, call, async (set, _wanted, cpiCall) => {
-      const cpis = await Promise.all(set.cpis.map((offered) => describe(offered, cpiCall)));
-      return { cpis: cpis.sort((a, b) => (a.name < b.name ? -1 : 1)) };
+    withCpis(context, request.context, call, async (named, _wanted, cpiCall) => {
+      const offered = request.context === undefined ? context.configs.newest() : [named];
+      return { cpis: (await Promise.all(offered.map((each) => describeAll(each, cpiCall)))).flat() };
     });
 
-async function describe({ name, type, cpi, lastError }: OfferedCpi, call: CpiCall): Promise<CpiMessage> {
+async function describeAll({ set, azs, directorId }: Offered, call: CpiCall): Promise<CpiMessage[]> {
+  const inOrder = [...set.cpis].sort((a, b) => (a.name < b.name ? -1 : 1));
+  return Promise.all(
+    inOrder.map(async (cpi) => ({ ...(await describe(cpi, call)), azs: [...(azs.get(cpi.name) ?? [])], directorId })),
+  );
+}
+
+async function describe(offered: OfferedCpi, call: CpiCall): Promise<Omit<CpiMessage, "azs" | "directorId">> {
+  const { name, type, lastError } = offered;
   try {
-    const { apiVersion, stemcellFormats } = await cpi.info(call);
+    const { apiVersion, stemcellFormats } = await offered.info(call);
     return { name, type, apiVersion, stemcellFormats: [...stemcellFormats], lastError };
   } catch (error) {
     if (call.signal.aborted) throw error;

@@ -1,26 +1,34 @@
 import { createHash } from "node:crypto";
 import { SetCpiConfigRequest, type SetCpiConfigResponse } from "@diskmesh/api/cpi";
-import { parseName } from "@diskmesh/domain";
+import { InvalidArgumentError, parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
+import type { AzsByCpi } from "../cpi-configs.js";
 import { parseDirector } from "./cpi-handler.js";
 
 export const setCpiConfig =
   (context: DispatcherContext) =>
   async (request: SetCpiConfigRequest, call: CallContext): Promise<SetCpiConfigResponse> => {
     const director = parseDirector(request.directorId, request.directorGeneration);
-    const version = parseName("cpi_config_version", request.cpiConfigVersion);
+    const version = parseOptionalName("cpi_config_version", request.cpiConfigVersion);
+    if (version === undefined && request.cpis.length > 0)
+      throw new InvalidArgumentError("cpi_config_version is empty: give the version of these CPIs a name");
     const { configs, maker } = context;
     await context.fence.run(director, call.signal, async () => {
-      configs.set(director.directorId, version, fingerprintOf(request), () =>
-        maker.makeSet(director.directorId, request.cpis, configs.own),
-      );
+      if (version === undefined) return configs.forget(director.directorId);
+      const told = { version, fingerprint: fingerprintOf(request), azs: azsOf(request) };
+      configs.set(director.directorId, told, () => maker.makeSet(director.directorId, request.cpis, configs.own));
     });
     return {};
   };
 
-/** Of what was told, without keeping another copy of its secrets. */
+/** Of the CPIs told, without keeping another copy of their secrets. Azs come and go with another config. */
 function fingerprintOf({ cpis }: SetCpiConfigRequest): string {
-  const bytes = SetCpiConfigRequest.encode(SetCpiConfigRequest.fromPartial({ cpis })).finish();
+  const withoutAzs = cpis.map((cpi) => ({ ...cpi, azs: [] }));
+  const bytes = SetCpiConfigRequest.encode(SetCpiConfigRequest.fromPartial({ cpis: withoutAzs })).finish();
   return createHash("sha256").update(bytes).digest("hex");
+}
+
+function azsOf({ cpis }: SetCpiConfigRequest): AzsByCpi {
+  return new Map(cpis.map(({ name, azs }) => [name, azs.map((az) => parseName("azs", az)).sort()]));
 }

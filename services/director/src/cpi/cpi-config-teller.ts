@@ -1,13 +1,17 @@
 import { messageOf } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
+import { currentCpi } from "../model/cpi-choice.js";
 import type { DirectorTablet } from "../schema.js";
-import { CPI, type CpiConfigs } from "../yaml/cpi-configs.js";
+import type { CloudConfigs } from "../yaml/cloud-configs.js";
+import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { CpiClient, CpiConfigSource } from "./cpi-calls.js";
 
 export interface CpiConfigTellerOptions {
   readonly client: Pick<CpiClient, "setCpiConfig">;
   readonly tablet: DirectorTablet;
   readonly cpiConfigs: CpiConfigs;
+  /** Which azs they serve is told too, for those who list CPIs. */
+  readonly cloudConfigs: CloudConfigs;
   readonly callTimeoutMs: number;
   readonly log: Logger;
 }
@@ -32,7 +36,7 @@ export class CpiConfigTeller implements CpiConfigSource {
   /** Only the one director that dispatchers obey may do so. */
   start(): void {
     this.#unwatch = this.#options.tablet.watch((changes) => {
-      if (changes.some(({ table, document }) => table === "configs" && typeOf(document) === CPI)) this.#tellSoon();
+      if (changes.some(({ table }) => table === "configs")) this.#tellSoon();
     });
     this.#tellSoon();
   }
@@ -43,18 +47,21 @@ export class CpiConfigTeller implements CpiConfigSource {
   }
 
   async tell(signal: AbortSignal): Promise<void> {
-    const { client, tablet, cpiConfigs, callTimeoutMs } = this.#options;
-    const { version, cpis } = await tablet.read((tables) => cpiConfigs.current(tables));
-    if (cpis === undefined) return;
+    const { client, tablet, cpiConfigs, cloudConfigs, callTimeoutMs } = this.#options;
+    const { version, cpis, azs } = await tablet.read((tables) => ({
+      ...cpiConfigs.current(tables),
+      azs: cloudConfigs.current(tables).azs,
+    }));
     await client.setCpiConfig(
       {
         directorId: tablet.id,
         directorGeneration: tablet.generation,
         cpiConfigVersion: version,
-        cpis: cpis.map(({ migratedFrom, properties, ...cpi }) => ({
+        cpis: (cpis ?? []).map(({ migratedFrom, properties, ...cpi }) => ({
           ...cpi,
           migratedFrom: [...migratedFrom],
           properties: { ...properties },
+          azs: azs.filter((az) => az.cpi !== "" && currentCpi(az.cpi, { cpis }) === cpi.name).map((az) => az.name),
         })),
       },
       { signal, deadlineMs: callTimeoutMs },
@@ -67,9 +74,4 @@ export class CpiConfigTeller implements CpiConfigSource {
         this.#options.log.warn({ reason: messageOf(error) }, "cannot tell the dispatcher the cpi-config yet");
     });
   }
-}
-
-/** Null for a version that was deleted; then nothing uses the config any more, or a newer one was told. */
-function typeOf(document: object | null): unknown {
-  return document !== null && "type" in document ? document.type : undefined;
 }

@@ -1,8 +1,7 @@
 import { request as httpRequest } from "node:http";
 import { TaskState } from "@diskmesh/api/director";
-import { eventually, freePort } from "@diskmesh/testkit";
+import { eventually, freePort, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { stemcellFile } from "../testing/stemcell-file.js";
 import { CLOUD_CONFIG, TestDirector } from "../testing/test-director.js";
 
 const PASSWORD = "registry-pa55";

@@ -156,7 +156,8 @@ export class MemoryCpi {
       calculateVmCloudProperties: absent,
       watchCpiLog: ({ logId }, { signal }) => this.#watchLog(logId, signal),
       setCpiConfig: async ({ cpiConfigVersion, cpis }) => {
-        this.cpiConfigs.set(cpiConfigVersion, cpis);
+        if (cpiConfigVersion === "") this.cpiConfigs.clear();
+        else this.cpiConfigs.set(cpiConfigVersion, cpis);
         return {};
       },
       info: this.#method("info", (_, cpi) => ({

@@ -62,7 +62,14 @@ export interface CpiConfig {
   /** Former names: what they made belongs to this CPI. An empty name adopts what the default CPI made. */
   migratedFrom: string[];
   /** Credentials and settings, merged into each request's context. Never logged. */
-  properties: { [key: string]: any } | undefined;
+  properties:
+    | { [key: string]: any }
+    | undefined;
+  /**
+   * Azs for which the cloud config names it, by whatever name. For ListCpis alone: they may be told anew with the same
+   * version.
+   */
+  azs: string[];
 }
 
 /** The CPIs that a director offers. */
@@ -71,7 +78,7 @@ export interface SetCpiConfigRequest {
   directorId: string;
   /** Its tablet's generation; a lower one than seen before is refused with reason OUTDATED. */
   directorGeneration: number;
-  /** Names this set, e.g. a hash of it. */
+  /** Names this set, e.g. a hash of it; empty, with no CPIs, when there is no cpi-config any more. */
   cpiConfigVersion: string;
   /** All of them. */
   cpis: CpiConfig[];
@@ -300,7 +307,10 @@ export interface SetDiskMetadataResponse {
 
 /** Asks for all CPIs. */
 export interface ListCpisRequest {
-  /** Which SetCpiConfig is meant; empty for the dispatcher's own CPIs. */
+  /**
+   * Which SetCpiConfig is meant; with no version in it, the dispatcher's own CPIs. Operators may leave it out, and see
+   * all: the dispatcher's own CPIs, and those that each director told last.
+   */
   context: CallContext | undefined;
 }
 
@@ -316,11 +326,15 @@ export interface Cpi {
   stemcellFormats: string[];
   /** What its last call met; empty after a success. */
   lastError: string;
+  /** Azs whose cloud config names it, as its director said last. */
+  azs: string[];
+  /** The director whose cpi-config has it; empty for the dispatcher's own. */
+  directorId: string;
 }
 
 /** All CPIs. */
 export interface ListCpisResponse {
-  /** In order of name. */
+  /** In order of director and name. */
   cpis: Cpi[];
 }
 
@@ -702,7 +716,7 @@ export const CallContext: MessageFns<CallContext> = {
 };
 
 function createBaseCpiConfig(): CpiConfig {
-  return { name: "", type: "", execPath: "", migratedFrom: [], properties: undefined };
+  return { name: "", type: "", execPath: "", migratedFrom: [], properties: undefined, azs: [] };
 }
 
 export const CpiConfig: MessageFns<CpiConfig> = {
@@ -721,6 +735,9 @@ export const CpiConfig: MessageFns<CpiConfig> = {
     }
     if (message.properties !== undefined) {
       Struct.encode(Struct.wrap(message.properties), writer.uint32(42).fork()).join();
+    }
+    for (const v of message.azs) {
+      writer.uint32(50).string(v!);
     }
     return writer;
   },
@@ -778,6 +795,14 @@ export const CpiConfig: MessageFns<CpiConfig> = {
             message.properties = Struct.unwrap(Struct.decode(reader, reader.uint32()));
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.azs.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -800,6 +825,7 @@ export const CpiConfig: MessageFns<CpiConfig> = {
     message.execPath = object.execPath ?? "";
     message.migratedFrom = object.migratedFrom?.map((e) => e) || [];
     message.properties = object.properties ?? undefined;
+    message.azs = object.azs?.map((e) => e) || [];
     return message;
   },
 };
@@ -2549,7 +2575,7 @@ export const ListCpisRequest: MessageFns<ListCpisRequest> = {
 };
 
 function createBaseCpi(): Cpi {
-  return { name: "", type: "", apiVersion: 0, stemcellFormats: [], lastError: "" };
+  return { name: "", type: "", apiVersion: 0, stemcellFormats: [], lastError: "", azs: [], directorId: "" };
 }
 
 export const Cpi: MessageFns<Cpi> = {
@@ -2568,6 +2594,12 @@ export const Cpi: MessageFns<Cpi> = {
     }
     if (message.lastError !== "") {
       writer.uint32(42).string(message.lastError);
+    }
+    for (const v of message.azs) {
+      writer.uint32(50).string(v!);
+    }
+    if (message.directorId !== "") {
+      writer.uint32(58).string(message.directorId);
     }
     return writer;
   },
@@ -2625,6 +2657,22 @@ export const Cpi: MessageFns<Cpi> = {
             message.lastError = reader.string();
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.azs.push(reader.string());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.directorId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2647,6 +2695,8 @@ export const Cpi: MessageFns<Cpi> = {
     message.apiVersion = object.apiVersion ?? 0;
     message.stemcellFormats = object.stemcellFormats?.map((e) => e) || [];
     message.lastError = object.lastError ?? "";
+    message.azs = object.azs?.map((e) => e) || [];
+    message.directorId = object.directorId ?? "";
     return message;
   },
 };

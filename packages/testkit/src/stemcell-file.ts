@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { temporaryFolder } from "./folders.js";
 
-/** A stemcell packed by the system's own tar. */
+/** A stemcell in BOSH's format, packed by the system's own tar. */
 export function stemcellFile(
   manifest: object = {},
   {

@@ -1,0 +1,372 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Instance, Task } from "@diskmesh/api/director";
+import { AttachState } from "@diskmesh/api/registry";
+import { MIB_BYTES } from "@diskmesh/domain";
+import type { AgentClient } from "@diskmesh/mbus";
+import { eventually, skipBecause, stemcellFile } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { AZS, type AzName, CPIS, type CpiConfigInput, cloudConfig, cpiConfig, manifest } from "./multi-cpi/configs.js";
+import { type DiskInVm, openDisk } from "./multi-cpi/disk-in-vm.js";
+import { CELLS, type CellName, HOSTS, MultiCpiMesh } from "./multi-cpi/multi-cpi-mesh.js";
+import { processesOf } from "./multi-cpi/processes.js";
+
+const PATIENCE_MS = 60_000;
+const STEMCELL = { name: "ubuntu", version: "1.10" };
+
+/** One story: each step goes on where the one before it ended. */
+describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cells", function () {
+  this.timeout(300_000);
+
+  const canary = (cpi: string) => `canary-of-${cpi}-cpi`;
+  let mesh: MultiCpiMesh;
+  let operator: ReturnType<MultiCpiMesh["operator"]>;
+  let agents: AgentClient;
+  let failed = false;
+  let cpis = CPIS;
+  let instances: readonly Instance[] = [];
+  /** The instances that have the disks of the azs. */
+  const holders = new Map<AzName, Instance>();
+
+  before(async () => {
+    mesh = await MultiCpiMesh.start();
+    operator = mesh.operator();
+    agents = await mesh.agents();
+  });
+
+  function step(title: string, run: () => Promise<void>): void {
+    it(title, async function () {
+      if (failed) skipBecause(this, "an earlier step of the story failed");
+      failed = true;
+      await run();
+      failed = false;
+    });
+  }
+
+  after(async () => {
+    await mesh?.[Symbol.asyncDispose]();
+    if (mesh) await eventually(() => expect(processesOf(mesh.folder)).to.deep.equal([]), { timeoutMs: 10_000 });
+  });
+
+  step("a cpi-config and a cloud config make five CPIs, each with its az", async () => {
+    await configure();
+    const listed = await eventually(
+      async () => {
+        const all = await listCpis();
+        expect(all.map(({ azs }) => azs.join())).to.include.members([...AZS]);
+        return all;
+      },
+      { timeoutMs: PATIENCE_MS },
+    );
+    const shown = listed.map(({ name, type, apiVersion, stemcellFormats, azs, lastError }) =>
+      [name, type, apiVersion, stemcellFormats.join("+"), azs.join("+"), lastError].join(" "),
+    );
+    expect(shown).to.deep.equal([
+      "cell-1 fleet 2  z4 ",
+      "cell-2 fleet 2  z5 ",
+      "first reference 1  z1 ",
+      "second reference 2 raw z2 ",
+      "third reference 3 raw+qcow2 z3 ",
+    ]);
+  });
+
+  step("a stemcell reaches every CPI that takes its formats", async () => {
+    await upload({ ...STEMCELL, stemcell_formats: ["raw"] });
+    await upload({ ...STEMCELL, version: "1.9", stemcell_formats: ["qcow2"] });
+    const { stemcells } = await operator.stemcells.listStemcells({ pageSize: 0, pageToken: "" });
+    // One of version 1 says nothing of formats, and is asked.
+    expect(stemcells.map(({ version, cpi }) => `${version} ${cpi}`)).to.deep.equal([
+      "1.10 first",
+      "1.10 second",
+      "1.10 third",
+      "1.9 first",
+      "1.9 third",
+    ]);
+  });
+
+  step("a deployment has two VMs in every az, whose agents answer", async () => {
+    for (const cell of Object.keys(CELLS) as CellName[]) await addHosts(cell);
+    await done("deploy", operator.deployments.deploy({ manifest: manifest({ late: false }), wait: true }));
+    instances = await listInstances();
+    for (const az of AZS)
+      for (const instance of inAz(az)) {
+        expect(instance).to.include({ cpi: CPIS[az], usesRegistry: az === "z1" });
+        expect(instance.cpiApiVersion).to.equal({ z1: 1, z2: 2, z3: 3, z4: 2, z5: 2 }[az]);
+        expect(await agents.call(instance.agentId, "ping", []), az).to.equal("pong");
+      }
+    expect(inAz("z4").map(({ agentId }) => HOSTS.get(agentId))).to.deep.equal(["cell-1", "cell-1"]);
+    expect(inAz("z5").map(({ agentId }) => HOSTS.get(agentId))).to.deep.equal(["cell-2", "cell-2"]);
+  });
+
+  step(
+    "an agent of version 1 has its settings from the Registry alone, and finds its persistent disk there",
+    async () => {
+      for (const { vmCid, agentId } of inAz("z1")) {
+        const userData = readFileSync(join(mesh.installed[0].vmFolder(vmCid), "user-data.json"), "utf8");
+        expect(Object.keys(JSON.parse(userData)).sort()).to.deep.equal(["ip", "registryUrl"]);
+        expect(await agents.call(agentId, "list_disk", [])).to.have.length(1);
+      }
+      const { endpoint } = mesh.vmRegistry;
+      // From an address that no VM has, and without credentials.
+      const answer = await fetch(`${endpoint}/instances/${inAz("z1")[0]?.vmCid}/settings`);
+      expect(answer.status).to.equal(401);
+    },
+  );
+
+  step("a disk in each az moves from one VM to the other with its bytes", async () => {
+    await Promise.all(
+      AZS.map(async (az) => {
+        await provide(az);
+        await write(az);
+        await move(az);
+        expect(await read(az), az).to.equal(bytesOf(az));
+      }),
+    );
+  });
+
+  step("a disk is not attached to a VM of another az", async () => {
+    await detach("z1");
+    for (const az of ["z2", "z4"] as const) {
+      const [elsewhere] = inAz(az);
+      const instanceId = elsewhere?.instanceId ?? "";
+      const request = { diskName: diskOf("z1"), instanceId, metadata: undefined, wait: true };
+      expect(await failure(operator.disks.attachDisk(request))).to.equal(
+        `disk \`${diskOf("z1")}\` is in AZ \`z1\`, not in AZ \`${az}\``,
+      );
+    }
+    await attach("z1");
+    expect(await read("z1")).to.equal(bytesOf("z1"));
+  });
+
+  step("a CPI that was renamed keeps its VMs and disks, and new ones are made by the new name", async () => {
+    const before = inAz("z2");
+    const pids = before.map(({ vmCid }) => mesh.installed[1].pidOf(vmCid));
+    cpis = { ...CPIS, z2: "renamed" };
+    await configure();
+    await move("z2");
+    expect(await read("z2")).to.equal(bytesOf("z2"));
+    await done("deploy", operator.deployments.deploy({ manifest: manifest({ late: true }), wait: true }));
+    instances = await listInstances();
+    const late = inAz("z2").find(({ group }) => group === "late") as Instance;
+    expect(late.cpi).to.equal("renamed");
+    const kept = inAz("z2").filter(({ group }) => group !== "late");
+    expect(kept.map(({ vmCid }) => vmCid)).to.deep.equal(before.map(({ vmCid }) => vmCid));
+    expect(kept.map(({ vmCid }) => mesh.installed[1].pidOf(vmCid))).to.deep.equal(pids);
+    // From a VM of the old name to one of the new name: the CPI is the same.
+    await move("z2", late);
+    expect(await read("z2")).to.equal(bytesOf("z2"));
+    await detach("z2");
+    await done("delete", operator.disks.deleteDisk({ diskName: diskOf("z2"), wait: true }));
+    // Near a VM of the old name.
+    await provide("z2");
+    const { disk } = await operator.disks.getDisk({ diskName: diskOf("z2") });
+    expect(disk?.cpi).to.equal("renamed");
+    await write("z2");
+  });
+
+  const broken: { az: AzName; how: string; breakIt(): unknown; reason: RegExp; repair(): unknown }[] = [
+    {
+      az: "z3",
+      how: "an executable that is gone",
+      breakIt: () => mesh.installed[2].uninstall(),
+      reason: /the CPI's executable \S+ cannot be run \(ENOENT\): install it there/,
+      repair: () => mesh.installed[2].install(),
+    },
+    {
+      az: "z2",
+      how: "an executable that crashes",
+      breakIt: () => mesh.installed[1].misbehave({ "*": "crash" }),
+      reason: /the CPI ended with signal SIGKILL/,
+      repair: () => mesh.installed[1].misbehave({}),
+    },
+    {
+      az: "z1",
+      how: "an executable that fails and tells all it knows",
+      breakIt: () => mesh.installed[0].misbehave({ detach_disk: "tells" }),
+      reason: /Bosh::Clouds::CloudError.*<redacted>/,
+      repair: () => mesh.installed[0].misbehave({}),
+    },
+    {
+      az: "z5",
+      how: "a cell whose registry was killed",
+      breakIt: () => mesh.process("cell-2").kill(),
+      reason: /DiskRegistryService/,
+      repair: () => mesh.process("cell-2").start(),
+    },
+    {
+      az: "z4",
+      how: "a cell whose registry has no address",
+      breakIt: () => configure({ cells: ["nowhere", mesh.cpiConfigInput.cells[1]] }),
+      reason: /CPI cell-1 cannot be used, since its description is wrong: .*registry_address/,
+      repair: () => configure(),
+    },
+  ];
+  for (const { az, how, breakIt, reason, repair } of broken)
+    step(`${how} fails by itself, and works again after its repair`, async () => {
+      await breakIt();
+      const failing = failure(operator.disks.detachDisk({ diskName: diskOf(az), wait: true }));
+      await Promise.all(AZS.filter((other) => other !== az).map((other) => move(other)));
+      expect(await failing).to.match(reason);
+      const complaining = (await listCpis()).filter(({ lastError }) => lastError !== "").map(({ name }) => name);
+      expect(complaining).to.deep.equal([cpis[az]]);
+      await repair();
+      await move(az);
+      expect(await read(az)).to.equal(bytesOf(az));
+    });
+
+  step("no secret of a CPI is in a log, an output of a task or an argument", async () => {
+    const texts = new Map<string, string>();
+    for (const file of readdirSync(mesh.folder).filter((name) => name.endsWith(".log")))
+      texts.set(file, readFileSync(join(mesh.folder, file), "utf8"));
+    for (const { pid, command } of processesOf(mesh.folder)) texts.set(`process ${pid}`, command);
+    for (const task of await listTasks()) texts.set(`task ${task.taskId}`, await outputsOf(task));
+    texts.set("CPIs", JSON.stringify(await listCpis()));
+    // What is looked through is really there: the director's and the dispatcher's logs, and what a CPI told.
+    expect([...texts.keys()]).to.include.members(["director.log", "cpi-dispatcher.log"]);
+    expect([...texts.values()].join("\n")).to.include('"method":"detach_disk"');
+    const found = [...texts].filter(([, text]) => text.includes("canary-of-")).map(([where]) => where);
+    expect(found).to.deep.equal([]);
+  });
+
+  step("all is deleted, and nothing is left of it", async () => {
+    await done("delete deployment", operator.deployments.deleteDeployment({ deployment: "everywhere", wait: true }));
+    const everything = { deployment: "", orphaned: false, pageSize: 0, pageToken: "" };
+    for (const { diskCid } of (await operator.deployments.listPersistentDisks(everything)).disks)
+      await done("delete orphan", operator.deployments.deleteOrphanedDisk({ diskCid, wait: true }));
+    for (const version of ["1.9", "1.10"])
+      await done(
+        "delete stemcell",
+        operator.stemcells.deleteStemcell({ ...STEMCELL, version, force: false, wait: true }),
+      );
+    expect((await operator.deployments.listPersistentDisks(everything)).disks).to.deep.equal([]);
+    expect((await operator.disks.listDisks({ deployment: "", pageSize: 0, pageToken: "" })).disks).to.deep.equal([]);
+    for (const installed of mesh.installed) expect(installed.things(), installed.execPath).to.deep.equal([]);
+    for (const cell of Object.keys(CELLS) as CellName[]) {
+      const { disks } = await operator[cell].listDisks({ hostId: "", pageSize: 100, pageToken: "" });
+      const { hosts } = await operator[cell].listHosts({ az: "", vmCid: "", pageSize: 100, pageToken: "" });
+      expect([disks.length, hosts.filter(({ assignment }) => assignment).length], cell).to.deep.equal([0, 0]);
+    }
+    const services = [mesh.nats.pid, ...[...mesh.processes.values()].map(({ pid }) => pid)].sort();
+    await eventually(
+      () =>
+        expect(
+          processesOf(mesh.folder)
+            .map(({ pid }) => pid)
+            .sort(),
+        ).to.deep.equal(services),
+      {
+        timeoutMs: 10_000,
+      },
+    );
+    expect(readdirSync(join(mesh.folder, "run"))).to.deep.equal([]);
+  });
+
+  const diskOf = (az: AzName): string => `data-${az}`;
+  const bytesOf = (az: AzName): string => `written in ${az}`;
+  const inAz = (az: AzName): readonly Instance[] => instances.filter((instance) => instance.az === az);
+
+  async function configure(change: Partial<CpiConfigInput> = {}): Promise<void> {
+    const content = cpiConfig({ ...mesh.cpiConfigInput, canary, nameInZ2: cpis.z2, ...change });
+    await operator.configs.updateConfig({ type: "cpi", name: "", content });
+    await operator.configs.updateConfig({ type: "cloud", name: "", content: cloudConfig(cpis) });
+  }
+
+  /** Those of the cpi-config, in order of name. */
+  async function listCpis() {
+    const { cpis: all } = await operator.cpis.listCpis({ context: undefined });
+    return all.filter(({ directorId }) => directorId !== "");
+  }
+
+  async function listInstances(): Promise<readonly Instance[]> {
+    return (await operator.deployments.listInstances({ deployment: "everywhere" })).instances;
+  }
+
+  async function upload(about: object): Promise<void> {
+    const file = stemcellFile(about);
+    async function* parts() {
+      yield { part: { $case: "header" as const, value: { digest: "", fix: false, wait: true } } };
+      yield { part: { $case: "chunk" as const, value: file } };
+    }
+    await done("upload", operator.stemcells.uploadStemcell(parts()));
+  }
+
+  async function addHosts(cell: CellName): Promise<void> {
+    for (const [hostId] of [...HOSTS].filter(([, of]) => of === cell)) {
+      const { result } = await operator[cell].addHost({ hostId, dryRun: false });
+      expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
+    }
+    const all = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 100, pageToken: "" };
+    await eventually(
+      async () => {
+        const { devices } = await operator[cell].listDevices(all);
+        return devices.every(({ attachState, dirty }) => attachState === AttachState.ATTACHED && !dirty);
+      },
+      { timeoutMs: PATIENCE_MS },
+    );
+  }
+
+  async function provide(az: AzName): Promise<void> {
+    const to = inAz(az)[0] as Instance;
+    const size = { diskPoolName: "small", sizeBytes: MIB_BYTES };
+    const request = { diskName: diskOf(az), instanceId: to.instanceId, ...size, metadata: undefined, wait: true };
+    await done(`provide ${diskOf(az)}`, operator.disks.provideDisk(request));
+    holders.set(az, to);
+  }
+
+  async function detach(az: AzName): Promise<void> {
+    await done(`detach ${diskOf(az)}`, operator.disks.detachDisk({ diskName: diskOf(az), wait: true }));
+  }
+
+  async function attach(az: AzName, to = holders.get(az) as Instance): Promise<void> {
+    const request = { diskName: diskOf(az), instanceId: to.instanceId, metadata: undefined, wait: true };
+    await done(`attach ${diskOf(az)}`, operator.disks.attachDisk(request));
+    holders.set(az, to);
+  }
+
+  /** To the other VM of its az. */
+  async function move(az: AzName, to = inAz(az).find((each) => each !== holders.get(az)) as Instance): Promise<void> {
+    await detach(az);
+    await attach(az, to);
+  }
+
+  async function write(az: AzName): Promise<void> {
+    await using disk = await open(az);
+    await disk.write(bytesOf(az));
+  }
+
+  async function read(az: AzName): Promise<string> {
+    await using disk = await open(az);
+    return disk.read(bytesOf(az).length);
+  }
+
+  async function open(az: AzName): Promise<DiskInVm> {
+    const { disk } = await operator.disks.getDisk({ diskName: diskOf(az) });
+    const holder = holders.get(az) as Instance;
+    expect(disk).to.include({ vmCid: holder.vmCid, az });
+    return openDisk(mesh, agents, holder, disk?.diskCid ?? "");
+  }
+
+  async function listTasks(): Promise<Task[]> {
+    return (await operator.tasks.listTasks({ states: [], deployment: "", pageSize: 1_000, pageToken: "" })).tasks;
+  }
+
+  async function outputsOf(task: Task): Promise<string> {
+    const outputs = ["event", "result", "debug", "cpi"].map(async (type) => {
+      const { lines } = await operator.tasks.getTaskOutput({ taskId: task.taskId, type, fromLine: 0, maxLines: 0 });
+      return lines.join("\n");
+    });
+    return [JSON.stringify(task), ...(await Promise.all(outputs))].join("\n");
+  }
+});
+
+async function done(what: string, start: Promise<{ task?: Task | undefined }>): Promise<void> {
+  const { task } = await start;
+  expect(task?.state, `${what}: ${task?.result}`).to.equal("TASK_STATE_DONE");
+}
+
+/** Why a task failed. */
+async function failure(start: Promise<{ task?: Task | undefined }>): Promise<string> {
+  const { task } = await start;
+  expect(task?.state, task?.result).to.equal("TASK_STATE_ERROR");
+  return task?.result ?? "";
+}

@@ -1,0 +1,107 @@
+import { readFileSync } from "node:fs";
+import type { TlsFiles } from "@diskmesh/rpc";
+import type { ReferenceCpi } from "../reference-cpi/install.js";
+
+/** What operators write to have three executables and two cells in one mesh, an az of its own for each. */
+
+export const AZS = ["z1", "z2", "z3", "z4", "z5"] as const;
+export type AzName = (typeof AZS)[number];
+
+/** CPIs by az, as they are called at first. */
+export const CPIS: Readonly<Record<AzName, string>> = {
+  z1: "first",
+  z2: "second",
+  z3: "third",
+  z4: "cell-1",
+  z5: "cell-2",
+};
+
+/** Addresses of VMs in z1, z2 and z3. All of 127.0.0.0/8 is this machine, and each VM has its own. */
+const VM_RANGE = "127.0.41.0/24";
+
+export interface CpiConfigInput {
+  /** Of the versions 1, 2 and 3. */
+  readonly installed: readonly [ReferenceCpi, ReferenceCpi, ReferenceCpi];
+  /** `host:port` of the registries of cell-1 and cell-2. */
+  readonly cells: readonly [string, string];
+  readonly vmRegistry: { readonly endpoint: string; readonly user: string; readonly password: string };
+  readonly mbus: object;
+  readonly canary: (cpi: string) => string;
+  /** What the CPI `second` is called now. */
+  readonly nameInZ2: string;
+}
+
+export function cpiConfig(input: CpiConfigInput): string {
+  const { installed, cells, vmRegistry, mbus, canary, nameInZ2 } = input;
+  const [first, second, third] = installed;
+  return `
+cpis:
+- name: first
+  type: reference
+  exec_path: ${first.execPath}
+  properties:
+    speaks_api_version: 1
+    state_folder: ${first.stateFolder}
+    password: ${canary("first")}
+    registry: ${JSON.stringify(vmRegistry)}
+    agent: { mbus: ${JSON.stringify(mbus)} }
+- name: ${nameInZ2}
+  migrated_from: [${nameInZ2 === "second" ? "" : "{ name: second }"}]
+  type: reference
+  exec_path: ${second.execPath}
+  properties:
+    speaks_api_version: 2
+    stemcell_formats: [raw]
+    state_folder: ${second.stateFolder}
+    password: ${canary("second")}
+- name: third
+  type: reference
+  exec_path: ${third.execPath}
+  properties:
+    speaks_api_version: 3
+    stemcell_formats: [raw, qcow2]
+    hint: object
+    state_folder: ${third.stateFolder}
+    password: ${canary("third")}
+- name: cell-1
+  type: fleet
+  properties: { registry_address: "${cells[0]}", password: ${canary("cell-1")} }
+- name: cell-2
+  type: fleet
+  properties: { registry_address: "${cells[1]}", password: ${canary("cell-2")} }
+`;
+}
+
+export function cloudConfig(cpis: Readonly<Record<AzName, string>> = CPIS): string {
+  return `
+azs:
+${AZS.map((az) => `- { name: ${az}, cpi: ${cpis[az]} }`).join("\n")}
+disk_types:
+- { name: small, disk_size: 1 }
+networks:
+- name: private
+  subnets:
+  - { range: ${VM_RANGE}, gateway: 127.0.41.1, azs: [z1, z2, z3] }
+`;
+}
+
+/** Two instances in every az; `late` adds one to z2. Hosts bring their own system, and need neither stemcell nor network. */
+export function manifest({ late }: { readonly late: boolean }): string {
+  const vms = "stemcell: system, networks: [{ name: private }]";
+  return `
+name: everywhere
+stemcells: [{ alias: system, os: ubuntu-noble, version: latest }]
+instance_groups:
+- { name: vm, instances: 6, azs: [z1, z2, z3], ${vms}, persistent_disk_type: small }
+- { name: host, instances: 4, azs: [z4, z5] }
+${late ? `- { name: late, instances: 1, azs: [z2], ${vms} }` : ""}
+`;
+}
+
+/** How agents in VMs reach the director. */
+export function mbusOf(natsAddress: string, files: TlsFiles): object {
+  const [ca, certificate, private_key] = [files.caFile, files.certFile, files.keyFile].map((file) =>
+    readFileSync(file, "utf8"),
+  );
+  return { urls: [`nats://${natsAddress}`], cert: { ca, certificate, private_key } };
+}

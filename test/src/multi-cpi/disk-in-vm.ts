@@ -1,0 +1,58 @@
+import { open } from "node:fs/promises";
+import { join } from "node:path";
+import type { Instance } from "@diskmesh/api/director";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import type { AgentClient } from "@diskmesh/mbus";
+import { eventually } from "@diskmesh/testkit";
+import { HOSTS, type MultiCpiMesh } from "./multi-cpi-mesh.js";
+
+/** A dynamic disk as the programs in a VM find it. */
+export interface DiskInVm extends AsyncDisposable {
+  write(text: string): Promise<void>;
+  read(lengthBytes: number): Promise<string>;
+}
+
+/** On a host it is an NBD export; in a VM of the reference CPI a file, to which its agent made a link. */
+export async function openDisk(
+  mesh: MultiCpiMesh,
+  agents: AgentClient,
+  { az, agentId, vmCid, usesRegistry }: Instance,
+  diskCid: string,
+): Promise<DiskInVm> {
+  if (HOSTS.has(agentId)) return exportedDisk(mesh.dynamicDisk(agentId, diskCid));
+  const installed = mesh.installed[{ z1: 0, z2: 1, z3: 2 }[az] as 0 | 1 | 2];
+  if (!usesRegistry) return fileDisk(join(installed.vmFolder(vmCid), "dynamic_disks", diskCid));
+  // In version 1 no agent is told of dynamic disks: it finds in its settings at the Registry where the disk is.
+  await agents.call(agentId, "mount_disk", [diskCid]);
+  const disk = await fileDisk(installed.imageFile(diskCid));
+  return {
+    ...disk,
+    async [Symbol.asyncDispose]() {
+      await disk[Symbol.asyncDispose]();
+      await agents.call(agentId, "unmount_disk", [diskCid]);
+    },
+  };
+}
+
+async function fileDisk(path: string): Promise<DiskInVm> {
+  const file = await open(path, "r+");
+  return {
+    async write(text) {
+      await file.write(Buffer.from(text), 0, undefined, 0);
+    },
+    async read(lengthBytes) {
+      return (await file.read(Buffer.alloc(lengthBytes), 0, lengthBytes, 0)).buffer.toString();
+    },
+    [Symbol.asyncDispose]: () => file.close(),
+  };
+}
+
+async function exportedDisk(socketPath: string): Promise<DiskInVm> {
+  // An export is announced before its first client can come in.
+  const client = await eventually(() => NbdClient.connect({ socketPath }), { timeoutMs: 30_000 });
+  return {
+    write: (text) => client.write(0, Buffer.from(text), { fua: true }),
+    read: async (lengthBytes) => (await client.read(0, lengthBytes)).toString(),
+    [Symbol.asyncDispose]: () => client.disconnect(),
+  };
+}
