@@ -1,6 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
+import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { stemcellFile } from "./testing/stemcell-file.js";
 import { TestDirector } from "./testing/test-director.js";
 
 const CLOUD = `
