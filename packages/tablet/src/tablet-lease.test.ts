@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { type Change, table } from "./schema.js";
 import type { Claim, ClaimOptions, Leader, TabletStorage } from "./storage.js";
 import { Tablet } from "./tablet.js";
+import { ManualClock } from "./testing/manual-clock.js";
 
 const schema = { hosts: table<{ id: string }>({ key: ({ id }) => id }) };
 
@@ -15,6 +16,7 @@ class LeasedStorage implements TabletStorage {
   renewals = 0;
   renewError: Error | undefined;
   loading: Promise<void> = Promise.resolve();
+  committing: Promise<void> = Promise.resolve();
   closed = false;
 
   async claim(_: Leader, options?: ClaimOptions): Promise<Claim> {
@@ -28,6 +30,7 @@ class LeasedStorage implements TabletStorage {
 
   async commit(changes: readonly Change[]): Promise<void> {
     this.commits.push(changes);
+    await this.committing;
   }
 
   async renew(): Promise<void> {
@@ -124,6 +127,45 @@ describe("Tablet on a storage with a lease", () => {
     const leader = await open();
     const error = await errorOf(leader.transact(({ hosts }) => hosts.put({ id: "x".repeat(500) })));
     expect(error.message).to.contain("limit of 1000 bytes");
+  });
+});
+
+describe("Tablet whose commit takes as long as it may", () => {
+  const COMMIT_TIMEOUT_MS = 30;
+  let clock: ManualClock;
+  let storage: LeasedStorage;
+  let tablet: Tablet<typeof schema>;
+  let commit: () => void;
+  let change: Promise<unknown>;
+
+  beforeEach(async () => {
+    clock = new ManualClock();
+    storage = new LeasedStorage();
+    storage.committing = new Promise((resolve) => {
+      commit = resolve;
+    });
+    const limits = { commitTimeoutMs: COMMIT_TIMEOUT_MS, renewIntervalMs: 1_000 };
+    tablet = await Tablet.open({ name: "registry", schema, storage, address: "a:1", limits, clock });
+    change = tablet.transact(({ hosts }) => hosts.put({ id: "h" }));
+    change.catch(() => {});
+    await clock.passTo(COMMIT_TIMEOUT_MS);
+  });
+  afterEach(() => tablet.close());
+
+  it("goes on when the answer was there and the process too busy to hear of it before the time was over", async () => {
+    // The timer is first, and in the next turns of the event loop comes what waited behind it.
+    const overdue = clock.passTo(COMMIT_TIMEOUT_MS + 1);
+    setImmediate(() => setImmediate(commit));
+    await overdue;
+    await change;
+    await tablet.transact(({ hosts }) => hosts.put({ id: "h2" }));
+  });
+
+  it("is lost when there was none, and whether the change is durable is not known", async () => {
+    await clock.passTo(COMMIT_TIMEOUT_MS + 1);
+    expect((await tablet.lost).message).to.contain("a commit took longer than 30 ms");
+    expect(await errorOf(change)).to.include({ outcome: "unknown" });
+    commit();
   });
 });
 

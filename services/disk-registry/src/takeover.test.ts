@@ -3,7 +3,7 @@ import { DiskAgentServiceService, OrderOutcome } from "@diskmesh/api/agent";
 import { AttachState, type Device } from "@diskmesh/api/registry";
 import { createClient, waitForHealth } from "@diskmesh/rpc";
 import { documentDatabase } from "@diskmesh/tablet/testing";
-import { eventually, skipBecause } from "@diskmesh/testkit";
+import { eventually, type ServiceProcess, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type RegistryClient, TestRegistries } from "./testing/test-registries.js";
 
@@ -190,8 +190,7 @@ describe("two disk-registries on one database", function () {
     expect(takenMs).to.be.below(8_000);
   });
 
-  it("10,000 devices -> all led by the standby; how long that took is printed", async () => {
-    // The usual lease: writing so much at once can keep a busy machine from renewing a short one.
+  it("10,000 devices -> all led by the standby, which reads hardly anything after its claim; the time is printed", async () => {
     const leaseTimeMs = 5_000;
     await start({});
     const perHost = 3_400;
@@ -200,25 +199,54 @@ describe("two disk-registries on one database", function () {
       // Not added: nothing goes on behind the takeover that would be measured along.
       await registries.agent(hostId, deviceIds);
       const last = deviceIds.at(-1) as string;
-      await eventually(async () => (await device(last)).detachConfirmed, { timeoutMs: 30_000 });
+      await eventually(async () => expect((await device(last)).detachConfirmed).to.equal(true), { timeoutMs: 60_000 });
     }
-    const { tabletGeneration } = await device("h1-d0");
-    expect(tabletGeneration, "the first one still leads").to.equal(1);
-    await registries.first.kill();
+    // On a machine that is very busy they may have changed places.
+    const [leader, standby] = await eventuallyLeaderAndStandby();
+    await leader.kill();
+    const killedMs = Date.now();
     const takenMs = await servedAfterMs(performance.now());
+    const serves = servesLine(standby.logs);
+    print(`with ${3 * perHost} devices the standby served`, Date.parse(serves.time) - killedMs, leaseTimeMs);
     print(`with ${3 * perHost} devices a call right after SIGKILL was answered after`, takenMs, leaseTimeMs);
-    // Against a takeover that hangs. It is no proof of the goal: most of the time is the server's, to find and read.
-    expect(takenMs).to.be.below(leaseTimeMs + 25_000);
-    expect(servesLine(registries.second.logs).stateLoaded).to.include({ hosts: 3, devices: 3 * perHost });
+    expect(serves.stateLoaded).to.include({ hosts: 3, devices: 3 * perHost });
+    // What makes the goal, lease time and 2 s, independent of the number of devices. The time itself is the machine's.
+    expect(serves.documentsRead).to.be.below(perHost / 10);
   });
+
+  async function eventuallyLeaderAndStandby(): Promise<readonly [leader: ServiceProcess, standby: ServiceProcess]> {
+    const says = (process: ServiceProcess, text: string): number => process.logs.lastIndexOf(text);
+    let found: readonly [ServiceProcess, ServiceProcess] | undefined;
+    await eventually(
+      () => {
+        const { first, second } = registries;
+        found = [[first, second] as const, [second, first] as const].find(
+          ([leader, standby]) =>
+            says(leader, "disk-registry serves") > says(leader, "leads no more") &&
+            says(standby, "follows the leader") > says(standby, "stands by"),
+        );
+        return found !== undefined;
+      },
+      { timeoutMs: 60_000 },
+    );
+    return found as readonly [ServiceProcess, ServiceProcess];
+  }
 });
 
 async function isDone(action: ReturnType<RegistryClient["addHost"]>): Promise<boolean> {
   return (await action).result?.code.startsWith("ACTION_CODE_S_") ?? false;
 }
 
+interface ServesLine {
+  readonly time: string;
+  readonly tabletId: string;
+  readonly tabletGeneration: number;
+  readonly stateLoaded: object;
+  readonly documentsRead: number;
+}
+
 /** What a registry logged when it began to serve. */
-function servesLine(logs: string): { tabletId: string; tabletGeneration: number; stateLoaded: object } {
+function servesLine(logs: string): ServesLine {
   const line = logs.split("\n").findLast((text) => text.includes("disk-registry serves")) ?? "{}";
   return JSON.parse(line);
 }

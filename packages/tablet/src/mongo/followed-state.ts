@@ -76,9 +76,10 @@ export class FollowedState {
     return true;
   }
 
-  /** Whether nothing is missing between the last entry and that claim. */
+  /** Whether nothing is missing up to that claim, and nothing has come after it. */
   isUpTo(claim: ClaimEntry): boolean {
-    return this.#isNext(claim);
+    const isLast = claim._id === this.#lastNumber && claim.writer === this.#last?.writer;
+    return isLast || this.#isNext(claim);
   }
 
   addFromView(table: string, id: string, seq: number, stored: StoredDocument): void {

@@ -38,6 +38,13 @@ describe("a followed state", () => {
     "nothing after a late claim, of the next leader": { entries: [commit(6, 2), claim(7, 3), claim(8, 3)], added: 2 },
     "not a late claim at the start, once something follows": { entries: [claim(6, 3), commit(7, 2)], added: 1 },
     "up to a claim": { entries: [commit(6, 2)], added: 1, upToClaim: [7, 3, true] },
+    "up to a claim that it has itself": { entries: [claim(6, 3)], added: 1, upToClaim: [6, 3, true] },
+    "not up to a claim that a newer one follows": {
+      entries: [claim(6, 3), claim(7, 4)],
+      added: 2,
+      upToClaim: [6, 3, false],
+    },
+    "not up to another's claim": { entries: [claim(6, 3)], added: 1, upToClaim: [6, 4, false] },
     "not up to a claim behind a gap": { entries: [commit(6, 2)], added: 1, upToClaim: [8, 3, false] },
     "not up to a claim behind a late claim": {
       entries: [commit(6, 2), claim(7, 3)],

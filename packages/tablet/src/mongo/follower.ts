@@ -45,8 +45,8 @@ export class Follower {
     const { clock, intervalMs } = this.#options;
     const { signal } = this.#stop;
     while (!signal.aborted) {
-      // What is wrong is told by the load, should it come to that.
-      const isWhole = await this.#readOn().catch(() => false);
+      // An error loses nothing of a complete state. What is wrong is told by the load, should it come to that.
+      const isWhole = await this.#readOn().catch(() => this.#state?.isComplete === true);
       if (!isWhole && !signal.aborted) this.#state = undefined;
       await sleep(clock, intervalMs, signal).catch(() => {});
     }

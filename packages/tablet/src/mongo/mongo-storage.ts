@@ -29,7 +29,7 @@ export const DEFAULT_MONGO_LIMITS: MongoStorageLimits = {
   unappliedSizeBytes: 64 * 1024 * 1024,
   batchChanges: 10_000,
   keptLogMs: 20_000,
-  keptLogSizeBytes: 16 * 1024 * 1024,
+  keptLogSizeBytes: 32 * 1024 * 1024,
 };
 
 export interface MongoStorageOptions {

@@ -35,13 +35,15 @@ export class TestRegistries {
     readonly certificates: TestCertificates,
     databaseServerUrl: string,
     private readonly lease: object,
+    private readonly change: object,
   ) {
     this.#url = databaseUrl(databaseServerUrl);
   }
 
-  static async start(databaseServerUrl: string, lease: object): Promise<TestRegistries> {
+  /** `change` is of the registries' configuration. */
+  static async start(databaseServerUrl: string, lease: object, change: object = {}): Promise<TestRegistries> {
     const certificates = await testCertificates({ hostIds: HOST_IDS });
-    const registries = new TestRegistries(certificates, databaseServerUrl, lease);
+    const registries = new TestRegistries(certificates, databaseServerUrl, lease, change);
     await registries.#startRegistry("serving");
     await registries.#startRegistry("listening");
     return registries;
@@ -67,6 +69,7 @@ export class TestRegistries {
         heartbeat: { intervalMs: 200, timeoutMs: 20_000 },
         orders: { backoff: { minDelayMs: 20, maxDelayMs: 100 }, rpcTimeoutMs: 3_000 },
         erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
+        ...this.change,
       }),
     );
     this.addresses.push(address);

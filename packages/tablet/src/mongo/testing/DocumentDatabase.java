@@ -1,9 +1,19 @@
+import de.bwaldvogel.mongo.MongoCollection;
+import de.bwaldvogel.mongo.MongoDatabase;
 import de.bwaldvogel.mongo.MongoServer;
 import de.bwaldvogel.mongo.MongoVersion;
+import de.bwaldvogel.mongo.backend.CollectionOptions;
+import de.bwaldvogel.mongo.backend.CursorRegistry;
+import de.bwaldvogel.mongo.backend.DefaultQueryMatcher;
+import de.bwaldvogel.mongo.backend.QueryResult;
 import de.bwaldvogel.mongo.backend.h2.H2Backend;
+import de.bwaldvogel.mongo.backend.h2.H2Collection;
+import de.bwaldvogel.mongo.backend.h2.H2Database;
 import de.bwaldvogel.mongo.bson.Document;
 import de.bwaldvogel.mongo.wire.message.MongoMessage;
 import java.util.List;
+import org.h2.mvstore.MVMap;
+import org.h2.mvstore.MVStore;
 
 /**
  * A MongoDB-compatible server for tests, which keeps its data in one file. Run it with the file and the port, and
@@ -29,10 +39,60 @@ public class DocumentDatabase {
     }
 
     @Override
+    protected MongoDatabase openOrCreateDatabase(String name) {
+      return new IndexedDatabase(name, getMvStore(), getCursorRegistry());
+    }
+
+    /** An inner class, because the constructor that it inherits opens collections already. */
+    private class IndexedDatabase extends H2Database {
+      IndexedDatabase(String name, MVStore store, CursorRegistry cursors) {
+        super(name, store, cursors);
+      }
+
+      @Override
+      protected MongoCollection<Object> openOrCreateCollection(String name, CollectionOptions options) {
+        String fullName = getDatabaseName() + "." + name;
+        // The names that the super class gives them.
+        MVMap<Object, Document> data = getMvStore().openMap("databases." + fullName);
+        MVMap<String, Object> meta = getMvStore().openMap("meta." + fullName);
+        return new IndexedCollection(this, name, options, data, meta, cursorRegistry);
+      }
+    }
+
+    @Override
     public Document handleMessage(MongoMessage message) {
       Document answer = super.handleMessage(message);
       getMvStore().commit();
       return answer;
+    }
+  }
+
+  /** By itself it looks at every document unless a query names the _id alone; real servers look one up by its _id. */
+  private static class IndexedCollection extends H2Collection {
+    IndexedCollection(
+        MongoDatabase database,
+        String name,
+        CollectionOptions options,
+        MVMap<Object, Document> data,
+        MVMap<String, Object> meta,
+        CursorRegistry cursors) {
+      super(database, name, options, data, meta, cursors);
+    }
+
+    @Override
+    protected QueryResult queryDocuments(
+        Document query, Document orderBy, int skip, int limit, int batchSize, Document fields) {
+      Object id = query.get("_id");
+      if (query.size() > 1 && (id instanceof String || id instanceof Number)) {
+        Document byId = new Document("_id", id);
+        for (Document found : super.queryDocuments(byId, new Document(), 0, 0, 0, null)) {
+          if (new DefaultQueryMatcher().matches(found, query)) {
+            return super.queryDocuments(byId, orderBy, skip, limit, batchSize, fields);
+          }
+        }
+        return new QueryResult();
+      }
+      return super.queryDocuments(query, orderBy, skip, limit, batchSize, fields);
     }
   }
 

@@ -1,0 +1,65 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { OrderOutcome } from "@diskmesh/api/agent";
+import { type DatabaseProcess, documentDatabase } from "@diskmesh/tablet/testing";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { TestRegistries } from "./testing/test-registries.js";
+
+/** Safe for long beside what happens before the pause, and over before agents take a silent connection for dead. */
+const LEASE = { timeMs: 8_000, safeTimeMs: 7_000, renewIntervalMs: 500 };
+/** An order that failed is sent again after half of it to all of it. */
+const ORDER_BACKOFF_MS = 1_500;
+const PATIENCE = { timeoutMs: 60_000 };
+
+describe("a registry that is paused between having read an order and sending it", function () {
+  this.timeout(180_000);
+  let url: string;
+  let database: DatabaseProcess;
+  let registries: TestRegistries | undefined;
+
+  before(async function () {
+    this.timeout(400_000);
+    const found = await documentDatabase();
+    if (typeof found === "string") return skipBecause(this, found);
+    if (found.process === undefined) return skipBecause(this, "the database server is not this test's to stop");
+    [url, database] = [found.url, found.process];
+  });
+  afterEach(async () => {
+    database?.signal("SIGCONT");
+    await registries?.stop();
+  });
+
+  it("sends nothing when it goes on while another one leads", async () => {
+    const orders = { backoff: { minDelayMs: ORDER_BACKOFF_MS, maxDelayMs: ORDER_BACKOFF_MS }, rpcTimeoutMs: 3_000 };
+    registries = await TestRegistries.start(url, LEASE, { orders });
+    const { first, second } = registries;
+    const operator = registries.operator();
+    const agent = await registries.agent("h1", ["d1"]);
+    agent.before = async (kind) => (kind === "attach" ? OrderOutcome.IO_ERROR : undefined);
+    await registries.agent("h2", ["d2"]);
+    await operator.addHost({ hostId: "h1", dryRun: false });
+    await eventually(() => agent.received.some(({ kind }) => kind === "attach"), PATIENCE);
+    const attempts = async (): Promise<number> => (await operator.getDevice({ deviceId: "d1" })).device?.attempts ?? 0;
+    const before = await attempts();
+    await eventually(async () => (await attempts()) > before, { ...PATIENCE, everyMs: 20 });
+    const old = agent.received.at(-1)?.tabletGeneration ?? 0;
+
+    // From now on commits wait, and whoever reads what they changed waits along with them: the next order too.
+    database.signal("SIGSTOP");
+    const adding = operator.addHost({ hostId: "h2", dryRun: false }).catch(() => {});
+    await delay(ORDER_BACKOFF_MS + 500);
+    first.signal("SIGSTOP");
+    // The commit is done, and its answer waits for the paused process.
+    database.signal("SIGCONT");
+    await eventually(() => second.logs.includes("disk-registry serves"), PATIENCE);
+    const received = agent.received.length;
+    first.signal("SIGCONT");
+    await eventually(() => first.logs.includes("leads no more"), PATIENCE);
+    await adding;
+    // Two of the new leader's, so that there was time for one of the old one's.
+    const ofNew = () => agent.received.filter((order) => order.tabletGeneration > old).length;
+    await eventually(() => ofNew() >= 2, PATIENCE);
+    expect(agent.received.slice(received).filter((order) => order.tabletGeneration <= old)).to.deep.equal([]);
+    expect(first.logs, "the order was about to be sent").to.match(/the lease ran out.*the attach order failed/);
+  });
+});
