@@ -103,9 +103,7 @@ function requireWellFormed(field: string, ...texts: readonly string[]): void {
 export function plainText(text: string, maxLength: number): string {
   const short = text.slice(0, maxLength);
   if (PRINTABLE_ASCII.test(short)) return short;
-  return short
-    .replace(/\p{Surrogate}/gu, "?")
-    .replace(/\p{Cc}/gu, " ");
+  return short.replace(/\p{Surrogate}/gu, "?").replace(/\p{Cc}/gu, " ");
 }
 
 function hasControlCharacter(text: string): boolean {
