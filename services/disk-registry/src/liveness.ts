@@ -3,19 +3,25 @@ import type { Clock } from "@diskmesh/service";
 
 /** When each host was last heard from. In memory only: after a takeover, silence counts from the load. */
 export class Liveness {
-  readonly #heard = new Map<HostId, { readonly monotonicMs: number; readonly atMs: number }>();
-  readonly #loadedAtMonotonicMs: number;
+  readonly #heard = new Map<HostId, { readonly listenedMs: number; readonly atMs: number }>();
+  readonly #listenedAtLoadMs: number;
+  #deafMs = 0;
 
   constructor(private readonly clock: Clock) {
-    this.#loadedAtMonotonicMs = clock.monotonicMs();
+    this.#listenedAtLoadMs = this.#listenedMs();
   }
 
   hear(hostId: HostId): void {
-    this.#heard.set(hostId, { monotonicMs: this.clock.monotonicMs(), atMs: this.clock.nowMs() });
+    this.#heard.set(hostId, { listenedMs: this.#listenedMs(), atMs: this.clock.nowMs() });
+  }
+
+  /** This process was too busy to hear anybody for so long: that was no host's silence. */
+  wasDeaf(ms: number): void {
+    this.#deafMs += ms;
   }
 
   silentForMs(hostId: HostId): number {
-    return this.clock.monotonicMs() - (this.#heard.get(hostId)?.monotonicMs ?? this.#loadedAtMonotonicMs);
+    return this.#listenedMs() - (this.#heard.get(hostId)?.listenedMs ?? this.#listenedAtLoadMs);
   }
 
   /** Undefined when it was not heard since the load. */
@@ -25,5 +31,9 @@ export class Liveness {
 
   forget(hostId: HostId): void {
     this.#heard.delete(hostId);
+  }
+
+  #listenedMs(): number {
+    return this.clock.monotonicMs() - this.#deafMs;
   }
 }

@@ -50,7 +50,7 @@ export const stormDeviceId = (index: number, device: number): string => `storm-$
 // As a real agent's configuration has them.
 const REGISTER_TIMEOUT_MS = 30_000;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
-const PATIENCE_MS = 300_000;
+const PATIENCE_MS = 900_000;
 const CERTIFIED_AT_ONCE = 8;
 const CONNECTED_AT_ONCE = 32;
 

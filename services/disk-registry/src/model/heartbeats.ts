@@ -88,15 +88,18 @@ export interface Silence {
 
 /**
  * Which hosts have been silent for the timeout. With ten hosts or more, if more than half fall silent within one
- * window (those that were found silent during the last timeout count), none of them is changed.
+ * window (those that were found silent during the last timeout count), none of them is changed. Hosts that are cut off
+ * at the same moment were last heard at any moment of the interval before it, so all within an interval of the timeout
+ * count: else those that reach it first would be changed before the others are noticed.
  */
 export function findSilent(
   tables: RegistryTables,
   silentForMs: (hostId: HostId) => number,
-  timeoutMs: number,
+  { timeoutMs, intervalMs }: { readonly timeoutMs: number; readonly intervalMs: number },
   nowMs: number,
 ): Silence {
   const silent: HostId[] = [];
+  let quiet = 0;
   let heardBefore = 0;
   let recentlyLost = 0;
   for (const host of tables.hosts.entries()) {
@@ -105,11 +108,42 @@ export function findSilent(
       continue;
     }
     heardBefore++;
-    if (silentForMs(host.hostId) > timeoutMs) silent.push(host.hostId);
+    const silentMs = silentForMs(host.hostId);
+    if (silentMs > timeoutMs - intervalMs) quiet++;
+    if (silentMs > timeoutMs) silent.push(host.hostId);
   }
   const inWindow = heardBefore + recentlyLost;
-  const massSilence = inWindow >= MASS_SILENCE_MIN_HOSTS && (silent.length + recentlyLost) * 2 > inWindow;
+  const massSilence = inWindow >= MASS_SILENCE_MIN_HOSTS && (quiet + recentlyLost) * 2 > inWindow;
   return massSilence ? { silent: [], suspected: silent } : { silent, suspected: [] };
+}
+
+/** A mass silence that is not over. */
+export interface MassSilence {
+  /** The fewest hosts that were silent at once since it began. */
+  readonly fewestSilent: number;
+  /** By the monotonic clock: when those that are silent still count as dead, unless more are heard again before. */
+  readonly overAtMs: number;
+}
+
+/**
+ * A mass silence is over only when its hosts have stopped coming back for the timeout. After a takeover, agents that
+ * register one after the other are silent at first, and those still waiting when half are back would be taken for dead.
+ */
+export function afterMassSilence(
+  found: Silence,
+  before: MassSilence | undefined,
+  timeoutMs: number,
+  monotonicMs: number,
+): { readonly silence: Silence; readonly mass: MassSilence | undefined } {
+  const { silent, suspected } = found;
+  const overAtMs = monotonicMs + timeoutMs;
+  if (suspected.length > 0) return { silence: found, mass: { fewestSilent: suspected.length, overAtMs } };
+  if (before === undefined || silent.length === 0) return { silence: found, mass: undefined };
+  if (silent.length < before.fewestSilent) {
+    return { silence: { silent: [], suspected: silent }, mass: { fewestSilent: silent.length, overAtMs } };
+  }
+  if (monotonicMs >= before.overAtMs) return { silence: found, mass: undefined };
+  return { silence: { silent: [], suspected: silent }, mass: before };
 }
 
 export function markUnavailable(

@@ -8,22 +8,30 @@ import {
 } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
-import { applyHeartbeat, findSilent, markUnavailable, requireRegistered } from "./heartbeats.js";
+import { afterMassSilence, applyHeartbeat, findSilent, markUnavailable, requireRegistered } from "./heartbeats.js";
 import { assignHost, unassignHost } from "./host-assignment.js";
 import type { Host } from "./schema.js";
 
 const NOW_MS = 1_000_000;
 const TIMEOUT_MS = 5_000;
 
-/** n hosts h0, h1, ...; the first `silent` of them unheard of for longer than the timeout; `lost` became UNAVAILABLE just now. */
-function silenceOf(n: number, silent: number, lost = 0): ReturnType<typeof findSilent> {
+const HEARTBEAT = { timeoutMs: TIMEOUT_MS, intervalMs: 1_000 };
+
+/**
+ * n hosts h0, h1, ...; the first `silent` of them unheard of for longer than the timeout, the next `quiet` of them for
+ * nearly as long; `lost` became UNAVAILABLE just now.
+ */
+function silenceOf(n: number, silent: number, lost = 0, quiet = 0): ReturnType<typeof findSilent> {
   const hosts = Array.from({ length: n }, (_, i) => aHost(`h${i}`));
   const dead = Array.from({ length: lost }, (_, i) =>
     aHost(`lost${i}`, { state: "UNAVAILABLE", stateChangedAtMs: NOW_MS - 1_000 }),
   );
   const fleet = new TestFleet({ hosts: [...hosts, ...dead] });
-  const silentForMs = (id: HostId) => (Number(id.slice(1)) < silent ? TIMEOUT_MS + 1 : 10);
-  return findSilent(fleet.tables, silentForMs, TIMEOUT_MS, NOW_MS);
+  const silentForMs = (id: HostId) => {
+    const index = Number(id.slice(1));
+    return index < silent ? TIMEOUT_MS + 1 : index < silent + quiet ? TIMEOUT_MS - 999 : TIMEOUT_MS - 1_000;
+  };
+  return findSilent(fleet.tables, silentForMs, HEARTBEAT, NOW_MS);
 }
 
 describe("heartbeats", () => {
@@ -34,6 +42,8 @@ describe("heartbeats", () => {
     ["6 of 10 silent: more than half", silenceOf(10, 6), 0, 6],
     ["10 of 10 silent", silenceOf(10, 10), 0, 10],
     ["4 of 8 silent, 2 lost just before: 6 of 10 in one window", silenceOf(8, 4, 2), 0, 4],
+    ["1 of 10 silent, 5 more within an interval: all are cut off", silenceOf(10, 1, 0, 5), 0, 1],
+    ["1 of 10 silent, 4 more within an interval", silenceOf(10, 1, 0, 4), 1, 0],
     ["3 of 8 silent, 2 lost just before: 5 of 10 in one window", silenceOf(8, 3, 2), 3, 0],
   ];
   for (const [cause, found, silent, suspected] of cases) {
@@ -42,10 +52,34 @@ describe("heartbeats", () => {
     });
   }
 
+  it("a mass silence -> over when nobody has come back for the timeout, or all have; only then the others are dead", () => {
+    const fewest = (fewestSilent: number, overAtMs: number) => ({ fewestSilent, overAtMs });
+    const steps: readonly [string, number, number, { silent: number; suspected: number; mass: unknown }][] = [
+      ["8 of 10 fall silent", 8, 0, { silent: 0, suspected: 8, mass: fewest(8, 5_000) }],
+      ["none is back yet", 8, 1_000, { silent: 0, suspected: 8, mass: fewest(8, 6_000) }],
+      ["half are back", 5, 2_000, { silent: 0, suspected: 5, mass: fewest(5, 7_000) }],
+      ["more are back", 3, 6_000, { silent: 0, suspected: 3, mass: fewest(3, 11_000) }],
+      ["one more is silent", 4, 8_000, { silent: 0, suspected: 4, mass: fewest(3, 11_000) }],
+      ["that one is back, nobody new", 3, 10_999, { silent: 0, suspected: 3, mass: fewest(3, 11_000) }],
+      ["the timeout is over", 3, 11_000, { silent: 3, suspected: 0, mass: undefined }],
+      ["another one falls silent", 4, 12_000, { silent: 4, suspected: 0, mass: undefined }],
+      ["again", 9, 20_000, { silent: 0, suspected: 9, mass: fewest(9, 25_000) }],
+      ["all are back at once", 0, 21_000, { silent: 0, suspected: 0, mass: undefined }],
+      ["one falls silent", 1, 22_000, { silent: 1, suspected: 0, mass: undefined }],
+    ];
+    let mass: ReturnType<typeof afterMassSilence>["mass"];
+    for (const [cause, silent, atMs, effect] of steps) {
+      const after = afterMassSilence(silenceOf(10, silent), mass, TIMEOUT_MS, atMs);
+      mass = after.mass;
+      const { silence } = after;
+      expect({ silent: silence.silent.length, suspected: silence.suspected.length, mass }, cause).to.deep.equal(effect);
+    }
+  });
+
   it("silent for exactly the timeout -> not yet", () => {
     const fleet = new TestFleet({});
-    expect(findSilent(fleet.tables, () => TIMEOUT_MS, TIMEOUT_MS, NOW_MS).silent).to.deep.equal([]);
-    expect(findSilent(fleet.tables, () => TIMEOUT_MS + 1, TIMEOUT_MS, NOW_MS).silent).to.deep.equal(["h1"]);
+    expect(findSilent(fleet.tables, () => TIMEOUT_MS, HEARTBEAT, NOW_MS).silent).to.deep.equal([]);
+    expect(findSilent(fleet.tables, () => TIMEOUT_MS + 1, HEARTBEAT, NOW_MS).silent).to.deep.equal(["h1"]);
   });
 
   it("marked UNAVAILABLE, then a heartbeat -> ONLINE again", () => {

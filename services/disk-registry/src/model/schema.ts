@@ -156,6 +156,7 @@ const devices: Table<Device> = {
   key: (device) => device.deviceId,
   indexes: {
     byHost: (device) => device.hostId,
+    usedByHost: (device) => (device.diskId === "" ? undefined : device.hostId),
     // No byte of either part can be the separator: host ids and pool names hold no space.
     freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),

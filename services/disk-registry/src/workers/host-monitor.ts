@@ -1,7 +1,14 @@
 import { type HostId, messageOf } from "@diskmesh/domain";
 import type { WorkContext } from "../context.js";
 import { removalLimits } from "../limits.js";
-import { endProbation, findProven, findSilent, markUnavailable } from "../model/heartbeats.js";
+import {
+  afterMassSilence,
+  endProbation,
+  findProven,
+  findSilent,
+  type MassSilence,
+  markUnavailable,
+} from "../model/heartbeats.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
@@ -9,6 +16,7 @@ export class HostMonitor {
   readonly #stopping = new AbortController();
   readonly #running: Promise<void>;
   #suspectedBefore = 0;
+  #mass: MassSilence | undefined;
 
   constructor(
     private readonly context: WorkContext,
@@ -27,13 +35,21 @@ export class HostMonitor {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        await this.context.clock.sleep(this.context.config.heartbeat.intervalMs, signal);
+        await this.#sleep(signal);
         await this.look();
       } catch (error) {
         // A lost tablet ends the whole process; everything else is looked at again next time.
         if (!signal.aborted) this.context.log.warn({ error: messageOf(error) }, "the hosts could not be looked at");
       }
     }
+  }
+
+  async #sleep(signal: AbortSignal): Promise<void> {
+    const { clock, config, liveness } = this.context;
+    const dueAtMs = clock.monotonicMs() + config.heartbeat.intervalMs;
+    await clock.sleep(config.heartbeat.intervalMs, signal);
+    // Late because the event loop was busy. Heartbeats that came meanwhile wait to be read, and timers run before that.
+    liveness.wasDeaf(Math.max(0, clock.monotonicMs() - dueAtMs));
   }
 
   /** One look at all hosts. */
@@ -43,15 +59,17 @@ export class HostMonitor {
     const { timeoutMs } = config.heartbeat;
     const nowMs = clock.nowMs();
     const found = await tablet.read((tables) => ({
-      silence: findSilent(tables, (hostId) => liveness.silentForMs(hostId), timeoutMs, nowMs),
+      silence: findSilent(tables, (hostId) => liveness.silentForMs(hostId), config.heartbeat, nowMs),
       proven: findProven(tables, nowMs),
       timedOut: [...tables.hosts.entries()]
         .filter((host) => removalTimedOut(host, limits, nowMs))
         .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
         .map((host) => host.hostId),
     }));
-    this.#alert(found.silence.suspected);
-    const { silent } = found.silence;
+    const { silence, mass } = afterMassSilence(found.silence, this.#mass, timeoutMs, clock.monotonicMs());
+    this.#mass = mass;
+    this.#alert(silence.suspected);
+    const { silent } = silence;
     if (silent.length > 0) {
       this.context.log.warn({ hosts: silent.length, first: silent[0] }, "hosts fell silent and are UNAVAILABLE");
       await tablet.transact((tx) => markUnavailable(tx, silent, timeoutMs, nowMs));

@@ -93,10 +93,8 @@ export class Workers {
     this.#orderWorker.forgetTries(hostId);
     const waking = this.#context.tablet.read((tables) => {
       this.#wakeDevicesOf(tables, hostId);
-      for (const device of tables.devices.by("byHost", hostId)) {
-        if (device.diskId !== "" && tables.disks.get(device.diskId)?.publication !== undefined) {
-          this.wakeDisk(device.diskId);
-        }
+      for (const { diskId } of tables.devices.by("usedByHost", hostId)) {
+        if (diskId !== "" && tables.disks.get(diskId)?.publication !== undefined) this.wakeDisk(diskId);
       }
       for (const disk of tables.disks.by("byPublicationHost", hostId)) this.wakeDisk(disk.diskId);
     });
