@@ -10,13 +10,25 @@ export const PATIENCE_MS = 180_000;
 
 const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-export interface CallerCounts {
-  answered: number;
+/** What the callers of all hosts asked, and were told. */
+export class Calls {
+  answered = 0;
   /** Add* that were answered as done. */
-  adds: number;
+  adds = 0;
   /** Remove* that were answered as done. */
-  removes: number;
-  retried: number;
+  removes = 0;
+  retried = 0;
+  #waiting: (() => void)[] = [];
+
+  answer(): void {
+    this.answered++;
+    for (const resolve of this.#waiting.splice(0)) resolve();
+  }
+
+  /** Resolves with the next answer to anybody. */
+  next(): Promise<void> {
+    return new Promise((resolve) => this.#waiting.push(resolve));
+  }
 }
 
 /**
@@ -29,7 +41,7 @@ export class HostCaller {
     private readonly account: Account,
     private readonly hostId: string,
     private readonly random: () => number,
-    private readonly counts: CallerCounts,
+    private readonly calls: Calls,
   ) {}
 
   async run(isOver: () => boolean): Promise<void> {
@@ -100,7 +112,7 @@ export class HostCaller {
     for (const device of devices) device.told = "unsettled";
     const code = await this.#answer(call, devices);
     if (code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) return;
-    this.counts.adds++;
+    this.calls.adds++;
     for (const device of devices) device.told = "in";
     await this.#compare(devices);
   }
@@ -112,7 +124,7 @@ export class HostCaller {
     for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
       const code = await this.#answer(call, devices);
       if (code === ActionCode.S_OK) {
-        this.counts.removes++;
+        this.calls.removes++;
         for (const device of devices) device.told = "out";
         await this.#compare(devices);
         // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
@@ -144,7 +156,7 @@ export class HostCaller {
   /** The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers. */
   async #answer(call: Call, devices: readonly DeviceAccount[]): Promise<ActionCode | undefined> {
     const { result } = await this.persistently(call);
-    this.counts.answered++;
+    this.calls.answer();
     switch (result?.code) {
       case ActionCode.S_OK:
       case ActionCode.S_ALREADY:
@@ -170,7 +182,7 @@ export class HostCaller {
       } catch (error) {
         if (error instanceof NotFoundError) throw error;
         if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs) throw error;
-        this.counts.retried++;
+        this.calls.retried++;
         await pause(RETRY_MS);
       }
     }

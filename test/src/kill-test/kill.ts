@@ -2,7 +2,7 @@ import type { DatabaseProcess } from "@diskmesh/tablet/testing";
 import { eventually, type ServiceProcess } from "@diskmesh/testkit";
 import type { RegistryMesh } from "../mesh/registry-mesh.js";
 import type { Account } from "./account.js";
-import { type CallerCounts, PATIENCE_MS } from "./callers.js";
+import { type Calls, PATIENCE_MS } from "./callers.js";
 import { seededRandom } from "./random.js";
 import type { Store } from "./stores.js";
 
@@ -16,7 +16,7 @@ export interface Killing {
   readonly mesh: RegistryMesh;
   readonly store: Store;
   readonly account: Account;
-  readonly calls: CallerCounts;
+  readonly calls: Calls;
   readonly kills: KillCounts;
   readonly seed: number;
   readonly isOver: () => boolean;
@@ -35,61 +35,77 @@ const DATABASE_AWAY: Pauses = { least: 0, most: 1_000 };
 
 /** How many starts come to do something before the next kill, however slow the machine is; others are hit at any point. */
 const SPARED_SHARE = 0.75;
+/** How many of those are killed with the next answer to a caller: what it was told has just become durable. */
+const WITH_ANSWER_SHARE = 0.5;
+
+/** How often the database takes the registries with it, as when a machine dies: nobody's memory makes up for what it lost. */
+const ALL_AT_ONCE_SHARE = 0.4;
 
 const LEADS_OR_STANDS_BY = /"(disk-registry serves|stands by)"/;
 
 /** Kills processes, alone and at once, again and again, at whatever they are at, and starts them again. */
 export async function kill(killing: Killing): Promise<void> {
-  const { mesh, store, account, calls, kills, seed } = killing;
+  const { mesh, store, account, calls, kills, seed, isOver } = killing;
   const { database } = store;
-  const randomOf = (index: number) => seededRandom(seed * 7 + index);
-  const answered = () => {
-    const before = calls.answered;
-    return () => calls.answered > before;
-  };
+  const over = until(isOver);
   // A killer for each: while one process is started again, another may be killed.
-  const registries = mesh.registries.map(async (process, index) => {
-    const registry = new KilledRegistry(process, database !== undefined, account);
-    const pauses = database === undefined ? PAUSES : PAUSES_WITH_DATABASE;
-    await again(killing, pauses, randomOf(1_000 * index), async () => {
-      const worked = answered();
-      await registry.restart();
-      kills.registry++;
-      return worked;
+  const killer = (index: number, pauses: Pauses, act: (random: () => number) => Promise<() => Promise<void>>) => {
+    const random = seededRandom(seed * 7 + index);
+    return again({ calls, isOver, over, pauses, random }, () => act(random));
+  };
+  const registries = mesh.registries.map((process) => new KilledRegistry(process, database !== undefined, account));
+  const killRegistry = async (registry: KilledRegistry) => {
+    await registry.restart();
+    kills.registry++;
+  };
+  const registriesDone = registries.map(async (registry, index) => {
+    await killer(1_000 * index, database === undefined ? PAUSES : PAUSES_WITH_DATABASE, async () => {
+      await killRegistry(registry);
+      return () => calls.next();
     });
     await registry.comeUp();
   });
   const agents = [...mesh.agents].map(([hostId, process], index) =>
-    again(killing, PAUSES, randomOf(1 + index), async () => {
+    killer(1 + index, PAUSES, async () => {
       if (process.exit !== undefined) account.violated(`the agent of ${hostId} ended by itself`);
       const before = process.logs.length;
       await process.restart();
       kills.agents++;
-      return () => process.logs.slice(before).includes('"registered"');
+      return () => until(() => isOver() || process.logs.slice(before).includes('"registered"'));
     }),
   );
-  const killDatabase = async (process: DatabaseProcess, random: () => number) =>
-    again(killing, PAUSES_WITH_DATABASE, random, async () => {
-      await process.kill();
+  const killDatabase = (process: DatabaseProcess) =>
+    killer(500, PAUSES_WITH_DATABASE, async (random) => {
+      const withIt = random() < ALL_AT_ONCE_SHARE ? registries : [];
+      await Promise.all([process.kill(), ...withIt.map((registry) => registry.kill())]);
+      kills.database++;
       await pauseOf(DATABASE_AWAY, random);
       await process.start();
-      kills.database++;
-      return answered();
+      await Promise.all(withIt.map(killRegistry));
+      return () => calls.next();
     });
-  await Promise.all([...registries, ...agents, ...(database ? [killDatabase(database, randomOf(500))] : [])]);
+  await Promise.all([...registriesDone, ...agents, ...(database ? [killDatabase(database)] : [])]);
 }
 
-/** `act` kills and starts again, and returns whether what was started has come to do something. */
-async function again(
-  { isOver }: Killing,
-  pauses: Pauses,
-  random: () => number,
-  act: () => Promise<() => boolean>,
-): Promise<void> {
+interface Rhythm extends Pick<Killing, "calls" | "isOver"> {
+  readonly over: Promise<void>;
+  readonly pauses: Pauses;
+  readonly random: () => number;
+}
+
+/** `act` kills and starts again, and returns how to wait until what was started has come to do something. */
+async function again({ calls, isOver, over, pauses, random }: Rhythm, act: () => Promise<() => Promise<void>>) {
+  await pauseOf(pauses, random);
   while (!isOver()) {
-    await pauseOf(pauses, random);
     const worked = await act();
-    if (random() < SPARED_SHARE) while (!worked() && !isOver()) await pauseMs(50);
+    if (random() < SPARED_SHARE) {
+      await Promise.race([worked(), over]);
+      if (random() < WITH_ANSWER_SHARE) {
+        await Promise.race([calls.next(), over]);
+        continue;
+      }
+    }
+    await pauseOf(pauses, random);
   }
 }
 
@@ -99,6 +115,8 @@ async function again(
  */
 class KilledRegistry {
   #logsBefore = 0;
+  #wasKilled = false;
+  #restarting: Promise<void> = Promise.resolve();
 
   constructor(
     private readonly process: ServiceProcess,
@@ -106,16 +124,28 @@ class KilledRegistry {
     private readonly account: Account,
   ) {}
 
-  async restart(): Promise<void> {
-    if (this.process.exit !== undefined && (!this.needsDatabase || this.#wasUp()))
+  async kill(): Promise<void> {
+    this.#wasKilled = true;
+    await this.process.kill();
+  }
+
+  /** Kills it and starts it again, for one caller at a time. */
+  restart(): Promise<void> {
+    this.#restarting = this.#restarting.catch(() => {}).then(() => this.#restart());
+    return this.#restarting;
+  }
+
+  async #restart(): Promise<void> {
+    if (this.process.exit !== undefined && !this.#wasKilled && (!this.needsDatabase || this.#wasUp()))
       this.account.violated(`a registry ended by itself: ${this.process.logs.slice(-1_000)}`);
     for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
       try {
         await this.process.kill();
         this.#logsBefore = this.process.logs.length;
+        this.#wasKilled = false;
         return await this.process.start();
       } catch (error) {
-        if (!this.needsDatabase || this.#wasUp() || performance.now() > untilMs) throw error;
+        if (!this.needsDatabase || (this.#wasUp() && !this.#wasKilled) || performance.now() > untilMs) throw error;
       }
     }
   }
@@ -138,6 +168,10 @@ class KilledRegistry {
 
 function pauseOf({ least, most }: Pauses, random: () => number): Promise<void> {
   return pauseMs(least + random() * (most - least));
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await pauseMs(50);
 }
 
 function pauseMs(ms: number): Promise<void> {

@@ -4,7 +4,7 @@ import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { makeDeviceFile, openFiles, RegistryMesh } from "../mesh/registry-mesh.js";
 import { Account } from "./account.js";
-import { type CallerCounts, HostCaller, PATIENCE_MS } from "./callers.js";
+import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
 import { type KillCounts, kill } from "./kill.js";
 import { seededRandom } from "./random.js";
 import type { Store } from "./stores.js";
@@ -22,7 +22,7 @@ export interface KillTestOptions {
 export interface KillTestResult {
   readonly violations: readonly string[];
   readonly kills: KillCounts;
-  readonly calls: CallerCounts;
+  readonly calls: Calls;
   /** Looks at a path whose devices were all told to be out. */
   readonly descriptorChecks: number;
   /** From the last kill until everything was as it was told. */
@@ -63,7 +63,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   const account = new Account(
     hostIds.flatMap((hostId) => devicesOf(hostId, mesh.folder).map((device) => ({ hostId, ...device }))),
   );
-  const calls: CallerCounts = { answered: 0, adds: 0, removes: 0, retried: 0 };
+  const calls = new Calls();
   const callers = hostIds.map(
     (hostId, index) => new HostCaller(mesh, account, hostId, seededRandom(seed * 1_000 + index), calls),
   );
