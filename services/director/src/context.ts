@@ -158,6 +158,7 @@ export function createDirector(
     changes,
     times,
     workers,
+    queueLengths,
     clock,
     random,
     log,
