@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Instance, Task } from "@diskmesh/api/director";
+import { type Instance, type Task, TaskState } from "@diskmesh/api/director";
 import { AttachState } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
@@ -214,12 +214,29 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       expect(await read(az)).to.equal(bytesOf(az));
     });
 
+  step("an executable that hangs holds up its own az alone", async () => {
+    mesh.installed[0].misbehave({ create_disk: "hangs" });
+    const names = ["waits-1", "waits-2", "waits-3"];
+    const place = { deployment: "everywhere", az: "z1", diskPoolName: "small", sizeBytes: MIB_BYTES };
+    const making = names.map((diskName) =>
+      operator.disks.createDisk({ ...place, diskName, metadata: undefined, wait: true }),
+    );
+    await eventually(async () => (await tasksIn(TaskState.PROCESSING)).length === 2, { timeoutMs: PATIENCE_MS });
+    await Promise.all((["z2", "z3", "z4", "z5"] as const).map((az) => move(az)));
+    expect(await tasksIn(TaskState.PROCESSING, TaskState.QUEUED)).to.have.length(names.length);
+    mesh.installed[0].misbehave({});
+    await Promise.all(making.map((task) => done("create", task)));
+    for (const diskName of names) await done("delete", operator.disks.deleteDisk({ diskName, wait: true }));
+    await move("z1");
+    expect(await read("z1")).to.equal(bytesOf("z1"));
+  });
+
   step("no secret of a CPI is in a log, an output of a task or an argument", async () => {
     const texts = new Map<string, string>();
     for (const file of readdirSync(mesh.folder).filter((name) => name.endsWith(".log")))
       texts.set(file, readFileSync(join(mesh.folder, file), "utf8"));
     for (const { pid, command } of processesOf(mesh.folder)) texts.set(`process ${pid}`, command);
-    for (const task of await listTasks()) texts.set(`task ${task.taskId}`, await outputsOf(task));
+    for (const task of await tasksIn()) texts.set(`task ${task.taskId}`, await outputsOf(task));
     texts.set("CPIs", JSON.stringify(await listCpis()));
     // What is looked through is really there: the director's and the dispatcher's logs, and what a CPI told.
     expect([...texts.keys()]).to.include.members(["director.log", "cpi-dispatcher.log"]);
@@ -346,8 +363,9 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     return openDisk(mesh, agents, holder, disk?.diskCid ?? "");
   }
 
-  async function listTasks(): Promise<Task[]> {
-    return (await operator.tasks.listTasks({ states: [], deployment: "", pageSize: 1_000, pageToken: "" })).tasks;
+  /** All of them without states. */
+  async function tasksIn(...states: TaskState[]): Promise<Task[]> {
+    return (await operator.tasks.listTasks({ states, deployment: "", pageSize: 1_000, pageToken: "" })).tasks;
   }
 
   async function outputsOf(task: Task): Promise<string> {

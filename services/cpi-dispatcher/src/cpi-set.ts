@@ -1,8 +1,12 @@
 import { CancelledError, InvalidStateError, messageOf, NotFoundError } from "@diskmesh/domain";
 import type { Cpi, CpiCall, CpiInfo } from "./cpi.js";
+import { endingEarly, timeLeftMs } from "./ending-early.js";
 import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from "./model/choice.js";
 
 const MAX_ERROR_LENGTH = 1_000;
+
+/** For infos of all CPIs, before the work itself; a quarter of the call's time if that is less. */
+const MAX_INFOS_MS = 60_000;
 
 /** Stands for a CPI that could not be made of its description, so that the others serve all the same. */
 export interface UnusableCpi {
@@ -79,10 +83,11 @@ export class CpiSet {
   }
 
   async #stemcellFormats(call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
+    const maxMs = Math.min(MAX_INFOS_MS, timeLeftMs(call) / 4);
     const infos = await Promise.all(
       this.cpis.map(async (cpi): Promise<[string, readonly string[]]> => {
         // One that cannot say is asked to make the stemcell and fails by itself, without hurting the others.
-        const info: CpiInfo | undefined = await cpi.info(call).catch(() => undefined);
+        const info: CpiInfo | undefined = await endingEarly(call, (one) => cpi.info(one), maxMs).catch(() => undefined);
         return [cpi.name, info?.stemcellFormats ?? []];
       }),
     );

@@ -37,7 +37,13 @@ const fields = z.strictObject({
   dispatcher: z.strictObject({ address }),
   nats: z.strictObject({ servers: z.array(address).min(1) }),
   /** Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant. */
-  dynamicDisks: z.strictObject({ enabled: z.boolean().default(false), workers: count.default(16) }).prefault({}),
+  dynamicDisks: z
+    .strictObject({
+      enabled: z.boolean().default(false),
+      /** Tasks of each CPI that run at once: one that hangs delays no other's disks. */
+      workers: count.default(16),
+    })
+    .prefault({}),
   queues: z
     .strictObject({
       urgent: z.strictObject({ workers: count.default(4) }).prefault({}),

@@ -161,6 +161,7 @@ export function createDirector(
     changes,
     times,
     workers,
+    queueLengths,
     clock,
     random,
     log,

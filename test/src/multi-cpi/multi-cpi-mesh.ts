@@ -153,7 +153,8 @@ export class MultiCpiMesh implements AsyncDisposable {
       tablet: { storage: join(this.folder, "data", "director") },
       dispatcher: { address: this.#address("cpi-dispatcher") },
       nats: { servers: [this.nats.address] },
-      dynamicDisks: { enabled: true },
+      // Few, so that a CPI that hangs soon has them all.
+      dynamicDisks: { enabled: true, workers: 2 },
       // What is broken here is broken for good.
       cpi: { retryMs: 2_000 },
       agents: { settings: { mbus: this.#mbus } },

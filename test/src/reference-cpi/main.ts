@@ -34,6 +34,10 @@ async function misbehaves(request: Request): Promise<boolean> {
     case "slow":
       await new Promise((resolve) => setTimeout(resolve, Number(detail)));
       return false;
+    case "hangs":
+      while (misbehaviour(request)[request.method] === told[request.method])
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      return false;
     case "noisy":
       for (let line = 0; line < Number(detail); line++) process.stderr.write(`noise ${line}\n`);
       return false;

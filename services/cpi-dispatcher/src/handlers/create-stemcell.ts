@@ -4,6 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { CpiCall, NewStemcell } from "../cpi.js";
 import type { ChosenCpi } from "../cpi-set.js";
+import { endingEarly } from "../ending-early.js";
 import { withCpis } from "./cpi-handler.js";
 
 /** Asks every CPI that fits; what one of them meets is no failure of the others, and is said in its place. */
@@ -34,7 +35,9 @@ async function make(
 ): Promise<CreatedStemcell | undefined> {
   const cpi = chosen.recordedName;
   try {
-    const stemcellCid = await chosen.offered.run((one) => one.createStemcell(stemcell, call));
+    const stemcellCid = await chosen.offered.run((one) =>
+      endingEarly(call, (bounded) => one.createStemcell(stemcell, bounded)),
+    );
     return { cpi, stemcellCid, error: "" };
   } catch (error) {
     // With the caller gone nobody would hear of the others: the call fails as a whole.

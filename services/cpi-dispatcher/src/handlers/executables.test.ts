@@ -348,6 +348,37 @@ describe("CPI executables behind the dispatcher", function () {
       expect(await reasonOfFailed(create({ imagePath: "relative" }))).to.equal("INVALID_ARGUMENT");
     });
 
+    it("one that hangs is given up before the deadline, and the others are heard of", async () => {
+      const stuck = dispatcher.scriptCpi("stuck", "sleep 60");
+      const slow = dispatcher.scriptCpi(
+        "slow",
+        `${answers("null")}\ncase "$request" in *create_stemcell*) sleep 60 ;; esac`,
+      );
+      await dispatcher.setCpis([dispatcher.scriptCpi("well", answers('"made"')), stuck, slow]);
+      const { cpis } = await director.listCpis({ context: context() }, { deadlineMs: 4_000 });
+      expect(cpis.map(({ name, apiVersion }) => [name, apiVersion])).to.deep.equal([
+        ["slow", 2],
+        ["stuck", 0],
+        ["well", 2],
+      ]);
+      expect(cpis[1]?.lastError).to.match(/did not answer within \d+ ms/);
+      const stemcell = {
+        imagePath: "/image",
+        cloudProperties: {},
+        stemcellFormats: [],
+        tags: {},
+        exceptCpis: [],
+      };
+      const request = { context: context({ preferredApiVersion: 2 }), ...stemcell };
+      const { stemcells } = await director.createStemcell(request, { deadlineMs: 8_000 });
+      expect(stemcells.map(({ cpi, stemcellCid }) => [cpi, stemcellCid])).to.deep.equal([
+        ["well", "made"],
+        ["stuck", ""],
+        ["slow", ""],
+      ]);
+      for (const { error } of stemcells.slice(1)) expect(error).to.match(/did not answer within \d+ ms/);
+    });
+
     it("are listed with version, formats and what they last met", async () => {
       await dispatcher.setCpis([dispatcher.scriptCpi("b", answers("null")), dispatcher.scriptCpi("a", "exit 1")]);
       await director.hasVm({ context: context({ cpi: "b" }), vmCid: "v" }).catch(() => {});

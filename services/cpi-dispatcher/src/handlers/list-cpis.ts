@@ -5,6 +5,7 @@ import type { DispatcherContext } from "../context.js";
 import type { CpiCall } from "../cpi.js";
 import type { Offered } from "../cpi-configs.js";
 import type { OfferedCpi } from "../cpi-set.js";
+import { endingEarly } from "../ending-early.js";
 import { withCpis } from "./cpi-handler.js";
 
 /** A CPI that does not even say its version is listed with what it met. */
@@ -26,7 +27,7 @@ async function describeAll({ set, azs, directorId }: Offered, call: CpiCall): Pr
 async function describe(offered: OfferedCpi, call: CpiCall): Promise<Omit<CpiMessage, "azs" | "directorId">> {
   const { name, type, lastError } = offered;
   try {
-    const { apiVersion, stemcellFormats } = await offered.info(call);
+    const { apiVersion, stemcellFormats } = await endingEarly(call, (bounded) => offered.info(bounded));
     return { name, type, apiVersion, stemcellFormats: [...stemcellFormats], lastError };
   } catch (error) {
     if (call.signal.aborted) throw error;

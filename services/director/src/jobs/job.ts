@@ -38,6 +38,8 @@ export interface JobContext {
 export interface Step {
   /** In the order of locks. */
   readonly locks: readonly LockName[];
+  /** The CPI whose workers do it, by its present name; absent where it may be several. */
+  readonly cpi?: string | undefined;
   /** Returns the task's result when it is through, nothing when there is more to do. Throws to fail the task. */
   run(run: TaskRun): Promise<string | undefined>;
 }

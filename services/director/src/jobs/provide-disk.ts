@@ -5,6 +5,7 @@ import { targetOf } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { LockName } from "../model/locks.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { cpiOfStep } from "./cpi-target.js";
 import { attachDisk, createDisk, metadataFor, setDiskMetadata, tellAgentOfDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
 
@@ -17,18 +18,20 @@ interface Wanted {
 
 /** Makes the disk if there is none, attaches it to the instance's VM, and tells the VM's agent. */
 export const provideDisk: Planner<"provide_dynamic_disk"> = (context, job, tables) => {
-  targetOf(job.instanceId, tables.instances.get(job.instanceId));
+  const { cpi } = targetOf(job.instanceId, tables.instances.get(job.instanceId));
   const { diskName, instanceId, pool, sizeMib, metadata } = job;
   const wanted = { diskName, instanceId, made: { pool, sizeMib }, metadata };
-  return { locks: locksOf(wanted), run: (run) => provide(context, run, wanted) };
+  const ofCpi = cpiOfStep(context, tables, cpi);
+  return { locks: locksOf(wanted), ...ofCpi, run: (run) => provide(context, run, wanted) };
 };
 
 /** The same for a disk that must be there, as it is. */
 export const attachDiskOnly: Planner<"attach_dynamic_disk"> = (context, job, tables) => {
-  targetOf(job.instanceId, tables.instances.get(job.instanceId));
+  const { cpi } = targetOf(job.instanceId, tables.instances.get(job.instanceId));
   const { diskName, instanceId, metadata } = job;
   const wanted = { diskName, instanceId, made: undefined, metadata };
-  return { locks: locksOf(wanted), run: (run) => provide(context, run, wanted) };
+  const ofCpi = cpiOfStep(context, tables, cpi);
+  return { locks: locksOf(wanted), ...ofCpi, run: (run) => provide(context, run, wanted) };
 };
 
 function locksOf(wanted: Wanted): LockName[] {

@@ -5,7 +5,7 @@ import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { JobContext, Planner, Planners } from "../jobs/job.js";
 import type { LockName } from "../model/locks.js";
-import { hasEnded, newTask, type Task } from "../model/task.js";
+import { hasEnded, newTask, requestStop, type Task } from "../model/task.js";
 import { type DirectorTablet, nextNumber, schema, taskKey } from "../schema.js";
 import { LockKeeper } from "./lock-keeper.js";
 import { TaskChanges } from "./task-changes.js";
@@ -76,6 +76,7 @@ describe("task runner", () => {
       changes,
       times,
       workers: counts,
+      queueLengths: { urgent: 100, normal: 100, dynamic_disks: 100 },
       clock,
       random: Math.random,
       log,
@@ -208,5 +209,58 @@ describe("task runner", () => {
     const ids = await Promise.all(names.map((name) => add(name)));
     for (const taskId of ids) await ended(taskId);
     expect(order).to.deep.equal(names);
+  });
+
+  describe("with a CPI that hangs", () => {
+    let goOn: () => void;
+    let ran: string[];
+
+    beforeEach(async () => {
+      const hanging = new Promise<void>((resolve) => {
+        goOn = resolve;
+      });
+      ran = [];
+      const plan: Planner<"detach_dynamic_disk"> = (_, { diskName }) => ({
+        locks: [{ type: "disk", resource: diskName }],
+        cpi: diskName.startsWith("stuck") ? "stuck" : "well",
+        run: async (run) => {
+          ran.push(diskName);
+          if (diskName.startsWith("stuck")) await hanging;
+          run.checkpoint();
+          return diskName;
+        },
+      });
+      await start(plan, { workers: 2 });
+    });
+    afterEach(() => goOn());
+    const addAll = (...names: string[]) => Promise.all(names.map((name) => add(name)));
+    const stuckTwice = async () => {
+      const ids = await addAll("stuck-1", "stuck-2", "stuck-3", "stuck-4");
+      await eventually(() => ran.length === 2);
+      return ids as [number, number, number, number];
+    };
+
+    it("tasks of another CPI run, and those that wait hold no lock", async () => {
+      const stuck = await stuckTwice();
+      for (const taskId of await addAll("well-1", "well-2", "well-3")) await ended(taskId);
+      expect(ran).to.deep.equal(["stuck-1", "stuck-2", "well-1", "well-2", "well-3"]);
+      expect((await taskOf(stuck[2]))?.state).to.equal("queued");
+      expect(locks.list().map(({ resource }) => resource)).to.deep.equal(["stuck-1", "stuck-2"]);
+      goOn();
+      for (const taskId of stuck) expect((await ended(taskId)).state).to.equal("done");
+      expect(ran.slice(-2)).to.deep.equal(["stuck-3", "stuck-4"]);
+    });
+
+    it("one that is cancelled while it waits -> ends, and keeps nobody from the next worker", async () => {
+      const stuck = await stuckTwice();
+      await tablet.transact((tx) => {
+        const waiting = tx.tasks.get(taskKey(stuck[2]));
+        if (waiting) tx.tasks.put(requestStop(waiting, { as: "cancelled", why: "the test says so" }, 1));
+      });
+      expect((await ended(stuck[2])).state).to.equal("cancelled");
+      goOn();
+      for (const taskId of [stuck[0], stuck[1], stuck[3]]) expect((await ended(taskId)).state).to.equal("done");
+      expect(ran).to.deep.equal(["stuck-1", "stuck-2", "stuck-4"]);
+    });
   });
 });

@@ -4,6 +4,7 @@ import type { Change } from "@diskmesh/tablet";
 import type { JobContext, Planners, Step } from "../jobs/job.js";
 import type { JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
+import { WorkerShares } from "../model/worker-shares.js";
 import { type DirectorTables, taskKey } from "../schema.js";
 import type { LockKeeper } from "./lock-keeper.js";
 import type { TaskChanges } from "./task-changes.js";
@@ -18,7 +19,10 @@ export interface TaskRunnerOptions {
   readonly taskLog: TaskLog;
   readonly changes: TaskChanges;
   readonly times: TaskTimes;
+  /** Tasks of each CPI that run at once; and of those that are no CPI's. */
   readonly workers: Readonly<Record<TaskQueue, number>>;
+  /** Most tasks there are. */
+  readonly queueLengths: Readonly<Record<TaskQueue, number>>;
   readonly clock: Clock;
   readonly random: () => number;
   readonly log: Logger;
@@ -29,13 +33,18 @@ type Planned =
   | { readonly kind: "end"; readonly how: TaskEnd }
   | { readonly kind: "over" };
 
+/** The share of tasks that are no CPI's. No CPI has that name. */
+const NO_CPI = "no CPI";
+
 /**
  * Runs tasks. A queue holds ids; what to do for one is planned from the tables each time, step by step, so a task may
- * be left at any moment and taken up again: when it waits for a lock, it gives its worker back.
+ * be left at any moment and taken up again: when it waits for a lock, it gives its worker back. A CPI has so many
+ * workers of a queue, and when they all wait for it, the other CPIs have theirs.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
   readonly #queues: Readonly<Record<TaskQueue, WorkQueue>>;
+  readonly #shares: Readonly<Record<TaskQueue, WorkerShares>>;
   readonly #running = new Map<number, TaskRun>();
   /** Tasks that count as taken by this director. */
   readonly #taken = new Set<number>();
@@ -47,10 +56,10 @@ export class TaskRunner {
 
   constructor(options: TaskRunnerOptions) {
     this.#options = options;
-    this.#queues = Object.fromEntries(TASK_QUEUES.map((name) => [name, this.#newQueue(name)])) as Record<
-      TaskQueue,
-      WorkQueue
-    >;
+    const byQueue = <Value>(make: (queue: TaskQueue) => Value) =>
+      Object.fromEntries(TASK_QUEUES.map((name) => [name, make(name)])) as Record<TaskQueue, Value>;
+    this.#queues = byQueue((name) => this.#newQueue(name));
+    this.#shares = byQueue((name) => new WorkerShares(options.workers[name]));
     // From the start, so that watchers hear of tasks even before they can be run.
     this.#unwatch = options.context.tablet.watch((changes) => this.#onChanges(changes));
   }
@@ -89,10 +98,11 @@ export class TaskRunner {
   }
 
   #newQueue(name: TaskQueue): WorkQueue {
-    const { clock, random, workers, log } = this.#options;
+    const { clock, random, queueLengths, log } = this.#options;
     return new WorkQueue({
       name,
-      concurrency: workers[name],
+      // To plan, all of them: it is the shares that let only some run.
+      concurrency: queueLengths[name],
       backoff: { minDelayMs: 100, maxDelayMs: 5_000 },
       clock,
       random,
@@ -125,11 +135,12 @@ export class TaskRunner {
     const { taskLog, clock, locks } = this.#options;
     const run = new TaskRun(taskId, taskLog, clock, () => locks.renew(taskId));
     this.#running.set(taskId, run);
-    let outcome: "waiting" | "ended" = "waiting";
+    let outcome: "waiting" | "waiting_for_worker" | "ended" = "waiting";
     try {
       outcome = await this.#advance(taskId, run);
     } finally {
       this.#running.delete(taskId);
+      if (outcome !== "waiting_for_worker") this.#releaseWorker(taskId);
     }
     if (outcome === "ended") this.#forget(taskId);
     // One that was stopped while it was being put back: from here on its end is heard of, but not before.
@@ -149,10 +160,18 @@ export class TaskRunner {
     this.#waiting.delete(taskId);
     this.#options.times.forget(taskId);
     this.#options.taskLog.forget(taskId);
+    this.#releaseWorker(taskId);
     this.#options.locks.release(taskId);
   }
 
-  async #advance(taskId: number, run: TaskRun): Promise<"waiting" | "ended"> {
+  #releaseWorker(taskId: number): void {
+    for (const queue of TASK_QUEUES) {
+      const next = this.#shares[queue].release(taskId);
+      if (next !== undefined) this.enqueue({ taskId: next, queue });
+    }
+  }
+
+  async #advance(taskId: number, run: TaskRun): Promise<"waiting" | "waiting_for_worker" | "ended"> {
     for (;;) {
       const planned = await this.#plan(taskId);
       if (planned.kind === "over") return "ended";
@@ -160,16 +179,21 @@ export class TaskRunner {
         await this.#end(taskId, planned.how);
         return "ended";
       }
-      const settled = this.#options.locks.settle(taskId, planned.step.locks);
+      const { task, step } = planned;
+      if (!this.#shares[task.queue].take(taskId, step.cpi ?? NO_CPI)) {
+        await this.#putBack(task);
+        return "waiting_for_worker";
+      }
+      const settled = this.#options.locks.settle(taskId, step.locks);
       if (settled === "waiting") {
-        this.#waiting.set(taskId, planned.task.queue);
-        await this.#putBack(planned.task);
+        this.#waiting.set(taskId, task.queue);
+        await this.#putBack(task);
         return "waiting";
       }
       // What the plan was made from may have changed before the locks were held.
       if (settled === "acquired") continue;
       if (!(await this.#take(taskId))) continue;
-      const how = await this.#runStep(planned.step, run);
+      const how = await this.#runStep(step, run);
       if (how === "interrupted") {
         // The event log closes after the runner.
         await this.#options.taskLog.flush(taskId);

@@ -1,0 +1,33 @@
+import { TimeoutError } from "@diskmesh/domain";
+import type { CpiCall } from "./cpi.js";
+
+/** To end what hangs, and for the answer's way. */
+const MAX_MARGIN_MS = 2_000;
+
+export const timeLeftMs = (call: CpiCall): number => Math.max(0, call.deadlineAtMs - Date.now());
+
+/**
+ * Has one CPI of several do its part, and ends it shortly before the call's deadline, or sooner: so the caller hears what
+ * became of the others.
+ */
+export async function endingEarly<Result>(
+  call: CpiCall,
+  work: (call: CpiCall) => Promise<Result>,
+  maxMs = Number.POSITIVE_INFINITY,
+): Promise<Result> {
+  const leftMs = timeLeftMs(call);
+  const limitMs = Math.min(maxMs, leftMs - Math.min(MAX_MARGIN_MS, leftMs / 4));
+  const controller = new AbortController();
+  const abort = () => controller.abort(call.signal.reason);
+  const tooSlow = () =>
+    controller.abort(new TimeoutError(`it did not answer within ${Math.round(limitMs)} ms and was given up`));
+  const timer = setTimeout(tooSlow, limitMs);
+  call.signal.addEventListener("abort", abort);
+  if (call.signal.aborted) abort();
+  try {
+    return await work({ ...call, signal: controller.signal, deadlineAtMs: Date.now() + limitMs });
+  } finally {
+    clearTimeout(timer);
+    call.signal.removeEventListener("abort", abort);
+  }
+}
