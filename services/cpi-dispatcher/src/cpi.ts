@@ -23,6 +23,8 @@ export interface CpiInfo {
   readonly apiVersion: number;
   /** Empty when it takes any, or none. */
   readonly stemcellFormats: readonly string[];
+  /** createVm and createDisk, called again with the same agentId or token, find what an earlier call made. */
+  readonly findsByToken: boolean;
 }
 
 export interface NewVm {

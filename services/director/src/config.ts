@@ -164,6 +164,8 @@ const fields = z.strictObject({
       /** Versions kept of each. */
       configVersions: count.default(10),
       instancesPerDeployment: count.default(1_000),
+      /** VMs and disks that CPIs may have made unknown to anybody; beyond that the oldest are forgotten. */
+      possibleOrphans: count.default(10_000),
     })
     .prefault({}),
 });

@@ -4,6 +4,7 @@ import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
+import type { PossibleOrphan } from "./model/possible-orphan.js";
 import type { RegistrySettings } from "./model/registry-settings.js";
 import { formatStemcell, type Stemcell } from "./model/stemcell.js";
 import { hasEnded, type Task } from "./model/task.js";
@@ -46,6 +47,7 @@ export const schema = {
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
+  possibleOrphans: table<PossibleOrphan>({ key: (orphan) => orphan.token }),
   registrySettings: table<RegistrySettings>({
     key: (settings) => settings.id,
     indexes: { byAgent: (settings) => (settings.agentId === "" ? undefined : settings.agentId) },

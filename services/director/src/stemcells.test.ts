@@ -35,6 +35,7 @@ describe("stemcells", function () {
     director.cpi.stemcells.clear();
     director.cpi.formats.clear();
     director.cpi.brokenCpis.clear();
+    director.cpi.withoutStemcells.clear();
     director.cpi.calls.length = 0;
   });
 
@@ -74,6 +75,7 @@ describe("stemcells", function () {
     expect(failed.result).to.match(/was not made with CPI `west`: west is broken/);
     expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["east"]);
     director.cpi.brokenCpis.clear();
+    director.cpi.withoutStemcells.clear();
     director.cpi.calls.length = 0;
     expect((await director.upload(stemcellFile())).state).to.equal(TaskState.DONE);
     expect(director.cpi.calls).to.deep.equal(["createStemcell west"]);
@@ -202,5 +204,28 @@ describe("stemcells", function () {
     await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }));
     const elsewhere = await failure(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
     expect(elsewhere.message).to.match(/was not made with CPI `east`: upload it again/);
+  });
+
+  it("a CPI whose VMs need none -> the manifest may name one; another version changes nothing", async () => {
+    director.cpi.withoutStemcells.add("west");
+    expect((await director.upload(stemcellFile({ version: "1", api_version: 1 }))).state).to.equal(TaskState.DONE);
+    expect((await list()).map(({ cpi, stemcellCid }) => [cpi, stemcellCid !== ""])).to.deep.equal([
+      ["east", true],
+      ["west", false],
+    ]);
+    const deploy = async () => (await director.deployments.deploy({ manifest: MANIFEST("z2"), wait: true })).task;
+    const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
+    // A stemcell of version 1 would need the Registry, which this director does not have.
+    expect((await deploy())?.result).to.equal("/deployments/web");
+    const before = await instances();
+    expect(before[0]).to.include({ stemcell: "", stemcellApiVersion: 0, usesRegistry: false, cpi: "west" });
+    expect(director.cpi.vms.get(before[0]?.vmCid ?? "")?.request.stemcellCid).to.equal("");
+    await director.upload(stemcellFile({ version: "2" }));
+    expect((await deploy())?.result).to.equal("/deployments/web");
+    expect(await instances()).to.deep.equal(before);
+    director.cpi.calls.length = 0;
+    const deleted = await director.stemcells.deleteStemcell({ name: "ubuntu", version: "1", force: false, wait: true });
+    expect(deleted.task?.state).to.equal(TaskState.DONE);
+    expect(director.cpi.calls.map((call) => call.replace(/-.*/, ""))).to.deep.equal(["deleteStemcell sc"]);
   });
 });

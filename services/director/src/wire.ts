@@ -5,6 +5,7 @@ import type {
   Deployment as WireDeployment,
   Instance as WireInstance,
   PersistentDisk as WirePersistentDisk,
+  PossibleOrphan as WirePossibleOrphan,
   Stemcell as WireStemcell,
   Task as WireTask,
   TaskEvent as WireTaskEvent,
@@ -16,6 +17,7 @@ import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
+import type { PossibleOrphan } from "./model/possible-orphan.js";
 import type { Stemcell } from "./model/stemcell.js";
 import type { Task, TaskQueue, TaskState } from "./model/task.js";
 import type { TaskEvent } from "./model/task-event.js";
@@ -111,6 +113,10 @@ export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
     orphanedAt: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
     state,
   };
+}
+
+export function encodePossibleOrphan({ sinceMs, ...orphan }: PossibleOrphan): WirePossibleOrphan {
+  return { ...orphan, since: new Date(sinceMs) };
 }
 
 export function encodeStemcell(stemcell: Stemcell, deployments: readonly string[]): WireStemcell {

@@ -18,7 +18,7 @@ export class MemoryCpi implements Cpi {
   }
 
   async info(): Promise<CpiInfo> {
-    return { apiVersion: 2, stemcellFormats: ["memory"] };
+    return { apiVersion: 2, stemcellFormats: ["memory"], findsByToken: true };
   }
 
   async createVm(vm: NewVm, call: CpiCall): Promise<Vm> {

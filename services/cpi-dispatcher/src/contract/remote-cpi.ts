@@ -20,8 +20,8 @@ export class RemoteCpi implements Cpi {
     const request = { ...stemcell, context: this.#context(call), stemcellFormats: [], exceptCpis: [] };
     const { stemcells } = await this.client.createStemcell(request, optionsOf(call));
     const [made] = stemcells;
-    if (made === undefined) throw new NotImplementedError("no CPI makes stemcells");
-    if (made.error !== "") throw new Error(made.error);
+    if (made !== undefined && made.error !== "") throw new Error(made.error);
+    if (made === undefined || made.stemcellCid === "") throw new NotImplementedError("no CPI makes stemcells");
     return made.stemcellCid;
   }
 

@@ -30,7 +30,9 @@ export class ExecutableCpi implements Cpi {
   async info(call: CpiCall): Promise<CpiInfo> {
     await this.#negotiate(call);
     const { outcome, stemcellFormats } = await this.#learn(call);
-    return { apiVersion: (outcome.kind === "answered" && outcome.apiVersion) || 1, stemcellFormats };
+    const apiVersion = (outcome.kind === "answered" && outcome.apiVersion) || 1;
+    // The contract knows no tokens, and an agent's id is none: called again, a CPI makes another.
+    return { apiVersion, stemcellFormats, findsByToken: false };
   }
 
   async createStemcell({ imagePath, cloudProperties, tags }: NewStemcell, call: CpiCall): Promise<string> {

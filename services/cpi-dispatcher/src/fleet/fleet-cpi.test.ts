@@ -60,6 +60,20 @@ describe("the fleet CPI, with a registry and two agents", function () {
     await cpi.deleteDisk(diskCid, newCall());
   });
 
+  it("takes every stemcell and makes none; finds what it made by the token", async () => {
+    const director = fleet.dispatcher("director");
+    const request = {
+      imagePath: "/image",
+      cloudProperties: {},
+      stemcellFormats: ["aws-raw"],
+      tags: {},
+      exceptCpis: [],
+    };
+    const { stemcells } = await director.createStemcell({ ...request, context: undefined });
+    expect(stemcells).to.deep.equal([{ cpi: "", stemcellCid: "", error: "" }]);
+    expect(await director.info({ context: undefined })).to.deep.include({ findsByToken: true, stemcellFormats: [] });
+  });
+
   it("remembers metadata as labels, and replaces it", async () => {
     const diskCid = await createDisk({});
     const labels = async () => (await fleet.registry().getDisk({ diskId: diskCid })).disk?.labels;

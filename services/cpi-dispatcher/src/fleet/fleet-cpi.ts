@@ -16,7 +16,7 @@ import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundEr
 import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "../model/fleet-disks.js";
 import type { RegistryClient } from "./registry-client.js";
 
-const INFO: CpiInfo = { apiVersion: 2, stemcellFormats: [] };
+const INFO: CpiInfo = { apiVersion: 2, stemcellFormats: [], findsByToken: true };
 
 const PAGE_SIZE = 100;
 

@@ -22,17 +22,16 @@ export const createStemcell =
         { ...wanted, method: "create_stemcell", stemcellFormats, exceptCpis },
         cpiCall,
       );
-      const made = await Promise.all(cpis.map((chosen) => make(chosen, stemcell, cpiCall, kind === "one")));
-      return { stemcells: made.filter((one) => one !== undefined) };
+      return { stemcells: await Promise.all(cpis.map((chosen) => make(chosen, stemcell, cpiCall, kind === "one"))) };
     });
 
-/** Undefined for a CPI that has nothing to do with stemcells and was not asked for by name. */
+/** A CPI that has nothing to do with stemcells needs none: that is no error, unless it was asked for by name. */
 async function make(
   chosen: ChosenCpi,
   stemcell: NewStemcell,
   call: CpiCall,
   byName: boolean,
-): Promise<CreatedStemcell | undefined> {
+): Promise<CreatedStemcell> {
   const cpi = chosen.recordedName;
   try {
     const stemcellCid = await chosen.offered.run((one) =>
@@ -42,7 +41,7 @@ async function make(
   } catch (error) {
     // With the caller gone nobody would hear of the others: the call fails as a whole.
     if (call.signal.aborted) throw error;
-    if (error instanceof NotImplementedError && !byName) return undefined;
+    if (error instanceof NotImplementedError && !byName) return { cpi, stemcellCid: "", error: "" };
     return { cpi, stemcellCid: "", error: messageOf(error) };
   }
 }

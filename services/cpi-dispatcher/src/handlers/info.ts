@@ -4,6 +4,6 @@ import { cpiHandler } from "./cpi-handler.js";
 
 export const info = (context: DispatcherContext) =>
   cpiHandler<InfoRequest, InfoResponse>(context, "info", async (cpi, _request, call) => {
-    const { apiVersion, stemcellFormats } = await cpi.info(call);
-    return { apiVersion, stemcellFormats: [...stemcellFormats] };
+    const { apiVersion, stemcellFormats, findsByToken } = await cpi.info(call);
+    return { apiVersion, stemcellFormats: [...stemcellFormats], findsByToken };
   });

@@ -19,6 +19,7 @@ import { deleteStemcell } from "./delete-stemcell.js";
 import { deploy } from "./deploy.js";
 import { detachDisk } from "./detach-disk.js";
 import { diffConfig } from "./diff-config.js";
+import { forgetPossibleOrphan } from "./forget-possible-orphan.js";
 import { getConfig } from "./get-config.js";
 import { getDisk } from "./get-disk.js";
 import { getTask } from "./get-task.js";
@@ -29,6 +30,7 @@ import { listDisks } from "./list-disks.js";
 import { listInstances } from "./list-instances.js";
 import { listLocks } from "./list-locks.js";
 import { listPersistentDisks } from "./list-persistent-disks.js";
+import { listPossibleOrphans } from "./list-possible-orphans.js";
 import { listStemcells } from "./list-stemcells.js";
 import { listTasks } from "./list-tasks.js";
 import { provideDisk } from "./provide-disk.js";
@@ -67,6 +69,8 @@ export function addServices(server: RpcServer, current: () => Context): void {
       listInstances: bound(listInstances),
       listPersistentDisks: bound(listPersistentDisks),
       deleteOrphanedDisk: bound(deleteOrphanedDisk),
+      listPossibleOrphans: bound(listPossibleOrphans),
+      forgetPossibleOrphan: bound(forgetPossibleOrphan),
     },
   });
   server.addService(DynamicDiskServiceService, {

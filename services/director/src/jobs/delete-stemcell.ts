@@ -45,6 +45,7 @@ async function deleteOne(context: JobContext, run: TaskRun, stemcell: Stemcell, 
   const name = `Deleting stemcell ${formatStemcell(stemcell)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`;
   try {
     await run.stage("Delete stemcell", name, async () => {
+      if (stemcellCid === "") return;
       try {
         await context.cpi.call("deleteStemcell", { cpi }, { stemcellCid }, run);
       } catch (error) {

@@ -21,6 +21,7 @@ import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { refuseUnlessOpen } from "./deployment-steps.js";
 import type { JobContext } from "./job.js";
+import { cpiFacts, madeNothing, makeOnce } from "./make-once.js";
 
 /**
  * Steps on one disk. Each records its intent, acts, and records what came of it, so that whoever finds the intent
@@ -46,35 +47,40 @@ function known(disk: Disk | undefined): Disk {
   return disk;
 }
 
-/** Makes the disk, near the VM if one is given. */
+/** Makes the disk, near the VM if one is given. With `toDelete` only to learn the id of what may have been made. */
 export async function createDisk(
   context: JobContext,
   run: TaskRun,
   intent: Omit<DiskIntent, "token">,
   vmCid: string,
+  { toDelete = false } = {},
 ): Promise<void> {
   const { name } = intent;
   await run.stage("Creating disk", name, async () => {
-    const disk = await context.tablet.transact((tx) => {
+    const { disk, begunBefore } = await context.tablet.transact((tx) => {
       const existing = tx.disks.get(name);
       if (existing === undefined) refuseUnlessOpen(tx, intent.deployment);
       const intended = intendCreateDisk(existing, { ...intent, token: context.newId() });
       tx.disks.put(intended);
-      return intended;
+      return { disk: intended, begunBefore: existing !== undefined };
     });
+    const { cpi, sizeMib, cloudProperties, az, token, deployment } = disk;
+    // Near a VM it is the VM's CPI that makes it, which may be the default one whatever the az says since.
+    const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
+    const { findsByToken } = await cpiFacts(context, run, target);
+    const madeFor = `dynamic disk ${name}`;
+    const making = { kind: "disk", token, cpi, az, deployment, madeFor, findsByToken, begunBefore, toDelete } as const;
+    const request = { sizeMib, cloudProperties: { ...cloudProperties, name }, vmCid, az, token };
     try {
-      const { cpi, sizeMib, cloudProperties, az, token } = disk;
-      const request = { sizeMib, cloudProperties: { ...cloudProperties, name }, vmCid, az, token };
-      // Near a VM it is the VM's CPI that makes it, which may be the default one whatever the az says since.
-      const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
-      const made = await context.cpi.call("createDisk", target, request, run);
+      const made = await makeOnce(context, run, making, (options) =>
+        context.cpi.call("createDisk", target, request, run, options),
+      );
       const { diskCid } = made;
       checkCid("disk", diskCid);
       const maker = cpiToRecord(cpi, made.cpi);
       await change(context, name, (current) => diskCreated(known(current), { diskCid, cpi: maker }));
     } catch (error) {
-      // A CPI that knows tokens would have found a disk that an earlier call had made.
-      if (error instanceof CpiCallError && error.refused) await change(context, name, () => undefined);
+      if (madeNothing(error, making)) await change(context, name, () => undefined);
       throw error;
     }
   });

@@ -11,6 +11,7 @@ import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job.js";
+import { cpiFacts, isGivenUp, madeNothing, makeOnce } from "./make-once.js";
 import { manifestOf } from "./vm-spec.js";
 
 /** Steps on an instance's persistent disk, in the manner of those on dynamic ones. All need the instance's lock. */
@@ -54,6 +55,8 @@ export async function runPersistentDiskStep(
   work: PersistentDiskWork,
 ): Promise<void> {
   const { instance, disk, wanted, step } = work;
+  if (step === "create" && disk !== undefined && wanted === undefined)
+    return findPersistentDisk(context, run, instance, disk);
   if (step === "create") return createPersistentDisk(context, run, instance, disk, wanted);
   if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step}`);
   if (step === "attach") await attach(context, run, instance, disk);
@@ -79,9 +82,18 @@ async function createPersistentDisk(
     const disk = existing ?? intended();
     if (existing === undefined) await context.tablet.transact((tx) => tx.persistentDisks.put(disk));
     const { sizeMib, cloudProperties, diskId: token } = disk;
+    const { findsByToken } = await cpiFacts(context, run, recorded(disk));
+    const madeFor = formatInstance(instance);
+    const begunBefore = existing !== undefined;
+    // Nobody wants it: it is looked for to be deleted.
+    const toDelete = wanted === undefined;
+    const place = { cpi: disk.cpi, az, deployment, madeFor };
+    const making = { kind: "disk", token, ...place, findsByToken, begunBefore, toDelete } as const;
+    const request = { sizeMib, cloudProperties: { ...cloudProperties }, vmCid: instance.vmCid, az, token };
     try {
-      const request = { sizeMib, cloudProperties: { ...cloudProperties }, vmCid: instance.vmCid, az, token };
-      const made = await context.cpi.call("createDisk", recorded(disk), request, run);
+      const made = await makeOnce(context, run, making, (options) =>
+        context.cpi.call("createDisk", recorded(disk), request, run, options),
+      );
       const diskCid = checkCid("disk", made.diskCid);
       await change(context, disk.diskId, (current) => ({
         ...current,
@@ -90,8 +102,7 @@ async function createPersistentDisk(
         cpi: cpiToRecord(current.cpi, made.cpi),
       }));
     } catch (error) {
-      // A CPI that knows tokens would have found a disk that an earlier call had made.
-      if (error instanceof CpiCallError && error.refused) await change(context, disk.diskId, () => undefined);
+      if (madeNothing(error, making)) await change(context, disk.diskId, () => undefined);
       throw error;
     }
   });
@@ -101,6 +112,18 @@ async function createPersistentDisk(
     const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: null };
     return { diskId: context.newId(), ...place, ...wanted, state: "creating", diskCid: "" };
   }
+}
+
+/** Learns the id of what may have been created and nobody wants any more. If nobody can know, its record is gone. */
+async function findPersistentDisk(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  disk: PersistentDisk,
+): Promise<void> {
+  await createPersistentDisk(context, run, instance, disk, undefined).catch((error: unknown) => {
+    if (!isGivenUp(error)) throw error;
+  });
 }
 
 async function attach(context: JobContext, run: TaskRun, instance: Instance, disk: PersistentDisk): Promise<void> {
@@ -204,10 +227,7 @@ export async function detachForGood(context: JobContext, run: TaskRun, instance:
   const disk = await context.tablet.read((tables) => persistentDiskOf(tables, instance.instanceId));
   if (disk === undefined) return;
   if (disk.state === "creating") {
-    await createPersistentDisk(context, run, instance, disk, undefined).catch((error: unknown) => {
-      // It surely is not there, and its record is gone.
-      if (!(error instanceof CpiCallError && error.refused)) throw error;
-    });
+    await findPersistentDisk(context, run, instance, disk);
   } else {
     await detachFromVm(context, run, instance, { mustUnmount: false });
   }

@@ -73,7 +73,7 @@ async function create(
       stage: "Update stemcell",
       task: `Save stemcell ${formatStemcell(job)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`,
       state: error === "" ? "finished" : "failed",
-      message: error === "" ? stemcellCid : error,
+      message: error === "" ? stemcellCid || "the CPI makes none: its VMs are made without" : error,
     });
   }
   return stemcells;

@@ -46,7 +46,9 @@ export function planVm(
   const az = azNamed(config, instance.az);
   const cpi = cpiOfAz(az, cpis);
   const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
-  const stemcell = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
+  const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
+  // Where VMs are made without, another one is no reason to touch them.
+  const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
   const { networks, ips } = settleNetworks(group.networks, config.networks, {
     group: group.name,
     index: instance.index,

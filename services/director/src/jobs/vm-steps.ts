@@ -1,4 +1,5 @@
 import { InvalidStateError, NotImplementedError, TimeoutError } from "@diskmesh/domain";
+import type { RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { checkCid } from "../model/cid.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
@@ -20,6 +21,7 @@ import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./disk-steps.js";
 import type { JobContext } from "./job.js";
+import { cpiFacts, isGivenUp, madeNothing, makeOnce } from "./make-once.js";
 import { detachForGood, detachFromVm, orphaned, persistentDiskOf } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
@@ -43,53 +45,55 @@ async function change(
   });
 }
 
-export async function createVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+/** With `toDelete` only to learn the id of what an earlier attempt may have made. */
+export async function createVm(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  { toDelete = false } = {},
+): Promise<void> {
   const { instanceId } = instance;
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
-    const intended = await intend(context, run, instance);
+    const begunBefore = instance.vmState === "creating";
+    const { intended, findsByToken } = await intend(context, run, instance);
     if (intended.usesRegistry) await context.registry.ensureServing();
+    const { cpi, az, deployment, vmToken: token } = intended;
+    const madeFor = formatInstance(instance);
+    const making = { kind: "vm", token, cpi, az, deployment, madeFor, findsByToken, begunBefore, toDelete } as const;
     try {
-      const vm = await callCreateVm(context, run, intended);
+      const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
       checkCid("vm", vm.vmCid);
       await change(context, instanceId, (current) =>
         vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
       );
     } catch (error) {
-      // A CPI that knows tokens would have found a VM that an earlier call had made.
-      if (error instanceof CpiCallError && error.refused) await change(context, instanceId, vmNotCreated);
+      if (madeNothing(error, making)) await change(context, instanceId, vmNotCreated);
       throw error;
     }
   });
 }
 
 /** Records what is going to be asked for, unless an earlier attempt has. */
-async function intend(context: JobContext, run: TaskRun, instance: Instance): Promise<Instance> {
-  if (instance.vmState === "creating") return instance;
-  const { cpi } = await context.tablet.read((tables) => planVm(context, tables, instance));
-  const apiVersion = await apiVersionOf(context, run, { cpi, az: instance.az });
-  return change(context, instance.instanceId, (current, tx) =>
-    intendCreateVm(current, intentOf(context, tx, current, apiVersion)),
-  );
-}
-
-async function apiVersionOf(
+async function intend(
   context: JobContext,
   run: TaskRun,
-  { cpi, az }: { readonly cpi: string; readonly az: string },
-): Promise<number> {
-  try {
-    return (await context.cpi.call("info", { cpi, az, azCpi: cpi }, {}, run)).apiVersion;
-  } catch (error) {
-    // CPIs of old know no info.
-    if (error instanceof CpiCallError && error.cause instanceof NotImplementedError) return 1;
-    throw error;
-  }
+  instance: Instance,
+): Promise<{ readonly intended: Instance; readonly findsByToken: boolean }> {
+  const isIntended = instance.vmState === "creating";
+  const { cpi } = isIntended ? instance : await context.tablet.read((tables) => planVm(context, tables, instance));
+  const { apiVersion, findsByToken } = await cpiFacts(context, run, { cpi, az: instance.az, azCpi: cpi });
+  if (isIntended) return { intended: instance, findsByToken };
+  const intended = await change(context, instance.instanceId, (current, tx) =>
+    intendCreateVm(current, intentOf(context, tx, current, apiVersion)),
+  );
+  return { intended, findsByToken };
 }
 
 async function callCreateVm(
   context: JobContext,
   run: TaskRun,
   intended: Instance,
+  options: RepeatOptions,
 ): Promise<Pick<Instance, "vmCid" | "agentId" | "cpi" | "usesRegistry" | "networks" | "cpiApiVersion">> {
   const { cpi, az, vmToken: agentId, stemcellApiVersion, vmSpec } = intended;
   if (vmSpec === null) throw new TypeError("a vm is being created, and it is not known of what");
@@ -105,7 +109,8 @@ async function callCreateVm(
   };
   for (let tries = 1; ; tries++) {
     try {
-      const vm = await context.cpi.call("createVm", { cpi, az, azCpi: cpi, stemcellApiVersion }, request, run);
+      const target = { cpi, az, azCpi: cpi, stemcellApiVersion };
+      const vm = await context.cpi.call("createVm", target, request, run, options);
       const { vmCid, agentId, cpi: maker, usesRegistry, networks, apiVersion } = vm;
       const settled = (networks ?? {}) as JsonObject;
       return { vmCid, agentId, cpi: maker, usesRegistry, cpiApiVersion: apiVersion, networks: settled };
@@ -193,9 +198,9 @@ export async function deleteInstance(context: JobContext, run: TaskRun, instance
 /** Without the VM's id it could not be deleted. */
 async function finishCreation(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   try {
-    await createVm(context, run, instance);
+    await createVm(context, run, instance, { toDelete: true });
   } catch (error) {
-    if (!(error instanceof CpiCallError && error.refused)) throw error;
+    if (!isGivenUp(error)) throw error;
   }
 }
 

@@ -10,6 +10,7 @@ export interface Stemcell {
   readonly apiVersion: number;
   /** Empty for the default CPI. */
   readonly cpi: string;
+  /** Empty where the CPI makes none: its VMs are made without. */
   readonly stemcellCid: string;
   readonly createdAtMs: number;
   /** Its deletion has begun: no VM may be made of it any more. */

@@ -130,6 +130,35 @@ describe("the Registry", function () {
     expect(await off()).to.equal(true);
   });
 
+  it("the CPI moves on to version 2 -> VMs and disks stay; disks then move by hints, new VMs without the Registry", async () => {
+    const disk = async () => {
+      const all = { deployment: "web", orphaned: false, pageSize: 0, pageToken: "" };
+      const { disks } = await director.deployments.listPersistentDisks(all);
+      return disks.find((each) => each.orphanedAt === undefined);
+    };
+    director.cpi.apiVersions.set("", 1);
+    await deploy(manifest(1, ", persistent_disk: 64"));
+    const [before, disk1] = [await instance(), await disk()];
+    await put("settings-of-v1", { agent_id: director.cpi.vms.get(before?.vmCid ?? "")?.request.agentId });
+    director.cpi.apiVersions.set("", 2);
+    director.cpi.calls.length = 0;
+    director.agent("host-1").calls.length = 0;
+    await deploy(manifest(1, ", persistent_disk: 64"));
+    expect([await instance(), await disk()]).to.deep.equal([before, disk1]);
+    expect([director.cpi.calls, director.agent("host-1").calls]).to.deep.equal([[], []]);
+    await deploy(manifest(1, ", persistent_disk: 128"));
+    const cid = disk1?.diskCid ?? "";
+    expect(director.agent("host-1").calls.slice(-2)).to.deep.equal([`add_persistent ${cid}`, `mount ${cid}`]);
+    expect(await instance()).to.deep.equal(before);
+    expect((await get("settings-of-v1")).code).to.equal(200, "the VM reads them still");
+    await deploy(manifest(1, ", persistent_disk: 128, env: {anew: true}"));
+    const now = await instance();
+    expect(now).to.include({ usesRegistry: false, cpiApiVersion: 2, instanceId: before?.instanceId });
+    expect(director.cpi.vms.get(now?.vmCid ?? "")?.request.env).to.have.nested.property("bosh.ntp");
+    expect(await disk()).to.include({ diskCid: cid, vmCid: now?.vmCid, state: "mounted" });
+    expect((await get("settings-of-v1")).code).to.equal(404);
+  });
+
   describe("its API", () => {
     before(async () => {
       director.cpi.apiVersions.set("", 1);

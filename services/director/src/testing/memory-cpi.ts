@@ -67,7 +67,11 @@ export class MemoryCpi {
   /** By CPI; any for those that are not in it. */
   readonly formats = new Map<string, readonly string[]>();
   readonly lacking = new Set<Method>();
-  /** These make no stemcells. */
+  /** These need no stemcells. */
+  readonly withoutStemcells = new Set<string>();
+  /** createVm and createDisk find what they made before. */
+  findsByToken = true;
+  /** These fail to make stemcells. */
   readonly brokenCpis = new Set<string>();
   /** Written to the log of each call. */
   noise: readonly string[] = [];
@@ -98,6 +102,10 @@ export class MemoryCpi {
     const bound = await server.listen({ host: "127.0.0.1", port });
     server.setServing(true);
     return { server, port: bound };
+  }
+
+  #another(count: number): string {
+    return this.findsByToken ? "" : `-${count + 1}`;
   }
 
   /** Stemcell formats that a CPI takes overlap with those of the stemcell, or one of both is not known. */
@@ -161,8 +169,12 @@ export class MemoryCpi {
         return {};
       },
       info: this.#method("info", (_, cpi) => ({
-        response: { apiVersion: this.apiVersions.get(cpi) ?? 2, stemcellFormats: [...(this.formats.get(cpi) ?? [])] },
-        about: cpi,
+        response: {
+          apiVersion: this.apiVersions.get(cpi) ?? 2,
+          stemcellFormats: [...(this.formats.get(cpi) ?? [])],
+          findsByToken: this.findsByToken,
+        },
+        about: null,
       })),
       createStemcell: this.#stemcellMethod(),
       deleteStemcell: this.#method("deleteStemcell", ({ stemcellCid }) => {
@@ -188,7 +200,7 @@ export class MemoryCpi {
         return { response: { diskCid: updated.diskCid }, about: diskCid };
       }),
       createVm: this.#method("createVm", (request, cpi) => {
-        const vmCid = `vm-${request.agentId}`;
+        const vmCid = `vm-${request.agentId}${this.#another(this.vms.size)}`;
         const known = this.vms.get(vmCid);
         const free = this.hostIds.find((hostId) => ![...this.vms.values()].some((vm) => vm.agentId === hostId));
         const agentId = known?.agentId ?? free;
@@ -208,7 +220,7 @@ export class MemoryCpi {
         return { response: {}, about: vmCid };
       }),
       createDisk: this.#method("createDisk", ({ token, sizeMib, cloudProperties = {} }, cpi) => {
-        const diskCid = `disk-${token}`;
+        const diskCid = `disk-${token}${this.#another(this.disks.size)}`;
         const usedMib = [...this.disks.values()].reduce((sum, disk) => sum + disk.sizeMib, 0);
         if (!this.disks.has(diskCid)) {
           if (usedMib + sizeMib > this.capacityMib) throw new NoDiskSpaceError("there is no space left");
@@ -295,6 +307,7 @@ export class MemoryCpi {
       const asked = all.filter((cpi) => !exceptCpis.includes(cpi) && this.#takes(cpi, stemcellFormats));
       const stemcells = asked.map((cpi) => {
         if (this.brokenCpis.has(cpi)) return { cpi, stemcellCid: "", error: `${cpi} is broken` };
+        if (this.withoutStemcells.has(cpi)) return { cpi, stemcellCid: "", error: "" };
         const stemcellCid = `sc-${this.stemcells.size + 1}-${cpi}`;
         this.stemcells.set(stemcellCid, { cpi, image });
         return { cpi, stemcellCid, error: "" };

@@ -100,6 +100,11 @@ export interface InfoResponse {
   apiVersion: number;
   /** Stemcell formats that it takes; empty when it takes any or none. */
   stemcellFormats: string[];
+  /**
+   * create_vm and create_disk, called again with the same agent_id or token, find what an earlier call made. False for CPIs
+   * that would make another: with these a call whose outcome is not known may have left something that nobody knows of.
+   */
+  findsByToken: boolean;
 }
 
 /** The VM to make. */
@@ -490,9 +495,9 @@ export interface CreateStemcellRequest {
 export interface CreatedStemcell {
   /** The CPI. */
   cpi: string;
-  /** The stemcell's id there. */
+  /** The stemcell's id there; empty with a CPI that makes none, and whose VMs are made without. */
   stemcellCid: string;
-  /** Empty, or why there is none. */
+  /** Empty, or why the CPI failed to make it. */
   error: string;
 }
 
@@ -1022,7 +1027,7 @@ export const InfoRequest: MessageFns<InfoRequest> = {
 };
 
 function createBaseInfoResponse(): InfoResponse {
-  return { apiVersion: 0, stemcellFormats: [] };
+  return { apiVersion: 0, stemcellFormats: [], findsByToken: false };
 }
 
 export const InfoResponse: MessageFns<InfoResponse> = {
@@ -1032,6 +1037,9 @@ export const InfoResponse: MessageFns<InfoResponse> = {
     }
     for (const v of message.stemcellFormats) {
       writer.uint32(18).string(v!);
+    }
+    if (message.findsByToken !== false) {
+      writer.uint32(24).bool(message.findsByToken);
     }
     return writer;
   },
@@ -1065,6 +1073,14 @@ export const InfoResponse: MessageFns<InfoResponse> = {
             message.stemcellFormats.push(reader.string());
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.findsByToken = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1084,6 +1100,7 @@ export const InfoResponse: MessageFns<InfoResponse> = {
     const message = createBaseInfoResponse();
     message.apiVersion = object.apiVersion ?? 0;
     message.stemcellFormats = object.stemcellFormats?.map((e) => e) || [];
+    message.findsByToken = object.findsByToken ?? false;
     return message;
   },
 };

@@ -192,6 +192,54 @@ export interface DeleteOrphanedDiskResponse {
   task: Task | undefined;
 }
 
+/** Something that may exist in an infrastructure without being known here. */
+export interface PossibleOrphan {
+  /** What the CPI was given to know it by, and so perhaps its name or tag there: of a VM its agent_id. */
+  token: string;
+  /** "vm" or "disk". */
+  kind: string;
+  /** The CPI that may have made it; empty for the default one. */
+  cpi: string;
+  /** Availability zone. */
+  az: string;
+  /** The deployment it was made for. */
+  deployment: string;
+  /** What it was made for: an instance as group/instance_id, or a dynamic disk by name. */
+  madeFor: string;
+  /** The task that was making it; GetTaskOutput may say more. */
+  taskId: number;
+  /** What was heard of the call. */
+  reason: string;
+  /** When that was. */
+  since: Date | undefined;
+}
+
+/** Asks for what may have been left over. */
+export interface ListPossibleOrphansRequest {
+  /** Most to answer; 0 for the server's default, which is also lowered to its limit. */
+  pageSize: number;
+  /** From the previous page's next_page_token; empty for the first page. */
+  pageToken: string;
+}
+
+/** A page of what may have been left over. */
+export interface ListPossibleOrphansResponse {
+  /** In order of token. */
+  possibleOrphans: PossibleOrphan[];
+  /** Empty on the last page. */
+  nextPageToken: string;
+}
+
+/** Names what to forget. */
+export interface ForgetPossibleOrphanRequest {
+  /** Its token. */
+  token: string;
+}
+
+/** It is on the list no more. */
+export interface ForgetPossibleOrphanResponse {
+}
+
 function createBaseDeployment(): Deployment {
   return { name: "", manifest: "" };
 }
@@ -1453,6 +1501,389 @@ export const DeleteOrphanedDiskResponse: MessageFns<DeleteOrphanedDiskResponse> 
   },
 };
 
+function createBasePossibleOrphan(): PossibleOrphan {
+  return { token: "", kind: "", cpi: "", az: "", deployment: "", madeFor: "", taskId: 0, reason: "", since: undefined };
+}
+
+export const PossibleOrphan: MessageFns<PossibleOrphan> = {
+  encode(message: PossibleOrphan, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    if (message.kind !== "") {
+      writer.uint32(18).string(message.kind);
+    }
+    if (message.cpi !== "") {
+      writer.uint32(26).string(message.cpi);
+    }
+    if (message.az !== "") {
+      writer.uint32(34).string(message.az);
+    }
+    if (message.deployment !== "") {
+      writer.uint32(42).string(message.deployment);
+    }
+    if (message.madeFor !== "") {
+      writer.uint32(50).string(message.madeFor);
+    }
+    if (message.taskId !== 0) {
+      writer.uint32(56).int64(message.taskId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(66).string(message.reason);
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(74).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): PossibleOrphan {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePossibleOrphan();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.kind = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.cpi = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.deployment = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.madeFor = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.taskId = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<PossibleOrphan>, I>>(base?: I): PossibleOrphan {
+    return PossibleOrphan.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<PossibleOrphan>, I>>(object: I): PossibleOrphan {
+    const message = createBasePossibleOrphan();
+    message.token = object.token ?? "";
+    message.kind = object.kind ?? "";
+    message.cpi = object.cpi ?? "";
+    message.az = object.az ?? "";
+    message.deployment = object.deployment ?? "";
+    message.madeFor = object.madeFor ?? "";
+    message.taskId = object.taskId ?? 0;
+    message.reason = object.reason ?? "";
+    message.since = object.since ?? undefined;
+    return message;
+  },
+};
+
+function createBaseListPossibleOrphansRequest(): ListPossibleOrphansRequest {
+  return { pageSize: 0, pageToken: "" };
+}
+
+export const ListPossibleOrphansRequest: MessageFns<ListPossibleOrphansRequest> = {
+  encode(message: ListPossibleOrphansRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pageSize !== 0) {
+      writer.uint32(8).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(18).string(message.pageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPossibleOrphansRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPossibleOrphansRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ListPossibleOrphansRequest>, I>>(base?: I): ListPossibleOrphansRequest {
+    return ListPossibleOrphansRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ListPossibleOrphansRequest>, I>>(object: I): ListPossibleOrphansRequest {
+    const message = createBaseListPossibleOrphansRequest();
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseListPossibleOrphansResponse(): ListPossibleOrphansResponse {
+  return { possibleOrphans: [], nextPageToken: "" };
+}
+
+export const ListPossibleOrphansResponse: MessageFns<ListPossibleOrphansResponse> = {
+  encode(message: ListPossibleOrphansResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.possibleOrphans) {
+      PossibleOrphan.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListPossibleOrphansResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListPossibleOrphansResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.possibleOrphans.push(PossibleOrphan.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ListPossibleOrphansResponse>, I>>(base?: I): ListPossibleOrphansResponse {
+    return ListPossibleOrphansResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ListPossibleOrphansResponse>, I>>(object: I): ListPossibleOrphansResponse {
+    const message = createBaseListPossibleOrphansResponse();
+    message.possibleOrphans = object.possibleOrphans?.map((e) => PossibleOrphan.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseForgetPossibleOrphanRequest(): ForgetPossibleOrphanRequest {
+  return { token: "" };
+}
+
+export const ForgetPossibleOrphanRequest: MessageFns<ForgetPossibleOrphanRequest> = {
+  encode(message: ForgetPossibleOrphanRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.token !== "") {
+      writer.uint32(10).string(message.token);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForgetPossibleOrphanRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForgetPossibleOrphanRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.token = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ForgetPossibleOrphanRequest>, I>>(base?: I): ForgetPossibleOrphanRequest {
+    return ForgetPossibleOrphanRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ForgetPossibleOrphanRequest>, I>>(object: I): ForgetPossibleOrphanRequest {
+    const message = createBaseForgetPossibleOrphanRequest();
+    message.token = object.token ?? "";
+    return message;
+  },
+};
+
+function createBaseForgetPossibleOrphanResponse(): ForgetPossibleOrphanResponse {
+  return {};
+}
+
+export const ForgetPossibleOrphanResponse: MessageFns<ForgetPossibleOrphanResponse> = {
+  encode(_: ForgetPossibleOrphanResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForgetPossibleOrphanResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForgetPossibleOrphanResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ForgetPossibleOrphanResponse>, I>>(base?: I): ForgetPossibleOrphanResponse {
+    return ForgetPossibleOrphanResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ForgetPossibleOrphanResponse>, I>>(_: I): ForgetPossibleOrphanResponse {
+    const message = createBaseForgetPossibleOrphanResponse();
+    return message;
+  },
+};
+
 /** Instances and their VMs, from BOSH manifests. */
 export type DeploymentServiceService = typeof DeploymentServiceService;
 export const DeploymentServiceService = {
@@ -1533,6 +1964,34 @@ export const DeploymentServiceService = {
       Buffer.from(DeleteOrphanedDiskResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): DeleteOrphanedDiskResponse => DeleteOrphanedDiskResponse.decode(value),
   },
+  /**
+   * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
+   * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
+   * again instead, and leave nothing here.
+   */
+  listPossibleOrphans: {
+    path: "/diskmesh.director.v1.DeploymentService/ListPossibleOrphans" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ListPossibleOrphansRequest): Buffer =>
+      Buffer.from(ListPossibleOrphansRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ListPossibleOrphansRequest => ListPossibleOrphansRequest.decode(value),
+    responseSerialize: (value: ListPossibleOrphansResponse): Buffer =>
+      Buffer.from(ListPossibleOrphansResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ListPossibleOrphansResponse => ListPossibleOrphansResponse.decode(value),
+  },
+  /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
+  forgetPossibleOrphan: {
+    path: "/diskmesh.director.v1.DeploymentService/ForgetPossibleOrphan" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ForgetPossibleOrphanRequest): Buffer =>
+      Buffer.from(ForgetPossibleOrphanRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ForgetPossibleOrphanRequest => ForgetPossibleOrphanRequest.decode(value),
+    responseSerialize: (value: ForgetPossibleOrphanResponse): Buffer =>
+      Buffer.from(ForgetPossibleOrphanResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ForgetPossibleOrphanResponse => ForgetPossibleOrphanResponse.decode(value),
+  },
 } as const;
 
 export interface DeploymentServiceServer extends UntypedServiceImplementation {
@@ -1556,6 +2015,14 @@ export interface DeploymentServiceServer extends UntypedServiceImplementation {
   listPersistentDisks: handleUnaryCall<ListPersistentDisksRequest, ListPersistentDisksResponse>;
   /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
   deleteOrphanedDisk: handleUnaryCall<DeleteOrphanedDiskRequest, DeleteOrphanedDiskResponse>;
+  /**
+   * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
+   * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
+   * again instead, and leave nothing here.
+   */
+  listPossibleOrphans: handleUnaryCall<ListPossibleOrphansRequest, ListPossibleOrphansResponse>;
+  /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
+  forgetPossibleOrphan: handleUnaryCall<ForgetPossibleOrphanRequest, ForgetPossibleOrphanResponse>;
 }
 
 export interface DeploymentServiceClient extends Client {
@@ -1662,6 +2129,42 @@ export interface DeploymentServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: DeleteOrphanedDiskResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
+   * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
+   * again instead, and leave nothing here.
+   */
+  listPossibleOrphans(
+    request: ListPossibleOrphansRequest,
+    callback: (error: ServiceError | null, response: ListPossibleOrphansResponse) => void,
+  ): ClientUnaryCall;
+  listPossibleOrphans(
+    request: ListPossibleOrphansRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ListPossibleOrphansResponse) => void,
+  ): ClientUnaryCall;
+  listPossibleOrphans(
+    request: ListPossibleOrphansRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ListPossibleOrphansResponse) => void,
+  ): ClientUnaryCall;
+  /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
+  forgetPossibleOrphan(
+    request: ForgetPossibleOrphanRequest,
+    callback: (error: ServiceError | null, response: ForgetPossibleOrphanResponse) => void,
+  ): ClientUnaryCall;
+  forgetPossibleOrphan(
+    request: ForgetPossibleOrphanRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ForgetPossibleOrphanResponse) => void,
+  ): ClientUnaryCall;
+  forgetPossibleOrphan(
+    request: ForgetPossibleOrphanRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ForgetPossibleOrphanResponse) => void,
   ): ClientUnaryCall;
 }
 

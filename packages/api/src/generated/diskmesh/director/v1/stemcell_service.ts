@@ -35,7 +35,7 @@ export interface Stemcell {
   apiVersion: number;
   /** The CPI that has it; empty for the default one. */
   cpi: string;
-  /** The CPI's id for it. */
+  /** The CPI's id for it; empty with a CPI whose VMs need no stemcell, such as one whose VMs are hosts. */
   stemcellCid: string;
   /** Deployments with VMs made of it. */
   deployments: string[];
