@@ -5,7 +5,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile, openFiles, RegistryMesh } from "./mesh/registry-mesh.js";
+import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
+import { RegistryMesh } from "./mesh/registry-mesh.js";
 
 const SIZE = 256 * 4096;
 const PATIENCE = { timeoutMs: 20_000 };

@@ -74,11 +74,15 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     await upload({ ...STEMCELL, stemcell_formats: ["raw"] });
     await upload({ ...STEMCELL, version: "1.9", stemcell_formats: ["qcow2"] });
     const { stemcells } = await operator.stemcells.listStemcells({ pageSize: 0, pageToken: "" });
-    // One of version 1 says nothing of formats, and is asked.
+    // One of version 1 says nothing of formats, and is asked. Cells take everything, and make nothing of it.
     expect(stemcells.map(({ version, cpi }) => `${version} ${cpi}`)).to.deep.equal([
+      "1.10 cell-1",
+      "1.10 cell-2",
       "1.10 first",
       "1.10 second",
       "1.10 third",
+      "1.9 cell-1",
+      "1.9 cell-2",
       "1.9 first",
       "1.9 third",
     ]);

@@ -75,13 +75,7 @@ describe("an operator with grpcurl", function () {
   });
 
   it("is refused without a certificate, with its own name for a wrong one", async () => {
-    const bare = await run("grpcurl", [
-      "-insecure",
-      "-max-time",
-      "5",
-      mesh.addresses.get("director") ?? "",
-      "list",
-    ]).then(
+    const bare = await run("grpcurl", ["-insecure", "-max-time", "5", mesh.group.address("director"), "list"]).then(
       () => "answered",
       (error: { stderr?: string }) => error.stderr ?? "",
     );
@@ -103,8 +97,8 @@ describe("an operator with grpcurl", function () {
 
   function grpcurl(name: string, ...args: string[]): Promise<{ stdout: string; stderr: string }> {
     const verbs = args.slice(0, -1);
-    const { caFile, certFile, keyFile } = mesh.operatorFiles;
+    const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
     const tls = ["-cacert", caFile, "-cert", certFile, "-key", keyFile, "-max-time", "30"];
-    return run("grpcurl", [...tls, ...verbs, mesh.addresses.get(name) ?? "", args.at(-1) ?? ""]);
+    return run("grpcurl", [...tls, ...verbs, mesh.group.address(name), args.at(-1) ?? ""]);
   }
 });

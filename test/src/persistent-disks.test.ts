@@ -33,7 +33,7 @@ describe("a persistent disk on hosts", function () {
     return (await mesh.clients.deployments.listPersistentDisks(all)).disks;
   };
   const linkOf = async (diskCid: string) =>
-    join(mesh.baseFolder((await instance())?.agentId ?? ""), "data/persistent_disks", diskCid);
+    join(mesh.group.baseFolder((await instance())?.agentId ?? ""), "data/persistent_disks", diskCid);
   const open = async (diskCid: string) => NbdClient.connect({ socketPath: await linkOf(diskCid) });
 
   it("deployed -> linked to its export; it moves along when its VM is made anew; larger; left over; deleted", async () => {

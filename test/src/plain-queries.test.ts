@@ -5,7 +5,8 @@ import { type Device, HostState } from "@diskmesh/api/registry";
 import { databaseUrl, documentDatabase, withDatabase } from "@diskmesh/tablet/testing";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { makeDeviceFile, RegistryMesh } from "./mesh/registry-mesh.js";
+import { makeDeviceFile } from "./mesh/device-files.js";
+import { RegistryMesh } from "./mesh/registry-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
 
 const PATIENCE = { timeoutMs: 60_000 };

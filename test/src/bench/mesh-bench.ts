@@ -25,7 +25,7 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
     deviceSizeBytes: MIB_BYTES,
   });
   const instanceIds = await deploy(mesh);
-  const commitRate = await bareCommitRate(join(mesh.folder, "bare"));
+  const commitRate = await bareCommitRate(join(mesh.group.folder, "bare"));
   const provideAndDetach = async (index: number, concurrency: number) => {
     const slot = index % concurrency;
     const diskName = `bench-${slot}`;

@@ -1,13 +1,10 @@
-import { mkdirSync, readdirSync, readlinkSync, truncateSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { type Device, DiskRegistryServiceService } from "@diskmesh/api/registry";
-import { type Client, createClient } from "@diskmesh/rpc";
-import { freePort, ServiceProcess, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
-import { repositoryFolder } from "../repository-folder.js";
+import type { Client } from "@diskmesh/rpc";
+import type { ServiceProcess } from "@diskmesh/testkit";
+import { ServiceGroup, type ServicePlan } from "./service-group.js";
 
-/** On a machine that does much else. */
-const START_TIMEOUT_MS = 90_000;
+const DEADLINE_MS = 5_000;
 
 export interface RegistryMeshOptions {
   readonly hostIds: readonly string[];
@@ -21,102 +18,67 @@ export interface RegistryMeshOptions {
 
 /** A registry and its agents as real processes, and nothing else: what attaches and detaches devices. */
 export class RegistryMesh implements AsyncDisposable {
-  /** Which of them leads is for them to decide. */
-  readonly registries: readonly ServiceProcess[];
-  readonly agents = new Map<string, ServiceProcess>();
   readonly operator: Client<typeof DiskRegistryServiceService>;
-  readonly #agentClients = new Map<string, Client<typeof DiskAgentServiceService>>();
+  readonly #agentClients: ReadonlyMap<string, Client<typeof DiskAgentServiceService>>;
 
   private constructor(
-    readonly folder: string,
-    options: RegistryMeshOptions,
-    certificates: TestCertificates,
-    addresses: ReadonlyMap<string, string>,
+    private readonly group: ServiceGroup,
+    private readonly registryNames: readonly string[],
   ) {
-    const tls = certificates.files("operator");
-    const addressOf = (name: string): string => addresses.get(name) ?? "";
-    const listen = (name: string) => {
-      const [host, port] = addressOf(name).split(":");
-      return { host, port: Number(port) };
-    };
-    const registryNames = registryNamesOf(options);
-    const registryAddresses = registryNames.map(addressOf);
-    this.registries = registryNames.map(
-      (name) =>
-        new ServiceProcess({
-          name,
-          mainFile: join(repositoryFolder, "services/disk-registry/dist/main.js"),
-          folder,
-          config: {
-            listen: listen(name),
-            tls: certificates.files("disk-registry"),
-            tablet: { storage: join(folder, "registry") },
-            heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
-            orders: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
-            erase: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
-            ...options.registry,
-          },
-          health: { address: addressOf(name), tls, serverRole: "disk-registry" },
-          waitFor: registryNames.length === 1 ? "serving" : "listening",
-          startTimeoutMs: START_TIMEOUT_MS,
-        }),
-    );
-    this.operator = createClient(DiskRegistryServiceService, {
-      address: registryAddresses,
-      tls,
-      serverRole: "disk-registry",
-      defaultDeadlineMs: 5_000,
-    });
-    for (const hostId of options.hostIds) {
-      const health = { address: addressOf(hostId), tls, serverRole: "disk-agent", serverName: hostId } as const;
-      this.agents.set(
+    const limits = { defaultDeadlineMs: DEADLINE_MS };
+    this.operator = group.client(DiskRegistryServiceService, "disk-registry", { names: registryNames, ...limits });
+    this.#agentClients = new Map(
+      group.hostIds.map((hostId) => [
         hostId,
-        new ServiceProcess({
-          name: hostId,
-          mainFile: join(repositoryFolder, "services/disk-agent/dist/main.js"),
-          folder,
-          env: { UV_THREADPOOL_SIZE: "64" },
-          config: {
-            hostId,
-            az: "z1",
-            rack: `rack-${hostId}`,
-            listen: listen(hostId),
-            tls: certificates.files(`disk-agent-${hostId}`),
-            registry: { address: registryAddresses },
-            baseFolder: join(folder, "agents", hostId),
-            registration: { minDelayMs: 50, maxDelayMs: 500 },
-            ...options.agent(hostId, folder),
-          },
-          health,
-          startTimeoutMs: START_TIMEOUT_MS,
-        }),
-      );
-      this.#agentClients.set(hostId, createClient(DiskAgentServiceService, { ...health, defaultDeadlineMs: 5_000 }));
-    }
+        group.client(DiskAgentServiceService, "disk-agent", { names: [hostId], ...limits }),
+      ]),
+    );
   }
 
   /** Starts everything and waits until all of it serves. */
   static async start(options: RegistryMeshOptions): Promise<RegistryMesh> {
-    const folder = temporaryFolder();
-    const certificates = await testCertificates({ hostIds: options.hostIds });
-    const addresses = new Map<string, string>();
-    for (const name of [...registryNamesOf(options), ...options.hostIds])
-      addresses.set(name, `127.0.0.1:${await freePort()}`);
-    const mesh = new RegistryMesh(folder, options, certificates, addresses);
+    const { hostIds, registries = 1 } = options;
+    const names = Array.from({ length: registries }, (_, index) => `disk-registry-${index + 1}`);
+    const group = await ServiceGroup.prepare({ names, hostIds });
+    const config = {
+      tablet: { storage: group.dataFolder("disk-registry") },
+      heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },
+      orders: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
+      erase: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
+      ...options.registry,
+    };
+    const waitFor = registries === 1 ? "serving" : "listening";
+    const registryPlan = names.map((name): ServicePlan => ({ name, service: "disk-registry", config, waitFor }));
+    const registryAddresses = names.map((name) => group.address(name));
+    const agentPlan = hostIds.map((name): ServicePlan => {
+      const agent = options.agent(name, group.folder);
+      return { name, service: "disk-agent", config: { ...group.agentConfig(name, registryAddresses), ...agent } };
+    });
     try {
-      await Promise.all(mesh.registries.map((registry) => registry.start()));
-      await Promise.all([...mesh.agents.values()].map((agent) => agent.start()));
-      return mesh;
+      await group.start(registryPlan, agentPlan);
+      return new RegistryMesh(group, names);
     } catch (error) {
-      await mesh[Symbol.asyncDispose]();
+      await group[Symbol.asyncDispose]();
       throw error;
     }
   }
 
+  get folder(): string {
+    return this.group.folder;
+  }
+
+  /** Which of them leads is for them to decide. */
+  get registries(): readonly ServiceProcess[] {
+    return this.registryNames.map((name) => this.group.process(name));
+  }
+
+  /** By host. */
+  get agents(): ReadonlyMap<string, ServiceProcess> {
+    return new Map(this.group.hostIds.map((hostId) => [hostId, this.group.process(hostId)]));
+  }
+
   agent(hostId: string): ServiceProcess {
-    const agent = this.agents.get(hostId);
-    if (agent === undefined) throw new Error(`no agent of ${hostId}`);
-    return agent;
+    return this.group.process(hostId);
   }
 
   /** An operator's client of a host's agent. */
@@ -132,46 +94,7 @@ export class RegistryMesh implements AsyncDisposable {
     return device;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.operator.close();
-    for (const client of this.#agentClients.values()) client.close();
-    await Promise.all([...this.registries, ...this.agents.values()].map((process) => process.kill()));
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.group[Symbol.asyncDispose]();
   }
-}
-
-function registryNamesOf({ registries = 1 }: RegistryMeshOptions): string[] {
-  return Array.from({ length: registries }, (_, index) =>
-    index === 0 ? "disk-registry" : `disk-registry-${index + 1}`,
-  );
-}
-
-/** A device file of zeros, that takes no space. */
-export function makeDeviceFile(path: string, sizeBytes: number): string {
-  mkdirSync(dirname(path), { recursive: true });
-  writeFileSync(path, "");
-  truncateSync(path, sizeBytes);
-  return path;
-}
-
-/**
- * The files that a process holds open, from its own descriptor table, each as often as it is open. One that was removed
- * ends with " (deleted)". Empty when the process is gone.
- */
-export function openFiles(pid: number): string[] {
-  const folder = `/proc/${pid}/fd`;
-  const paths: string[] = [];
-  let descriptors: string[];
-  try {
-    descriptors = readdirSync(folder);
-  } catch {
-    return [];
-  }
-  for (const descriptor of descriptors) {
-    try {
-      paths.push(readlinkSync(join(folder, descriptor)));
-    } catch {
-      // Closed between the listing and the look.
-    }
-  }
-  return paths;
 }

@@ -103,7 +103,7 @@ export async function deleteDisk(mesh: TestMesh, diskName: string): Promise<void
 
 /** Opens a disk where an instance's programs find it, as often as it takes. */
 export async function openDisk(mesh: TestMesh, hostId: string, diskCid: string): Promise<NbdClient> {
-  const socketPath = join(mesh.baseFolder(hostId), "data/dynamic_disks", diskCid);
+  const socketPath = join(mesh.group.baseFolder(hostId), "data/dynamic_disks", diskCid);
   let client: NbdClient | undefined;
   await eventually(
     async () => {

@@ -85,7 +85,7 @@ networks:
 `;
 }
 
-/** Two instances in every az; `late` adds one to z2. Hosts bring their own system, and need neither stemcell nor network. */
+/** Two instances in every az; `late` adds one to z2. Hosts bring their own system: their stemcell is not used. */
 export function manifest({ late }: { readonly late: boolean }): string {
   const vms = "stemcell: system, networks: [{ name: private }]";
   return `
@@ -93,7 +93,7 @@ name: everywhere
 stemcells: [{ alias: system, os: ubuntu-noble, version: latest }]
 instance_groups:
 - { name: vm, instances: 6, azs: [z1, z2, z3], ${vms}, persistent_disk_type: small }
-- { name: host, instances: 4, azs: [z4, z5] }
+- { name: host, instances: 4, azs: [z4, z5], stemcell: system }
 ${late ? `- { name: late, instances: 1, azs: [z2], ${vms} }` : ""}
 `;
 }

@@ -1,0 +1,202 @@
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { identityUri, parseHostId } from "@diskmesh/domain";
+import { mbusPermissions } from "@diskmesh/mbus";
+import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
+import {
+  freePort,
+  type NatsServer,
+  type NatsUser,
+  ServiceProcess,
+  startNats,
+  type TestCertificates,
+  temporaryFolder,
+  testCertificates,
+} from "@diskmesh/testkit";
+import { repositoryFolder } from "../repository-folder.js";
+import { makeDeviceFile } from "./device-files.js";
+
+export type ServiceName = "director" | "cpi-dispatcher" | "disk-registry" | "disk-agent";
+
+/** Many start at once, and the machine may have other things to do. */
+const START_TIMEOUT_MS = 120_000;
+/** Starting is all processor time. */
+const STARTED_TOGETHER = 4;
+
+export interface ServiceGroupOptions {
+  /** Names of processes other than agents, and of other things that listen: each gets an address. */
+  readonly names: readonly string[];
+  /** Hosts that have an agent; the agent's process is named after its host. */
+  readonly hostIds: readonly string[];
+  /** Certificates of agents that are no process of ours. */
+  readonly moreAgents?: readonly string[];
+}
+
+export interface ServicePlan {
+  readonly name: string;
+  readonly service: ServiceName;
+  /** Laid over where it listens and its certificates. */
+  readonly config: object;
+  readonly waitFor?: "serving" | "listening";
+}
+
+export interface HostAgentOptions {
+  readonly registry: string;
+  readonly az?: string;
+  readonly devices: number;
+  readonly deviceSizeBytes: number;
+  readonly nats: NatsServer;
+}
+
+/** Real service processes that belong together: one folder, one authority, and an address for each. */
+export class ServiceGroup implements AsyncDisposable {
+  readonly folder = temporaryFolder();
+  readonly processes = new Map<string, ServiceProcess>();
+  readonly #open: { close(): void | Promise<void> }[] = [];
+
+  private constructor(
+    readonly certificates: TestCertificates,
+    readonly hostIds: readonly string[],
+    private readonly addresses: ReadonlyMap<string, string>,
+  ) {
+    mkdirSync(join(this.folder, "data"));
+  }
+
+  /** Makes certificates and finds ports; starts nothing. */
+  static async prepare({ names, hostIds, moreAgents = [] }: ServiceGroupOptions): Promise<ServiceGroup> {
+    const addresses = new Map<string, string>();
+    for (const name of [...names, ...hostIds]) addresses.set(name, `127.0.0.1:${await freePort()}`);
+    return new ServiceGroup(await testCertificates({ hostIds: [...hostIds, ...moreAgents] }), hostIds, addresses);
+  }
+
+  get operatorFiles(): TlsFiles {
+    return this.certificates.files("operator");
+  }
+
+  address(name: string): string {
+    const address = this.addresses.get(name);
+    if (address === undefined) throw new Error(`no address of ${name}`);
+    return address;
+  }
+
+  listen(name: string): { host: string; port: number } {
+    const [host = "", port] = this.address(name).split(":");
+    return { host, port: Number(port) };
+  }
+
+  /** Where a service keeps its state. */
+  dataFolder(name: string): string {
+    return join(this.folder, "data", name);
+  }
+
+  /** Where the agent of a host keeps its exports and links. */
+  baseFolder(hostId: string): string {
+    return join(this.folder, "agents", hostId);
+  }
+
+  deviceFile(hostId: string, index: number): string {
+    return join(this.folder, "devices", hostId, `${index + 1}.img`);
+  }
+
+  /** What every agent's config holds beside its devices. */
+  agentConfig(hostId: string, registry: string | readonly string[], az = "z1"): object {
+    return {
+      hostId,
+      az,
+      rack: `rack-${hostId}`,
+      registry: { address: registry },
+      baseFolder: this.baseFolder(hostId),
+      registration: { minDelayMs: 50, maxDelayMs: 500 },
+    };
+  }
+
+  /** An agent that is on mbus too, with new device files of its own. */
+  hostAgent(hostId: string, { registry, az = "z1", devices, deviceSizeBytes, nats }: HostAgentOptions): ServicePlan {
+    const config = {
+      ...this.agentConfig(hostId, registry, az),
+      devices: Array.from({ length: devices }, (_, index) => ({
+        deviceId: `${hostId}-device-${index + 1}`,
+        path: makeDeviceFile(this.deviceFile(hostId, index), deviceSizeBytes),
+      })),
+      nats: { servers: [nats.address], tls: this.certificates.files(`disk-agent-${hostId}`) },
+    };
+    return { name: hostId, service: "disk-agent", config };
+  }
+
+  process(name: string): ServiceProcess {
+    const process = this.processes.get(name);
+    if (process === undefined) throw new Error(`no process ${name}`);
+    return process;
+  }
+
+  /** Starts the processes of each of these in turn, and waits until they serve. */
+  async start(...plans: readonly (readonly ServicePlan[])[]): Promise<void> {
+    for (const plan of plans.flat()) this.processes.set(plan.name, this.#process(plan));
+    for (const plan of plans)
+      for (let first = 0; first < plan.length; first += STARTED_TOGETHER)
+        await Promise.all(plan.slice(first, first + STARTED_TOGETHER).map(({ name }) => this.process(name).start()));
+  }
+
+  /** Starts a nats-server for the director and the agents of all hosts, which ends with the group. */
+  async startNats(moreUsers: readonly NatsUser[] = []): Promise<NatsServer> {
+    const identities = [
+      { role: "director", name: "" } as const,
+      ...this.hostIds.map((hostId) => ({ role: "disk-agent", name: parseHostId(hostId) }) as const),
+    ];
+    const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
+    const nats = await startNats({ folder: this.folder, certs: this.certificates, users: [...users, ...moreUsers] });
+    this.closeLater({ close: () => nats.kill() });
+    return nats;
+  }
+
+  /** An operator's client of a service, or of several processes of it, of which one leads. */
+  client<Definition extends ServiceDefinition>(
+    definition: Definition,
+    service: ServiceName,
+    { names = [service] as readonly string[], defaultDeadlineMs = 30_000 } = {},
+  ): Client<Definition> {
+    const client = createClient(definition, {
+      address: names.map((name) => this.address(name)),
+      tls: this.operatorFiles,
+      serverRole: service,
+      ...(service === "disk-agent" ? { serverName: names[0] ?? "" } : {}),
+      defaultDeadlineMs,
+    });
+    this.closeLater(client);
+    return client;
+  }
+
+  /** What is added last is closed first, and all of it when the processes have ended. */
+  closeLater(one: { close(): void | Promise<void> }): void {
+    this.#open.unshift(one);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.processes.values()].map((process) => process.kill()));
+    for (const one of this.#open) await one.close();
+  }
+
+  #process({ name, service, config, waitFor = "serving" }: ServicePlan): ServiceProcess {
+    const isAgent = service === "disk-agent";
+    return new ServiceProcess({
+      name,
+      mainFile: join(repositoryFolder, "services", service, "dist/main.js"),
+      folder: this.folder,
+      config: {
+        listen: this.listen(name),
+        tls: this.certificates.files(isAgent ? `disk-agent-${name}` : service),
+        ...config,
+      },
+      // As deploy/local does: a hung device file holds a thread of the pool.
+      ...(isAgent ? { env: { UV_THREADPOOL_SIZE: "64" } } : {}),
+      health: {
+        address: this.address(name),
+        tls: this.operatorFiles,
+        serverRole: service,
+        ...(isAgent ? { serverName: name } : {}),
+      },
+      waitFor,
+      startTimeoutMs: START_TIMEOUT_MS,
+    });
+  }
+}
