@@ -150,8 +150,8 @@ export class MultiCpiMesh implements AsyncDisposable {
       nats: { servers: [this.nats.address] },
       // Few, so that a CPI that hangs soon has them all.
       dynamicDisks: { enabled: true, workers: 2 },
-      // What is broken here is broken for good.
-      cpi: { retryMs: 2_000 },
+      // Long enough for a connection to come back, and no longer: what is broken in a test is broken for good.
+      cpi: { retryMs: 8_000 },
       agents: { settings: { mbus: this.#mbus } },
       registry: { listen: group.listen("vm-registry"), user, password },
     };

@@ -13,6 +13,7 @@ import { readUserData, type Settings, writeWhole } from "./vm-process.js";
 const RETRY_MS = 200;
 const TRIES = 100;
 const HEARTBEAT_INTERVAL_MS = 500;
+const LOOK_AROUND_MS = 1_000;
 
 interface Disks {
   /** By CID, the hint with which they were added. */
@@ -21,6 +22,8 @@ interface Disks {
 }
 
 async function main(folder: string): Promise<void> {
+  // So that a test that was cut off leaves no VM.
+  setInterval(() => existsSync(folder) || process.exit(), LOOK_AROUND_MS);
   const settings = await readSettings(folder);
   const mbus = settings.env.bosh?.mbus;
   const server = mbus?.urls?.[0];

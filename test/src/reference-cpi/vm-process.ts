@@ -25,6 +25,9 @@ export interface UserData {
   readonly registryUrl?: string;
 }
 
+/** So that a test that was cut off leaves no VM: it ends when its folder is gone. */
+const SLEEP_WHILE_THERE = 'while [ -d "$0" ]; do sleep 1; done';
+
 /** Starts a VM: with an agent when there is an mbus that it may speak to, else one that sleeps. */
 export async function startVm(request: Request, state: State, vmCid: string): Promise<number> {
   const [agentId, , , networks, , env] = request.arguments as [
@@ -57,7 +60,9 @@ export async function startVm(request: Request, state: State, vmCid: string): Pr
   writeFileSync(file, JSON.stringify(userData), { mode: 0o600 });
   const hasAgent = (mbus?.urls ?? []).length > 0;
   const agent = fileURLToPath(new URL("./agent.js", import.meta.url));
-  const [command, ...args] = hasAgent ? [process.execPath, agent, folder] : ["/bin/sleep", "86400"];
+  const [command, ...args] = hasAgent
+    ? [process.execPath, agent, folder]
+    : ["/bin/sh", "-c", SLEEP_WHILE_THERE, folder];
   // Its own session: a VM outlives the request that made it.
   const child = spawn(command as string, args, { detached: true, stdio: "ignore", env: { PATH: "/usr/bin:/bin" } });
   await new Promise((resolve, reject) => child.once("spawn", resolve).once("error", reject));
