@@ -37,6 +37,7 @@ function dispatcherConfig(layout: MeshLayout): object {
     listen: listenOn(layout.addressOf("cpi-dispatcher")),
     tls: layout.tlsFiles("cpi-dispatcher"),
     registry: { address: layout.addressOf("disk-registry") },
+    executables: { runFolder: layout.dataFolder("cpi-dispatcher") },
     stopTimeoutMs: STOP_TIMEOUT_MS,
   };
 }

@@ -69,7 +69,8 @@ export class ServiceProcess {
       command: process.execPath,
       args: [this.options.mainFile, "--config", configFile],
       logFile: join(this.options.folder, `${this.options.name}.log`),
-      ...(this.options.env ? { env: this.options.env } : {}),
+      // What a killed process leaves in its temporary folder goes with the test's own.
+      env: { TMPDIR: this.options.folder, ...this.options.env },
     });
     const { waitFor = "serving" } = this.options;
     if (waitFor !== "nothing") await this.waitFor(waitFor);

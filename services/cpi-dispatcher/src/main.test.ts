@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
@@ -106,6 +107,7 @@ describe("the dispatcher's process", function () {
     await eventually(async () => (await processesOf(runFolder)).length === 2);
     expect(await service.stop()).to.include({ code: 0 });
     expect(await processesOf(runFolder)).to.deep.equal([]);
+    expect(existsSync(runFolder)).to.equal(false);
     expect(await calling).to.equal("UNAVAILABLE");
     client.close();
   });

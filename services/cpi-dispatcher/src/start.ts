@@ -13,7 +13,7 @@ import { CpiMaker } from "./make-cpis.js";
 
 /** Starts the dispatcher: ends what its predecessor left, makes its CPIs, then starts the server that offers them. */
 export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherConfig, log: Logger): Promise<void> {
-  const runFolder = await RunFolder.open(runFolderOf(config));
+  const runFolder = lifecycle.use("run folder", await RunFolder.open(runFolderOf(config)));
   const registries = new RegistryClients(config.tls, config);
   lifecycle.use("clients of registries", registries);
   const maker = new CpiMaker(config, registries, runFolder);

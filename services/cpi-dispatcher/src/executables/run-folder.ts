@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
-import { chmod, lstat, mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { chmod, lstat, mkdir, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
 import { InvalidStateError } from "@diskmesh/domain";
 import { endGroup, listProcesses } from "./process-group.js";
@@ -34,6 +34,11 @@ export class RunFolder {
     const left = await readdir(folder);
     if (left.length > 0) await endLeftovers(folder, left);
     return new RunFolder(folder);
+  }
+
+  /** Leaves nothing behind, unless something of a run is still there: that is for the next owner to end. */
+  async stop(): Promise<void> {
+    await rmdir(this.folder).catch(() => {});
   }
 
   // Three small entries of a local folder, made and removed at once: each hop to the thread pool and back would cost a
