@@ -3,11 +3,13 @@ import { benchCpi } from "./cpi-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMesh } from "./mesh-bench.js";
 import { benchRegistry } from "./registry-bench.js";
+import { benchStore } from "./store-bench.js";
 import { benchStorm } from "./storm-bench.js";
 
 const BENCHES: Readonly<Record<string, (report: (line: string) => void) => Promise<Measurement[]>>> = {
   registry: benchRegistry,
   mesh: benchMesh,
+  store: benchStore,
   storm: benchStorm,
   cpi: benchCpi,
 };
