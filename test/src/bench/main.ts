@@ -3,6 +3,7 @@ import { benchCpi } from "./cpi-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMesh } from "./mesh-bench.js";
 import { benchRegistry } from "./registry-bench.js";
+import { benchStore } from "./store-bench.js";
 import { benchStorm } from "./storm-bench.js";
 
 type Bench = (report: (line: string) => void, options: { readonly agents: number }) => Promise<Measurement[]>;
@@ -10,6 +11,7 @@ type Bench = (report: (line: string) => void, options: { readonly agents: number
 const BENCHES: Readonly<Record<string, Bench>> = {
   registry: benchRegistry,
   mesh: benchMesh,
+  store: benchStore,
   storm: benchStorm,
   cpi: benchCpi,
 };

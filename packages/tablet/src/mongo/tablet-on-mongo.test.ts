@@ -126,19 +126,26 @@ describe("a tablet on MongoDB", function () {
     expect(await numberOf(second, "a")).to.equal(1);
   });
 
-  it("is taken over from a leader that was killed, with all that it acknowledged", async () => {
+  it("is taken over from a leader that was killed, with all that it acknowledged, by a standby that followed it", async () => {
     const leader = startLeader();
     await eventually(() => leader.acknowledged() > 20, { timeoutMs: 20_000 });
     const told: string[] = [];
-    const opening = open("127.0.0.1:2", { onStandby: (address) => told.push(address) });
+    let follows = false;
+    const onFollowing = (): void => {
+      follows = true;
+    };
+    const opening = open("127.0.0.1:2", { onStandby: (address) => told.push(address), onFollowing });
+    await eventually(() => follows, { timeoutMs: 20_000 });
+    const before = leader.acknowledged();
     await delay(LEASE_TIME_MS * 1.5);
+    await eventually(() => leader.acknowledged() > before + 100, { timeoutMs: 20_000 });
     expect(told).to.deep.equal(["127.0.0.1:99"]);
     await leader.kill();
-    const killedMs = performance.now();
     const standby = await opening;
-    expect(performance.now() - killedMs).to.be.below(LEASE_TIME_MS + 2_000);
     expect(await numberOf(standby, "a")).to.be.at.least(leader.acknowledged());
     expect(standby.generation).to.equal(2);
+    // The view alone has more.
+    expect(standby.documentsRead).to.be.below(20);
   });
 
   it("lets a standby give up waiting", async () => {

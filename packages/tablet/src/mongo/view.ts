@@ -51,7 +51,7 @@ interface Placed extends StoredChange {
 }
 
 /** Writes in one request: more would keep a small server from commits and renewals for long. */
-const REQUEST_WRITES = 500;
+const REQUEST_WRITES = 100;
 
 /** The readable view of one tablet: one collection per table, kept up to date behind the commits. */
 export class View {

@@ -1,0 +1,120 @@
+import { randomUUID } from "node:crypto";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { openStorage } from "@diskmesh/tablet";
+import { databaseUrl, documentDatabase, newTabletName, removeTablet, withDatabase } from "@diskmesh/tablet/testing";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { open } from "lmdb";
+import { type Measurement, measurement } from "./measure.js";
+import { benchTakeover } from "./takeover-bench.js";
+
+const ROUNDS = 3;
+const COMMITS_PER_ROUND = 300;
+const KEYS = 1_000;
+
+/** One durable write of one small document. */
+type Write = (index: number) => Promise<unknown>;
+
+const document = (index: number) => ({ id: `d${index % KEYS}`, n: index, text: "x".repeat(300) });
+
+/** Commits of one document, one after the other, in both stores, and the time of a takeover. */
+export async function benchStore(report: (line: string) => void): Promise<Measurement[]> {
+  report("commits in LMDB beside bare synced puts");
+  const measurements = await benchLmdb();
+  const database = await documentDatabase();
+  if (typeof database === "string") {
+    report(`NOT MEASURED: mongo_commit_* and takeover_time, since ${database}`);
+    return measurements;
+  }
+  report(`commits in ${database.title} beside bare inserts`);
+  measurements.push(...(await benchMongo(databaseUrl(database.url), database.title)));
+  report("the takeover of a registry that was killed");
+  measurements.push(await benchTakeover(databaseUrl(database.url), report));
+  return measurements;
+}
+
+async function benchLmdb(): Promise<Measurement[]> {
+  const folder = temporaryFolder();
+  mkdirSync(join(folder, "bare"));
+  const bare = open({ path: join(folder, "bare", "data.mdb") });
+  try {
+    return await benchCommits("lmdb", "bare LMDB put, synced", folder, "bench", async (index) => {
+      await bare.put(`d${index % KEYS}`, document(index));
+      await bare.flushed;
+    });
+  } finally {
+    await bare.close();
+  }
+}
+
+async function benchMongo(url: string, title: string): Promise<Measurement[]> {
+  const [tabletName, bareName] = [newTabletName(), newTabletName()];
+  try {
+    return await withDatabase(url, (bare) => {
+      const collection = bare.collection<{ _id: string }>(`${bareName}.inserts`);
+      const writeConcern = { w: "majority", journal: true } as const;
+      return benchCommits("mongo", `bare insert, ${title}`, url, tabletName, (index) =>
+        collection.insertOne({ _id: `${index}`, ...document(index) }, { writeConcern }),
+      );
+    });
+  } finally {
+    for (const name of [tabletName, bareName]) await removeTablet(url, name);
+  }
+}
+
+async function benchCommits(
+  store: string,
+  floorOf: string,
+  url: string,
+  tabletName: string,
+  bareWrite: Write,
+): Promise<Measurement[]> {
+  const storage = openStorage(url, tabletName);
+  try {
+    await storage.claim({ writer: randomUUID(), address: "" });
+    await storage.load(() => {});
+    const commit: Write = (index) =>
+      storage.commit([{ table: "devices", key: document(index).id, document: document(index) }]);
+    const [commits, bareWrites] = await latenciesInTurns(commit, bareWrite);
+    const one = (name: string, unit: string, of: (latenciesMs: readonly number[]) => number): Measurement =>
+      measurement({
+        name: `${store}_commit_${name}`,
+        value: of(commits),
+        unit,
+        floor: of(bareWrites),
+        floorOf,
+        budget: undefined,
+      });
+    return [
+      one("rate", "commits/s", (latenciesMs) => (1_000 * latenciesMs.length) / sum(latenciesMs)),
+      one("p50", "ms", (latenciesMs) => percentile(latenciesMs, 0.5)),
+      one("p99", "ms", (latenciesMs) => percentile(latenciesMs, 0.99)),
+    ];
+  } finally {
+    await storage.close({ handOver: true });
+  }
+}
+
+/** In turns, so that a machine that slows down for a while slows both. The first round warms up and does not count. */
+async function latenciesInTurns(...writes: readonly [Write, Write]): Promise<readonly [number[], number[]]> {
+  const latenciesMs: readonly [number[], number[]] = [[], []];
+  for (let round = 0; round <= ROUNDS; round++) {
+    for (const [which, write] of writes.entries()) {
+      for (let index = 0; index < COMMITS_PER_ROUND; index++) {
+        const startMs = performance.now();
+        await write(round * COMMITS_PER_ROUND + index);
+        if (round > 0) latenciesMs[which]?.push(performance.now() - startMs);
+      }
+    }
+  }
+  return latenciesMs;
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function percentile(values: readonly number[], part: number): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN;
+}
