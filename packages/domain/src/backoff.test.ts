@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { backoffMs, retryDelayMs } from "./backoff.js";
-import { ResourceExhaustedError, UnavailableError } from "./errors.js";
+import { ResourceExhaustedError, TimeoutError, UnavailableError } from "./errors.js";
 
 const LIMITS = { minDelayMs: 100, maxDelayMs: 5_000 };
 
@@ -12,9 +12,10 @@ describe("how long to wait before the next try", () => {
     expect(retryDelayMs("anything", 1, LIMITS, 1)).to.equal(200);
   });
 
-  it("refused as one of too many -> any time within the maximum, from the first try on", () => {
-    const refused = new ResourceExhaustedError("full");
-    expect([0, 0.5, 1].map((random) => retryDelayMs(refused, 0, LIMITS, random))).to.deep.equal([0, 2_500, 5_000]);
+  it("refused as one of too many, or not served in time -> any time within the maximum, from the first try on", () => {
+    for (const error of [new ResourceExhaustedError("full"), new TimeoutError("late")]) {
+      expect([0, 0.5, 1].map((random) => retryDelayMs(error, 0, LIMITS, random))).to.deep.equal([0, 2_500, 5_000]);
+    }
   });
 
   it("an error that says when -> not before that", () => {

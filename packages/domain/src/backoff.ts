@@ -1,4 +1,4 @@
-import { DomainError, ResourceExhaustedError } from "./errors.js";
+import { DomainError, ResourceExhaustedError, TimeoutError } from "./errors.js";
 
 export interface BackoffLimits {
   readonly minDelayMs: number;
@@ -15,11 +15,13 @@ export function backoffMs(attempts: number, limits: BackoffLimits, random: numbe
 }
 
 /**
- * How long to wait after an error before attempt number `attempts + 1`. Whoever was refused for being one of too many
- * comes back at any moment within the longest delay: those who were refused together would fill the server again.
+ * How long to wait after an error before attempt number `attempts + 1`. Whoever was refused for being one of too many,
+ * or was not served in time, comes back at any moment within the longest delay: all of them together would fill the
+ * server again.
  */
 export function retryDelayMs(error: unknown, attempts: number, limits: BackoffLimits, random: number): number {
   const atLeastMs = error instanceof DomainError ? (error.retryAfterMs ?? 0) : 0;
-  if (error instanceof ResourceExhaustedError) return Math.max(atLeastMs, Math.round(limits.maxDelayMs * random));
+  if (error instanceof ResourceExhaustedError || error instanceof TimeoutError)
+    return Math.max(atLeastMs, Math.round(limits.maxDelayMs * random));
   return Math.max(atLeastMs, backoffMs(attempts, limits, random));
 }
