@@ -1,3 +1,4 @@
+import type { Machine } from "./machine.js";
 import { STORE_PLACE } from "./store.js";
 import type { World } from "./world.js";
 
@@ -30,7 +31,11 @@ export class Chaos {
     const { random, faults } = world;
     if (random.chance(faults.agentCrash)) {
       const node = random.pick(world.agents());
-      world.endAgent(node, random.chance(faults.powerLoss));
+      const powerLoss = random.chance(faults.powerLoss);
+      world.endAgent(node, powerLoss);
+      // Where drives cannot be swapped under power, this is when they are.
+      if (powerLoss && faults.hardware > 0 && random.chance(0.5))
+        this.#swap(node.machine, random.pick([...node.machine.drives.keys()]));
     }
     if (random.chance(faults.registryCrash)) {
       const registries = world.registries();
@@ -82,11 +87,15 @@ export class Chaos {
     const idle = paths.filter((each) => !machine.isHeld(each));
     const path = random.pick(idle.length > 0 && random.chance(0.7) ? idle : paths);
     if (machine.drives.get(path) === undefined || random.chance(0.6)) {
-      machine.plugIn(path, random.pick([2, 2, 3]));
-      this.world.trace(`${machine.host}: another drive is at ${path}`);
+      this.#swap(machine, path);
     } else {
       machine.drives.set(path, undefined);
       this.world.trace(`${machine.host}: nothing is at ${path} any more`);
     }
+  }
+
+  #swap(machine: Machine, path: string): void {
+    machine.plugIn(path, this.world.random.pick([2, 2, 3]));
+    this.world.trace(`${machine.host}: another drive is at ${path}`);
   }
 }

@@ -1,6 +1,7 @@
 import type {
   CacheFileHandle,
   CacheFileSystem,
+  FileFacts,
   FileOpener,
   OpenedFile,
   OpenHandle,
@@ -31,7 +32,7 @@ export function writeNumberOf(block: Uint8Array, at = 0): BlockContents {
 
 /** A drive: what is found at a path, as long as it is that drive. */
 export interface Drive {
-  readonly identity: string;
+  readonly name: string;
   readonly blocks: BlockContents[];
 }
 
@@ -85,9 +86,9 @@ export class Machine {
 
   /** Puts a new, filled drive at a path. */
   plugIn(path: string, blockCount: number): void {
-    const identity = `${this.host} drive ${++this.#driveCount}`;
+    const name = `drive ${++this.#driveCount}`;
     // Nobody knows what a new drive holds.
-    this.drives.set(path, { identity, blocks: Array.from({ length: blockCount }, () => 0xffff_ffff) });
+    this.drives.set(path, { name, blocks: Array.from({ length: blockCount }, () => 0xffff_ffff) });
   }
 
   /** Whether a process has the path open, or will have once an open under way succeeds. */
@@ -114,7 +115,7 @@ export class Machine {
         const drive = await this.#later(process, this.world.faults.openMs, this.world.faults.slowOpen, () =>
           this.#find(path),
         );
-        return { identity: drive.identity, sizeBytes: drive.blocks.length * BLOCK_BYTES, serialNumber: "" };
+        return this.#factsOf(drive);
       },
     };
   }
@@ -142,15 +143,22 @@ export class Machine {
         const descriptor = { process, path, drive };
         this.#descriptors.add(descriptor);
         return {
-          serialNumber: "",
-          identity: drive.identity,
-          sizeBytes: drive.blocks.length * BLOCK_BYTES,
+          ...this.#factsOf(drive),
           handle: this.#handle(descriptor),
         };
       });
     } finally {
       this.#opening.delete(opening);
     }
+  }
+
+  /** As a kernel does that knows no serial numbers: it tells drives apart until the machine boots again. */
+  #factsOf({ name, blocks }: Drive): FileFacts {
+    return {
+      identity: `${this.host}-boot-${this.bootId} ${name}`,
+      sizeBytes: blocks.length * BLOCK_BYTES,
+      serialNumber: "",
+    };
   }
 
   #find(path: string): Drive {

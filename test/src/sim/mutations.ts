@@ -205,6 +205,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "trust-swapped-drives",
+    mistake: "a free device stays clean though nobody can tell whether its drive is still the same",
+    withinSeeds: 500,
+    edits: [
+      {
+        file: `${REGISTRY}model/reported-devices.js`,
+        find: "return { ...device, dirty: true, eraseSessionNumber: 0 };",
+        replace: "return device;",
+      },
+    ],
+  },
+  {
     name: "publish-before-granted",
     mistake: "a disk counts as published, or as fenced off, before its devices have granted the session",
     withinSeeds: 100,

@@ -1,4 +1,5 @@
-import type { BlockContents, BlockWrite, Drive, MachineWatch } from "./machine.js";
+import type { Device } from "@diskmesh/disk-registry/simulation";
+import type { BlockContents, BlockWrite, MachineWatch } from "./machine.js";
 import type { World } from "./world.js";
 
 /** A block that a disk's user wrote, or tried to. */
@@ -84,14 +85,28 @@ export class ByteWatch implements MachineWatch {
       );
   }
 
+  /**
+   * The device may be given to a disk, or is being given. The drive that its agent holds has nothing of anybody on it,
+   * unless the agent has started again and the registry cannot know that yet.
+   */
+  requireClean({ hostId, deviceId }: Device, registeredBootId: string | undefined): void {
+    const node = this.world.agentOf(hostId);
+    if (node?.context === undefined || node.context.bootId !== registeredBootId) return;
+    if (this.#blocksOf(hostId, deviceId)?.some((contents) => contents !== 0))
+      this.world.violation(`${deviceId} counts as clean, and there is something on its drive`);
+  }
+
   /** An agent says that a device is erased. */
   requireErased(host: string, deviceId: string): void {
+    if (this.#blocksOf(host, deviceId)?.some((contents) => contents !== 0))
+      this.world.violation(`the agent of ${host} says that ${deviceId} is erased, and it is not`);
+  }
+
+  /** What is on a device of the drive that its agent holds; undefined when it holds none. */
+  #blocksOf(host: string, deviceId: string): readonly BlockContents[] | undefined {
     const node = this.world.agentOf(host);
     const place = node?.devices.find((device) => device.deviceId === deviceId);
-    const drive = place && (node?.machine.openDrive(place.path) as Drive | undefined);
-    if (place === undefined || drive === undefined) return;
-    const blocks = drive.blocks.slice(place.firstBlock, place.firstBlock + place.blockCount);
-    if (blocks.some((contents) => contents !== 0))
-      this.world.violation(`the agent of ${host} says that ${deviceId} is erased, and it is not`);
+    const drive = place && node?.machine.openDrive(place.path);
+    return place && drive?.blocks.slice(place.firstBlock, place.firstBlock + place.blockCount);
   }
 }

@@ -29,7 +29,7 @@ export class StateWatch {
       this.#trace(by, before, after);
       highest = Math.max(highest, this.#checkGeneration(before, after));
       this.#checkAttachState(before, after, hostsBefore.get(after.hostId));
-      this.#checkUse(before, after);
+      this.#checkUse(before, after, hostsBefore.get(after.hostId));
     }
     this.#highestGeneration = highest;
     for (const { before, after } of disks) this.#checkPublication(before, after);
@@ -74,7 +74,7 @@ export class StateWatch {
       this.world.violation(`${deviceId} became DETACHED: nobody confirmed it, and its host can still be asked`);
   }
 
-  #checkUse(before: Device | undefined, after: Device): void {
+  #checkUse(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
     const { orders } = this.world;
     const { deviceId } = after;
     const cleaned = before?.dirty === true && !after.dirty;
@@ -82,6 +82,9 @@ export class StateWatch {
       this.world.violation(
         `${deviceId} counts as clean, and its agent never erased it in session ${before.eraseSessionNumber}`,
       );
+    const isOffered = after.attachState === "ATTACHED" && !after.dirty && !before?.diskId;
+    // What was decided before a registration may be in one commit with it.
+    if (isOffered) this.world.bytes.requireClean(after, hostBefore?.bootId);
     if (after.diskId === "" || before?.diskId === after.diskId) return;
     // One commit may hold more than the allocation, e.g. that the device was registered without since.
     const confirmed = [before, after].some(
