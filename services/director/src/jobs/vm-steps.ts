@@ -172,10 +172,12 @@ export async function deleteOutdatedVm(
   instance: Instance,
   because: string,
 ): Promise<void> {
-  run.event({ stage: "Updating instance", task: formatInstance(instance), state: "started", message: because });
-  // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
-  await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
-  await deleteVm(context, run, instance, "Deleting outdated vms");
+  const work = async (): Promise<void> => {
+    // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
+    await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
+    await deleteVm(context, run, instance, "Deleting outdated vms");
+  };
+  await run.stage("Updating instance", formatInstance(instance), work, because);
 }
 
 /** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
