@@ -22,8 +22,8 @@ describe("a deploy to VMs that must be made anew", function () {
         requestTimeoutMs: 2_000,
         attachTimeoutMs: 5_000,
         detachTimeoutMs: 500,
-        readyTimeoutMs: 3_000,
-        lostAfterMs: 1_500,
+        readyTimeoutMs: 6_000,
+        lostAfterMs: 5_000,
       },
     });
   });
@@ -146,7 +146,7 @@ describe("a deploy to VMs that must be made anew", function () {
     const [one, two] = await instances();
     await director.agent(one?.agentId ?? "").stop();
     const failed = await deploy(manifest("vm_type: large", 2));
-    expect(failed?.result).to.match(/agent host-\d did not answer within 3000 ms/);
+    expect(failed?.result).to.match(/agent host-\d did not answer within 6000 ms/);
     const after = await instances();
     expect(after[1]).to.deep.equal(two);
     expect(after[0]).to.include({ vmState: "lost" });
@@ -189,10 +189,10 @@ describe("a deploy to VMs that must be made anew", function () {
     await agent.stop();
     const failed = await deploy(manifest());
     // The infrastructure of the test gives the host of the dead agent again.
-    expect(failed?.result).to.match(/did not answer within 3000 ms/);
+    expect(failed?.result).to.match(/did not answer within 6000 ms/);
     expect(calls()).to.deep.equal(["detachDisk", "deleteVm", "createVm", "setVmMetadata"]);
     expect((await events(failed?.taskId ?? 0)).join("\n")).to.match(
-      /Checking vms failed: agent host-\d did not answer within 1500 ms.*vm `vm-.*` is made anew/,
+      /Checking vms failed: agent host-\d did not answer within 5000 ms.*vm `vm-.*` is made anew/,
     );
     await agent.start();
     await deployed(manifest());

@@ -1,9 +1,9 @@
+import { CpiCallError } from "../cpi/cpi-error.js";
 import { decideDelete } from "../model/disk-decisions.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { cpiOfStep } from "./cpi-target.js";
 import { createDisk, deleteDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
-import { isGivenUp } from "./make-once.js";
 
 /** Deletes a disk that is attached to nothing. */
 export const deleteDynamicDisk: Planner<"delete_dynamic_disk"> = (context, job, tables) => ({
@@ -24,9 +24,9 @@ export async function deleteIfThere(context: JobContext, run: TaskRun, diskName:
     if (step.do === "nothing") return step.result;
     if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step.do}`);
     if (step.do === "create") {
-      await createDisk(context, run, disk, "", { toDelete: true }).catch((error: unknown) => {
-        // Its record is gone.
-        if (!isGivenUp(error)) throw error;
+      await createDisk(context, run, disk, "").catch((error: unknown) => {
+        // It surely is not there, and its record is gone.
+        if (!(error instanceof CpiCallError && error.refused)) throw error;
       });
     } else {
       await deleteDisk(context, run, diskName);

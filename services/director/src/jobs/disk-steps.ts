@@ -16,12 +16,13 @@ import {
 } from "../model/disk.js";
 import type { Target } from "../model/instance.js";
 import type { Json, JsonObject } from "../model/json.js";
+import type { DirectorTransaction } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { refuseUnlessOpen } from "./deployment-steps.js";
 import type { JobContext } from "./job.js";
-import { cpiFacts, madeNothing, makeOnce } from "./make-once.js";
+import { cpiFacts, makeOnce } from "./make-once.js";
 
 /**
  * Steps on one disk. Each records its intent, acts, and records what came of it, so that whoever finds the intent
@@ -47,13 +48,12 @@ function known(disk: Disk | undefined): Disk {
   return disk;
 }
 
-/** Makes the disk, near the VM if one is given. With `toDelete` only to learn the id of what may have been made. */
+/** Makes the disk, near the VM if one is given. */
 export async function createDisk(
   context: JobContext,
   run: TaskRun,
   intent: Omit<DiskIntent, "token">,
   vmCid: string,
-  { toDelete = false } = {},
 ): Promise<void> {
   const { name } = intent;
   await run.stage("Creating disk", name, async () => {
@@ -69,20 +69,17 @@ export async function createDisk(
     const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
     const { findsByToken } = await cpiFacts(context, run, target);
     const madeFor = `dynamic disk ${name}`;
-    const making = { kind: "disk", token, cpi, az, deployment, madeFor, findsByToken, begunBefore, toDelete } as const;
+    const drop = (tx: DirectorTransaction) => tx.disks.delete(name);
+    const making = { kind: "disk", token, cpi, az, deployment, madeFor, findsByToken, begunBefore, drop } as const;
     const request = { sizeMib, cloudProperties: { ...cloudProperties, name }, vmCid, az, token };
-    try {
-      const made = await makeOnce(context, run, making, (options) =>
-        context.cpi.call("createDisk", target, request, run, options),
-      );
-      const { diskCid } = made;
-      checkCid("disk", diskCid);
-      const maker = cpiToRecord(cpi, made.cpi);
-      await change(context, name, (current) => diskCreated(known(current), { diskCid, cpi: maker }));
-    } catch (error) {
-      if (madeNothing(error, making)) await change(context, name, () => undefined);
-      throw error;
-    }
+    const made = await makeOnce(context, run, making, (options) =>
+      context.cpi.call("createDisk", target, request, run, options),
+    );
+    if (made === undefined) return;
+    const { diskCid } = made;
+    checkCid("disk", diskCid);
+    const maker = cpiToRecord(cpi, made.cpi);
+    await change(context, name, (current) => diskCreated(known(current), { diskCid, cpi: maker }));
   });
 }
 

@@ -1,7 +1,8 @@
-import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
+import { messageOf, NotImplementedError } from "@diskmesh/domain";
 import type { CpiTarget, RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { type PossibleOrphan, surplusOrphans } from "../model/possible-orphan.js";
+import type { DirectorTransaction } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { JobContext } from "./job.js";
 
@@ -26,58 +27,46 @@ export interface Making extends Pick<PossibleOrphan, "token" | "kind" | "cpi" | 
   readonly findsByToken: boolean;
   /** The intent was recorded by an earlier attempt, of which nobody knows how far it got. */
   readonly begunBefore: boolean;
-  /** It is found in order to be deleted. */
-  readonly toDelete: boolean;
+  /** Takes the intent back. */
+  readonly drop: (tx: DirectorTransaction) => void;
 }
 
-/** Calls what makes a VM or a disk. Where that might make two of them, what may be left over is recorded. */
+/**
+ * Calls what makes a VM or a disk. Undefined when an earlier attempt may have made it and the CPI could not find it: that
+ * is a possible orphan then, and the intent is taken back, so that the next step begins anew or has nothing to delete.
+ */
 export async function makeOnce<Made>(
   context: JobContext,
   run: TaskRun,
   making: Making,
   call: (options: RepeatOptions) => Promise<Made>,
-): Promise<Made> {
-  const { findsByToken, begunBefore, toDelete, kind } = making;
-  if (findsByToken) return call({});
-  if (begunBefore)
-    await recordPossibleOrphan(context, run, making, "an earlier attempt ended in the middle of the call");
-  if (toDelete)
-    throw new NotFoundByTokenError(`the CPI cannot say whether there is such a ${kind}, and it is given up`);
+): Promise<Made | undefined> {
+  const { findsByToken, begunBefore, drop } = making;
+  if (begunBefore && !findsByToken) {
+    await giveUp(context, run, making, "an earlier attempt ended in the middle of the call");
+    return undefined;
+  }
   try {
-    return await call({ repeatUnknown: false });
+    return await call({ repeatUnknown: findsByToken });
   } catch (error) {
-    const unknown = error instanceof CpiCallError && error.outcome === "unknown";
-    if (unknown) await recordPossibleOrphan(context, run, making, messageOf(error));
+    if (!(error instanceof CpiCallError)) throw error;
+    // A CPI that knows tokens would have found what an earlier call had made.
+    const madeNothing = error.refused || (error.outcome === "not_done" && !begunBefore);
+    if (madeNothing) await context.tablet.transact(drop);
+    else if (!findsByToken) await giveUp(context, run, making, messageOf(error));
     throw error;
   }
 }
 
-/** What an earlier attempt may have made cannot be found, and to make another only to delete it would be of no use. */
-class NotFoundByTokenError extends DomainError {
-  override readonly name = "NotFoundByTokenError";
-}
-
-/** Whether the intent can be dropped: no attempt has made anything, or what one may have made is recorded. */
-export function madeNothing(error: unknown, { begunBefore }: Pick<Making, "begunBefore">): boolean {
-  return isGivenUp(error) || (error instanceof CpiCallError && error.outcome === "not_done" && !begunBefore);
-}
-
-/** There is nothing to delete, as far as anybody can know. */
-export function isGivenUp(error: unknown): boolean {
-  // A CPI that knows tokens would have found what an earlier call had made.
-  return error instanceof NotFoundByTokenError || (error instanceof CpiCallError && error.refused);
-}
-
-async function recordPossibleOrphan(context: JobContext, run: TaskRun, making: Making, reason: string): Promise<void> {
-  const { token, kind, cpi, az, deployment, madeFor } = making;
+async function giveUp(context: JobContext, run: TaskRun, making: Making, reason: string): Promise<void> {
+  const { token, kind, cpi, az, deployment, madeFor, drop } = making;
   const message = `the CPI may have made a ${kind} that nobody knows of (${reason}): see ListPossibleOrphans`;
   run.event({ stage: "Possibly orphaned", task: `${kind} ${token}`, state: "failed", message });
   const sinceMs = context.clock.nowMs();
   await context.tablet.transact((tx) => {
-    // The first reason says most, and later attempts have the same token.
-    if (tx.possibleOrphans.has(token)) return;
     tx.possibleOrphans.put({ token, kind, cpi, az, deployment, madeFor, taskId: run.taskId, reason, sinceMs });
     for (const old of surplusOrphans(tx.possibleOrphans.entries(), context.config.content.possibleOrphans))
       tx.possibleOrphans.delete(old.token);
+    drop(tx);
   });
 }

@@ -6,12 +6,12 @@ import { cpiToRecord } from "../model/cpi-choice.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { type Json, sameJson } from "../model/json.js";
 import type { PersistentDisk, PersistentDiskStep, WantedPersistentDisk } from "../model/persistent-disk.js";
-import type { DirectorTables } from "../schema.js";
+import type { DirectorTables, DirectorTransaction } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job.js";
-import { cpiFacts, isGivenUp, madeNothing, makeOnce } from "./make-once.js";
+import { cpiFacts, makeOnce } from "./make-once.js";
 import { manifestOf } from "./vm-spec.js";
 
 /** Steps on an instance's persistent disk, in the manner of those on dynamic ones. All need the instance's lock. */
@@ -55,8 +55,6 @@ export async function runPersistentDiskStep(
   work: PersistentDiskWork,
 ): Promise<void> {
   const { instance, disk, wanted, step } = work;
-  if (step === "create" && disk !== undefined && wanted === undefined)
-    return findPersistentDisk(context, run, instance, disk);
   if (step === "create") return createPersistentDisk(context, run, instance, disk, wanted);
   if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step}`);
   if (step === "attach") await attach(context, run, instance, disk);
@@ -85,26 +83,21 @@ async function createPersistentDisk(
     const { findsByToken } = await cpiFacts(context, run, recorded(disk));
     const madeFor = formatInstance(instance);
     const begunBefore = existing !== undefined;
-    // Nobody wants it: it is looked for to be deleted.
-    const toDelete = wanted === undefined;
     const place = { cpi: disk.cpi, az, deployment, madeFor };
-    const making = { kind: "disk", token, ...place, findsByToken, begunBefore, toDelete } as const;
+    const drop = (tx: DirectorTransaction) => tx.persistentDisks.delete(disk.diskId);
+    const making = { kind: "disk", token, ...place, findsByToken, begunBefore, drop } as const;
     const request = { sizeMib, cloudProperties: { ...cloudProperties }, vmCid: instance.vmCid, az, token };
-    try {
-      const made = await makeOnce(context, run, making, (options) =>
-        context.cpi.call("createDisk", recorded(disk), request, run, options),
-      );
-      const diskCid = checkCid("disk", made.diskCid);
-      await change(context, disk.diskId, (current) => ({
-        ...current,
-        state: "detached",
-        diskCid,
-        cpi: cpiToRecord(current.cpi, made.cpi),
-      }));
-    } catch (error) {
-      if (madeNothing(error, making)) await change(context, disk.diskId, () => undefined);
-      throw error;
-    }
+    const made = await makeOnce(context, run, making, (options) =>
+      context.cpi.call("createDisk", recorded(disk), request, run, options),
+    );
+    if (made === undefined) return;
+    const diskCid = checkCid("disk", made.diskCid);
+    await change(context, disk.diskId, (current) => ({
+      ...current,
+      state: "detached",
+      diskCid,
+      cpi: cpiToRecord(current.cpi, made.cpi),
+    }));
   });
 
   function intended(): PersistentDisk {
@@ -112,18 +105,6 @@ async function createPersistentDisk(
     const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: null };
     return { diskId: context.newId(), ...place, ...wanted, state: "creating", diskCid: "" };
   }
-}
-
-/** Learns the id of what may have been created and nobody wants any more. If nobody can know, its record is gone. */
-async function findPersistentDisk(
-  context: JobContext,
-  run: TaskRun,
-  instance: Instance,
-  disk: PersistentDisk,
-): Promise<void> {
-  await createPersistentDisk(context, run, instance, disk, undefined).catch((error: unknown) => {
-    if (!isGivenUp(error)) throw error;
-  });
 }
 
 async function attach(context: JobContext, run: TaskRun, instance: Instance, disk: PersistentDisk): Promise<void> {
@@ -227,7 +208,10 @@ export async function detachForGood(context: JobContext, run: TaskRun, instance:
   const disk = await context.tablet.read((tables) => persistentDiskOf(tables, instance.instanceId));
   if (disk === undefined) return;
   if (disk.state === "creating") {
-    await findPersistentDisk(context, run, instance, disk);
+    await createPersistentDisk(context, run, instance, disk, undefined).catch((error: unknown) => {
+      // It surely is not there, and its record is gone.
+      if (!(error instanceof CpiCallError && error.refused)) throw error;
+    });
   } else {
     await detachFromVm(context, run, instance, { mustUnmount: false });
   }

@@ -21,7 +21,7 @@ import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./disk-steps.js";
 import type { JobContext } from "./job.js";
-import { cpiFacts, isGivenUp, madeNothing, makeOnce } from "./make-once.js";
+import { cpiFacts, makeOnce } from "./make-once.js";
 import { detachForGood, detachFromVm, orphaned, persistentDiskOf } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
@@ -35,41 +35,38 @@ async function change(
   instanceId: string,
   next: (instance: Instance, tx: DirectorTransaction) => Instance,
 ): Promise<Instance> {
-  return context.tablet.transact((tx) => {
-    const instance = tx.instances.get(instanceId);
-    // The lock is held: nobody else can have deleted it.
-    if (instance === undefined) throw new TypeError("an instance vanished while it was locked");
-    const changed = next(instance, tx);
-    tx.instances.put(changed);
-    return changed;
-  });
+  return context.tablet.transact((tx) => changeIn(tx, instanceId, next));
 }
 
-/** With `toDelete` only to learn the id of what an earlier attempt may have made. */
-export async function createVm(
-  context: JobContext,
-  run: TaskRun,
-  instance: Instance,
-  { toDelete = false } = {},
-): Promise<void> {
+function changeIn(
+  tx: DirectorTransaction,
+  instanceId: string,
+  next: (instance: Instance, tx: DirectorTransaction) => Instance,
+): Instance {
+  const instance = tx.instances.get(instanceId);
+  // The lock is held: nobody else can have deleted it.
+  if (instance === undefined) throw new TypeError("an instance vanished while it was locked");
+  const changed = next(instance, tx);
+  tx.instances.put(changed);
+  return changed;
+}
+
+export async function createVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
     const begunBefore = instance.vmState === "creating";
     const { intended, findsByToken } = await intend(context, run, instance);
     if (intended.usesRegistry) await context.registry.ensureServing();
     const { cpi, az, deployment, vmToken: token } = intended;
-    const madeFor = formatInstance(instance);
-    const making = { kind: "vm", token, cpi, az, deployment, madeFor, findsByToken, begunBefore, toDelete } as const;
-    try {
-      const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
-      checkCid("vm", vm.vmCid);
-      await change(context, instanceId, (current) =>
-        vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
-      );
-    } catch (error) {
-      if (madeNothing(error, making)) await change(context, instanceId, vmNotCreated);
-      throw error;
-    }
+    const place = { cpi, az, deployment, madeFor: formatInstance(instance) };
+    const drop = (tx: DirectorTransaction) => changeIn(tx, instanceId, vmNotCreated);
+    const making = { kind: "vm", token, ...place, findsByToken, begunBefore, drop } as const;
+    const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
+    if (vm === undefined) return;
+    checkCid("vm", vm.vmCid);
+    await change(context, instanceId, (current) =>
+      vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
+    );
   });
 }
 
@@ -172,10 +169,12 @@ export async function deleteOutdatedVm(
   instance: Instance,
   because: string,
 ): Promise<void> {
-  run.event({ stage: "Updating instance", task: formatInstance(instance), state: "started", message: because });
-  // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
-  await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
-  await deleteVm(context, run, instance, "Deleting outdated vms");
+  const work = async (): Promise<void> => {
+    // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
+    await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
+    await deleteVm(context, run, instance, "Deleting outdated vms");
+  };
+  await run.stage("Updating instance", formatInstance(instance), work, because);
 }
 
 /** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
@@ -198,9 +197,9 @@ export async function deleteInstance(context: JobContext, run: TaskRun, instance
 /** Without the VM's id it could not be deleted. */
 async function finishCreation(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   try {
-    await createVm(context, run, instance, { toDelete: true });
+    await createVm(context, run, instance);
   } catch (error) {
-    if (!isGivenUp(error)) throw error;
+    if (!(error instanceof CpiCallError && error.refused)) throw error;
   }
 }
 

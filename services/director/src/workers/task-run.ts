@@ -51,10 +51,10 @@ export class TaskRun implements CallerSignals {
     this.onSignOfLife();
   }
 
-  /** Runs one step between two events. */
-  async stage<T>(stage: string, task: string, work: () => Promise<T>): Promise<T> {
+  /** Runs one step between two events; the first may say why. */
+  async stage<T>(stage: string, task: string, work: () => Promise<T>, why = ""): Promise<T> {
     this.checkpoint();
-    this.event({ stage, task, state: "started", message: "" });
+    this.event({ stage, task, state: "started", message: why });
     try {
       const result = await work();
       this.event({ stage, task, state: "finished", message: "" });

@@ -28,7 +28,7 @@ export interface Lock {
   resource: string;
   /** The task that holds it. */
   taskId: number;
-  /** When its owner is cancelled. */
+  /** When its owner is cancelled, unless it gives a sign of life before, which puts the deadline off. */
   deadline:
     | Date
     | undefined;
