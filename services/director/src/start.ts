@@ -55,7 +55,8 @@ async function lead(
   const state = await openState(config, address, scope, waiting);
   const connections = await connect(config, scope, log);
   const { context, runner, times, teller, registry } = createDirector(config, state, connections, scope, log);
-  log.info({ address, generation: state.tablet.generation }, "the director serves");
+  const { generation, documentsRead } = state.tablet;
+  log.info({ address, generation, documentsRead }, "the director serves");
   times.start();
   context.stemcellFiles.sweep();
   await registry.start();

@@ -1,0 +1,68 @@
+import { expect } from "chai";
+import { ManualClock } from "../testing/manual-clock.js";
+import type { DocumentServer } from "./document-server.js";
+import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
+import { changed } from "./simulation/candidate.js";
+import { idealServer } from "./testing/ideal-server.js";
+
+const KEPT_LOG_MS = 1_000;
+const COMMIT_BYTES = 1_000;
+
+describe("commits in the log that are in the view", () => {
+  let clock: ManualClock;
+  let server: DocumentServer;
+  let deletes: number;
+
+  beforeEach(() => {
+    clock = new ManualClock();
+    deletes = 0;
+    const ideal = idealServer();
+    server = changed(ideal, {
+      delete: (collection, range) => {
+        deletes++;
+        return ideal.delete(collection, range);
+      },
+    });
+  });
+
+  async function lead(limits: Partial<MongoStorageLimits>): Promise<MongoStorage> {
+    const storage = new MongoStorage({
+      tabletName: "registry",
+      connect: async () => server,
+      limits: { leaseTimeMs: 0, applyIntervalMs: 1, ...limits },
+      clock,
+    });
+    await storage.claim({ writer: "w", address: "" });
+    await storage.load(() => {});
+    return storage;
+  }
+
+  /** One commit every `everyMs`; what is in the log is told after each. */
+  async function commit(storage: MongoStorage, count: number, everyMs: number): Promise<number[]> {
+    const inLog: number[] = [];
+    for (let n = 0; n < count; n++) {
+      await storage.commit([{ table: "hosts", key: `h${n}`, document: { text: "x".repeat(COMMIT_BYTES) } }]);
+      await clock.passTo(clock.nowMs() + everyMs);
+      inLog.push((await server.find("registry.log", { kinds: ["commit"], limit: 1_000 })).length);
+    }
+    return inLog;
+  }
+
+  it("stay for half of the time at least and all of it at most, and leave many at a time", async () => {
+    const storage = await lead({ keptLogMs: KEPT_LOG_MS });
+    const inLog = await commit(storage, 60, 50);
+    // The log of 500 to 1,000 ms, after it has once been filled.
+    expect(inLog.slice(0, 19)).to.deep.equal(Array.from({ length: 19 }, (_, n) => n + 1));
+    for (const count of inLog.slice(20)) expect(count).to.be.within(9, 22);
+    expect(deletes).to.be.within(3, 6);
+    await storage.close({ handOver: true });
+  });
+
+  it("leave sooner when they are large", async () => {
+    const storage = await lead({ keptLogMs: 1_000_000, keptLogSizeBytes: 20 * COMMIT_BYTES });
+    const inLog = await commit(storage, 60, 50);
+    for (const count of inLog.slice(20)) expect(count).to.be.within(9, 21);
+    expect(deletes).to.be.within(3, 6);
+    await storage.close({ handOver: true });
+  });
+});
