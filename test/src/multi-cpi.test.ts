@@ -374,7 +374,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   async function outputsOf(task: Task): Promise<string> {
     const outputs = ["event", "result", "debug", "cpi"].map(async (type) => {
-      const { lines } = await operator.tasks.getTaskOutput({ taskId: task.taskId, type, fromLine: 0, maxLines: 0 });
+      const { lines } = await operator.tasks.getTaskOutput({ taskId: task.taskId, type, fromLine: 0, maxLines: 1_000 });
       return lines.join("\n");
     });
     return [JSON.stringify(task), ...(await Promise.all(outputs))].join("\n");

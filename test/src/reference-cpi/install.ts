@@ -2,6 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Misbehaviour } from "./protocol.js";
+import { writeWhole } from "./vm-process.js";
 
 /** The reference CPI installed somewhere, as an executable file, with a state folder of its own. */
 export class ReferenceCpi {
@@ -30,7 +31,8 @@ export class ReferenceCpi {
 
   /** Tells it what to do wrong from now on, by method or "*". */
   misbehave(what: Misbehaviour): void {
-    writeFileSync(join(this.stateFolder, "misbehave.json"), JSON.stringify(what));
+    // In one step: its processes may look at any moment.
+    writeWhole(join(this.stateFolder, "misbehave.json"), JSON.stringify(what));
   }
 
   /** What the agent of a VM was asked, in order. */
