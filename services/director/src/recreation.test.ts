@@ -210,6 +210,31 @@ describe("a deploy to VMs that must be made anew", function () {
     expect(await instances()).to.deep.equal(before);
   });
 
+  it("the az gets another CPI -> the VM moves to it, but not away from its persistent disk", async () => {
+    const cpis = "cpis: [{name: east, type: a}, {name: west, type: b}]";
+    const text = manifest("vm_type: small").replace("persistent_disk: 64, ", "");
+    try {
+      await director.configs.updateConfig({ type: "cpi", name: "", content: cpis });
+      await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: east,"));
+      await deployed(text);
+      await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: west,"));
+      await deployed(text);
+      expect(calls()).to.deep.equal(["deleteVm", "createVm", "setVmMetadata"]);
+      const before = await instances();
+      expect(before[0]).to.include({ cpi: "west", vmState: "running" });
+      await deployed(manifest());
+      await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: east,"));
+      expect((await deploy(manifest()))?.result).to.match(
+        /cannot move to CPI `east`, since its persistent disk `disk-.*` is with CPI `west`: give the az its CPI back/,
+      );
+      expect(calls()).to.deep.equal([]);
+      expect((await instances())[0]?.vmState).to.equal("running");
+    } finally {
+      await director.deployments.deleteDeployment({ deployment: "web", wait: true });
+      await director.configs.deleteConfig({ type: "cpi", name: "" });
+    }
+  });
+
   for (const method of ["detachDisk", "deleteVm", "createVm", "setVmMetadata", "attachDisk"] as const) {
     for (const when of ["before", "after"] as const) {
       it(`killed ${when} the effect of ${method} -> the next director finishes, with one VM and its disk`, async () => {

@@ -157,7 +157,7 @@ export async function setVmMetadata(context: JobContext, run: TaskRun, instance:
     }
     await change(context, instanceId, (current) => ({
       ...current,
-      basis: current.basis === null ? null : { ...current.basis, tags },
+      basis: current.basis ? { ...current.basis, tags } : null,
     }));
   });
 }

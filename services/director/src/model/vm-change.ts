@@ -26,8 +26,9 @@ export function decideVmChange(
   isSameCpi: (recorded: string, wanted: string) => boolean,
 ): VmChange {
   const { basis: was } = instance;
-  // Of what it was made is not known: then nothing is known to have changed.
-  if (was === null) return KEEP;
+  // Of what it was made is not known, perhaps since a director made it that did not record that: then nothing is known to
+  // have changed.
+  if (!was) return KEEP;
   const moves = !isSameCpi(instance.cpi, wanted.cpi);
   if (moves && disk !== undefined && !isSameCpi(disk.cpi, wanted.cpi)) throw diskStaysBehind(instance, wanted, disk);
   const { basis } = wanted;
