@@ -22,7 +22,7 @@ export function createClient<Definition extends ServiceDefinition>(
 const CONNECT_TIMEOUT_MS = 2_000;
 
 /** When all have been asked and none leads. Short enough to be no more than a delay, long enough for thousands of callers. */
-const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 1_000 };
+const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 500 };
 
 /** Leaders that were told of, beside the addresses that were configured. */
 const TOLD_MAX = 8;
