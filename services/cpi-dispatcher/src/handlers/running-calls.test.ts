@@ -1,0 +1,118 @@
+import { readFileSync } from "node:fs";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { reasonOfFailed } from "../contract/cpi-contract.js";
+import { OfferedCpi } from "../cpi-set.js";
+import { processesOf } from "../testing/processes.js";
+import { answers, context, requestsOf, ScriptDispatcher, V2 } from "../testing/script-dispatcher.js";
+import { TestDispatcher } from "../testing/test-dispatcher.js";
+
+describe("running calls of CPIs", function () {
+  this.timeout(30_000);
+  const bench = ScriptDispatcher.forEachTest();
+
+  describe("logs", () => {
+    const watch = (logId: string) => {
+      const lines: string[] = [];
+      const controller = new AbortController();
+      const ended = (async () => {
+        for await (const { line } of bench.director.watchCpiLog({ logId }, { signal: controller.signal }))
+          lines.push(line);
+      })().catch(() => {});
+      const stop = (): Promise<void> => {
+        controller.abort();
+        return ended;
+      };
+      return { lines, stop };
+    };
+
+    it("come line by line while the CPI works, to those who watch that id, with the answer's log", async () => {
+      const script = `${answers("true")}\necho one >&2; sleep 0.5; echo two >&2`;
+      await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", script)]);
+      const [watching, stranger] = [watch("task-1"), watch("task-2")];
+      const calling = bench.director.hasVm({ context: context({ cpi: "a", logId: "task-1" }), vmCid: "v-1" });
+      await eventually(() => watching.lines.includes("one"));
+      expect(watching.lines).to.not.include("two");
+      await calling;
+      await eventually(() => watching.lines.includes("two") && watching.lines.includes("said"));
+      expect(watching.lines.join("\n")).to.match(/\[a\] \{"method":"has_vm","arguments":\["v-1"\]/);
+      expect(stranger.lines).to.deep.equal([]);
+      await Promise.all([watching.stop(), stranger.stop()]);
+    });
+
+    it("reach a watcher who comes a little late", async () => {
+      await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", `${answers("true")}\necho early >&2; sleep 1`)]);
+      const calling = bench.director.hasVm({ context: context({ cpi: "a", logId: "task-1" }), vmCid: "v" });
+      await eventually(async () => (await processesOf(bench.dispatcher.runFolder)).length > 0);
+      const watching = watch("task-1");
+      await calling;
+      await eventually(() => watching.lines.includes("early"));
+      await watching.stop();
+    });
+  });
+
+  describe("calls that end early", () => {
+    const SLOW = `read -r request\ncase "$request" in '{"method":"info"'*) echo '{"result":${V2},"error":null,"log":""}' ;; *) sleep 60 & sleep 60 ;; esac`;
+    const gone = async () => (await processesOf(bench.dispatcher.runFolder)).length === 0;
+
+    it("are dead before Fence is answered, and their successors wait for that", async () => {
+      await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", SLOW)]);
+      const calls = Array.from({ length: 3 }, () =>
+        reasonOfFailed(bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" })),
+      );
+      await eventually(async () => (await processesOf(bench.dispatcher.runFolder)).length >= 6);
+      await bench.dispatcher.client("director").fence({ directorId: "d1", directorGeneration: 2 });
+      expect(await processesOf(bench.dispatcher.runFolder)).to.deep.equal([]);
+      expect(await Promise.all(calls)).to.deep.equal(["CANCELLED", "CANCELLED", "CANCELLED"]);
+    });
+
+    it("have their own time to make a stemcell", async () => {
+      const slow = new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
+        callTimeoutMs: 2_000,
+        createStemcellTimeoutMs: 60_000,
+      });
+      await slow.start();
+      try {
+        const script = `${answers('"made"')}\ncase "$request" in *has_vm*) sleep 60 ;; *create_stemcell*) sleep 3 ;; esac`;
+        await slow.setCpis([slow.scriptCpi("a", script)]);
+        const [client, named] = [slow.client("director"), context({ cpi: "a" })];
+        const stemcell = { imagePath: "/image", cloudProperties: {}, stemcellFormats: [], tags: {}, exceptCpis: [] };
+        const { stemcells } = await client.createStemcell({ context: named, ...stemcell });
+        expect(stemcells).to.deep.equal([{ cpi: "a", stemcellCid: "made", error: "" }]);
+        const error = await client.hasVm({ context: named, vmCid: "v" }).catch((thrown) => thrown);
+        expect(error.message).to.include("longer than 2000 ms (executables.callTimeoutMs)");
+      } finally {
+        await slow.close();
+      }
+    });
+
+    it("are gone within a second of being cancelled, and at their deadline", async () => {
+      await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", SLOW)]);
+      await bench.director.info({ context: context({ cpi: "a" }) });
+      const controller = new AbortController();
+      const request = { context: context({ cpi: "a" }), vmCid: "v" };
+      const cancelled = reasonOfFailed(bench.director.hasVm(request, { signal: controller.signal }));
+      const late = reasonOfFailed(bench.director.hasVm(request, { deadlineMs: 800 }));
+      await eventually(async () => (await processesOf(bench.dispatcher.runFolder)).length >= 4);
+      controller.abort();
+      const cancelledAtMs = performance.now();
+      await Promise.all([cancelled, late]);
+      await eventually(gone);
+      expect(performance.now() - cancelledAtMs).to.be.below(1_800);
+      expect(await late).to.equal("TIMEOUT");
+    });
+
+    it("wait for their turn within the limit of calls of one CPI", async () => {
+      const script = `${answers("true")}\nmkdir "$0.$$"; ls -d "$0".[0-9]* | wc -l >> "$0.most"; sleep 0.1; rmdir "$0.$$"`;
+      const cpi = bench.dispatcher.scriptCpi("a", script);
+      await bench.dispatcher.setCpis([cpi]);
+      const calls = Array.from({ length: 32 }, () =>
+        bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" }),
+      );
+      expect((await Promise.all(calls)).filter(({ exists }) => exists)).to.have.length(32);
+      expect(requestsOf(cpi)).to.have.length(33);
+      const most = Math.max(...readFileSync(`${cpi.execPath}.most`, "utf8").trim().split("\n").map(Number));
+      expect(most).to.be.within(2, 4);
+    });
+  });
+});

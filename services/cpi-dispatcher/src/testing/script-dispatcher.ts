@@ -1,0 +1,80 @@
+import { existsSync, readFileSync } from "node:fs";
+import type { CallContext, CpiConfig } from "@diskmesh/api/cpi";
+import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { MemoryCpi } from "../contract/memory-cpi.js";
+import { OfferedCpi } from "../cpi-set.js";
+import { processesOf } from "./processes.js";
+import { type CpiClient, contextOf, TestDispatcher } from "./test-dispatcher.js";
+
+/** A shell script that remembers its requests; answers info as told, and then whatever it is to answer otherwise. */
+export const recording = (info: string, otherwise = "null") => `
+read -r request
+printf '%s\\n' "$request" >> "$0.requests"
+case "$request" in
+'{"method":"info"'*) echo '{"result":${info},"error":null,"log":""}' ;;
+*) echo '{"result":${otherwise},"error":null,"log":"said"}' ;;
+esac`;
+
+export const V1 = "{}";
+export const V2 = '{"api_version":2,"stemcell_formats":["raw"]}';
+export const V3 = '{"api_version":3,"stemcell_formats":["ova"]}';
+export const answers = (result: string) => recording(V2, result);
+export const failsWith = (type: string) => `
+read -r request
+case "$request" in
+'{"method":"info"'*) echo '{"result":${V2},"error":null,"log":""}' ;;
+*) echo '{"result":null,"error":{"type":"${type}","message":"m","ok_to_retry":true},"log":""}' ;;
+esac`;
+
+/** A request for a disk that says only what must be said. */
+export const NEW_DISK = { sizeMib: 7, cloudProperties: { type: "ssd" }, vmCid: "", az: "", token: "" };
+
+/** A dispatcher for each test of a file, with one CPI of its own and others by cpi-config. */
+export class ScriptDispatcher {
+  certificates!: TestCertificates;
+  dispatcher!: TestDispatcher;
+  director!: CpiClient;
+  own!: MemoryCpi;
+
+  /** To be called within a `describe`. A test fails when it leaves processes behind. */
+  static forEachTest(): ScriptDispatcher {
+    const bench = new ScriptDispatcher();
+    before(async () => {
+      bench.certificates = await testCertificates();
+    });
+    beforeEach(async () => {
+      bench.own = new MemoryCpi();
+      bench.dispatcher = await new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
+        maxConcurrentCalls: 4,
+        callTimeoutMs: 5_000,
+        createStemcellTimeoutMs: 20_000,
+      }).start();
+      bench.director = bench.dispatcher.client("director");
+    });
+    afterEach(async () => {
+      await bench.dispatcher.close();
+      expect(await processesOf(bench.dispatcher.runFolder), "processes are left").to.deep.equal([]);
+    });
+    return bench;
+  }
+}
+
+/** Of a call of the director that told the cpi-config of version `v`. */
+export function context(more: object = {}): CallContext {
+  return contextOf(1, { cpiConfigVersion: "v", ...more });
+}
+
+export interface RecordedRequest {
+  readonly method: string;
+  readonly arguments: readonly unknown[];
+  readonly api_version?: number;
+  readonly context: object;
+}
+
+/** What the script of a CPI was asked. */
+export function requestsOf(cpi: CpiConfig): RecordedRequest[] {
+  if (!existsSync(`${cpi.execPath}.requests`)) return [];
+  const lines = readFileSync(`${cpi.execPath}.requests`, "utf8").trim().split("\n");
+  return lines.map((line) => JSON.parse(line));
+}

@@ -1,0 +1,212 @@
+import { OrderOutcome } from "@diskmesh/api/agent";
+import { AttachState, PublicationState } from "@diskmesh/api/registry";
+import { DeviceIoError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { rejected, SharedRegistry } from "./testing/shared-registry.js";
+
+describe("disk-registry makes disks of devices, and serves them on hosts", function () {
+  this.timeout(30_000);
+  const fleet = SharedRegistry.forAllTests();
+
+  it("a disk -> erased devices, published, fenced, freed dirty, erased under a higher session", async () => {
+    const one = await fleet.readyAgent("h1", ["d1"]);
+    const two = await fleet.readyAgent("h2", ["d2"]);
+    const erased = one.sessions.get("d1")?.sessionNumber ?? 0;
+    expect(erased, "the first erase had its own session").to.be.above(0);
+
+    const { disk } = await fleet.createDisk("x", {
+      sizeBytes: 100 * MIB_BYTES,
+      labels: [{ name: "app", value: "db" }],
+    });
+    expect(disk).to.deep.include({
+      sizeBytes: 128 * MIB_BYTES,
+      requestedSizeBytes: 100 * MIB_BYTES,
+      deviceIds: ["d1", "d2"],
+      health: "HEALTH_ONLINE",
+    });
+    expect((await fleet.createDisk("x", { sizeBytes: 100 * MIB_BYTES })).disk?.deviceIds).to.deep.equal(["d1", "d2"]);
+    await rejected(fleet.createDisk("x", { sizeBytes: 1 }), "AlreadyExistsError");
+
+    const published = (await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" })).disk?.publication;
+    expect(published).to.include({ state: PublicationState.PUBLISHED, hostId: "h2", exportPath: "/run/x.sock" });
+    const session = published?.sessionNumber ?? 0;
+    expect(session).to.be.above(erased);
+    for (const granted of [one.sessions.get("d1"), two.sessions.get("d2")]) {
+      expect(granted).to.deep.equal({ sessionNumber: session, holderHostId: "h2" });
+    }
+    expect(two.exports.get("x")).to.equal(session);
+    expect(
+      (await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" })).disk?.publication?.sessionNumber,
+    ).to.equal(session);
+    await rejected(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), "InvalidStateError");
+    await rejected(fleet.registry.operator.deleteDisk({ diskId: "x" }), "InvalidStateError");
+    expect(
+      (await fleet.registry.operator.listDisks({ hostId: "h2", pageSize: 0, pageToken: "" })).disks.map(
+        (d) => d.diskId,
+      ),
+    ).to.deep.equal(["x"]);
+
+    expect(
+      (await fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "h1" })).disk?.publication?.hostId,
+    ).to.equal("h2");
+    expect((await fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "" })).disk?.publication).to.equal(
+      undefined,
+    );
+    const fence = one.sessions.get("d1");
+    expect(fence?.holderHostId).to.equal("");
+    expect(fence?.sessionNumber).to.be.above(session);
+    expect(two.exports.has("x")).to.equal(false);
+
+    await fleet.registry.operator.deleteDisk({ diskId: "x" });
+    await fleet.registry.operator.deleteDisk({ diskId: "x" });
+    await fleet.clean("d1", "d2");
+    expect(one.sessions.get("d1")?.sessionNumber).to.be.above(fence?.sessionNumber ?? 0);
+    expect((await fleet.registry.device("d1")).diskId).to.equal("");
+  });
+
+  it("only dirty devices -> RESOURCE_EXHAUSTED that says when to ask again", async () => {
+    const agent = await fleet.registry.agent("h1", ["d1"]);
+    agent.beforeErase = async () => OrderOutcome.PENDING;
+    await agent.register();
+    await fleet.add();
+    await fleet.inState("d1", AttachState.ATTACHED);
+    const error = await rejected(fleet.createDisk("x"), "ResourceExhaustedError");
+    expect(error.message).to.contain("1 devices are being erased");
+    expect(error.retryAfterMs).to.equal(1_000);
+    agent.beforeErase = async () => undefined;
+    await fleet.clean("d1");
+    await fleet.createDisk("x");
+  });
+
+  it("an erase that fails, then is outdated -> tried again under a new session; its error is to be seen", async () => {
+    const agent = await fleet.registry.agent("h1", ["d1"]);
+    agent.beforeErase = async () => {
+      throw new DeviceIoError("EIO on /dev/d1");
+    };
+    await agent.register();
+    await fleet.add();
+    await eventually(async () =>
+      expect((await fleet.registry.device("d1")).lastError).to.contain("erase: EIO on /dev/d1"),
+    );
+    const before = agent.sessions.get("d1")?.sessionNumber ?? 0;
+    let outdated = 2;
+    agent.beforeErase = async () => (outdated-- > 0 ? OrderOutcome.OUTDATED : undefined);
+    await fleet.clean("d1");
+    expect(agent.sessions.get("d1")?.sessionNumber).to.be.above(before + 1);
+    expect((await fleet.registry.device("d1")).lastError).to.equal("");
+  });
+
+  it("an erase that the device fails -> tried again under a new session", async () => {
+    const agent = await fleet.registry.agent("h1", ["d1"]);
+    const sessions: number[] = [];
+    agent.beforeErase = async (request) => {
+      sessions.push(request.sessionNumber);
+      return sessions.length === 1 ? OrderOutcome.IO_ERROR : undefined;
+    };
+    await agent.register();
+    await fleet.add();
+    await fleet.clean("d1");
+    expect(sessions[1]).to.be.above(sessions[0] ?? 0);
+  });
+
+  it("the publishing host restarts -> published again under a new session, by itself", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    const first =
+      (await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" })).disk?.publication?.sessionNumber ?? 0;
+    await agent.stop();
+    await agent.start();
+    await agent.register();
+    await eventually(async () => {
+      const { publication } = await fleet.registry.disk("x");
+      expect(publication?.state).to.equal(PublicationState.PUBLISHED);
+      expect(publication?.sessionNumber).to.be.above(first);
+    });
+    expect(agent.exports.get("x")).to.be.above(first);
+  });
+
+  it("registers with an export that nobody wants -> ended", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    agent.exports.set("ghost", 3);
+    await agent.register();
+    await eventually(() => expect(agent.exports.has("ghost")).to.equal(false));
+  });
+
+  it("a device's host is away -> unpublish waits, says for whom, and completes when it is back; publish elsewhere only then", async () => {
+    await fleet.startOwn({ heartbeat: { intervalMs: 50, timeoutMs: 3_000 } });
+    const one = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.readyAgent("h2", []);
+    await fleet.createDisk("x");
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
+    await one.stop();
+    const error = await rejected(
+      fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "" }, { deadlineMs: 8_000 }),
+      "UnavailableError",
+    );
+    expect(error.message).to.contain("disk x is still UNPUBLISHING").and.to.contain("h1");
+    expect((await fleet.registry.disk("x")).publication?.lastError).to.contain("host h1 of device d1 is UNAVAILABLE");
+    await rejected(fleet.registry.operator.deleteDisk({ diskId: "x" }), "InvalidStateError");
+    const later = fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
+    await one.start();
+    await one.register();
+    one.startHeartbeats(50);
+    expect((await later).disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
+    expect(one.sessions.get("d1")?.holderHostId).to.equal("h2");
+  });
+
+  it("a session that an agent calls outdated -> published under a newer one", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    const seen = (agent.sessions.get("d1")?.sessionNumber ?? 0) + 4;
+    agent.sessions.set("d1", { sessionNumber: seen, holderHostId: "" });
+    const { disk } = await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
+    expect(disk?.publication?.sessionNumber).to.be.at.least(seen);
+    expect(agent.sessions.get("d1")?.sessionNumber).to.equal(disk?.publication?.sessionNumber);
+  });
+
+  it("killed while publishing -> goes on after the restart; acknowledged disks are all there", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
+    await fleet.createDisk("x");
+    await fleet.createDisk("y");
+    const reached = new Promise<void>((resolve) => {
+      agent.beforeExport = async () => {
+        resolve();
+        await new Promise((_, reject) => setTimeout(() => reject(new UnavailableError("slow")), 300));
+      };
+    });
+    const lost = fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }).catch(() => {});
+    await reached;
+    await fleet.registry.process.kill();
+    await lost;
+    agent.beforeExport = async () => {};
+    await fleet.registry.process.start();
+    await eventually(async () =>
+      expect((await fleet.registry.disk("x")).publication?.state).to.equal(PublicationState.PUBLISHED),
+    );
+    expect((await fleet.registry.disk("y")).deviceIds).to.deep.equal(["d2"]);
+  });
+
+  it("unpublish while publishing hangs -> the late export is not believed", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    let release: () => void = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const reached = new Promise<void>((resolve) => {
+      agent.beforeExport = async () => {
+        resolve();
+        await released;
+      };
+    });
+    const publishing = rejected(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), "AbortedError");
+    await reached;
+    const unpublishing = fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "" });
+    await publishing;
+    release();
+    expect((await unpublishing).disk?.publication).to.equal(undefined);
+    await eventually(() => expect(agent.exports.has("x")).to.equal(false));
+  });
+});

@@ -1,0 +1,87 @@
+import { type AttachState, CreateDiskRequest, type Device } from "@diskmesh/api/registry";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { TestAgent } from "./test-agent.js";
+import { TestRegistry } from "./test-registry.js";
+
+/** A registry that the tests of a file share, emptied after each, and what they often do with it. */
+export class SharedRegistry {
+  #shared: TestRegistry | undefined;
+  #own: TestRegistry | undefined;
+
+  /** To be called within a `describe`. */
+  static forAllTests(): SharedRegistry {
+    const shared = new SharedRegistry();
+    before(async () => {
+      shared.#shared = await TestRegistry.start();
+    });
+    afterEach(async () => {
+      if (shared.#own === undefined) await shared.#shared?.reset();
+      else await shared.#own.stop();
+      shared.#own = undefined;
+    });
+    after(async () => shared.#shared?.stop());
+    return shared;
+  }
+
+  /** The shared one, or one that the test started with a configuration of its own. */
+  get registry(): TestRegistry {
+    const registry = this.#own ?? this.#shared;
+    if (registry === undefined) throw new Error("no registry was started");
+    return registry;
+  }
+
+  /** Ends with the test. */
+  async startOwn(config: object = {}): Promise<void> {
+    this.#own = await TestRegistry.start(config);
+  }
+
+  async add(hostId = "h1"): Promise<string | undefined> {
+    return (await this.registry.operator.addHost({ hostId, dryRun: false })).result?.code;
+  }
+
+  async remove(hostId = "h1") {
+    return (await this.registry.operator.removeHost({ hostId, dryRun: false })).result;
+  }
+
+  inState(deviceId: string, state: AttachState): Promise<Device> {
+    return eventually(async () => {
+      const device = await this.registry.device(deviceId);
+      expect(device.attachState, device.lastError).to.equal(state);
+      return device;
+    });
+  }
+
+  async clean(...deviceIds: string[]): Promise<void> {
+    await eventually(async () => {
+      for (const deviceId of deviceIds) expect((await this.registry.device(deviceId)).dirty, deviceId).to.equal(false);
+    });
+  }
+
+  /** An agent that is registered and heard, and whose devices are attached and erased. */
+  async readyAgent(hostId: "h1" | "h2" | "h3", deviceIds: string[]): Promise<TestAgent> {
+    const agent = await this.registry.agent(hostId, deviceIds);
+    await agent.register();
+    agent.startHeartbeats(50);
+    await this.add(hostId);
+    await this.clean(...deviceIds);
+    return agent;
+  }
+
+  createDisk(diskId: string, change: Partial<CreateDiskRequest> = {}) {
+    const request = CreateDiskRequest.fromPartial({ diskId, sizeBytes: MIB_BYTES, az: "z1", ...change });
+    return this.registry.operator.createDisk(request);
+  }
+}
+
+/** What a promise is rejected with, which must have that name. */
+export async function rejected(promise: Promise<unknown>, name: string): Promise<Error & { retryAfterMs?: number }> {
+  try {
+    await promise;
+  } catch (error) {
+    expect((error as Error).name, (error as Error).message).to.equal(name);
+    return error as Error;
+  }
+  throw new Error(`it was not rejected with ${name}`);
+}
