@@ -146,7 +146,7 @@ export const configSchema = z
         /** How long a stop, and the end of an export, wait for I/O under way. */
         drainTimeoutMs: durationMsConfig.default(2_000),
         /** Long enough for its turn among thousands that register at once: giving up sooner costs the registry one more call. */
-        registerTimeoutMs: durationMsConfig.default(30_000),
+        registerTimeoutMs: durationMsConfig.default(60_000),
         heartbeatTimeoutMs: durationMsConfig.default(5_000),
         /** How long I/O on another host's device waits for that host. */
         remoteIoTimeoutMs: durationMsConfig.default(30_000),

@@ -12,7 +12,7 @@ import { aDevice, aHost, hostId } from "./testing/fleet-fixture.js";
 const AGENTS = 100;
 const DEVICES_PER_AGENT = 16;
 /** As a real agent waits for its registration. */
-const REGISTER_TIMEOUT_MS = 30_000;
+const REGISTER_TIMEOUT_MS = 60_000;
 
 const hostIds = Array.from({ length: AGENTS }, (_, index) => `storm-${index}`);
 const hosts = hostIds.map((id) => aHost(id));

@@ -43,7 +43,7 @@ export async function startNoopServer(
     address,
     tls: client,
     serverRole: "disk-registry",
-    defaultDeadlineMs: 10_000,
+    defaultDeadlineMs: 60_000,
   });
   const request = Buffer.alloc(SMALL_MESSAGE_BYTES);
   return {

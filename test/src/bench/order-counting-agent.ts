@@ -35,7 +35,7 @@ export class OrderCountingAgent implements AsyncDisposable {
       address: registryAddress,
       tls,
       serverRole: "disk-registry",
-      defaultDeadlineMs: 10_000,
+      defaultDeadlineMs: 60_000,
     });
   }
 

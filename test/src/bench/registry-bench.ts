@@ -46,7 +46,7 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
     address,
     tls: operator,
     serverRole: "disk-registry",
-    defaultDeadlineMs: 30_000,
+    defaultDeadlineMs: 60_000,
   });
   const agent = (hostId: string) => new OrderCountingAgent(hostId, certificates.files(`disk-agent-${hostId}`), address);
   try {
@@ -90,7 +90,7 @@ async function benchAttachOrder(
       const attached = await countAttached(registry);
       if (attached < ORDER_DEVICES) throw new Error(`${attached} of ${ORDER_DEVICES} devices are ATTACHED`);
     },
-    { timeoutMs: 30_000, everyMs: 200 },
+    { timeoutMs: 120_000, everyMs: 200 },
   );
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   // One of them is the CMS action's own.

@@ -48,7 +48,7 @@ export const stormHostId = (index: number): string => `storm-${index}`;
 export const stormDeviceId = (index: number, device: number): string => `storm-${index}-d${device}`;
 
 // As a real agent's configuration has them.
-const REGISTER_TIMEOUT_MS = 30_000;
+const REGISTER_TIMEOUT_MS = 60_000;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 const PATIENCE_MS = 900_000;
 const CERTIFIED_AT_ONCE = 8;

@@ -89,7 +89,7 @@ export async function countOnline(address: string, tls: TlsFiles, bootId: string
     address,
     tls,
     serverRole: "disk-registry",
-    defaultDeadlineMs: 30_000,
+    defaultDeadlineMs: 60_000,
   });
   try {
     let online = 0;
