@@ -232,7 +232,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever drive is at the path when the device is attached again",
-    withinSeeds: 2000,
+    withinSeeds: 4000,
     rare: true,
     edits: [
       { file: `${AGENT}devices/eraser.js`, find: "known.handle === handle", replace: "true" },
