@@ -1,7 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CpiConfig } from "@diskmesh/api/cpi";
-import { InvalidStateError } from "@diskmesh/domain";
 import { eventually, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { reasonOfFailed } from "../contract/cpi-contract.js";
@@ -273,7 +272,7 @@ describe("CPI executables behind the dispatcher", function () {
       expect(await create({ cpi: "older" })).to.deep.equal({ diskCid: "d-left", cpi: "left" });
       expect(await reasonOfFailed(create({ az: "z1", azCpi: "broken" }))).to.equal("UNAVAILABLE");
       expect(await reasonOfFailed(create({ az: "z1" }))).to.equal("INVALID_STATE");
-      expect(await reasonOfFailed(create({ cpi: "nobody" }))).to.equal("NOT_FOUND");
+      expect(await reasonOfFailed(create({ cpi: "nobody" }))).to.equal("CPI_UNUSABLE");
       expect((await create({ az: "", cpi: "" })).cpi, "the default").to.equal("");
       expect(own.calls).to.have.length(1);
     });
@@ -421,7 +420,7 @@ describe("CPI executables behind the dispatcher", function () {
       for (const version of ["v1", "v2", "v3"]) await dispatcher.setCpis([cpi({})], version);
       const info = (version: string) => director.info({ context: context({ cpiConfigVersion: version, cpi: "a" }) });
       expect(await reasonOfFailed(info("v1"))).to.equal("CPI_CONFIG_UNKNOWN");
-      for (const version of ["v2", "v3"]) expect(await reasonOfFailed(info(version))).to.equal("UNAVAILABLE");
+      for (const version of ["v2", "v3"]) expect(await reasonOfFailed(info(version))).to.equal("CPI_UNUSABLE");
       await dispatcher.setCpis([cpi({})], "v3");
       expect(await set([cpi({ name: "b" })], "v3")).to.equal("ALREADY_EXISTS");
     });
@@ -457,7 +456,8 @@ describe("CPI executables behind the dispatcher", function () {
         await dispatcher.setCpis([cpi({ name: "wrong", ...fields }), dispatcher.scriptCpi("right", answers("true"))]);
         const has = (name: string) => director.hasVm({ context: context({ cpi: name }), vmCid: "v" });
         const error = await has("wrong").catch((thrown) => thrown);
-        expect(error).to.be.instanceOf(InvalidStateError).with.property("message").that.includes(why);
+        expect(error.name).to.equal("CpiUnusableError");
+        expect(error.message).to.include(why);
         expect((await has("right")).exists).to.equal(true);
         const { cpis } = await director.listCpis({ context: context() });
         expect(cpis.map(({ lastError }) => lastError.includes(why))).to.deep.equal([false, true]);
