@@ -183,6 +183,8 @@ describe("the run folder", function () {
       }).catch(() => {});
     const calls = [start(script), start(script), start(bystander)];
     await eventually(() => pids.length === 3);
+    // A shell shows the environment that it was started with, until it becomes another program.
+    await eventually(() => pids.filter((pid) => environmentOf(pid).includes(runs)).length === 2);
     const names = readdirSync(runs);
     expect(names).to.have.length(3);
     for (const name of names) expect(readFileSync(join(runs, name, "group"), "utf8")).to.match(/^\d+$/);
