@@ -1,7 +1,8 @@
-import { CancelledError, InvalidStateError, messageOf, NotFoundError } from "@diskmesh/domain";
+import { CancelledError, messageOf, NotFoundError } from "@diskmesh/domain";
 import type { Cpi, CpiCall, CpiInfo } from "./cpi.js";
 import { endingEarly, timeLeftMs } from "./ending-early.js";
 import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from "./model/choice.js";
+import { CpiUnusableError } from "./model/errors.js";
 
 const MAX_ERROR_LENGTH = 1_000;
 
@@ -46,7 +47,7 @@ export class OfferedCpi {
 
   #usable(): Cpi {
     if (!("why" in this.cpi)) return this.cpi;
-    throw new InvalidStateError(`CPI ${this.name} cannot be used, since its description is wrong: ${this.cpi.why}`, {
+    throw new CpiUnusableError(`CPI ${this.name} cannot be used, since its description is wrong: ${this.cpi.why}`, {
       about: { cpi: this.name },
     });
   }

@@ -197,6 +197,15 @@ describe("stemcells", function () {
     expect(again).to.be.instanceOf(NotFoundError);
   });
 
+  it("its CPI is in no cpi-config any more -> it is not forgotten, since it is still there", async () => {
+    await director.upload(stemcellFile());
+    await director.configs.updateConfig({ type: "cpi", name: "", content: "cpis: [{name: west, type: b}]" });
+    const stemcell = { name: "ubuntu", version: "1.10" };
+    const { task } = await director.stemcells.deleteStemcell({ ...stemcell, force: false, wait: true });
+    expect(task?.result).to.match(/CPI 'east' not found in cpi-config/);
+    expect((await list()).map(({ cpi }) => cpi)).to.include("east");
+  });
+
   it("a stemcell that is not there, or not with that CPI -> the deploy is refused", async () => {
     const missing = await failure(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
     expect(missing.message).to.match(/there is no stemcell `ubuntu-noble` version `latest`: upload it/);

@@ -1,6 +1,7 @@
 import { CancelledError, messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 import { resultOf } from "../model/answers.js";
+import { CpiUnusableError } from "../model/errors.js";
 import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
 import { secretEnv } from "../model/redaction.js";
 import type { CallLimit } from "./call-limit.js";
@@ -156,6 +157,8 @@ export class ExecutableCpi implements Cpi {
       return this.#learnt;
     } catch (error) {
       if (call.signal.aborted) throw call.signal.reason;
+      // It was not even asked.
+      if (error instanceof CpiUnusableError) throw error;
       const failed = { outcome: { kind: "failed", message: messageOf(error) }, stemcellFormats: [] } as const;
       if (this.options.assumeV1WhenInfoFails && !isGivenUp(error)) this.#learnt = failed;
       return failed;

@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, InvalidArgumentError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
+import { CancelledError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { InvalidCpiResponseError } from "../model/errors.js";
+import { CpiUnusableError, InvalidCpiResponseError } from "../model/errors.js";
 import { environmentOf, processesOf } from "../testing/processes.js";
 import { writeScript } from "../testing/test-dispatcher.js";
 import { type ExecutableLimits, runExecutable } from "./run-executable.js";
@@ -112,12 +112,12 @@ describe("a CPI's process", function () {
         .and.include(says);
     });
 
-  it("that cannot be run -> InvalidStateError that names the file", async () => {
+  it("that cannot be run -> CpiUnusableError that names the file", async () => {
     const call = { request: "{}", limits: LIMITS, runFolder, signal: new AbortController().signal, onLine: () => {} };
     writeFileSync(join(folder, "plain"), "no program", { mode: 0o644 });
     for (const execPath of ["/nowhere/cpi", folder, join(folder, "plain")]) {
       const error = await failure(runExecutable({ ...call, execPath }));
-      expect(error).to.be.instanceOf(InvalidStateError).with.property("message").that.includes(execPath);
+      expect(error).to.be.instanceOf(CpiUnusableError).with.property("message").that.includes(execPath);
     }
   });
 
@@ -183,6 +183,8 @@ describe("the run folder", function () {
       }).catch(() => {});
     const calls = [start(script), start(script), start(bystander)];
     await eventually(() => pids.length === 3);
+    // A shell shows the environment that it was started with, until it becomes another program.
+    await eventually(() => pids.filter((pid) => environmentOf(pid).includes(runs)).length === 2);
     const names = readdirSync(runs);
     expect(names).to.have.length(3);
     for (const name of names) expect(readFileSync(join(runs, name, "group"), "utf8")).to.match(/^\d+$/);

@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { InvalidArgumentError, InvalidStateError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { invalid } from "../model/answers.js";
+import { CpiUnusableError } from "../model/errors.js";
 import { LineSplitter } from "./line-splitter.js";
 import { endGroup } from "./process-group.js";
 import type { RunFolder, RunRecord } from "./run-folder.js";
@@ -91,7 +92,7 @@ function spawned(child: ChildProcess, execPath: string): Promise<void> {
 function cannotRun(error: NodeJS.ErrnoException, execPath: string): Error {
   if (["EAGAIN", "ENOMEM", "EMFILE", "ENFILE"].includes(error.code ?? ""))
     return new UnavailableError(`the system cannot start another process now: ${messageOf(error)}`, { cause: error });
-  return new InvalidStateError(
+  return new CpiUnusableError(
     `the CPI's executable ${execPath} cannot be run (${error.code}): install it there, or correct exec_path`,
     { cause: error },
   );

@@ -92,7 +92,7 @@ describe("CpiService", () => {
     await director.hasVm({ context: contextOf(1, { cpi: "a-slow-one" }), vmCid });
     expect([dispatcher.memory.calls.length, dispatcher.slow.calls.length]).to.deep.equal([1, 1]);
     expect(await reasonOfFailed(director.hasVm({ context: contextOf(1, { cpi: "nobody" }), vmCid }))).to.equal(
-      "NOT_FOUND",
+      "CPI_UNUSABLE",
     );
   });
 

@@ -1,7 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CpiConfig } from "@diskmesh/api/cpi";
-import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { reasonOfFailed } from "../contract/cpi-contract.js";
 import {
@@ -37,7 +36,7 @@ describe("CPIs side by side behind the dispatcher", function () {
       expect(await create({ cpi: "older" })).to.deep.equal({ diskCid: "d-left", cpi: "left" });
       expect(await reasonOfFailed(create({ az: "z1", azCpi: "broken" }))).to.equal("UNAVAILABLE");
       expect(await reasonOfFailed(create({ az: "z1" }))).to.equal("INVALID_STATE");
-      expect(await reasonOfFailed(create({ cpi: "nobody" }))).to.equal("NOT_FOUND");
+      expect(await reasonOfFailed(create({ cpi: "nobody" }))).to.equal("CPI_UNUSABLE");
       expect((await create({ az: "", cpi: "" })).cpi, "the default").to.equal("");
       expect(bench.own.calls).to.have.length(1);
     });
@@ -189,7 +188,7 @@ describe("CPIs side by side behind the dispatcher", function () {
       const info = (version: string) =>
         bench.director.info({ context: context({ cpiConfigVersion: version, cpi: "a" }) });
       expect(await reasonOfFailed(info("v1"))).to.equal("CPI_CONFIG_UNKNOWN");
-      for (const version of ["v2", "v3"]) expect(await reasonOfFailed(info(version))).to.equal("UNAVAILABLE");
+      for (const version of ["v2", "v3"]) expect(await reasonOfFailed(info(version))).to.equal("CPI_UNUSABLE");
       await bench.dispatcher.setCpis([cpi({})], "v3");
       expect(await set([cpi({ name: "b" })], "v3")).to.equal("ALREADY_EXISTS");
     });
@@ -228,7 +227,8 @@ describe("CPIs side by side behind the dispatcher", function () {
         ]);
         const has = (name: string) => bench.director.hasVm({ context: context({ cpi: name }), vmCid: "v" });
         const error = await has("wrong").catch((thrown) => thrown);
-        expect(error).to.be.instanceOf(InvalidStateError).with.property("message").that.includes(why);
+        expect(error.name).to.equal("CpiUnusableError");
+        expect(error.message).to.include(why);
         expect((await has("right")).exists).to.equal(true);
         const { cpis } = await bench.director.listCpis({ context: context() });
         expect(cpis.map(({ lastError }) => lastError.includes(why))).to.deep.equal([false, true]);

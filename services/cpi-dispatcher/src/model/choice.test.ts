@@ -1,4 +1,4 @@
-import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
   type Choice,
@@ -9,7 +9,7 @@ import {
   type Offer,
   type Wanted,
 } from "./choice.js";
-import { CpiConfigInvalidError } from "./errors.js";
+import { CpiConfigInvalidError, CpiUnusableError } from "./errors.js";
 import type { CpiMethod } from "./methods.js";
 
 const cpi = (name: string, fields: Partial<Choosable> = {}): Choosable => ({
@@ -207,28 +207,28 @@ describe("the choice of CPIs", () => {
       "a name that nobody has",
       configured,
       wanted("delete_vm", { recordedCpi: "x" }),
-      NotFoundError,
+      CpiUnusableError,
       "CPI 'x' not found in cpi-config: there are left, right",
     ],
     [
       "a name, with no cpi-config",
       own,
       wanted("delete_vm", { recordedCpi: "left" }),
-      NotFoundError,
+      CpiUnusableError,
       "CPI 'left' not found in cpi-config (because cpi-config is not set)",
     ],
     [
       "an az's name that nobody has",
       configured,
       wanted("create_vm", { az: "z1", azCpi: "x" }),
-      NotFoundError,
+      CpiUnusableError,
       "CPI 'x' not found",
     ],
     [
       "our own name, beside a cpi-config",
       configured,
       wanted("has_vm", { recordedCpi: "fleet" }),
-      NotFoundError,
+      CpiUnusableError,
       "CPI 'fleet' not found",
     ],
     [
@@ -256,7 +256,7 @@ describe("the choice of CPIs", () => {
       "a name that is no name",
       configured,
       wanted("has_vm", { recordedCpi: "a\nb" }),
-      NotFoundError,
+      CpiUnusableError,
       "CPI 'a\\nb' not found",
     ],
   ];

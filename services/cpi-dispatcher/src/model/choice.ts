@@ -1,5 +1,5 @@
-import { InvalidArgumentError, InvalidStateError, NotFoundError, quoted } from "@diskmesh/domain";
-import { CpiConfigInvalidError } from "./errors.js";
+import { InvalidArgumentError, InvalidStateError, quoted } from "@diskmesh/domain";
+import { CpiConfigInvalidError, CpiUnusableError } from "./errors.js";
 import type { CpiMethod } from "./methods.js";
 
 /** A CPI that can be chosen. */
@@ -90,7 +90,7 @@ function nameOf(offer: Offer, name: string): string {
   if (found) return found.name;
   const because = offer.isConfigured ? "" : " (because cpi-config is not set)";
   const names = offer.cpis.map((cpi) => cpi.name).join(", ");
-  throw new NotFoundError(`CPI '${plain(name)}' not found in cpi-config${because}: there are ${names}`, {
+  throw new CpiUnusableError(`CPI '${plain(name)}' not found in cpi-config${because}: there are ${names}`, {
     about: { cpi: plain(name) },
   });
 }

@@ -83,6 +83,14 @@ export class InvalidCpiResponseError extends UnavailableError {
   }
 }
 
+/**
+ * The CPI was not asked: there is none of that name, or its description is wrong, or its executable is not there. That
+ * says nothing of the thing that the call was about, nor of what became of earlier calls.
+ */
+export class CpiUnusableError extends InvalidStateError {
+  override readonly name = "CpiUnusableError";
+}
+
 /** The dispatcher does not have this version of the cpi-config (any more): the director must tell it again. */
 export class CpiConfigUnknownError extends InvalidStateError {
   override readonly name = "CpiConfigUnknownError";

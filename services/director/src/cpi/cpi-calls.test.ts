@@ -17,6 +17,11 @@ import { CpiCalls, type CpiClient } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
 import { CpiLogs } from "./cpi-logs.js";
 
+/** As it comes over the wire. */
+class CpiUnusableError extends InvalidStateError {
+  override readonly name = "CpiUnusableError";
+}
+
 const unknown = new UnavailableError("lost", { outcome: "unknown" });
 
 /** Each answer is thrown, or a disk's cid. */
@@ -77,6 +82,7 @@ describe("CPI calls", () => {
     ["refused", [new InvalidStateError("no")], { attempts: 1, outcome: "not_done", refused: true }],
     ["not found", [new NotFoundError("no")], { attempts: 1, outcome: "not_done", refused: true }],
     ["malformed", [new InvalidArgumentError("no")], { attempts: 1, outcome: "not_done", refused: true }],
+    ["not asked", [new CpiUnusableError("none")], { attempts: 1, outcome: "not_done", refused: false }],
     ["no space", [new ResourceExhaustedError("full")], { attempts: 1, outcome: "not_done", refused: true }],
     [
       "outdated: another director leads",

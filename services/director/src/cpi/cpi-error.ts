@@ -54,8 +54,9 @@ export function isConfigUnknown(error: unknown): boolean {
   return error instanceof DomainError && error.name === "CpiConfigUnknownError";
 }
 
-/** A limit that passes, such as one on calls, was met before anybody looked. */
+/** A limit that passes, such as one on calls, was met before anybody looked; and so was a CPI that cannot be asked. */
 function isRefusal(cause: DomainError): boolean {
+  if (cause.name === "CpiUnusableError") return false;
   return cause.outcome === "not_done" && !passes(cause) && REFUSALS.some((known) => cause instanceof known);
 }
 

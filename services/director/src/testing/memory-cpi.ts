@@ -42,6 +42,9 @@ class DiskNotFoundError extends NotFoundError {
 class DiskNotAttachedError extends InvalidStateError {
   override readonly name = "DiskNotAttachedError";
 }
+class CpiUnusableError extends InvalidStateError {
+  override readonly name = "CpiUnusableError";
+}
 class CpiConfigUnknownError extends InvalidStateError {
   override readonly name = "CpiConfigUnknownError";
 }
@@ -123,7 +126,7 @@ export class MemoryCpi {
     if (cpis === undefined) throw new CpiConfigUnknownError(`cpi-config ${version} is not known here`);
     if (method === "createStemcell" && wanted === "") return ANY;
     const found = cpis.find((cpi) => cpi.name === wanted) ?? cpis.find((cpi) => cpi.migratedFrom.includes(wanted));
-    if (found === undefined) throw new NotFoundError(`CPI '${wanted}' not found in cpi-config`);
+    if (found === undefined) throw new CpiUnusableError(`CPI '${wanted}' not found in cpi-config`);
     return found.name;
   }
 
