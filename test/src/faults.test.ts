@@ -10,6 +10,7 @@ import {
   listDevices,
   openDisk,
   provideDisk,
+  retrying,
   runTask,
 } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
@@ -110,7 +111,8 @@ describe("the mesh when a part of it dies", function () {
       spreadRacks: false,
       labels: [],
     };
-    await mesh.clients.registry.createDisk(request);
+    // After its kills host-2 may be on probation, and takes no disks then.
+    await retrying("CreateDisk", () => mesh.clients.registry.createDisk(request));
     await mesh.clients.registry.publishDisk({ diskId: "survivor", hostId: "host-1" });
     const { disk } = await mesh.clients.registry.getDisk({ diskId: "survivor" });
     await mesh.process("host-1").kill();

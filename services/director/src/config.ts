@@ -143,7 +143,7 @@ const fields = z.strictObject({
         .prefault({}),
       /** How long a new VM's agent may take to answer. */
       readyTimeoutMs: durationMsConfig.default(600_000),
-      /** An agent that a deploy asks in vain for so long is lost, and its VM is made anew. */
+      /** An agent that a deploy asks in vain for so long is lost, and its VM is made anew. The CPI has as long to say no. */
       lostAfterMs: durationMsConfig.default(45_000),
       /** So many VMs at once a deploy looks after. */
       checksAtOnce: count.default(16),

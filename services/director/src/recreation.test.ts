@@ -1,4 +1,5 @@
 import { TaskState } from "@diskmesh/api/director";
+import { InvalidStateError } from "@diskmesh/domain";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
@@ -180,6 +181,19 @@ describe("a deploy to VMs that must be made anew", function () {
     expect(now).to.include({ instanceId: before?.instanceId, vmState: "running" });
     expect([...director.cpi.vms.keys()]).to.deep.equal([now?.vmCid]);
     expect((await disks())[0]).to.include({ vmCid: now?.vmCid, state: "mounted" });
+  });
+
+  it("the CPI cannot say whether the VM is there, or hangs -> it counts as there, and the deploy goes on", async () => {
+    await deployed(manifest());
+    const before = await instances();
+    director.cpi.failNext("hasVm", new InvalidStateError("the moon is full"));
+    const taskId = await deployed(manifest());
+    expect((await events(taskId)).join("\n")).to.match(/Checking vms failed: CPI hasVm failed: the moon is full/);
+    const gate = director.cpi.gate("hasVm", "before");
+    await deployed(manifest("vm_type: small", 1, "tags: {hung: cpi}"));
+    gate.release();
+    expect(calls()).to.deep.equal(["setVmMetadata"]);
+    expect(await instances()).to.deep.equal(before);
   });
 
   it("the agent has stopped answering -> its VM is made anew; it answers again -> not touched", async () => {

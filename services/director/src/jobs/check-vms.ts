@@ -19,11 +19,12 @@ export async function checkVms(context: JobContext, run: TaskRun, deployment: st
   const found = new Map<string, boolean>();
   const queue = instances.values();
   const failures: unknown[] = [];
+  const failingCpis = new Set<string>();
   // None is left behind at work when another fails.
   const worker = async (): Promise<void> => {
     for (const instance of queue) {
       if (failures.length > 0) return;
-      await isThere(context, run, instance).then(
+      await isThere(context, run, instance, failingCpis).then(
         (there) => found.set(instance.instanceId, there),
         (error: unknown) => failures.push(error),
       );
@@ -44,9 +45,14 @@ export async function checkVms(context: JobContext, run: TaskRun, deployment: st
   return undefined;
 }
 
-async function isThere(context: JobContext, run: TaskRun, instance: Instance): Promise<boolean> {
+async function isThere(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  failingCpis: Set<string>,
+): Promise<boolean> {
   const task = formatInstance(instance);
-  if (!(await hasVm(context, run, instance))) {
+  if (!(await hasVm(context, run, instance, failingCpis))) {
     const message = `its CPI says that vm \`${instance.vmCid}\` is gone: another is made`;
     run.event({ stage: STAGE, task, state: "failed", message });
     return false;
@@ -62,14 +68,22 @@ async function isThere(context: JobContext, run: TaskRun, instance: Instance): P
   }
 }
 
-/** Only a clear no counts. */
-async function hasVm(context: JobContext, run: TaskRun, instance: Instance): Promise<boolean> {
-  const { vmCid } = instance;
+/** Only a clear no counts. A CPI that fails is asked no more: it shall not hold up what others make. */
+async function hasVm(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  failingCpis: Set<string>,
+): Promise<boolean> {
+  const { vmCid, cpi } = instance;
+  if (failingCpis.has(cpi)) return true;
   try {
-    return (await context.cpi.call("hasVm", recorded(instance), { vmCid }, run)).exists;
+    const options = { timeoutMs: context.config.agents.lostAfterMs, repeatUnknown: false };
+    return (await context.cpi.call("hasVm", recorded(instance), { vmCid }, run, options)).exists;
   } catch (error) {
     run.checkpoint();
     if (!(error instanceof CpiCallError)) throw error;
+    failingCpis.add(cpi);
     if (!(error.cause instanceof NotImplementedError))
       run.event({ stage: STAGE, task: formatInstance(instance), state: "failed", message: messageOf(error) });
     return true;
