@@ -4254,6 +4254,8 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
 /**
  * For directors alone. Errors keep the meaning of the CPI's error type: NOT_FOUND with reason VM_NOT_FOUND or
  * DISK_NOT_FOUND, FAILED_PRECONDITION with DISK_NOT_ATTACHED, RESOURCE_EXHAUSTED with NO_DISK_SPACE, UNIMPLEMENTED.
+ * FAILED_PRECONDITION with CPI_UNUSABLE: the CPI was not asked, because there is none of that name, or its description is
+ * wrong, or its executable cannot be run.
  * A call of a director generation below the highest one fenced is refused with reason OUTDATED.
  */
 export type CpiServiceService = typeof CpiServiceService;
