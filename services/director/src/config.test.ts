@@ -14,12 +14,12 @@ const parsed = (change: object) =>
 
 describe("time limits of the director's config", () => {
   const ACCEPTED: [string, object, number][] = [
-    ["the defaults", {}, 720_000],
+    ["the defaults", {}, 1_440_000],
     ["longer CPI calls -> locks last longer", { cpi: { callTimeoutMs: 1_000_000 } }, 2_120_000],
-    ["a request to an agent that is the longest", { agents: { attachTimeoutMs: 1_000_000 } }, 1_060_000],
-    ["a deadline of its own", { locks: { deadlineMs: 660_001 } }, 660_001],
+    ["a request to an agent that is the longest", { agents: { attachTimeoutMs: 2_000_000 } }, 2_060_000],
+    ["a deadline of its own", { locks: { deadlineMs: 1_380_001 } }, 1_380_001],
     // Agents are asked again and again: each time is a sign of life.
-    ["an agent that may take longer than a lock", { agents: { readyTimeoutMs: 3_600_000 } }, 720_000],
+    ["an agent that may take longer than a lock", { agents: { readyTimeoutMs: 3_600_000 } }, 1_440_000],
   ];
   for (const [what, change, deadlineMs] of ACCEPTED)
     it(`${what} -> locks are overdue after ${deadlineMs} ms`, () => {
@@ -29,7 +29,7 @@ describe("time limits of the director's config", () => {
     });
 
   const REFUSED: [string, object, string][] = [
-    ["a lock deadline within a CPI call", { locks: { deadlineMs: 240_000 } }, "locks.deadlineMs must be above 660000"],
+    ["a lock deadline within a CPI call", { locks: { deadlineMs: 240_000 } }, "locks.deadlineMs must be above 1380000"],
     [
       "a lock deadline within a request to an agent",
       { cpi: { callTimeoutMs: 1_000, retryMs: 1_000 }, locks: { deadlineMs: 60_000 } },
@@ -38,7 +38,7 @@ describe("time limits of the director's config", () => {
     [
       "disk tasks shorter than a CPI call",
       { tasks: { timeoutsMs: { dynamicDisks: 600_000 } } },
-      "tasks.timeoutsMs.dynamicDisks must be above 660000",
+      "tasks.timeoutsMs.dynamicDisks must be above 1380000",
     ],
     [
       "deploys shorter than an agent's start",

@@ -87,7 +87,8 @@ const fields = z.strictObject({
     .prefault({}),
   cpi: z
     .strictObject({
-      callTimeoutMs: durationMsConfig.default(300_000),
+      /** Above the dispatcher's executables.callTimeoutMs: it ends a CPI that takes too long, and knows what was done. */
+      callTimeoutMs: durationMsConfig.default(660_000),
       /** How long a call that failed in passing is repeated. */
       retryMs: durationMsConfig.default(60_000),
       /** The version of the CPI contract to speak with CPIs that know it; 0 for the highest. */
