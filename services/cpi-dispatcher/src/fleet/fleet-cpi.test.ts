@@ -6,6 +6,7 @@ import { cpiContract, newCall, reasonOfFailed } from "../contract/cpi-contract.j
 import { RemoteCpi } from "../contract/remote-cpi.js";
 import { TestFleet } from "../contract/test-fleet.js";
 import type { Cpi, NewDisk } from "../cpi.js";
+import { contextOf } from "../testing/test-dispatcher.js";
 
 describe("the fleet CPI, with a registry and two agents", function () {
   this.timeout(60_000);
@@ -69,9 +70,10 @@ describe("the fleet CPI, with a registry and two agents", function () {
       tags: {},
       exceptCpis: [],
     };
-    const { stemcells } = await director.createStemcell({ ...request, context: undefined });
+    const context = contextOf(1);
+    const { stemcells } = await director.createStemcell({ ...request, context });
     expect(stemcells).to.deep.equal([{ cpi: "", stemcellCid: "", error: "" }]);
-    expect(await director.info({ context: undefined })).to.deep.include({ findsByToken: true, stemcellFormats: [] });
+    expect(await director.info({ context })).to.deep.include({ findsByToken: true, stemcellFormats: [] });
   });
 
   it("remembers metadata as labels, and replaces it", async () => {
