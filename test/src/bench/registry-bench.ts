@@ -36,6 +36,8 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage },
+      // The agents of a part that is over fall silent, which on a slow machine would add commits to the next.
+      heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000 },
       log: { level: "error" },
     },
     folder,
