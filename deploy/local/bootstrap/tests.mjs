@@ -12,8 +12,8 @@ const SKIPS_ALLOWED_IN_CI = [];
 const FILE_TIMEOUT_MS = 5 * 60_000;
 /** Of each failure, as it is told again at the end. */
 const MAX_FAILURE_LINES = 60;
-// Tests of processes mostly wait; more at once only makes them slow.
-const JOBS = Math.max(2, Math.min(4, availableParallelism()));
+// Tests of processes wait for each other a third of the time.
+const JOBS = Math.max(2, Math.min(6, Math.ceil(availableParallelism() * 1.5)));
 
 /** Runs every compiled test by mocha, with `args` passed on to it; returns the exit code. */
 export async function runTests(root, args) {
