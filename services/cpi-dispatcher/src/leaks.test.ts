@@ -52,7 +52,7 @@ describe("a thousand calls of CPI executables", function () {
       const kind = vmCid.split("-")[0] as string;
       const timer = MUST_BE_CANCELLED.includes(kind) ? setTimeout(() => controller.abort(), 100) : undefined;
       try {
-        const { exists } = await director.hasVm({ context, vmCid }, { signal: controller.signal, deadlineMs: 60_000 });
+        const { exists } = await director.hasVm({ context, vmCid }, { signal: controller.signal, deadlineMs: 200_000 });
         return exists ? undefined : "it says that there is no such VM";
       } catch (error) {
         return (error as Error).message;
