@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
 import { CpiConfig } from "@diskmesh/api/cpi";
 import { cpiContract, newCall, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi-dispatcher/contract";
 import { identityUri, parseHostId } from "@diskmesh/domain";
@@ -9,7 +10,7 @@ import { ReferenceCpi } from "./reference-cpi/install.js";
 import { CPI_CONFIG_VERSION, TestDispatcher } from "./reference-cpi/test-dispatcher.js";
 import { TestRegistry } from "./reference-cpi/test-registry.js";
 
-const image = new URL(import.meta.url).pathname;
+const image = fileURLToPath(import.meta.url);
 const optional = [
   "stemcells",
   "reboot_vm",
@@ -24,6 +25,7 @@ const optional = [
 class Setup {
   readonly installed = new ReferenceCpi(temporaryFolder());
   readonly cpi: RemoteCpi;
+  stemcellCid = "";
 
   private constructor(
     readonly dispatcher: TestDispatcher,
@@ -42,6 +44,7 @@ class Setup {
     config.properties = { state_folder: setup.installed.stateFolder, registry: registry.properties, ...properties };
     try {
       await dispatcher.setCpis([config]);
+      setup.stemcellCid = await setup.createStemcell();
       return setup;
     } catch (error) {
       await setup.close();
@@ -64,8 +67,7 @@ for (const version of [1, 2, 3])
   cpiContract(`an executable of version ${version}`, async () => {
     const properties = { speaks_api_version: version, capacity_mb: 1024, hint: version === 3 ? "object" : "path" };
     const setup = await Setup.start(await testCertificates(), properties);
-    const stemcellCid = await setup.createStemcell();
-    const { cpi } = setup;
+    const { cpi, stemcellCid } = setup;
     return {
       cpi,
       az: "z1",

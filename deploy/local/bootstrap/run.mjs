@@ -13,6 +13,7 @@ export class ProgramFailure extends Failure {
 }
 
 const OUTPUT_GRACE_MS = 2000;
+const KILL_AFTER_MS = 5000;
 const running = new Set();
 for (const signal of ["SIGTERM", "SIGHUP"])
   process.on(signal, () => {
@@ -36,12 +37,16 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
         output += text;
       });
     let timedOut = false;
+    let killing;
     const timer = setTimeout(() => {
       timedOut = true;
-      child.kill("SIGKILL");
+      // So that it can end what it started.
+      child.kill("SIGTERM");
+      killing = setTimeout(() => child.kill("SIGKILL"), KILL_AFTER_MS);
     }, timeoutMs);
     const end = (reason) => {
       clearTimeout(timer);
+      clearTimeout(killing);
       running.delete(child);
       if (reason === undefined) resolve(output);
       else reject(new ProgramFailure([file, ...args].join(" "), reason, output));
