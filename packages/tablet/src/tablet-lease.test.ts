@@ -3,6 +3,7 @@ import { expect } from "chai";
 import { type Change, table } from "./schema.js";
 import type { Claim, ClaimOptions, Leader, TabletStorage } from "./storage.js";
 import { Tablet } from "./tablet.js";
+import { errorOf } from "./testing/error-of.js";
 import { ManualClock } from "./testing/manual-clock.js";
 
 const schema = { hosts: table<{ id: string }>({ key: ({ id }) => id }) };
@@ -171,13 +172,4 @@ describe("Tablet whose commit takes as long as it may", () => {
 
 function thrown(): never {
   throw new Error("what the function threw");
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it should have failed");
 }

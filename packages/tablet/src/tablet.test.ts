@@ -13,6 +13,7 @@ import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import { type Change, table } from "./schema.js";
 import type { Leader, TabletStorage } from "./storage.js";
 import { Tablet, type TabletLimits } from "./tablet.js";
+import { errorOf } from "./testing/error-of.js";
 
 interface Host {
   readonly hostId: string;
@@ -451,13 +452,4 @@ function turn(): Promise<void> {
 
 async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await turn();
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it should have failed");
 }

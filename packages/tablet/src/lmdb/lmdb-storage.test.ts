@@ -7,6 +7,7 @@ import { fileURLToPath } from "node:url";
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { storageContract } from "../contract/storage-contract.js";
+import { errorOf } from "../testing/error-of.js";
 import { openLmdbEventLog } from "./lmdb-event-log.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
 import { openLocation } from "./test-location.js";
@@ -176,12 +177,3 @@ describe("LMDB storage", () => {
 const FILL = fileURLToPath(new URL("./fill-until-full.js", import.meta.url));
 const OPEN = fileURLToPath(new URL("./open-and-print.js", import.meta.url));
 const CHILD = fileURLToPath(new URL("./claim-and-wait.js", import.meta.url));
-
-async function errorOf(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it should have failed");
-}

@@ -1,6 +1,7 @@
 import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { freePort, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { errorOf } from "../testing/error-of.js";
 import type { DocumentServer } from "./document-server.js";
 import { connectToMongo } from "./driver-server.js";
 import { probe } from "./probe.js";
@@ -115,13 +116,4 @@ function pick(server: DocumentServer): Partial<DocumentServer> {
 
 async function turns(count: number): Promise<void> {
   for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it should have failed");
 }

@@ -8,6 +8,7 @@ import { expect } from "chai";
 import { table } from "../schema.js";
 import type { ClaimOptions } from "../storage.js";
 import { Tablet } from "../tablet.js";
+import { errorOf } from "../testing/error-of.js";
 import { DEFAULT_MONGO_LIMITS } from "./mongo-storage.js";
 import { openMongoStorage } from "./open-mongo.js";
 import { type DatabaseProcess, type DocumentDatabase, documentDatabase } from "./testing/document-database.js";
@@ -226,12 +227,3 @@ describe("a tablet on MongoDB", function () {
     });
   });
 });
-
-async function errorOf(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it should have failed");
-}
