@@ -24,7 +24,9 @@ const heartbeatConfig = z
     /** How long a host that was UNAVAILABLE is WARNING, with nothing new placed on it, before it is ONLINE; 0 for not at all. */
     probationMs: z.int().min(0).max(3_600_000).default(5_000),
   })
-  .refine(({ intervalMs, timeoutMs }) => intervalMs < timeoutMs, "intervalMs must be below timeoutMs")
+  // A host that beats as told is silent for an interval; that long before the timeout, silence counts towards a mass
+  // silence (`findSilent`), and hosts that are well must not.
+  .refine(({ intervalMs, timeoutMs }) => 2 * intervalMs < timeoutMs, "timeoutMs must be more than twice intervalMs")
   .prefault({});
 
 /** The configuration of the disk-registry process. */
