@@ -14,7 +14,7 @@ import {
 import { type Metadata, status } from "@grpc/grpc-js";
 import { ActiveCall } from "./call-context.js";
 import type { RpcServerLimits } from "./limits.js";
-import { identityOfCall, type PeerOfCall } from "./peer-identity.js";
+import { identityOfCall } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
 import { type GrpcStatus, statusOfError } from "./status-of-error.js";
 import { endSpan, startServerSpan, type TracedCall } from "./tracing.js";
@@ -23,7 +23,7 @@ import { endSpan, startServerSpan, type TracedCall } from "./tracing.js";
 export interface RpcFailure {
   /** Full path, e.g. `/diskmesh.registry.v1.DiskRegistryService/AddHost`. */
   readonly method: string;
-  /** Undefined when the caller could not be identified. */
+  /** Undefined when the connection was lost before the caller could be identified. */
   readonly identity: Identity | undefined;
   /** Name of the gRPC status, e.g. `NOT_FOUND`. */
   readonly status: string;
@@ -42,7 +42,7 @@ export interface GatedMethod {
   readonly streams: boolean;
 }
 
-interface IncomingCall extends PeerOfCall {
+interface IncomingCall {
   readonly metadata: Metadata;
   getDeadline(): Date | number;
 }

@@ -4,7 +4,6 @@ import { fileURLToPath } from "node:url";
 import { InvalidArgumentError, UnavailableError } from "@diskmesh/domain";
 import type { Server, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
-import { identityOfCall, type PeerOfCall } from "./peer-identity.js";
 import { Reflection } from "./reflection.js";
 import { statusOfError } from "./status-of-error.js";
 
@@ -17,7 +16,7 @@ export class Infrastructure {
   readonly #openStreams = new Set<OpenStream>();
 
   addHealth(server: Server): void {
-    this.#health.addToServer(this.#guarded(server));
+    this.#health.addToServer(this.#tracked(server));
     this.setServing(false);
   }
 
@@ -34,7 +33,7 @@ export class Infrastructure {
   /** Describes the services that were added, from the .proto files of a folder. */
   async addReflection(server: Server, protoFolder: string): Promise<void> {
     const services = [HEALTH_SERVICE, ...this.#services].filter((name) => name !== "");
-    (await Reflection.of(protoFolder, services)).addToServer(this.#guarded(server));
+    (await Reflection.of(protoFolder, services)).addToServer(this.#tracked(server));
   }
 
   /** Ends health watches and reflection streams, which otherwise hold their connections open during a stop. */
@@ -43,28 +42,20 @@ export class Infrastructure {
     for (const stream of this.#openStreams) stream.emit("error", stopping);
   }
 
-  #guarded(server: Server): Server {
+  #tracked(server: Server): Server {
     const addService: Server["addService"] = (definition, implementation) => {
-      const guarded: UntypedServiceImplementation = {};
+      const tracked: UntypedServiceImplementation = {};
       for (const [name, method] of Object.entries(definition)) {
         const original = implementation[name] ?? implementation[method.originalName ?? name];
-        if (original) guarded[name] = this.#guard(original as LooseHandler, method.responseStream) as never;
+        if (original) tracked[name] = this.#track(original as LooseHandler, method.responseStream) as never;
       }
-      server.addService(definition, guarded);
+      server.addService(definition, tracked);
     };
     return { addService } as Server;
   }
 
-  #guard(handler: LooseHandler, streams: boolean): LooseHandler {
+  #track(handler: LooseHandler, streams: boolean): LooseHandler {
     return (call, callback) => {
-      try {
-        identityOfCall(call);
-      } catch (error) {
-        const refusal = statusOfError(error, "none");
-        if (callback) callback(refusal);
-        else call.emit("error", refusal);
-        return;
-      }
       if (streams) {
         this.#openStreams.add(call);
         call.once("cancelled", () => this.#openStreams.delete(call));
@@ -79,10 +70,7 @@ interface OpenStream {
 }
 
 type LooseHandler = (
-  call: PeerOfCall &
-    OpenStream & {
-      once(event: "cancelled", listener: () => void): unknown;
-    },
+  call: OpenStream & { once(event: "cancelled", listener: () => void): unknown },
   callback?: (error: unknown) => void,
 ) => void;
 

@@ -1,10 +1,5 @@
 import type { TLSSocket } from "node:tls";
-import { type Identity, parseIdentityUri, UnauthenticatedError } from "@diskmesh/domain";
-
-/** The part of grpc-js's server calls that says who is at the other end. */
-export interface PeerOfCall {
-  getAuthContext(): { readonly sslPeerCertificate?: { readonly subjectaltname?: string } };
-}
+import { type Identity, parseIdentityUri, UnavailableError } from "@diskmesh/domain";
 
 /**
  * Who the certificate belongs to: the one identity URI among its subject alternative names. Undefined when there is
@@ -31,29 +26,36 @@ function uriNames(names: string): string[] {
   return uris;
 }
 
-// Keyed by the TLS connection, whose certificate cannot change: parsing it takes about as long as a whole small call.
-const identities = new WeakMap<object, Identity>();
+const IDENTITY = Symbol("diskmesh identity");
 
-/** Who makes this call. Throws UnauthenticatedError when the certificate names no identity of diskmesh. */
-export function identityOfCall(call: PeerOfCall): Identity {
-  const connection = connectionOf(call);
-  const cached = connection && identities.get(connection);
-  if (cached) return cached;
-  const identity = identityOfAlternativeNames(call.getAuthContext().sslPeerCertificate?.subjectaltname);
-  if (!identity)
-    throw new UnauthenticatedError(
-      "the client certificate names no identity: it needs one subject alternative name URI:spiffe://diskmesh/<role>",
-    );
-  if (connection) identities.set(connection, identity);
+interface Identified {
+  [IDENTITY]?: Identity;
+}
+
+/**
+ * Reads who is at the other end of a connection from its certificate, and keeps that with the connection. Undefined when
+ * the certificate names no identity of diskmesh.
+ */
+export function identify(socket: TLSSocket & Identified): Identity | undefined {
+  // Not getPeerCertificate, which takes all fields apart: that took a good part of each handshake.
+  const identity = identityOfAlternativeNames(socket.getPeerX509Certificate()?.subjectAltName);
+  if (identity) socket[IDENTITY] = identity;
   return identity;
 }
 
 /**
- * grpc-js offers no public key for "the same connection", so this looks where 1.14 keeps it. Should a later version
- * keep it elsewhere, the answer is undefined and every call parses the certificate: slower, never wrong.
+ * Who makes this call: what `identify` found when its connection was made. grpc-js has no public way from a call to its
+ * connection, so this looks where 1.14 keeps it.
  */
-export function connectionOf(call: PeerOfCall): TLSSocket | object | undefined {
-  const inner = call as { call?: { stream?: { session?: unknown } } };
-  const session = inner.call?.stream?.session;
-  return typeof session === "object" && session !== null ? session : undefined;
+export function identityOfCall(call: object): Identity {
+  const { session } = (call as { call?: { stream?: { session?: SessionOfCall } } }).call?.stream ?? {};
+  const identity = session && !session.destroyed ? session.socket[IDENTITY] : undefined;
+  if (!identity) throw new UnavailableError("the connection was lost before the call was looked at; nothing was done");
+  return identity;
+}
+
+interface SessionOfCall {
+  readonly destroyed: boolean;
+  /** A proxy of Node's that passes on reads of the connection's properties. */
+  readonly socket: Identified;
 }

@@ -1,10 +1,12 @@
-import { type DomainError, InvalidArgumentError, InvalidStateError, messageOf, type Role } from "@diskmesh/domain";
+import { type DomainError, InvalidArgumentError, type Role } from "@diskmesh/domain";
 import "./quiet-grpc.js";
-import { Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
+import { type ConnectionInjector, Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { CallGate, type RpcFailure } from "./call-gate.js";
 import { type Handlers, type ServiceDefinition, serviceNameOf } from "./definition.js";
+import { guardStreams } from "./guarded-streams.js";
 import { findProtoFolder, Infrastructure } from "./infrastructure.js";
 import { KEEPALIVE_OPTIONS, type RpcServerLimits } from "./limits.js";
+import { type ListenAddress, type RefusedConnection, SecureListener } from "./secure-listener.js";
 import { serveMethod, tolerantDecoder } from "./serve.js";
 import { readTlsFiles, type TlsFiles } from "./tls.js";
 
@@ -15,12 +17,10 @@ export interface RpcServerOptions {
   readonly protoFolder?: string;
   /** Called for every call that failed, for the log. */
   readonly onError?: (failure: RpcFailure) => void;
-}
-
-export interface ListenAddress {
-  readonly host: string;
-  /** 0 lets the system choose. */
-  readonly port: number;
+  /** Called for every connection that was not let in, for the log. */
+  readonly onRefused?: (refused: RefusedConnection) => void;
+  /** Called when a stream broke the code that serves streams, for the log; the process goes on. */
+  readonly onBrokenStream?: (error: unknown) => void;
 }
 
 /** Which roles may call a service: for all of its methods, or by method. */
@@ -37,7 +37,8 @@ export class RpcServer {
   readonly #server: Server;
   readonly #gate: CallGate;
   readonly #infrastructure = new Infrastructure();
-  readonly #boundTo: string[] = [];
+  readonly #connections: ConnectionInjector;
+  readonly #listeners: SecureListener[] = [];
   #drained: Promise<void> | undefined;
 
   constructor(private readonly options: RpcServerOptions) {
@@ -51,6 +52,9 @@ export class RpcServer {
       "grpc.enable_channelz": 0,
       ...KEEPALIVE_OPTIONS,
     });
+    guardStreams(this.#server, options.onBrokenStream ?? (() => {}));
+    // The listener has done TLS before grpc-js gets a connection.
+    this.#connections = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
     this.#gate = new CallGate(limits, options.onError ?? (() => {}));
     this.#infrastructure.addHealth(this.#server);
   }
@@ -88,15 +92,13 @@ export class RpcServer {
   async listen(address: ListenAddress): Promise<number> {
     const tls = readTlsFiles(this.options.tls);
     await this.#infrastructure.addReflection(this.#server, this.options.protoFolder ?? findProtoFolder());
-    const credentials = ServerCredentials.createSsl(tls.ca, [{ cert_chain: tls.cert, private_key: tls.key }], true);
-    const host = address.host.includes(":") ? `[${address.host}]` : address.host;
-    const port = await new Promise<number>((resolve, reject) => {
-      this.#server.bindAsync(`${host}:${address.port}`, credentials, (error, bound) => {
-        if (error) reject(cannotListen(`${host}:${address.port}`, error));
-        else resolve(bound);
-      });
+    const listener = new SecureListener({
+      tls,
+      onConnection: (socket) => this.#connections.injectConnection(socket),
+      onRefused: this.options.onRefused ?? (() => {}),
     });
-    this.#boundTo.push(`${host}:${port}`);
+    const port = await listener.listen(address);
+    this.#listeners.push(listener);
     return port;
   }
 
@@ -125,29 +127,15 @@ export class RpcServer {
 
   async #drain(): Promise<void> {
     this.setServing(false);
+    for (const listener of this.#listeners) listener.close();
     const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
     this.#infrastructure.endStreams();
     await this.#gate.drain();
-    // `forceShutdown` of grpc-js does not reach connections while channelz is off; draining its ports does.
-    const cut = (): void => {
-      for (const address of this.#boundTo) this.#server.drain(address, LAST_ANSWERS_MS);
-    };
-    cut();
-    // Again and again: a connection whose handshake ended after the stop began was not there to be closed.
-    const cutting = setInterval(cut, LAST_ANSWERS_MS);
+    this.#connections.drain(LAST_ANSWERS_MS);
     await closed;
-    clearInterval(cutting);
   }
 }
 
 function rolesOf<Definition>(roles: AllowedRoles<Definition>, method: string): readonly Role[] {
   return Array.isArray(roles) ? roles : ((roles as Record<string, readonly Role[]>)[method] ?? []);
-}
-
-function cannotListen(address: string, error: Error): InvalidStateError {
-  const why = error.message.includes("EADDRINUSE") ? "the port is in use by another process" : messageOf(error);
-  return new InvalidStateError(`cannot listen on ${address}: ${why}; free it or configure another address`, {
-    about: { address },
-    cause: error,
-  });
 }

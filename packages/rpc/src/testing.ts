@@ -10,6 +10,7 @@ import type { ClientOptions } from "./client.js";
 import type { Client, Handlers } from "./definition.js";
 import { createClient } from "./following.js";
 import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
+import type { RefusedConnection } from "./secure-listener.js";
 import { type AllowedRoles, RpcServer } from "./server.js";
 import type { TlsFiles } from "./tls.js";
 
@@ -82,6 +83,7 @@ export const echoHandlers: NoteHandlers = {
 export class Bench {
   readonly folder = mkdtempSync(join(tmpdir(), "dm-rpc-"));
   readonly failures: RpcFailure[] = [];
+  readonly refused: RefusedConnection[] = [];
   readonly #closers: (() => unknown)[] = [];
   port = 0;
 
@@ -106,6 +108,7 @@ export class Bench {
       tls: this.files("disk-registry"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, ...options.limits },
       onError: (failure) => this.failures.push(failure),
+      onRefused: (refused) => this.refused.push(refused),
     });
     server.addService(NoteService, {
       roles: options.roles ?? ["operator", "director"],
@@ -133,6 +136,7 @@ export class Bench {
   async closeAll(): Promise<void> {
     for (const close of this.#closers.splice(0).reverse()) await close();
     this.failures.length = 0;
+    this.refused.length = 0;
   }
 
   remove(): void {

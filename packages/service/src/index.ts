@@ -17,7 +17,8 @@ export {
 } from "./config.js";
 export { Leadership, type LeadershipOptions, type Term, type Waiting } from "./leadership.js";
 export { Lifecycle, type Stoppable } from "./lifecycle.js";
-export { createLogger, type Logger, type LoggerOptions, rpcFailureLogger } from "./log.js";
+export { createLogger, type Logger, type LoggerOptions } from "./log.js";
+export { rpcLogging } from "./rpc-logging.js";
 export { runService, type StartService } from "./run-service.js";
 export { startTelemetry, type Telemetry } from "./telemetry.js";
 export { type WorkFailure, WorkQueue, type WorkQueueOptions, type WorkResult } from "./work-queue.js";

@@ -1,6 +1,7 @@
 import { NotFoundError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { createLogger, rpcFailureLogger } from "./log.js";
+import { createLogger } from "./log.js";
+import { rpcLogging } from "./rpc-logging.js";
 
 describe("createLogger", () => {
   const lines: Record<string, unknown>[] = [];
@@ -30,7 +31,7 @@ describe("createLogger", () => {
   });
 
   it("tells calls that failed by a bug, by trouble here, and by the caller", () => {
-    const report = rpcFailureLogger(log);
+    const { onError: report } = rpcLogging(log);
     const failure = {
       method: "/a.B/C",
       identity: { role: "disk-agent" as const, name: "host-1" },
@@ -49,5 +50,12 @@ describe("createLogger", () => {
       requestId: "r-1",
     });
     expect(lines[2]?.err).to.include({ type: "TypeError", message: "bug" });
+  });
+
+  it("tells connections that were refused, at most a line a second", () => {
+    const { onRefused } = rpcLogging(log);
+    for (let count = 0; count < 1000; count++) onRefused({ remoteAddress: "127.0.0.1", reason: "no identity" });
+    expect(lines.length).to.be.within(1, 60);
+    expect(lines[0]).to.include({ level: "warn", remoteAddress: "127.0.0.1", reason: "no identity" });
   });
 });

@@ -1,5 +1,5 @@
 import { RpcServer } from "@diskmesh/rpc";
-import { type Lifecycle, type Logger, rpcFailureLogger } from "@diskmesh/service";
+import { type Lifecycle, type Logger, rpcLogging } from "@diskmesh/service";
 import { type DispatcherConfig, runFolderOf } from "./config.js";
 import type { DispatcherContext } from "./context.js";
 import { CpiConfigs } from "./cpi-configs.js";
@@ -27,7 +27,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
     log: new CpiLog(config),
   };
   lifecycle.use("calls of CPIs", () => context.fence.end());
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
+  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
   addCpiService(server, context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);

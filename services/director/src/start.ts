@@ -7,7 +7,7 @@ import {
   Leadership,
   type Lifecycle,
   type Logger,
-  rpcFailureLogger,
+  rpcLogging,
   systemClock,
   type Term,
   type Waiting,
@@ -23,7 +23,7 @@ const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
 export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
+  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
   let address = "";
   const leadership = new Leadership<Context>({
     service: "director",

@@ -5,7 +5,7 @@ import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { type Client, createClient, RpcServer } from "@diskmesh/rpc";
-import { type Clock, type Lifecycle, type Logger, rpcFailureLogger, systemClock } from "@diskmesh/service";
+import { type Clock, type Lifecycle, type Logger, rpcLogging, systemClock } from "@diskmesh/service";
 import { type BaseFolder, lockBaseFolder, makeBaseFolder } from "./base-folder.js";
 import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
 import { CacheFile, type CacheFileSystem, readCacheFile } from "./cache/cache-file.js";
@@ -194,7 +194,7 @@ function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): Op
 async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, log: Logger): Promise<string> {
   const { config } = context;
   const machineBootId = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
+  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
   addServices(server, context, machineBootId);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);

@@ -1,12 +1,5 @@
 import { RpcServer } from "@diskmesh/rpc";
-import {
-  Leadership,
-  type Lifecycle,
-  type Logger,
-  rpcFailureLogger,
-  systemClock,
-  type Waiting,
-} from "@diskmesh/service";
+import { Leadership, type Lifecycle, type Logger, rpcLogging, systemClock, type Waiting } from "@diskmesh/service";
 import { isDatabaseUrl, openStorage, Tablet } from "@diskmesh/tablet";
 import { grpcAgents } from "./agent-clients.js";
 import { buildContext } from "./build-context.js";
@@ -17,7 +10,7 @@ import { addServices } from "./services.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
 export async function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, onError: rpcFailureLogger(log) });
+  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
   let address = "";
   const leadership = new Leadership<Context>({
     service: "disk-registry",

@@ -1,0 +1,44 @@
+import { DomainError, formatIdentity, LEADER_ADDRESS } from "@diskmesh/domain";
+import type { RefusedConnection, RpcFailure, RpcServerOptions } from "@diskmesh/rpc";
+import type { Logger } from "./log.js";
+
+const REFUSALS_INTERVAL_MS = 1_000;
+
+/** What an RpcServer tells the log: `new RpcServer({ ..., ...rpcLogging(log) })`. */
+export function rpcLogging(log: Logger): Required<Pick<RpcServerOptions, "onError" | "onRefused" | "onBrokenStream">> {
+  return {
+    onError: (failure) => logFailure(log, failure),
+    onRefused: refusalLogger(log),
+    onBrokenStream: (error) => log.error({ err: error }, "a stream broke the server's code and was closed"),
+  };
+}
+
+/** Bugs are errors with their stack, troubles of this server are warnings, the rest is info. */
+function logFailure(log: Logger, failure: RpcFailure): void {
+  const { error, identity, durationMs, unexpected, ...rest } = failure;
+  const caller = identity ? formatIdentity(identity) : "unknown";
+  const fields = { ...rest, caller, durationMs: Math.round(durationMs * 10) / 10 };
+  const text = `${failure.method} failed with ${failure.status}`;
+  if (unexpected) log.error({ ...fields, err: error }, text);
+  // Of a standby, by thousands of callers that look for the leader.
+  else if (error instanceof DomainError && LEADER_ADDRESS in error.about) log.debug(fields, text);
+  else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
+    log.warn({ ...fields, reason: (error as Error).message }, text);
+  else log.info({ ...fields, reason: (error as Error).message }, text);
+}
+
+/** One line a second at most: whoever is refused can come again as often as it likes, and must not fill the disk. */
+function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
+  let loggedAtMs = Number.NEGATIVE_INFINITY;
+  let notLogged = 0;
+  return (refused) => {
+    const nowMs = performance.now();
+    if (nowMs - loggedAtMs < REFUSALS_INTERVAL_MS) {
+      notLogged += 1;
+      return;
+    }
+    log.warn({ ...refused, refusedSinceLastLine: notLogged }, "a connection was refused");
+    loggedAtMs = nowMs;
+    notLogged = 0;
+  };
+}
