@@ -3,6 +3,11 @@ export interface Table<Doc> {
   readonly key: (doc: Doc) => string;
   /** Each index maps a document to the value it is found under, or to undefined when it is not in that index. */
   readonly indexes: Readonly<Record<string, (doc: Doc) => string | undefined>>;
+  /**
+   * What a document becomes when it is restored from a backup; absent: it is restored as it was. A counter goes up by
+   * `counterStep`, which is more than it can have given out since the backup.
+   */
+  readonly onRestore?: ((doc: Doc, counterStep: number) => Doc) | undefined;
 }
 
 /** The tables of a tablet by name. */
@@ -15,8 +20,9 @@ export type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
 export function table<Doc extends object>(definition: {
   key: (doc: Doc) => string;
   indexes?: Record<string, (doc: Doc) => string | undefined>;
+  onRestore?: (doc: Doc, counterStep: number) => Doc;
 }): Table<Doc> {
-  return { key: definition.key, indexes: definition.indexes ?? {} };
+  return { indexes: {}, ...definition };
 }
 
 /** Where a page starts and how long it may be. */

@@ -9,6 +9,13 @@ export interface Leader {
 export interface Claim {
   /** Made at the tablet's first claim and the same ever after. */
   readonly tabletId: string;
+  /**
+   * Which life of the tablet this is: random, made at its first claim, and made anew by each restore of a backup. Two
+   * stores with one tablet id and different incarnations went different ways.
+   */
+  readonly incarnation: string;
+  /** The incarnations that this one was restored from, the nearest first; empty when it was never restored. */
+  readonly parentIncarnations: readonly string[];
   readonly generation: number;
 }
 
@@ -41,6 +48,11 @@ export interface TabletStorage {
   commit(changes: readonly Change[]): Promise<void>;
   /** Proves that this claim still leads. FencedError when it does not. */
   renew(): Promise<void>;
+  /**
+   * Proves, durably, that this claim still leads, and takes a generation above that number and above its own, which it
+   * resolves with. FencedError when a newer claim exists. Only once loaded.
+   */
+  claimAbove(generation: number): Promise<number>;
   /**
    * Throws UnavailableError while another process may lead already, for all that this one knows. Where two processes
    * cannot have the storage at once it is left out.

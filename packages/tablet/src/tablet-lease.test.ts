@@ -22,7 +22,11 @@ class LeasedStorage implements TabletStorage {
 
   async claim(_: Leader, options?: ClaimOptions): Promise<Claim> {
     this.claimOptions = options;
-    return { tabletId: "tablet-1", generation: 1 };
+    return { tabletId: "tablet-1", incarnation: "life-1", parentIncarnations: [], generation: 1 };
+  }
+
+  async claimAbove(generation: number): Promise<number> {
+    return generation + 1;
   }
 
   load(): Promise<void> {

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
   FencedError,
+  InvalidArgumentError,
   InvalidStateError,
   NotFoundError,
   ResourceExhaustedError,
@@ -11,7 +12,7 @@ import {
 import { expect } from "chai";
 import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import { type Change, table } from "./schema.js";
-import type { Leader, TabletStorage } from "./storage.js";
+import type { Claim, Leader, TabletStorage } from "./storage.js";
 import { Tablet, type TabletLimits } from "./tablet.js";
 import { errorOf } from "./testing/error-of.js";
 
@@ -47,8 +48,12 @@ class GatedStorage implements TabletStorage {
     this.#openGate();
   }
 
-  claim(leader: Leader): Promise<{ tabletId: string; generation: number }> {
+  claim(leader: Leader): Promise<Claim> {
     return this.#inner.claim(leader);
+  }
+
+  claimAbove(generation: number): Promise<number> {
+    return this.#inner.claimAbove(generation);
   }
 
   load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
@@ -109,6 +114,34 @@ describe("Tablet", () => {
   function hostIds(): Promise<string[]> {
     return tablet.read(({ hosts }) => Array.from(hosts.entries(), (host) => host.hostId));
   }
+
+  it("claims above a number without a restart, and says so", async () => {
+    const { incarnation } = tablet;
+    await put("h1");
+    expect(await tablet.claimAbove(7)).to.equal(8);
+    expect(tablet.generation).to.equal(8);
+    expect(await hostIds()).to.deep.equal(["h1"]);
+    await put("h2");
+    await reopen();
+    expect([tablet.generation, tablet.incarnation]).to.deep.equal([9, incarnation]);
+    expect(tablet.parentIncarnations).to.deep.equal([]);
+  });
+
+  it("is lost when it claims above a number while another process leads", async () => {
+    const other = openLmdbStorage({ folder, exclusive: false });
+    await other.claim({ writer: "other", address: "127.0.0.1:9" });
+    expect(await errorOf(tablet.claimAbove(7))).to.be.instanceOf(FencedError);
+    expect(await tablet.lost).to.be.instanceOf(FencedError);
+    await other.close({ handOver: true });
+  });
+
+  it("refuses to claim above what is no generation, and goes on", async () => {
+    for (const generation of [-1, 1.5, Number.NaN, 2 ** 53]) {
+      expect(await errorOf(tablet.claimAbove(generation))).to.be.instanceOf(InvalidArgumentError);
+    }
+    await put("h1");
+    expect(tablet.generation).to.equal(1);
+  });
 
   it("has everything again after it was opened again, with the next generation and the same id", async () => {
     expect(tablet.generation).to.equal(1);

@@ -2,16 +2,18 @@ import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   DomainError,
+  InvalidArgumentError,
   InvalidStateError,
   messageOf,
   ResourceExhaustedError,
   servedElsewhere,
   UnavailableError,
 } from "@diskmesh/domain";
+import { type Batch, newBatch } from "./batch.js";
 import { monotonicClock, type TabletClock } from "./clock.js";
 import { MemoryTables } from "./memory-tables.js";
 import type { Change, Schema, Tables, Transaction } from "./schema.js";
-import type { ClaimOptions, TabletStorage } from "./storage.js";
+import type { Claim, ClaimOptions, TabletStorage } from "./storage.js";
 
 export interface TabletLimits {
   /** The largest commit, if the storage takes it. A larger transaction is refused. */
@@ -44,25 +46,19 @@ export interface TabletOptions<S extends Schema> extends ClaimOptions {
   readonly clock?: TabletClock;
 }
 
+/** Far beyond what claims and restores can reach, and far enough below where numbers lose their last digit. */
+const GENERATION_MAX = 2 ** 52;
+
 /** An answer that is there may take so many turns of the event loop to come through a driver. */
 const LATE_ANSWER_TURNS = 5;
-
-/** Transactions that become durable together. */
-interface Batch {
-  readonly changes: Map<string, Change>;
-  sizeBytes: number;
-  transactions: number;
-  /** True once handed to the storage: later transactions go into the next batch. */
-  sealed: boolean;
-  readonly durable: Promise<void>;
-  readonly resolve: () => void;
-  readonly reject: (reason: Error) => void;
-}
 
 /** The one leader's state in memory, every change of which is durable before anyone hears of it. */
 export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly id: string;
-  readonly generation: number;
+  /** Which life of the tablet this is: made at random with it, and anew by each restore of a backup. */
+  readonly incarnation: string;
+  /** The incarnations that this one was restored from, the nearest first; empty when it was never restored. */
+  readonly parentIncarnations: readonly string[];
   /** Resolves, never rejects, with the reason when this process may no longer lead. */
   readonly lost: Promise<Error>;
   readonly #name: string;
@@ -73,6 +69,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   /** In order; only the first may be sealed. */
   readonly #batches: Batch[] = [];
   #memory: MemoryTables<S>;
+  #generation: number;
   #pendingSizeBytes = 0;
   #pendingTransactions = 0;
   #committing = false;
@@ -84,13 +81,11 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   #cancelRenewal: () => void = () => {};
   #resolveLost: (reason: Error) => void = () => {};
 
-  private constructor(
-    options: TabletOptions<S>,
-    claim: { tabletId: string; generation: number },
-    memory: MemoryTables<S>,
-  ) {
+  private constructor(options: TabletOptions<S>, claim: Claim, memory: MemoryTables<S>) {
     this.id = claim.tabletId;
-    this.generation = claim.generation;
+    this.incarnation = claim.incarnation;
+    this.parentIncarnations = claim.parentIncarnations;
+    this.#generation = claim.generation;
     this.#name = options.name;
     this.#storage = options.storage;
     const limits = { ...DEFAULT_TABLET_LIMITS, ...options.limits };
@@ -175,6 +170,29 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   checkMayAct(): void {
     this.#refuseWhenEnded();
     this.#storage.checkLease?.();
+  }
+
+  /** The tablet generation of this leader: claimed durably when it started, higher after `claimAbove`. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /**
+   * Proves, durably, that this process still leads, and goes on with a generation above that number and above its own,
+   * which it resolves with. Rejects with FencedError when another one leads; then the tablet is lost.
+   */
+  async claimAbove(generation: number): Promise<number> {
+    if (!Number.isSafeInteger(generation) || generation < 0 || generation > GENERATION_MAX) {
+      throw new InvalidArgumentError(`generation ${generation}: it must be a whole number from 0 to ${GENERATION_MAX}`);
+    }
+    this.#refuseWhenEnded();
+    try {
+      this.#generation = await this.#storage.claimAbove(generation);
+    } catch (error) {
+      if (this.#ended === undefined) this.#lose(error, { ofCommit: false });
+    }
+    this.#refuseWhenEnded();
+    return this.#generation;
   }
 
   /** How many documents were read between claim and serving; undefined where nothing can be followed beforehand. */
@@ -362,14 +380,4 @@ function load<S extends Schema>(
 
 async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn++) await nextTurn();
-}
-
-function newBatch(): Batch {
-  let resolve: () => void = () => {};
-  let reject: (reason: Error) => void = () => {};
-  const durable = new Promise<void>((onDurable, onFailure) => {
-    resolve = onDurable;
-    reject = onFailure;
-  });
-  return { changes: new Map(), sizeBytes: 0, transactions: 0, sealed: false, durable, resolve, reject };
 }

@@ -78,7 +78,10 @@ export const schema = {
       liveByQueue: (task) => (hasEnded(task) ? undefined : task.queue),
     },
   }),
-  counters: table<Counter>({ key: (counter) => counter.name }),
+  counters: table<Counter>({
+    key: (counter) => counter.name,
+    onRestore: (counter, step) => ({ ...counter, value: counter.value + step }),
+  }),
 };
 
 export type DirectorSchema = typeof schema;

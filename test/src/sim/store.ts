@@ -7,6 +7,7 @@ import type { Random } from "./random.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 
 const TABLET_ID = "tablet-sim";
+const INCARNATION = "incarnation-sim";
 /** Where the store is, for partitions. */
 export const STORE_PLACE = "store";
 const RETRY_WHEN_CUT_OFF_MS = 250;
@@ -20,7 +21,13 @@ export class SimStore {
 
   claim(): Claim {
     this.generation += 1;
-    return { tabletId: TABLET_ID, generation: this.generation };
+    return { tabletId: TABLET_ID, incarnation: INCARNATION, parentIncarnations: [], generation: this.generation };
+  }
+
+  claimAbove(own: number, generation: number): number {
+    this.requireLatest(own);
+    this.generation = Math.max(own, generation) + 1;
+    return this.generation;
   }
 
   commit(generation: number, changes: readonly Change[], by: SimProcess): void {
@@ -134,6 +141,13 @@ export class SimStorage implements TabletStorage {
 
   renew(): Promise<void> {
     return this.#reach(() => this.store.requireLatest(this.#generation));
+  }
+
+  async claimAbove(generation: number): Promise<number> {
+    return this.#reach(() => {
+      this.#generation = this.store.claimAbove(this.#generation, generation);
+      return this.#generation;
+    });
   }
 
   async close(): Promise<void> {}

@@ -75,6 +75,23 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         expect(new Set(claims.map(({ tabletId }) => tabletId)).size).to.equal(1);
       });
 
+      it("tells the incarnation, which is the same from the first claim on, and that it has no parents", async () => {
+        const claims = [];
+        for (const writer of ["a", "b", "c"]) {
+          const storage = open();
+          claims.push(await claim(storage, writer));
+          await storage.load(() => {});
+          if (writer === "b") await storage.claimAbove(10);
+          await storage.close({ handOver: true });
+        }
+        const [first] = claims;
+        expect(first?.incarnation).to.match(/^[0-9a-f-]{36}$/);
+        for (const { incarnation, parentIncarnations, tabletId } of claims) {
+          expect([incarnation, parentIncarnations]).to.deep.equal([first?.incarnation, []]);
+          expect(incarnation).not.to.equal(tabletId);
+        }
+      });
+
       it("gives racing claimants different generations, and only the highest can commit", async () => {
         const racing = ["a", "b", "c", "d"].map((writer) => ({ writer, storage: open() }));
         const claimed = await Promise.all(
@@ -103,6 +120,52 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         expect(await errorOf(storage.commit([put("hosts", "h", {})]))).to.be.instanceOf(Error);
         expect(await errorOf(storage.load(() => {}))).to.be.instanceOf(Error);
         expect(await errorOf(storage.renew())).to.be.instanceOf(Error);
+      });
+    });
+
+    describe("claiming above a number", () => {
+      it("takes a generation above it and above the own one, and the next claim goes on from there", async () => {
+        const storage = await openLoaded();
+        expect(await storage.claimAbove(40)).to.equal(41);
+        expect(await storage.claimAbove(3)).to.equal(42);
+        await storage.commit([put("hosts", "h", { n: 1 })]);
+        await storage.close({ handOver: true });
+        const next = open();
+        expect((await claim(next, "next")).generation).to.equal(43);
+        expect(await contentsOf(next)).to.deep.equal(new Map([["hosts/h", { n: 1 }]]));
+      });
+
+      it("goes on while commits are under way, of which none is lost", async () => {
+        const storage = await openLoaded();
+        const expected: Contents = new Map();
+        const claiming: Promise<number>[] = [];
+        for (let n = 0; n < 60; n++) {
+          if (n % 20 === 5) claiming.push(storage.claimAbove(n * 10));
+          await storage.commit([put("hosts", `h${n % 7}`, { n }), remove("hosts", `h${(n + 3) % 7}`)]);
+          expected.set(`hosts/h${n % 7}`, { n });
+          expected.delete(`hosts/h${(n + 3) % 7}`);
+        }
+        expect((await Promise.all(claiming)).at(-1)).to.be.above(450);
+        await storage.renew();
+        await storage.close({ handOver: true });
+        expect(await contentsOfNext()).to.deep.equal(expected);
+      });
+
+      it("is refused when a newer leader has claimed", async () => {
+        const older = await openLoaded("older");
+        const newer = await openLoaded("newer");
+        expect(await errorOf(older.claimAbove(100))).to.be.instanceOf(FencedError);
+        await newer.commit([put("hosts", "h", {})]);
+        expect((await claim(open(), "next")).generation).to.equal(3);
+      });
+
+      it("is refused when it comes before anything is loaded, or after the end", async () => {
+        const storage = open();
+        expect(await errorOf(storage.claimAbove(1))).to.be.instanceOf(Error);
+        await claim(storage, "writer");
+        await storage.load(() => {});
+        await storage.close({ handOver: true });
+        expect(await errorOf(storage.claimAbove(1))).to.be.instanceOf(Error);
       });
     });
 

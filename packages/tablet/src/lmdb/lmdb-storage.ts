@@ -39,6 +39,9 @@ class LmdbStorage implements TabletStorage {
       const last = storedClaim(meta);
       const claim: StoredClaim = {
         tabletId: last?.tabletId ?? randomUUID(),
+        // Absent in stores of the first release.
+        incarnation: last?.incarnation ?? randomUUID(),
+        parentIncarnations: last?.parentIncarnations ?? [],
         generation: (last?.generation ?? 0) + 1,
         writer: leader.writer,
         address: leader.address,
@@ -46,7 +49,8 @@ class LmdbStorage implements TabletStorage {
       meta.putSync(CLAIM, JSON.stringify(claim));
       return claim;
     });
-    return { tabletId: this.#claim.tabletId, generation: this.#claim.generation };
+    const { tabletId, incarnation, parentIncarnations, generation } = this.#claim;
+    return { tabletId, incarnation, parentIncarnations, generation };
   }
 
   async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
@@ -98,6 +102,18 @@ class LmdbStorage implements TabletStorage {
     this.#refuseFenced(environment, claim);
   }
 
+  async claimAbove(generation: number): Promise<number> {
+    const { environment, claim } = this.#claimed();
+    const higher = await this.#write(() => {
+      const last = this.#refuseFenced(environment, claim);
+      const next = { ...last, generation: Math.max(generation, last.generation) + 1 };
+      environment.meta.putSync(CLAIM, JSON.stringify(next));
+      return next;
+    });
+    this.#claim = higher;
+    return higher.generation;
+  }
+
   async close(): Promise<void> {
     const environment = this.#environment;
     this.#environment = undefined;
@@ -115,9 +131,10 @@ class LmdbStorage implements TabletStorage {
     return { environment: this.#environment, claim: this.#claim };
   }
 
-  #refuseFenced(environment: LmdbEnvironment, own: StoredClaim): void {
+  /** Returns the own claim as it is stored: its generation may be higher meanwhile, its writer is nobody else's. */
+  #refuseFenced(environment: LmdbEnvironment, own: StoredClaim): StoredClaim {
     const last = storedClaim(environment.meta);
-    if (last?.generation === own.generation && last.writer === own.writer) return;
+    if (last?.writer === own.writer) return last;
     throw new FencedError(
       `the tablet in ${this.#options.folder} has been claimed by ${last?.address} with generation ${last?.generation}; this process has generation ${own.generation}`,
     );

@@ -118,11 +118,12 @@ export class FollowedState {
     }
   }
 
-  #isNext({ _id, kind, generation, writer }: Entry): boolean {
+  #isNext(entry: Entry): boolean {
+    const { _id, generation, writer } = entry;
     if (_id !== this.#lastNumber + 1) return false;
     // The entry at the checkpoint may be gone. If the first one is no more than a late claim, the second one tells.
     if (this.#last === undefined) return true;
-    if (kind === "claim") return generation === this.#last.generation + 1;
+    if (entry.kind === "claim") return (entry.previousGeneration ?? generation - 1) === this.#last.generation;
     return generation === this.#last.generation && writer === this.#last.writer;
   }
 }

@@ -13,9 +13,17 @@ interface EntryBase {
 
 export interface ClaimEntry extends EntryBase {
   readonly kind: "claim";
+  /** That of the entry before it. Absent in claims of the first release, which are higher by one. */
+  readonly previousGeneration?: number;
   readonly tabletId: string;
+  /** Absent in claims of the first release. */
+  readonly incarnation?: string;
+  readonly parentIncarnations?: readonly string[];
   readonly address: string;
 }
+
+/** A claim as this release makes it. */
+export type OwnClaim = Required<ClaimEntry>;
 
 /** A leader took up all that was committed before its claim, starting from the view as of a checkpoint. */
 export interface LoadEntry extends EntryBase {
@@ -46,7 +54,7 @@ export interface StoredChange {
 }
 
 type NewEntry =
-  | Pick<ClaimEntry, "kind" | "tabletId" | "address">
+  | Omit<OwnClaim, keyof EntryBase>
   | Pick<LoadEntry, "kind" | "from" | "claim">
   | Pick<CommitEntry, "kind" | "changes">
   | Pick<CheckpointEntry, "kind" | "upTo">;
@@ -69,7 +77,7 @@ export class TabletLog {
   readonly #turns = new OneAtATime();
   /** The number of the own entry that was appended last. */
   #last = 0;
-  #claim: ClaimEntry | undefined;
+  #claim: OwnClaim | undefined;
   /** Why nothing more can be appended: what the last try did is not known, or somebody else has the number. */
   #failure: unknown;
 
@@ -80,20 +88,31 @@ export class TabletLog {
     this.#patience = patience;
   }
 
-  get claimed(): ClaimEntry {
+  get claimed(): OwnClaim {
     if (this.#claim === undefined)
       throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was claimed`);
     return this.#claim;
   }
 
   /** Takes the next generation. Undefined when another candidate got in between. */
-  async claim(writer: string, address: string): Promise<ClaimEntry | undefined> {
-    let claim: ClaimEntry;
+  async claim(writer: string, address: string): Promise<OwnClaim | undefined> {
+    let claim: OwnClaim;
     do {
       const last = await this.#lastEntry();
-      const tabletId = last === undefined ? randomUUID() : await this.#tabletId();
-      const [number, generation] = [(last?._id ?? 0) + 1, (last?.generation ?? 0) + 1];
-      claim = { _id: number, generation, writer, kind: "claim", tabletId, address };
+      // Read after the last entry: of what came before that none is missing.
+      const lastClaim = last === undefined ? undefined : await this.#lastClaim();
+      const previousGeneration = last?.generation ?? 0;
+      claim = {
+        _id: (last?._id ?? 0) + 1,
+        generation: previousGeneration + 1,
+        writer,
+        kind: "claim",
+        previousGeneration,
+        tabletId: lastClaim?.tabletId ?? randomUUID(),
+        incarnation: lastClaim?.incarnation ?? randomUUID(),
+        parentIncarnations: lastClaim?.parentIncarnations ?? [],
+        address,
+      };
     } while ((await this.#insert(claim)) !== undefined);
     // Its number may have been chosen long ago, from a part of the log that has been applied and deleted since.
     if ((await this.#lastEntry())?._id !== claim._id) return undefined;
@@ -120,21 +139,22 @@ export class TabletLog {
   }
 
   /**
-   * Claims again, as another writer, directly after the own last entry: nothing that was sent as the old writer and
-   * arrives from now on is believed. Nothing is appended while `handLease` runs.
+   * Claims again, as another writer, directly after the own last entry, a generation above the own one and `above`:
+   * nothing that was sent as the old writer and arrives from now on is believed. Nothing is appended while `handLease`
+   * runs.
    */
   claimAgain(
-    writer: string,
-    from: number,
+    { writer, from, above }: { readonly writer: string; readonly from: number; readonly above: number },
     handLease: () => Promise<void>,
     then: (number: number) => void,
   ): Promise<void> {
     return this.#turns.run(async () => {
       await handLease();
-      const { tabletId, address, generation } = this.claimed;
-      this.#claim = { ...this.claimed, writer, generation: generation + 1 };
-      const claim = await this.#append({ kind: "claim", tabletId, address }, FOREVER_MS);
-      this.#claim = { ...this.claimed, _id: claim };
+      const { kind, tabletId, incarnation, parentIncarnations, address, generation } = this.claimed;
+      this.#claim = { ...this.claimed, writer, generation: Math.max(generation, above) + 1 };
+      const fields = { kind, previousGeneration: generation, tabletId, incarnation, parentIncarnations, address };
+      const claim = await this.#append(fields, FOREVER_MS);
+      this.#claim = { ...this.claimed, ...fields, _id: claim };
       await this.#append({ kind: "load", from, claim }, FOREVER_MS);
       then(claim);
     });
@@ -189,9 +209,10 @@ export class TabletLog {
     }
   }
 
-  async #tabletId(): Promise<string> {
-    const first = await this.#get(1);
-    if (first?.kind === "claim") return first.tabletId;
+  /** All claims are those of one tablet; who is the latest, and whether it leads, does not matter here. */
+  async #lastClaim(): Promise<ClaimEntry> {
+    const [first, last] = [await this.#get(1), await this.#lastEntry(["claim"])];
+    if (first?.kind === "claim" && last?.kind === "claim") return last;
     throw new InvalidStateError(
       `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim; restore it from a backup`,
     );
@@ -202,8 +223,8 @@ export class TabletLog {
     return stored as unknown as Entry | undefined;
   }
 
-  async #lastEntry(): Promise<Entry | undefined> {
-    const range = { limit: 1, descending: true };
+  async #lastEntry(kinds?: readonly Entry["kind"][]): Promise<Entry | undefined> {
+    const range = { limit: 1, descending: true, kinds };
     const [last] = await this.#patience.answerOf(() => this.#server.find(this.#collection, range));
     return last as unknown as Entry | undefined;
   }

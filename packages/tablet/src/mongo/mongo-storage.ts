@@ -97,7 +97,9 @@ export class MongoStorage implements TabletStorage {
       const writer = attempt.nextWriter();
       await attempt.lease.take(writer, leader.address, { signal: waitSignal, onStandby: onWait });
       const claim = await attempt.log.claim(writer, leader.address);
-      if (claim !== undefined) return { tabletId: claim.tabletId, generation: claim.generation };
+      if (claim === undefined) continue;
+      const { tabletId, incarnation, parentIncarnations, generation } = claim;
+      return { tabletId, incarnation, parentIncarnations, generation };
     }
   }
 
@@ -158,6 +160,14 @@ export class MongoStorage implements TabletStorage {
     }
   }
 
+  async claimAbove(generation: number): Promise<number> {
+    const attempt = this.#claimed();
+    const { view } = attempt;
+    if (view === undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was loaded`);
+    await view.claimAbove(generation);
+    return attempt.log.claimed.generation;
+  }
+
   checkLease(): void {
     this.#claimed().lease.check();
   }
@@ -166,11 +176,12 @@ export class MongoStorage implements TabletStorage {
     const attempt = this.#attempt;
     this.#attempt = undefined;
     if (attempt === undefined) return;
-    attempt.viewEnded.abort();
+    const closed = new UnavailableError(`tablet ${this.#tabletName} is closed`);
+    attempt.viewEnded.abort(closed);
     attempt.follower?.close();
     // Should it fail, the next leader waits for the lease to run out. What is still being applied may arrive whenever.
     if (handOver) await attempt.lease.clear().catch(() => {});
-    end(attempt, new UnavailableError(`tablet ${this.#tabletName} is closed`));
+    end(attempt, closed);
     await attempt.server.close();
   }
 
@@ -215,7 +226,7 @@ export class MongoStorage implements TabletStorage {
 /** The first reason stays. */
 function end({ ended, viewEnded }: Attempt, reason: unknown): void {
   ended.abort(reason);
-  viewEnded.abort();
+  viewEnded.abort(reason);
 }
 
 function checkTableName(name: string): void {

@@ -32,6 +32,12 @@ export interface ViewOptions {
   readonly signal: AbortSignal;
 }
 
+interface ClaimWanted {
+  readonly above: number;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
 interface Unapplied {
   readonly seq: number;
   readonly changes: readonly StoredChange[];
@@ -62,6 +68,8 @@ export class View {
   #sizeBytes = 0;
   #wake: () => void = () => {};
   #waitingForRoom: (() => void)[] = [];
+  /** For whoever waits for a claim above a generation, which comes between two rounds. */
+  #claimsWanted: ClaimWanted[] = [];
   /** In the order of the log. What a former leader left there goes with the first. */
   #kept: Kept[] = [];
   #keptSizeBytes = 0;
@@ -93,15 +101,27 @@ export class View {
     }
   }
 
+  /** Claims again, a generation above that one: by that this process knows, durably, that it leads. */
+  claimAbove(above: number): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#claimsWanted.push({ above, resolve, reject });
+      this.#wake();
+      if (this.#options.signal.aborted) this.#refuseClaims();
+    });
+  }
+
   /** Works until it is told to end, or rejects with the reason why this process may no longer write. */
   async keepUpToDate(): Promise<void> {
     const { signal } = this.#options;
     signal.addEventListener("abort", () => {
       this.#wake();
       this.#makeRoom();
+      this.#refuseClaims();
     });
     while (!signal.aborted) {
-      if (this.#unapplied.length > 0) {
+      if (this.#claimsWanted.length > 0) {
+        await this.#claimAgain();
+      } else if (this.#unapplied.length > 0) {
         await this.#gather();
         if (!signal.aborted) await this.#applyBatch();
       } else {
@@ -211,12 +231,13 @@ export class View {
   }
 
   /** What is in memory is then the load: the outcome of all that is not known to be in the view. */
-  #claimAgain(): Promise<void> {
+  async #claimAgain(): Promise<void> {
     const { log, lease, nextWriter } = this.#options;
     const writer = nextWriter();
-    return log.claimAgain(
-      writer,
-      this.#checkpoint,
+    const wanted = [...this.#claimsWanted];
+    const above = Math.max(0, ...wanted.map((each) => each.above));
+    await log.claimAgain(
+      { writer, from: this.#checkpoint, above },
       () => lease.hand(writer),
       (claim) => {
         const changes: StoredChange[] = lastWords(this.#unapplied).map(({ table, id, document }) => ({
@@ -228,6 +249,13 @@ export class View {
         this.#changes = changes.length;
       },
     );
+    this.#claimsWanted.splice(0, wanted.length);
+    for (const { resolve } of wanted) resolve();
+  }
+
+  #refuseClaims(): void {
+    const { reason } = this.#options.signal;
+    for (const { reject } of this.#claimsWanted.splice(0)) reject(reason);
   }
 
   #makeRoom(): void {

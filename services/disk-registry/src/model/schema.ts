@@ -172,7 +172,11 @@ const disks: Table<Disk> = {
   },
 };
 
-const counters: Table<Counter> = { key: (counter) => counter.name, indexes: {} };
+const counters: Table<Counter> = {
+  key: (counter) => counter.name,
+  indexes: {},
+  onRestore: (counter, step) => ({ ...counter, value: counter.value + step }),
+};
 
 export const schema = { hosts, devices, disks, counters };
 export type RegistrySchema = typeof schema;

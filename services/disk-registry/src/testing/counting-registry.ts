@@ -21,8 +21,9 @@ class CountingStorage implements TabletStorage {
 
   constructor(private readonly fleet: StoredFleet) {}
 
-  claim = async () => ({ tabletId: "tablet-1", generation: 1 });
+  claim = async () => ({ tabletId: "tablet-1", incarnation: "life-1", parentIncarnations: [], generation: 1 });
   renew = async () => {};
+  claimAbove = async (generation: number) => generation + 1;
   close = async () => {};
 
   async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {

@@ -12,6 +12,8 @@ const LEASE_TIME_MS = 300;
 export const SAFE_LEASE_TIME_MS = 250;
 const LINGER_MS_MAX = 500;
 const KEYS = 6;
+/** Each time that a leader is called. */
+const CLAIM_ABOVE_RATE = 0.02;
 
 interface Head {
   readonly id: "head";
@@ -86,6 +88,7 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
       await tablet.close();
       return world.count("cleanStops");
     }
+    if (world.happens(CLAIM_ABOVE_RATE)) void claimAbove(tablet, world).catch((error) => world.violate(error));
     for (let calls = 1 + world.below(2); calls > 0; calls--) {
       void call(tablet, callers, pending, changeRate).catch((error) => world.violate(error));
     }
@@ -104,6 +107,18 @@ async function call(tablet: Tablet<Schema>, callers: Callers, pending: Set<strin
   } catch (error) {
     if (!isLoss(error)) throw error;
     world.count("refused");
+  }
+}
+
+/** As a registry does that hears of numbers higher than its own. */
+async function claimAbove(tablet: Tablet<Schema>, world: World): Promise<void> {
+  const above = tablet.generation + world.below(100);
+  try {
+    const generation = await tablet.claimAbove(above);
+    if (generation <= above) throw new Violation(`claimed generation ${generation} instead of one above ${above}`);
+    world.count("claimsAbove");
+  } catch (error) {
+    if (!isLoss(error)) throw error;
   }
 }
 
@@ -205,6 +220,10 @@ class ObservedStorage implements TabletStorage {
 
   renew(): Promise<void> {
     return this.#inner.renew();
+  }
+
+  claimAbove(generation: number): Promise<number> {
+    return this.#inner.claimAbove(generation);
   }
 
   close(...args: Parameters<TabletStorage["close"]>): Promise<void> {

@@ -1,5 +1,5 @@
 import type { DocumentChange, Fields, Range, StoredDocument, ViewWrite } from "../document-server.js";
-import type { CommitEntry, Entry } from "../log.js";
+import type { ClaimEntry, CommitEntry, Entry } from "../log.js";
 
 export const TABLET = "registry";
 export const LOG = `${TABLET}.log`;
@@ -18,6 +18,9 @@ export class SharedDocuments {
   /** By log number. */
   readonly #history: { readonly json: string; readonly entry: Entry }[] = [];
   readonly #committed = new Set<string>();
+  /** The highest claimed. */
+  #generation = 0;
+  #life: string | undefined;
 
   collections(prefix: string): string[] {
     return [...this.#collections.keys()].filter((name) => name.startsWith(prefix));
@@ -98,10 +101,20 @@ export class SharedDocuments {
     return documents;
   }
 
+  /** Of claims that were accepted at numbers of their own: agents tell leaders apart by these. */
+  #checkClaim({ generation, incarnation, tabletId }: ClaimEntry): void {
+    if (generation <= this.#generation) throw new Violation(`generation ${generation} after ${this.#generation}`);
+    this.#generation = generation;
+    const life = `${tabletId} ${incarnation}`;
+    this.#life ??= life;
+    if (this.#life !== life) throw new Violation(`a claim of ${life} in the tablet ${this.#life}`);
+  }
+
   #remember(entry: Entry): void {
     const json = JSON.stringify(entry);
     const before = this.#history[entry._id];
     if (before === undefined) {
+      if (entry.kind === "claim") this.#checkClaim(entry);
       this.#history[entry._id] = { json, entry };
       if (entry.kind === "commit") for (const transaction of transactionsIn(entry)) this.#committed.add(transaction);
       return;

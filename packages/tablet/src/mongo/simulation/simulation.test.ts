@@ -24,6 +24,7 @@ describe("the tablet on a server that loses answers and delays and doubles write
       // Otherwise it would be no wonder.
       for (const name of [
         "leaders",
+        "claimsAbove",
         "commits",
         "reads",
         "lostAnswers",
