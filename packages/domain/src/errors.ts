@@ -80,6 +80,11 @@ export class UnavailableError extends DomainError {
   }
 }
 
+/** There is no room for what must be written. What was acknowledged is durable; it goes on once there is room. */
+export class DiskFullError extends UnavailableError {
+  override readonly name = "DiskFullError";
+}
+
 /** Key in `about` of an UnavailableError that says who serves instead; empty when that is not known yet. */
 export const LEADER_ADDRESS = "leader_address";
 

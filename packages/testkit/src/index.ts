@@ -6,4 +6,5 @@ export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.j
 export { freePort } from "./ports.js";
 export { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
 export { skipBecause } from "./skip.js";
+export { SmallDisk } from "./small-disk.js";
 export { stemcellFile } from "./stemcell-file.js";

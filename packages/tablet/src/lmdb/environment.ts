@@ -4,6 +4,7 @@ import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain
 import { type Database, open, type RootDatabase } from "lmdb";
 import { checkDataFile } from "./data-file.js";
 import { LockFile } from "./lock-file.js";
+import { checkRoom, noRoomError } from "./room.js";
 
 export interface LmdbOptions {
   /** Made when it does not exist. Nothing else may be in it. */
@@ -38,7 +39,10 @@ export class LmdbEnvironment {
     this.#meta = openText(root, META);
   }
 
-  /** Throws UnavailableError when another process has it, InvalidStateError when it is not what it should be. */
+  /**
+   * Throws UnavailableError when another process has it, DiskFullError when there is no room, InvalidStateError when it
+   * is not what it should be.
+   */
   static async open(kind: LmdbKind, options: LmdbOptions): Promise<LmdbEnvironment> {
     const { folder } = options;
     let lock: LockFile | undefined;
@@ -47,6 +51,7 @@ export class LmdbEnvironment {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       lock = options.exclusive === false ? undefined : new LockFile(folder);
       checkDataFile(join(folder, "data.mdb"));
+      checkRoom(folder);
       root = openRoot(folder);
       const environment = new LmdbEnvironment(folder, lock, root);
       await environment.#checkFormat(kind);
@@ -55,6 +60,8 @@ export class LmdbEnvironment {
       await root?.close().catch(() => {});
       lock?.release();
       if (error instanceof UnavailableError) throw error;
+      const noRoom = noRoomError(error, `cannot open the ${kind}`, folder);
+      if (noRoom !== undefined) throw noRoom;
       throw new InvalidStateError(
         `the folder ${folder} cannot be opened as a ${kind}: ${messageOf(error)}; configure another folder, or restore this one from a backup`,
         { cause: error },

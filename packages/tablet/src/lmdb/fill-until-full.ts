@@ -1,23 +1,42 @@
-/** A process for tests, whose files may not grow far: commits until that fails, then one small thing more. */
+/**
+ * A process for tests, whose disk or files have little room: commits until that fails, deletes the file that is named
+ * second, if any, and commits one small thing more.
+ */
+import { rmSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
+import { openLmdbEventLog } from "./lmdb-event-log.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
 
 process.on("unhandledRejection", () => process.exit(9));
-const storage = openLmdbStorage({ folder: process.argv[2] as string });
+const [, , folder, filler] = process.argv as [string, string, string, string?];
+const log = openLmdbEventLog({ folder: `${folder}-events` });
+await log.append("task-1", ["first"]);
+const storage = openLmdbStorage({ folder });
 await storage.claim({ writer: "child", address: "127.0.0.1:1" });
 let committed = 0;
-let message = "";
-while (message === "") {
-  try {
-    await storage.commit([
-      { table: "hosts", key: "counter", document: { i: committed } },
-      { table: "devices", key: `large-${committed}`, document: { text: "x".repeat(200_000) } },
-    ]);
-    committed++;
-  } catch (error) {
-    message = messageOf(error);
+const commitMessage = await messageOfFirstFailure(async () => {
+  await storage.commit([
+    { table: "hosts", key: "counter", document: { i: committed } },
+    { table: "devices", key: `large-${committed}`, document: { text: "x".repeat(200_000) } },
+  ]);
+  committed++;
+});
+const appendMessage = await messageOfFirstFailure(() => log.append("task-1", ["x".repeat(200_000)]));
+if (filler !== undefined) rmSync(filler);
+await storage.commit([{ table: "hosts", key: "small", document: { i: committed } }]);
+await log.append("task-1", ["last"]);
+const { lines } = await log.read("task-1", { from: 0, limit: 10_000 });
+await storage.close({ handOver: true });
+await log.close();
+const ends = [lines.at(0), lines.at(-1)];
+process.stdout.write(JSON.stringify({ committed, commitMessage, appendMessage, ends }));
+
+async function messageOfFirstFailure(action: () => Promise<unknown>): Promise<string> {
+  for (;;) {
+    try {
+      await action();
+    } catch (error) {
+      return `${(error as Error).name}: ${messageOf(error)}`;
+    }
   }
 }
-await storage.commit([{ table: "hosts", key: "small", document: { i: committed } }]);
-await storage.close({ handOver: true });
-process.stdout.write(JSON.stringify({ committed, message }));

@@ -2,6 +2,7 @@ import { messageOf, UnavailableError } from "@diskmesh/domain";
 import { checkLines, checkPage, checkStream, LINES_MAX } from "../event-log-limits.js";
 import type { EventLog } from "../storage.js";
 import { LmdbEnvironment, type LmdbOptions, type TextDatabase } from "./environment.js";
+import { noRoomError } from "./room.js";
 
 /** A drop deletes so many lines per transaction, so that appends of others get their turn. */
 const DROP_LINES = 1_000;
@@ -78,10 +79,14 @@ class LmdbEventLog implements EventLog {
     try {
       return await environment.write(action);
     } catch (error) {
-      throw new UnavailableError(`cannot write to the event log in ${this.#options.folder}: ${messageOf(error)}`, {
-        cause: error,
-        outcome: "unknown",
-      });
+      const noRoom = noRoomError(error, "cannot write to the event log", this.#options.folder, "unknown");
+      throw (
+        noRoom ??
+        new UnavailableError(`cannot write to the event log in ${this.#options.folder}: ${messageOf(error)}`, {
+          cause: error,
+          outcome: "unknown",
+        })
+      );
     }
   }
 }

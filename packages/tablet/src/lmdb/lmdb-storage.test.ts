@@ -124,33 +124,6 @@ describe("LMDB storage", () => {
     });
   });
 
-  it("fails the commit that the disk has no room for, keeps all others, and goes on", async () => {
-    const child = spawn("/bin/sh", [
-      "-c",
-      `trap '' XFSZ; ulimit -f 4000; exec "$0" "$@"`,
-      process.execPath,
-      FILL,
-      folder,
-    ]);
-    let output = "";
-    child.stdout.on("data", (chunk) => {
-      output += chunk;
-    });
-    const [code] = await once(child, "close");
-    expect(code, output).to.equal(0);
-    const { committed, message } = JSON.parse(output);
-    expect(committed).to.be.greaterThan(5);
-    expect(message).to.contain(`cannot write to the tablet in ${folder}`);
-    const storage = openLmdbStorage({ folder });
-    await storage.claim(LEADER);
-    const contents = new Map<string, { i: number }>();
-    await storage.load((_, key, document) => contents.set(key, document as { i: number }));
-    await storage.close({ handOver: true });
-    expect(contents.get("counter")).to.deep.equal({ i: committed - 1 });
-    expect(contents.get("small")).to.deep.equal({ i: committed });
-    expect(contents.size).to.equal(2 + committed);
-  });
-
   async function makeTablet(documents = 1, at = folder): Promise<void> {
     await rm(at, { recursive: true, force: true });
     const storage = openLmdbStorage({ folder: at });
@@ -174,6 +147,5 @@ describe("LMDB storage", () => {
   }
 });
 
-const FILL = fileURLToPath(new URL("./fill-until-full.js", import.meta.url));
 const OPEN = fileURLToPath(new URL("./open-and-print.js", import.meta.url));
 const CHILD = fileURLToPath(new URL("./claim-and-wait.js", import.meta.url));

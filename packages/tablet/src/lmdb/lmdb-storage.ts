@@ -4,6 +4,7 @@ import { FencedError, InvalidStateError, messageOf, UnavailableError } from "@di
 import type { Change } from "../schema.js";
 import type { Claim, Leader, TabletStorage } from "../storage.js";
 import { damageOr, LmdbEnvironment, type LmdbOptions, type TextDatabase } from "./environment.js";
+import { noRoomError } from "./room.js";
 
 /** What the meta database says of the latest claim. */
 interface StoredClaim extends Claim, Leader {}
@@ -158,10 +159,14 @@ class LmdbStorage implements TabletStorage {
       if (error instanceof FencedError) throw error;
       const damage = damageOr(error, this.#options.folder);
       if (damage !== error) throw damage;
-      throw new UnavailableError(`cannot write to the tablet in ${this.#options.folder}: ${messageOf(error)}`, {
-        cause: error,
-        outcome: "unknown",
-      });
+      const noRoom = noRoomError(error, "cannot write to the tablet", this.#options.folder, "unknown");
+      throw (
+        noRoom ??
+        new UnavailableError(`cannot write to the tablet in ${this.#options.folder}: ${messageOf(error)}`, {
+          cause: error,
+          outcome: "unknown",
+        })
+      );
     }
   }
 }

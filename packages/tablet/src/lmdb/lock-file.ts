@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { dirname, join } from "node:path";
+import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 
 /** A process, named so that a later one with the same pid is not taken for it. */
 interface Holder {
@@ -45,13 +45,15 @@ export class LockFile {
   /** A link appears with its whole content or not at all, and never replaces another. */
   #create(): boolean {
     const draft = `${this.#path}.${randomUUID()}`;
-    writeFileSync(draft, this.#content, { mode: 0o600 });
     try {
+      writeFileSync(draft, this.#content, { mode: 0o600 });
       linkSync(draft, this.#path);
       return true;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
-      throw new UnavailableError(`cannot create the lock file ${this.#path}: ${messageOf(error)}`, { cause: error });
+      const text = `cannot create the lock file ${this.#path}`;
+      const noRoom = diskFullError(error, text, dirname(this.#path));
+      throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
     } finally {
       rmSync(draft, { force: true });
     }

@@ -1,0 +1,26 @@
+import { DiskFullError, messageOf } from "./errors.js";
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: "is full: make room there",
+  EDQUOT: "holds no more of this user's files: make room there, or raise the quota",
+  EFBIG: "takes no larger file: raise the limit (ulimit -f)",
+};
+
+/**
+ * What an error of the operating system means when it says that there is no room for what was to be written; undefined
+ * when it says something else. `doing` begins the message, e.g. "cannot write to the tablet".
+ */
+export function diskFullError(
+  error: unknown,
+  doing: string,
+  path: string,
+  outcome: "not_done" | "unknown" = "not_done",
+): DiskFullError | undefined {
+  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const reason = Object.hasOwn(REASONS, code) ? REASONS[code] : undefined;
+  if (reason === undefined) return undefined;
+  return new DiskFullError(`${doing}: the disk that holds ${path} ${reason} (${messageOf(error)})`, {
+    cause: error,
+    outcome,
+  });
+}

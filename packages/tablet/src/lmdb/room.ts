@@ -1,0 +1,86 @@
+import { randomUUID } from "node:crypto";
+import { closeSync, existsSync, linkSync, openSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import { join } from "node:path";
+import { getSystemErrorName } from "node:util";
+import { DiskFullError, diskFullError, messageOf } from "@diskmesh/domain";
+
+const MIB_BYTES = 1024 * 1024;
+
+/** A new environment takes about ten pages before its first commit. */
+const NEW_ENVIRONMENT_BYTES = MIB_BYTES;
+/** More than one commit writes. */
+const COMMIT_BYTES = 16 * MIB_BYTES;
+/** LMDB makes it 8,272 bytes long, and takes a longer one as it is. */
+const LOCK_FILE_BYTES = 3 * 4_096;
+
+/** LMDB's code for an environment that may not grow beyond its map. */
+const MAP_FULL = -30792;
+
+/**
+ * What an error from LMDB, or from the file system, means when there was no room for what it wrote; undefined when it
+ * means something else. LMDB reports a write of which the disk took only a part as EIO, as it does a write that failed:
+ * which of the two it was is found out by writing.
+ */
+export function noRoomError(
+  error: unknown,
+  doing: string,
+  folder: string,
+  outcome: "not_done" | "unknown" = "not_done",
+): DiskFullError | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  if (code === MAP_FULL) {
+    const text = `${doing}: the database in ${folder} has reached its largest size: delete things (${messageOf(error)})`;
+    return new DiskFullError(text, { cause: error, outcome });
+  }
+  // The file system's own errors have names, LMDB's have numbers.
+  if (typeof code !== "number" || code <= 0) return diskFullError(error, doing, folder, outcome);
+  const name = getSystemErrorName(-code);
+  const reason =
+    name === "EIO"
+      ? failureOfWriting(COMMIT_BYTES, folder)
+      : Object.assign(new Error(messageOf(error)), { code: name });
+  return diskFullError(reason, doing, folder, outcome);
+}
+
+/**
+ * Throws what keeps an environment from being made in the folder. Where there is no room for a new data file, or for
+ * the lock file, which LMDB maps, it would end the process with a signal instead of an error.
+ */
+export function checkRoom(folder: string): void {
+  if ((statSync(join(folder, "data.mdb"), { throwIfNoEntry: false })?.size ?? 0) === 0) {
+    const failure = failureOfWriting(NEW_ENVIRONMENT_BYTES, folder);
+    if (failure !== undefined) throw failure;
+  }
+  if (!existsSync(join(folder, "lock.mdb"))) makeLockFile(folder);
+}
+
+/** Written to its end: what LMDB makes is a hole until the map is used, and by then there may be no room. */
+function makeLockFile(folder: string): void {
+  const draft = join(folder, `lock.mdb.${randomUUID()}`);
+  try {
+    writeFileSync(draft, Buffer.alloc(LOCK_FILE_BYTES), { mode: 0o600 });
+    // Never in the place of one that somebody else has mapped by now.
+    linkSync(draft, join(folder, "lock.mdb"));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  } finally {
+    rmSync(draft, { force: true });
+  }
+}
+
+/** Undefined when so many bytes could be written. */
+function failureOfWriting(sizeBytes: number, folder: string): unknown {
+  const path = join(folder, `room.${randomUUID()}`);
+  const piece = Buffer.alloc(MIB_BYTES);
+  let file: number | undefined;
+  try {
+    file = openSync(path, "wx", 0o600);
+    for (let written = 0; written < sizeBytes; ) written += writeSync(file, piece);
+    return undefined;
+  } catch (error) {
+    return error;
+  } finally {
+    if (file !== undefined) closeSync(file);
+    rmSync(path, { force: true });
+  }
+}
