@@ -64,6 +64,13 @@ describe("an operator with grpcurl", function () {
       const { task } = await call("director", `${disks}/${method}`, { disk_name: "d", wait: true });
       expect(task.state, task.result).to.equal("TASK_STATE_DONE");
     }
+    const asVm = await call("disk-registry", `${registry}/RemoveHost`, { host_id: "host-1" });
+    expect(asVm.result.message).to.include("host-1 is to be removed, and still is VM ");
+    const removed = await call("director", "diskmesh.director.v1.DeploymentService/DeleteDeployment", {
+      deployment: "web",
+      wait: true,
+    });
+    expect(removed.task.state, removed.task.result).to.equal("TASK_STATE_DONE");
     const codes = new Set<string>();
     for (const untilMs = performance.now() + 30_000; performance.now() < untilMs && !codes.has("ACTION_CODE_S_OK"); ) {
       const { result } = await call("disk-registry", `${registry}/RemoveHost`, { host_id: "host-1" });

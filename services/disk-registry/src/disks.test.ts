@@ -166,6 +166,43 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     expect(agent.sessions.get("d1")?.sessionNumber).to.equal(disk?.publication?.sessionNumber);
   });
 
+  it("RemoveHost of a host that serves a disk, and is a VM -> E_TRY_AGAIN until both are over; nothing new comes there", async () => {
+    const one = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.readyAgent("h2", ["d2"]);
+    const { operator } = fleet.registry;
+    await fleet.createDisk("x", { hostId: "h2" });
+    await operator.publishDisk({ diskId: "x", hostId: "h1" });
+    await operator.assignHost({ vmCid: "vm-1", az: "", diskIds: ["x"] });
+    await operator.assignHost({ vmCid: "vm-2", az: "", diskIds: [] });
+    const vmOf = async (hostId: string) => (await operator.getHost({ hostId })).host?.assignment?.vmCid;
+    expect([await vmOf("h1"), await vmOf("h2")]).to.have.members(["vm-1", "vm-2"]);
+    const vm = (await vmOf("h1")) ?? "";
+
+    const planned = (await operator.removeHost({ hostId: "h1", dryRun: true })).result;
+    expect((await operator.getHost({ hostId: "h1" })).host?.removalRequested, "a dry run").to.equal(false);
+    const serving = await fleet.remove();
+    expect(serving).to.deep.equal(planned);
+    expect(serving).to.deep.include({ code: "ACTION_CODE_E_TRY_AGAIN", dependentDiskIds: ["x"] });
+    expect(serving?.message).to.contain(`is VM ${vm}`);
+    expect(one.exports.has("x")).to.equal(true);
+
+    await operator.unpublishDisk({ diskId: "x", hostId: "" });
+    const refused = await rejected(operator.publishDisk({ diskId: "x", hostId: "h1" }), "InvalidStateError");
+    expect(refused.message).to.contain("host h1, which is to be removed");
+    expect((await fleet.registry.disk("x")).publication).to.equal(undefined);
+    expect(await fleet.remove()).to.deep.include({ code: "ACTION_CODE_E_TRY_AGAIN", dependentDiskIds: [] });
+
+    await operator.unassignHost({ vmCid: vm });
+    const noHost = await rejected(
+      operator.assignHost({ vmCid: "vm-3", az: "", diskIds: [] }),
+      "ResourceExhaustedError",
+    );
+    expect(noHost.message).to.contain("no host is free");
+    expect(one.held.has("d1"), "held until nothing is in the way").to.equal(true);
+    await eventually(async () => expect((await fleet.remove())?.code).to.equal("ACTION_CODE_S_OK"));
+    expect(one.held.has("d1")).to.equal(false);
+  });
+
   it("killed while publishing -> goes on after the restart; acknowledged disks are all there", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
     await fleet.createDisk("x");

@@ -173,6 +173,24 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "remove-while-serving",
+    mistake: "a host is removed while disks are published to it",
+    withinSeeds: 400,
+    edits: [
+      {
+        file: `${REGISTRY}model/remove-action.js`,
+        find: "servedDiskIds: disksServedBy(tx, hostId)",
+        replace: "servedDiskIds: []",
+      },
+    ],
+  },
+  {
+    name: "publish-to-leaving",
+    mistake: "a disk is published to a host that is to be removed, or was",
+    withinSeeds: 50,
+    edits: [{ file: `${REGISTRY}model/publications.js`, find: "if (host.removalRequested)", replace: "if (false)" }],
+  },
+  {
     name: "purge-leaves-open",
     mistake: "a purged device is not ordered detached",
     withinSeeds: 50,

@@ -1,5 +1,5 @@
 import { ActionCode, type ActionResult, DiskRegistryServiceService } from "@diskmesh/api/registry";
-import type { Device } from "@diskmesh/disk-registry/simulation";
+import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import type { Operation } from "./acknowledged.js";
@@ -139,6 +139,7 @@ export class Operator {
     const { hostId } = request;
     const everyDisk = method.startsWith("purge") ? DISK_IDS.map((diskId) => `disk ${diskId}`) : [];
     const operation = this.#begin(request, [`host ${hostId}`, ...everyDisk]);
+    const served = method === "removeHost" ? this.#servedBy(hostId) : [];
     const call = this.#registry[method] as (request: unknown) => Promise<{ result: ActionResult | undefined }>;
     this.#run(method, request, async () => {
       const { result } = await call(request);
@@ -146,10 +147,24 @@ export class Operator {
       if (request.dryRun) return `${result.code} (dry run)`;
       const done = result.code === ActionCode.S_OK || result.code === ActionCode.S_ALREADY;
       if (done) operation.acknowledge(this.#factsOf(method, request));
+      if (done && this.#byLeader.has(request)) this.#requireNoneServed(hostId, served);
       if (result.code === ActionCode.E_TRY_AGAIN && result.retryAfterMs <= 0)
         this.world.violation(`${method} answered E_TRY_AGAIN without saying when`);
       return `${result.code}: ${result.message}`;
     });
+  }
+
+  #servedBy(hostId: string): readonly Disk[] {
+    return [...this.world.store.disks()].filter((disk) => disk.publication?.hostId === hostId);
+  }
+
+  /** The host was removed: what it served before the request, it does not serve in the same session after the answer. */
+  #requireNoneServed(hostId: string, before: readonly Disk[]): void {
+    for (const { diskId, publication } of this.#servedBy(hostId)) {
+      const since = before.find((disk) => disk.diskId === diskId)?.publication;
+      if (since?.sessionNumber === publication?.sessionNumber)
+        this.world.violation(`${hostId} was removed while disk ${diskId} was ${publication?.state} there`);
+    }
   }
 
   #factsOf(method: string, request: { hostId: string; deviceId?: string; path?: string }) {
@@ -162,13 +177,16 @@ export class Operator {
       .filter((device) => !method.startsWith("add") || device.attachState !== "UNKNOWN")
       .map((device) => device.deviceId);
     const inOperation = method.startsWith("add");
-    return named.map((deviceId) => ({
+    const facts = named.map((deviceId) => ({
       text: `${method} of ${deviceId} was acknowledged`,
       holds: () => {
         const state = store.device(deviceId)?.attachState;
         return (state === "ATTACHING" || state === "ATTACHED") === inOperation;
       },
     }));
+    if (method !== "removeHost") return facts;
+    const servesNothing = () => this.#servedBy(request.hostId).length === 0;
+    return [...facts, { text: `${request.hostId} was removed, and serves a disk`, holds: servesNothing }];
   }
 
   #createDisk(diskId: string, sizeBytes: number, hostId: string): void {

@@ -32,7 +32,14 @@ export class StateWatch {
       this.#checkUse(before, after, hostsBefore.get(after.hostId));
     }
     this.#highestGeneration = highest;
-    for (const { before, after } of disks) this.#checkPublication(before, after);
+    const hostsChanged = new Set(changes.filter(({ table }) => table === "hosts").map(({ key }) => key));
+    for (const { before, after } of disks) {
+      this.#checkPublication(before, after);
+      const target = before?.publication === undefined ? after?.publication?.hostId : undefined;
+      // One commit may hold the wish and what came before it.
+      if (target !== undefined && !hostsChanged.has(target) && hostsBefore.get(target)?.removalRequested)
+        this.world.violation(`disk ${after?.diskId} was published to ${target}, which is to be removed`);
+    }
     this.world.acknowledged.check();
   }
 

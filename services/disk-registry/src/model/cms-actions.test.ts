@@ -4,7 +4,7 @@ import type { ActionResult } from "./action-result.js";
 import { addDevice, addHost } from "./add-action.js";
 import { purgeDevice, purgeHost } from "./purge-action.js";
 import { giveUpOnHost, type RemovalLimits, removeDevice, removeHost } from "./remove-action.js";
-import type { RegistryTransaction } from "./schema.js";
+import type { Publication, RegistryTransaction } from "./schema.js";
 
 const NOW_MS = 10_000_000;
 const limits: RemovalLimits = {
@@ -33,6 +33,14 @@ const unknown = (id: string, more = {}) => aDevice(id, { attachState: "UNKNOWN",
 const attached = (id: string, more = {}) => aDevice(id, more);
 const held = (id: string, disk: string, more = {}) => aDevice(id, { diskId: diskId(disk), ...more });
 const onShared = { path: "/dev/shared" };
+const publishedTo = (host: string, state: Publication["state"]): Publication => ({
+  hostId: hostId(host),
+  state,
+  sessionNumber: 5,
+  exportPath: "/x",
+  attempts: 0,
+  lastError: "",
+});
 const silentSince = (stateChangedAtMs: number) => [
   aHost("h1", { state: "UNAVAILABLE", stateChangedAtMs, stateMessage: "silent" }),
 ];
@@ -188,6 +196,64 @@ const rows: readonly Row[] = [
       devices: [held("d1", "y", { removalRequested: true }), held("d2", "x", { removalRequested: true })],
     },
     devices: { d1: "ATTACHED 1 wish", d2: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveHost of a host that serves a disk of other hosts' devices holds all its own back",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "serves 1 disks (unpublish them): y",
+    dependent: ["y"],
+    wish: true,
+    fleet: {
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [attached("d1"), held("d2", "y", { hostId: hostId("h2") })],
+      disks: [aDisk("y", ["d2"], { publication: publishedTo("h1", "PUBLISHED") })],
+    },
+    devices: { d1: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveHost of a host that holds one disk, and may still serve another",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    dependent: ["x", "y"],
+    fleet: {
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [held("d1", "x"), held("d2", "y", { hostId: hostId("h2") })],
+      disks: [aDisk("x", ["d1"]), aDisk("y", ["d2"], { publication: publishedTo("h1", "UNPUBLISHING") })],
+    },
+    devices: { d1: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveHost of a host without devices that serves a disk",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    dependent: ["y"],
+    fleet: {
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [held("d2", "y", { hostId: hostId("h2") })],
+      disks: [aDisk("y", ["d2"], { publication: publishedTo("h1", "PUBLISHING") })],
+    },
+  },
+  {
+    cause: "RemoveHost of a host that is a VM",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "is VM vm-1 (delete it)",
+    wish: true,
+    fleet: { hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } })], devices: [attached("d1")] },
+    devices: { d1: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveDevice of a free device, while its host serves another disk and is a VM",
+    action: "removeD1",
+    code: "E_TRY_AGAIN",
+    says: "1 devices are being closed",
+    fleet: {
+      hosts: [aHost("h1", { assignment: { vmCid: "vm-1", assignedAtMs: 0 } }), aHost("h2")],
+      devices: [attached("d1"), held("d2", "y", { hostId: hostId("h2") })],
+      disks: [aDisk("y", ["d2"], { publication: publishedTo("h1", "PUBLISHED") })],
+    },
+    devices: { d1: "CLOSING 101 wish" },
   },
   {
     cause: "RemoveHost while closing",
@@ -352,14 +418,7 @@ describe("CMS actions", () => {
   });
 
   it("PurgeHost with force of a host that serves a disk -> the disk is fenced off from it", () => {
-    const publication = {
-      hostId: h1,
-      state: "PUBLISHED",
-      sessionNumber: 5,
-      exportPath: "/x",
-      attempts: 0,
-      lastError: "",
-    } as const;
+    const publication = publishedTo("h1", "PUBLISHED");
     const fleet = new TestFleet({
       hosts: [aHost("h1"), aHost("h2")],
       devices: [attached("d9", { hostId: hostId("h2"), diskId: diskId("x") })],

@@ -59,6 +59,7 @@ describe("publications", () => {
     ["publish, there", at("PUBLISHED"), "publish", "reached", "PUBLISHED h1 150"],
     ["publish, on its way off", at("UNPUBLISHING"), "publish", "busy", "UNPUBLISHING h1 150"],
     ["publish, on its way off another host", at("UNPUBLISHING", h2), "publish", "busy", "UNPUBLISHING h2 150"],
+    ["publish, there, and the host is to be removed", at("PUBLISHED"), "publish", "reached", "PUBLISHED h1 150"],
     ["unpublish, unpublished", undefined, "unpublish", "reached", "none"],
     ["unpublish, on its way there", at("PUBLISHING"), "unpublish", "under_way", "UNPUBLISHING h1 201"],
     ["unpublish, there", at("PUBLISHED"), "unpublish", "under_way", "UNPUBLISHING h1 201"],
@@ -74,7 +75,7 @@ describe("publications", () => {
   ];
   for (const [cause, publication, verb, progress, effect] of requests) {
     it(`${cause} -> ${progress}, ${effect}`, () => {
-      const fleet = scene({ publication });
+      const fleet = scene({ publication, h1: { removalRequested: cause.includes("to be removed") } });
       const from = verb === "unpublish from h2" ? h2 : undefined;
       const step = fleet.transact((tx) =>
         verb === "publish" ? requestPublish(tx, x, h1) : requestUnpublish(tx, x, from),
@@ -103,6 +104,18 @@ describe("publications", () => {
       { device: { health: "ERROR", healthMessage: "EIO" } },
       InvalidStateError,
       "d1 on host h1 is in error: EIO",
+    ],
+    [
+      "the host is to be removed",
+      { h1: { removalRequested: true } },
+      InvalidStateError,
+      "cannot be published to host h1, which is to be removed",
+    ],
+    [
+      "a device's host is UNAVAILABLE",
+      { h2: { state: "UNAVAILABLE", stateMessage: "host h2 is UNAVAILABLE: no heartbeat" } },
+      UnavailableError,
+      "its device d2: host h2 is UNAVAILABLE: no heartbeat",
     ],
     ["a device is CLOSING", { device: { attachState: "CLOSING" } }, InvalidStateError, "d1 on host h1 is CLOSING"],
     ["a device is another disk's", { device: { diskId: diskId("y") } }, InvalidStateError, "d1 was purged"],

@@ -111,10 +111,26 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host): voi
       about,
     });
   }
+  if (host.removalRequested) {
+    throw new InvalidStateError(
+      `disk ${disk.diskId} cannot be published to host ${host.hostId}, which is to be removed: choose another one, or take it back with AddHost`,
+      { about: { ...about, host_id: host.hostId } },
+    );
+  }
   for (const deviceId of disk.deviceIds) {
     const fault = deviceFault(tables, disk, deviceId);
     if (fault !== undefined)
       throw new InvalidStateError(`disk ${disk.diskId} cannot be published: ${fault}`, { about });
+  }
+  for (const deviceId of disk.deviceIds) {
+    const holder = tables.hosts.get(tables.devices.get(deviceId)?.hostId ?? "");
+    if (holder?.state !== "UNAVAILABLE") continue;
+    throw new UnavailableError(
+      `disk ${disk.diskId} cannot be published: its device ${deviceId}: ${holder.stateMessage}`,
+      {
+        about,
+      },
+    );
   }
 }
 

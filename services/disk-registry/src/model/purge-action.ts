@@ -3,7 +3,7 @@ import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { beginUnpublish } from "./publications.js";
-import { disksOn } from "./remove-action.js";
+import { disksOn, disksServedBy } from "./remove-action.js";
 import type { Device, RegistryTables, RegistryTransaction } from "./schema.js";
 
 /**
@@ -16,7 +16,7 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   const devices = devicesOfHost(tx, hostId);
   const held = disksOn(devices);
   const published = [...tx.disks.by("byPublicationHost", hostId)];
-  const inTheWay = new Set<DiskId>([...held, ...published.map((disk) => disk.diskId)]);
+  const inTheWay = new Set<DiskId>([...held, ...disksServedBy(tx, hostId)]);
   if (inTheWay.size > 0 && !force) return refuse(`host ${hostId}`, [...inTheWay].sort());
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) tx.devices.delete(device.deviceId);
@@ -71,6 +71,5 @@ function brokenNote(held: readonly DiskId[]): string {
 
 /** Disks whose fence may go on differently once the host is gone: those it serves, and those with devices on it. */
 export function disksAffectedByPurge(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
-  const served = [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId);
-  return [...new Set([...served, ...disksOn(devicesOfHost(tables, hostId))])];
+  return [...new Set([...disksServedBy(tables, hostId), ...disksOn(devicesOfHost(tables, hostId))])];
 }

@@ -2,7 +2,7 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
-import type { Device, Host, RegistryTransaction } from "./schema.js";
+import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
 
 export interface RemovalLimits {
   /** How long an UNAVAILABLE host's word is waited for. */
@@ -23,7 +23,8 @@ export function removeHost(
   const host = findHost(tx, hostId);
   if ("refused" in host) return host.refused;
   if (!host.found.removalRequested) tx.hosts.put({ ...host.found, removalRequested: true });
-  return removeAll(tx, `host ${hostId}`, devicesOfHost(tx, hostId), limits, nowMs);
+  const uses = { servedDiskIds: disksServedBy(tx, hostId), vmCid: host.found.assignment?.vmCid };
+  return removeAll(tx, { name: `host ${hostId}`, devices: devicesOfHost(tx, hostId), ...uses }, limits, nowMs);
 }
 
 /** Takes one device, or all devices on a path, out of operation, as far as that is possible now. */
@@ -36,21 +37,27 @@ export function removeDevice(
   const devices = findDevices(tx, selector);
   if ("refused" in devices) return devices.refused;
   const names = devices.found.map((device) => device.deviceId).join(", ");
-  return removeAll(tx, `device ${names}`, devices.found, limits, nowMs);
+  // What a host serves lies on devices of its own or of others: one device that leaves takes nothing away from it.
+  const uses = { servedDiskIds: [], vmCid: undefined };
+  return removeAll(tx, { name: `device ${names}`, devices: devices.found, ...uses }, limits, nowMs);
 }
 
-function removeAll(
-  tx: RegistryTransaction,
-  name: string,
-  devices: readonly Device[],
-  limits: RemovalLimits,
-  nowMs: number,
-): ActionResult {
-  const dependentDiskIds = disksOn(devices);
-  if (dependentDiskIds.length > 0) {
+/** What is to be taken out of operation, all of it together. */
+interface Removal {
+  readonly name: string;
+  readonly devices: readonly Device[];
+  /** Disks that the host serves, or may still serve. */
+  readonly servedDiskIds: readonly DiskId[];
+  /** The VM that the host is. */
+  readonly vmCid: string | undefined;
+}
+
+function removeAll(tx: RegistryTransaction, removal: Removal, limits: RemovalLimits, nowMs: number): ActionResult {
+  const { name, devices } = removal;
+  const inUse = whileInUse(removal, limits);
+  if (inUse !== undefined) {
     for (const device of devices) noteWish(tx, device);
-    const message = `${name} still holds ${dependentDiskIds.length} disks, and is to be removed once they are gone: ${dependentDiskIds.join(", ")}`;
-    return tryAgain(message, limits.waitingRetryAfterMs, dependentDiskIds);
+    return inUse;
   }
   const removed = devices.map((device) => removeOne(tx, device, nowMs));
   const closing = removed.filter((device) => device.attachState === "CLOSING");
@@ -62,6 +69,24 @@ export function disksOn(devices: readonly Device[]): readonly DiskId[] {
   const diskIds = new Set<DiskId>();
   for (const { diskId } of devices) if (diskId !== "") diskIds.add(diskId);
   return [...diskIds].sort();
+}
+
+/** Disks that are published to the host, on their way there, or not yet fenced off from it. */
+export function disksServedBy(tables: RegistryTables, hostId: HostId): readonly DiskId[] {
+  return [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId).sort();
+}
+
+function whileInUse({ name, devices, servedDiskIds, vmCid }: Removal, limits: RemovalLimits): ActionResult | undefined {
+  const heldDiskIds = disksOn(devices);
+  const uses: string[] = [];
+  if (heldDiskIds.length > 0) uses.push(`holds ${heldDiskIds.length} disks (delete them): ${heldDiskIds.join(", ")}`);
+  if (servedDiskIds.length > 0)
+    uses.push(`serves ${servedDiskIds.length} disks (unpublish them): ${servedDiskIds.join(", ")}`);
+  if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
+  if (uses.length === 0) return undefined;
+  const dependentDiskIds = [...new Set([...heldDiskIds, ...servedDiskIds])].sort();
+  const message = `${name} is to be removed, and still ${uses.join("; it ")}`;
+  return tryAgain(message, limits.waitingRetryAfterMs, dependentDiskIds);
 }
 
 /** A device that nobody uses has nothing to be taken out of. */

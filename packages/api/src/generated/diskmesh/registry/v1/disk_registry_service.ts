@@ -3354,7 +3354,10 @@ export const DiskRegistryServiceService = {
     responseSerialize: (value: AddHostResponse): Buffer => Buffer.from(AddHostResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): AddHostResponse => AddHostResponse.decode(value),
   },
-  /** Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or until its agent has let go of them. */
+  /**
+   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM, or
+   * until its agent has let go of its devices. Meanwhile it gets nothing new.
+   */
   removeHost: {
     path: "/diskmesh.registry.v1.DiskRegistryService/RemoveHost" as const,
     requestStream: false as const,
@@ -3529,8 +3532,9 @@ export const DiskRegistryServiceService = {
   },
   /**
    * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-   * already is a success. FAILED_PRECONDITION when it is published to another host. When the deadline comes first,
-   * the work goes on and the call fails as retryable.
+   * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
+   * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
+   * the call fails as retryable.
    */
   publishDisk: {
     path: "/diskmesh.registry.v1.DiskRegistryService/PublishDisk" as const,
@@ -3584,7 +3588,10 @@ export const DiskRegistryServiceService = {
 export interface DiskRegistryServiceServer extends UntypedServiceImplementation {
   /** Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). */
   addHost: handleUnaryCall<AddHostRequest, AddHostResponse>;
-  /** Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or until its agent has let go of them. */
+  /**
+   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM, or
+   * until its agent has let go of its devices. Meanwhile it gets nothing new.
+   */
   removeHost: handleUnaryCall<RemoveHostRequest, RemoveHostResponse>;
   /** Forgets a host for good. Refused while it holds disks unless `force`. */
   purgeHost: handleUnaryCall<PurgeHostRequest, PurgeHostResponse>;
@@ -3628,8 +3635,9 @@ export interface DiskRegistryServiceServer extends UntypedServiceImplementation 
   resizeDisk: handleUnaryCall<ResizeDiskRequest, ResizeDiskResponse>;
   /**
    * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-   * already is a success. FAILED_PRECONDITION when it is published to another host. When the deadline comes first,
-   * the work goes on and the call fails as retryable.
+   * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
+   * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
+   * the call fails as retryable.
    */
   publishDisk: handleUnaryCall<PublishDiskRequest, PublishDiskResponse>;
   /**
@@ -3663,7 +3671,10 @@ export interface DiskRegistryServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: AddHostResponse) => void,
   ): ClientUnaryCall;
-  /** Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or until its agent has let go of them. */
+  /**
+   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM, or
+   * until its agent has let go of its devices. Meanwhile it gets nothing new.
+   */
   removeHost(
     request: RemoveHostRequest,
     callback: (error: ServiceError | null, response: RemoveHostResponse) => void,
@@ -3925,8 +3936,9 @@ export interface DiskRegistryServiceClient extends Client {
   ): ClientUnaryCall;
   /**
    * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-   * already is a success. FAILED_PRECONDITION when it is published to another host. When the deadline comes first,
-   * the work goes on and the call fails as retryable.
+   * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
+   * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
+   * the call fails as retryable.
    */
   publishDisk(
     request: PublishDiskRequest,
