@@ -7,7 +7,10 @@ import { Failure } from "./run.mjs";
 const RETRY_EVERY_MS = 200;
 const WAIT_AT_MOST_MS = 15 * 60_000;
 
-/** Runs `work` while no other process that asks for the same file does. A lock of a dead process is taken over. */
+/**
+ * Runs `work` while no other process that asks for the same file does. A lock of a dead process is taken over. It guards
+ * only the set-up: the kernel's locks, which guard data, need an addon that is among what is being installed.
+ */
 export async function withLock(file, work) {
   await makeFolder(dirname(file));
   const mine = `${process.pid} ${(await startTimeOf(process.pid)) ?? ""}\n`;

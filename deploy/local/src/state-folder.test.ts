@@ -42,8 +42,16 @@ describe("the state folder", () => {
 
   it("is opened by one launcher at a time", async () => {
     await using _state = await StateFolder.open(new MeshLayout(stateFolder, 7000), { fresh: false });
-    expect(await refusal()).to.include(`running already in ${stateFolder}`);
-    expect(await refusal(true)).to.include("running already");
+    writeFileSync(join(stateFolder, "data.txt"), "kept");
+    for (const fresh of [false, true])
+      expect(await refusal(fresh)).to.include(`${stateFolder}" is in use by process ${process.pid}`);
+    expect(readFileSync(join(stateFolder, "data.txt"), "utf8")).to.equal("kept");
+  });
+
+  it("is made anew under the lock: no other launcher comes in between", async () => {
+    await openAndClose();
+    await using _state = await StateFolder.open(new MeshLayout(stateFolder, 7000), { fresh: true });
+    expect(await refusal()).to.include("is in use by process");
   });
 
   const corruptions: [string, () => void][] = [

@@ -1,8 +1,7 @@
-import { createHash } from "node:crypto";
-import { lstat, mkdir, open, readdir, readFile, rename, rm, statfs } from "node:fs/promises";
-import { createServer, type Server } from "node:net";
+import { lstat, mkdir, open, readdir, readFile, rename, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { InvalidStateError, MIB_BYTES, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { FOLDER_LOCK_NAME, FolderLock } from "@diskmesh/file-lock";
 import { DEVICE_SIZE_BYTES, DEVICES_PER_HOST, HOSTS, type MeshLayout } from "./layout.js";
 
 const FORMAT = 1;
@@ -11,12 +10,14 @@ const ROOM_FOR_THE_REST_BYTES = 256 * MIB_BYTES;
 
 /** Holds the state folder of a mesh: as long as it is open no second launcher can use the same folder. */
 export class StateFolder implements AsyncDisposable {
-  private constructor(private readonly lock: Server | undefined) {}
+  private constructor(private readonly lock: FolderLock) {}
 
   /** Makes the folder, or finds it as an earlier run left it; with `fresh` whatever was there is deleted first. */
   static async open(layout: MeshLayout, options: { readonly fresh: boolean }): Promise<StateFolder> {
     const { stateFolder } = layout;
-    const folder = new StateFolder(await lockFolder(stateFolder));
+    if (options.fresh) await requireOurs(stateFolder);
+    await makeStateFolder(stateFolder, options);
+    const folder = new StateFolder(await FolderLock.take(stateFolder));
     try {
       if (options.fresh) await deleteState(stateFolder);
       await makeFolders(layout);
@@ -31,36 +32,30 @@ export class StateFolder implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await new Promise<void>((resolve) => (this.lock ? this.lock.close(() => resolve()) : resolve()));
+    this.lock.release();
   }
 }
 
-// A socket in Linux's abstract name space: the kernel lets go of it with the process, however that ends, so there is no
-// stale lock to judge. Elsewhere the ports keep a second mesh out.
-async function lockFolder(folder: string): Promise<Server | undefined> {
-  if (process.platform !== "linux") return undefined;
-  const name = createHash("sha256").update(folder).digest("hex");
-  const server = createServer((socket) => socket.destroy());
-  try {
-    await new Promise<void>((resolve, reject) => {
-      server.once("error", reject);
-      server.listen({ path: `\0diskmesh-local-${name}` }, resolve);
-    });
-  } catch (error) {
-    throw new UnavailableError(
-      `a mesh is running already in ${folder}: stop it (Ctrl-C where it runs), or choose another folder by --state`,
-      { cause: error },
-    );
-  }
-  server.unref();
-  return server;
-}
-
-async function deleteState(folder: string): Promise<void> {
+async function requireOurs(folder: string): Promise<void> {
   const isOurs = basename(folder) === ".diskmesh" || (await readText(join(folder, MARKER))) !== undefined;
   if (!isOurs && (await isNonEmpty(folder)))
     throw new InvalidStateError(`${folder} does not look like the state of a mesh: --fresh will not delete it`);
-  await rm(folder, { recursive: true, force: true });
+}
+
+/** With `fresh`, also in the place of something that is no folder. */
+async function makeStateFolder(folder: string, { fresh }: { readonly fresh: boolean }): Promise<void> {
+  const isThere = (await lstat(folder).catch(() => undefined)) !== undefined;
+  if (isThere && !(await stat(folder).catch(() => undefined))?.isDirectory()) {
+    if (!fresh) throw corrupt(folder, "is no folder");
+    await rm(folder);
+  }
+  await makeFolder(folder);
+}
+
+// All but the lock, which this process holds: beside a new one in its place a second launcher could start.
+async function deleteState(folder: string): Promise<void> {
+  for (const name of await readdir(folder))
+    if (name !== FOLDER_LOCK_NAME) await rm(join(folder, name), { recursive: true, force: true });
 }
 
 async function isNonEmpty(folder: string): Promise<boolean> {
@@ -70,23 +65,21 @@ async function isNonEmpty(folder: string): Promise<boolean> {
 }
 
 async function makeFolders(layout: MeshLayout): Promise<void> {
-  const { stateFolder } = layout;
-  const found = await lstat(stateFolder).catch(() => undefined);
-  if (found && !found.isDirectory() && !found.isSymbolicLink()) throw corrupt(stateFolder, "is no folder");
   const folders = [
-    stateFolder,
     dirname(layout.configFile("any")),
     dirname(layout.logFile("any")),
     ...HOSTS.map(({ hostId }) => dirname(layout.deviceFile(hostId, 0))),
   ];
-  for (const folder of folders) {
-    try {
-      await mkdir(folder, { recursive: true, mode: 0o700 });
-    } catch (error) {
-      const { code, message } = error as NodeJS.ErrnoException;
-      if (code === "EEXIST" || code === "ENOTDIR") throw corrupt(folder, "is no folder");
-      throw new UnavailableError(`cannot make the folder ${folder}: ${message}`, { cause: error });
-    }
+  for (const folder of folders) await makeFolder(folder);
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true, mode: 0o700 });
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST" || code === "ENOTDIR") throw corrupt(folder, "is no folder");
+    throw new UnavailableError(`cannot make the folder ${folder}: ${message}`, { cause: error });
   }
 }
 

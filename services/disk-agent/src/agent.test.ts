@@ -315,7 +315,7 @@ describe("the disk agent's process", function () {
     });
     await eventually(() => second.exit !== undefined, { timeoutMs: 10_000 });
     expect(second.exit?.code).to.equal(1);
-    expect(second.logs).to.match(/another agent is using it/);
+    expect(second.logs).to.contain(`is in use by process ${agent.process.pid} (`);
     expect(await agent.process.stop()).to.include({ code: 0 });
     await agent.process.start();
     expect(held(a)).to.equal(1);

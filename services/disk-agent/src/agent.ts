@@ -3,10 +3,11 @@ import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
+import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { type Client, createClient, RpcServer } from "@diskmesh/rpc";
 import { type Clock, type Lifecycle, type Logger, rpcLogging, systemClock } from "@diskmesh/service";
-import { type BaseFolder, lockBaseFolder, makeBaseFolder } from "./base-folder.js";
+import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
 import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
 import { CacheFile, type CacheFileSystem, readCacheFile } from "./cache/cache-file.js";
 import { Ledger } from "./cache/ledger.js";
@@ -34,7 +35,9 @@ import { repeat } from "./workers/repeat.js";
 export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log: Logger): Promise<void> {
   warnOfSmallThreadPool(log);
   const folders = await makeBaseFolder(config.baseFolder);
-  lifecycle.use("base folder lock", await lockBaseFolder(config.baseFolder));
+  // Two agents on one cache would grant sessions behind each other's back.
+  const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
+  lifecycle.use("base folder lock", async () => lock.release());
   const edges = systemEdges(config);
   const context = await startHolding(lifecycle, config, { folders, edges, log });
   const address = await serveRegistryFace(lifecycle, context, log);

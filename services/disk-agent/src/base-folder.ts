@@ -1,5 +1,4 @@
-import { chmod, mkdir, rm, stat } from "node:fs/promises";
-import { createServer } from "node:net";
+import { chmod, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
 
@@ -31,27 +30,4 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
     });
   }
   return folders;
-}
-
-/**
- * Keeps a second agent out of a base folder: two would grant sessions behind each other's back. The lock is a name in
- * the kernel's abstract socket space, which goes with the process however it ends.
- */
-export async function lockBaseFolder(baseFolder: string): Promise<AsyncDisposable> {
-  const { dev, ino } = await stat(baseFolder, { bigint: true });
-  const lock = createServer((socket) => socket.destroy());
-  await new Promise<void>((resolve, reject) => {
-    lock.once("error", (error: NodeJS.ErrnoException) => {
-      const taken = error.code === "EADDRINUSE";
-      const text = taken ? "another agent is using it: stop that one first" : messageOf(error);
-      reject(
-        new UnavailableError(`base folder ${JSON.stringify(baseFolder)} cannot be locked: ${text}`, { cause: error }),
-      );
-    });
-    lock.listen(`\0diskmesh-agent-${dev}-${ino}`, resolve);
-  });
-  lock.unref();
-  return {
-    [Symbol.asyncDispose]: () => new Promise((resolve) => lock.close(() => resolve())),
-  };
 }

@@ -109,6 +109,11 @@ export const configSchema = z
     registry: z.strictObject({ address: addressesConfig }),
     /** Holds the cache, the exports' sockets and the links to them. One agent at a time uses it. */
     baseFolder: pathConfig,
+    /**
+     * False: device files, and a base folder, on a file system that has no locks are used all the same. Then nothing
+     * keeps a second agent, or any other program, from the same bytes.
+     */
+    requireFileLocks: z.boolean().default(true),
     /** Device files by name. */
     devices: devices.default([]),
     /** Device files that are found. */

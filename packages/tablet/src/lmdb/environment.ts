@@ -1,15 +1,15 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { FolderLock } from "@diskmesh/file-lock";
 import { type Database, open, type RootDatabase } from "lmdb";
 import { checkDataFile } from "./data-file.js";
-import { LockFile } from "./lock-file.js";
 import { checkRoom, noRoomError } from "./room.js";
 
 export interface LmdbOptions {
   /** Made when it does not exist. Nothing else may be in it. */
   readonly folder: string;
-  /** False: no lock file, so that several claims may compete as they do on a server. */
+  /** False: no lock, so that several claims may compete as they do on a server. */
   readonly exclusive?: boolean;
 }
 
@@ -27,12 +27,12 @@ const META = "_meta";
 
 /** One LMDB environment: a folder, its lock, and the meta database that says what the folder holds. */
 export class LmdbEnvironment {
-  readonly #lock: LockFile | undefined;
+  readonly #lock: FolderLock | undefined;
   readonly #folder: string;
   #root: RootDatabase<string, Buffer>;
   #meta: TextDatabase;
 
-  private constructor(folder: string, lock: LockFile | undefined, root: RootDatabase<string, Buffer>) {
+  private constructor(folder: string, lock: FolderLock | undefined, root: RootDatabase<string, Buffer>) {
     this.#folder = folder;
     this.#lock = lock;
     this.#root = root;
@@ -45,11 +45,11 @@ export class LmdbEnvironment {
    */
   static async open(kind: LmdbKind, options: LmdbOptions): Promise<LmdbEnvironment> {
     const { folder } = options;
-    let lock: LockFile | undefined;
+    let lock: FolderLock | undefined;
     let root: RootDatabase<string, Buffer> | undefined;
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
-      lock = options.exclusive === false ? undefined : new LockFile(folder);
+      lock = options.exclusive === false ? undefined : await FolderLock.take(folder);
       checkDataFile(join(folder, "data.mdb"));
       checkRoom(folder);
       root = openRoot(folder);

@@ -40,7 +40,7 @@ describe("LMDB storage", () => {
     const storage = openLmdbStorage({ folder });
     await storage.claim(LEADER);
     await storage.close({ handOver: true });
-    expect(await readdir(folder)).to.have.members(["data.mdb", "lock.mdb"]);
+    expect(await readdir(folder)).to.have.members(["data.mdb", "lock.mdb", "owner.lock"]);
   });
 
   it("keeps a second claim out while the first is open, and names the process", async () => {

@@ -1,0 +1,101 @@
+import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, fstatSync, openSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { lockFile } from "./file-lock.js";
+import { describeFlockHolder, describeHolder } from "./lock-holder.js";
+import { Outsider, type OutsiderLock } from "./testing/outsider.js";
+
+const SIZE_BYTES = 1024 * 1024;
+
+describe("a file's lock", () => {
+  let path: string;
+  const opened: number[] = [];
+
+  beforeEach(() => {
+    path = join(temporaryFolder(), "file");
+    writeFileSync(path, "");
+    truncateSync(path, SIZE_BYTES);
+  });
+
+  afterEach(() => {
+    for (const fd of opened.splice(0)) closeSync(fd);
+  });
+
+  const open = (): number => {
+    const fd = openSync(path, "r+");
+    opened.push(fd);
+    return fd;
+  };
+  const facts = () => fstatSync(open(), { bigint: true });
+
+  it("is one open's, also in one process, until that is closed", () => {
+    const first = openSync(path, "r+");
+    expect(lockFile(first)).to.deep.equal({ outcome: "locked" });
+    const second = open();
+    expect(lockFile(second)).to.deep.equal({ outcome: "held" });
+    // A POSIX lock would end with the close of any descriptor of the process.
+    closeSync(openSync(path, "r+"));
+    expect(lockFile(second)).to.deep.equal({ outcome: "held" });
+    closeSync(first);
+    expect(lockFile(second)).to.deep.equal({ outcome: "locked" });
+  });
+
+  it("an open that cannot be locked -> the reason", () => {
+    const fd = openSync(path, "r");
+    opened.push(fd);
+    const attempt = lockFile(fd);
+    expect(attempt.outcome).to.equal("impossible");
+    expect(attempt)
+      .to.have.property("reason")
+      .that.matches(/bad file/i);
+  });
+
+  for (const kind of ["posix", "ofd", "ofd byte"] satisfies OutsiderLock[])
+    it(`${kind} of another program -> held, and it is named`, async () => {
+      await using outsider = await Outsider.lock(path, kind);
+      expect(outsider.said).to.equal("locked");
+      expect(lockFile(open())).to.deep.equal({ outcome: "held" });
+      expect(await describeHolder(facts())).to.equal(`process ${outsider.pid} (python3)`);
+    });
+
+  it("flock of another program -> named, though Linux does not keep anybody out by it", async () => {
+    expect(await describeFlockHolder(facts())).to.equal(undefined);
+    await using outsider = await Outsider.lock(path, "flock");
+    expect(lockFile(open())).to.deep.equal({ outcome: "locked" });
+    expect(await describeFlockHolder(facts())).to.equal(`process ${outsider.pid} (python3)`);
+  });
+
+  it("flock of util-linux -> named", async function () {
+    if (spawnSync("flock", ["--version"]).error) skipBecause(this, "flock is not on PATH");
+    const holder = spawn("flock", [path, "cat"], { stdio: ["pipe", "pipe", "inherit"] });
+    holder.stdin.write("locked");
+    await once(holder.stdout, "data");
+    expect(await describeFlockHolder(facts())).to.match(/^process \d+ \((flock|cat)\)$/);
+    holder.stdin.end();
+    await once(holder, "exit");
+    expect(await describeFlockHolder(facts())).to.equal(undefined);
+  });
+
+  for (const kind of ["posix", "ofd"] satisfies OutsiderLock[])
+    it(`keeps out ${kind} of another program`, async () => {
+      lockFile(open());
+      await using outsider = await Outsider.lock(path, kind);
+      expect(outsider.said).to.match(/temporarily unavailable/);
+    });
+
+  it("lets QEMU's tools look at the file, and write to it", function () {
+    if (spawnSync("qemu-io", ["--version"]).error) skipBecause(this, "qemu-io is not on PATH");
+    lockFile(open());
+    const info = execFileSync("qemu-img", ["info", "-f", "raw", "--output=json", path], { encoding: "utf8" });
+    expect(JSON.parse(info)["virtual-size"]).to.equal(SIZE_BYTES);
+    execFileSync("qemu-io", ["-f", "raw", "-c", "write -P 7 0 4096", path]);
+    expect(readFileSync(path)[4095]).to.equal(7);
+  });
+
+  it("of nobody -> nobody is named", async () => {
+    expect(await describeHolder(facts())).to.match(/cannot be seen/);
+  });
+});

@@ -1,0 +1,4 @@
+export * from "./device-number.js";
+export { type FileLocking, type LockAttempt, lockFile } from "./file-lock.js";
+export * from "./folder-lock.js";
+export * from "./lock-holder.js";
