@@ -1,4 +1,5 @@
 import { type Identity, TimeoutError } from "@diskmesh/domain";
+import type { Guest, Share } from "./room.js";
 
 /** What a handler knows of the call it serves. */
 export interface CallContext {
@@ -12,21 +13,44 @@ export interface CallContext {
   readonly requestId: string;
 }
 
+export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {
+  readonly identity: Identity;
+  readonly requestId: string;
+  readonly deadlineAtMs: number;
+  readonly streams: boolean;
+  /** Sends the failure to the client; called at most once, and only while the call is unanswered. */
+  readonly sendFailure: (error: unknown) => void;
+}
+
 /** A call from its admission until its handler has ended, which may be after its answer was sent. */
-export class ActiveCall implements CallContext {
+export class ActiveCall implements CallContext, Guest {
+  readonly identity: Identity;
+  readonly requestId: string;
+  readonly deadlineAtMs: number;
+  readonly share: Share;
+  readonly peer: string | undefined;
+  idleSinceMs: number | undefined;
+  readonly #sendFailure: (error: unknown) => void;
   /** True once an answer was sent or none can be sent any more. */
   answered = false;
   #controller: AbortController | undefined;
   #abortReason: Error | undefined;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(
-    readonly identity: Identity,
-    readonly requestId: string,
-    readonly deadlineAtMs: number,
-    /** Sends the failure to the client; called at most once, and only while the call is unanswered. */
-    private readonly sendFailure: (error: unknown) => void,
-  ) {}
+  constructor(options: ActiveCallOptions) {
+    this.identity = options.identity;
+    this.requestId = options.requestId;
+    this.deadlineAtMs = options.deadlineAtMs;
+    this.share = options.share;
+    this.peer = options.peer;
+    this.idleSinceMs = options.streams ? performance.now() : undefined;
+    this.#sendFailure = options.sendFailure;
+  }
+
+  /** Of a stream: a message came or went. */
+  touch(): void {
+    if (this.idleSinceMs !== undefined) this.idleSinceMs = performance.now();
+  }
 
   // Made on demand: most handlers of short calls never look at it, and an AbortController per call is measurable.
   get signal(): AbortSignal {
@@ -59,7 +83,7 @@ export class ActiveCall implements CallContext {
     if (this.answered) return;
     this.answered = true;
     clearTimeout(this.#timer);
-    this.sendFailure(error);
+    this.#sendFailure(error);
   }
 
   /** True when the caller may send the answer; false when one was sent before. */

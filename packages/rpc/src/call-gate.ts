@@ -14,8 +14,9 @@ import {
 import { type Metadata, status } from "@grpc/grpc-js";
 import { ActiveCall } from "./call-context.js";
 import type { RpcServerLimits } from "./limits.js";
-import { identityOfCall } from "./peer-identity.js";
+import { type Caller, callerOfStream, streamOfCall } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
+import { Room, type Share } from "./room.js";
 import { type GrpcStatus, statusOfError } from "./status-of-error.js";
 import { endSpan, startServerSpan, type TracedCall } from "./tracing.js";
 
@@ -57,10 +58,32 @@ export interface AdmittedCall {
 
 const RETRY_WHEN_FULL_MS = 200;
 
+/** Streams kept for each share of those who must always get through. */
+const RESERVED_STREAMS = 32;
+
+/** Roles of which there are many peers. Each of the others is one service, which may do as much as there is room for. */
+const BOUNDED_ROLES: ReadonlySet<Role> = new Set(["operator", "disk-agent", "nats"]);
+
+const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
+
+/** A registry calls agents to order them; what agents call and is no stream of data is what they report. */
+function shareOf({ role }: Identity, method: GatedMethod): Share {
+  if (role === "disk-registry") return "orders";
+  if (role === "disk-agent" && !method.streams) return "reports";
+  return role === "operator" && READS.test(method.path) ? "operator reads" : "others";
+}
+
+function limitName(method: GatedMethod, full: "peer" | "room") {
+  if (method.streams) return full === "peer" ? "maxStreamsPerPeer" : "maxConcurrentStreams";
+  return full === "peer" ? "maxCallsPerPeer" : "maxConcurrentCalls";
+}
+
 /** Lets calls in or refuses them: by identity and role, deadline, number at once, and whether the server is stopping. */
 export class CallGate {
   #draining = false;
   readonly #active = new Map<ActiveCall, GatedMethod>();
+  readonly #calls: Room<ActiveCall>;
+  readonly #streams: Room<ActiveCall>;
   readonly #idPrefix = randomBytes(4).toString("hex");
   #idCounter = 0;
   #onEmpty: (() => void) | undefined;
@@ -68,19 +91,32 @@ export class CallGate {
   constructor(
     private readonly limits: RpcServerLimits,
     private readonly onError: (failure: RpcFailure) => void,
-  ) {}
+  ) {
+    const { maxConcurrentCalls, maxCallsPerPeer, maxConcurrentStreams, maxStreamsPerPeer } = limits;
+    const tenthOf = (capacity: number) => Math.floor(capacity / 10);
+    this.#calls = new Room({
+      capacity: maxConcurrentCalls,
+      reserve: tenthOf(maxConcurrentCalls),
+      perPeer: maxCallsPerPeer,
+    });
+    this.#streams = new Room({
+      capacity: maxConcurrentStreams,
+      reserve: Math.min(RESERVED_STREAMS, tenthOf(maxConcurrentStreams)),
+      perPeer: maxStreamsPerPeer,
+    });
+  }
 
   /** Undefined when the call was refused, in which case `fail` has sent the refusal. */
   admit(method: GatedMethod, call: IncomingCall, fail: (status: GrpcStatus) => void): AdmittedCall | undefined {
     const startedMs = performance.now();
     const requestId = this.#requestIdOf(call.metadata);
-    let identity: Identity | undefined;
+    let caller: Caller | undefined;
     const traced = startServerSpan(method.path, call.metadata);
     const sendFailure = (error: unknown): void => {
       const answer = statusOfError(error, requestId);
       this.#report({
         method: method.path,
-        identity,
+        identity: caller?.identity,
         status: status[answer.code],
         durationMs: performance.now() - startedMs,
         requestId,
@@ -91,14 +127,23 @@ export class CallGate {
       fail(answer);
     };
     try {
-      identity = identityOfCall(call);
-      this.#authorise(method, identity);
+      caller = callerOfStream(streamOfCall(call));
+      this.#authorise(method, caller);
       const nowMs = Date.now();
       const deadlineAtMs = this.#deadlineOf(method, call, nowMs);
       if (deadlineAtMs <= nowMs)
         throw new TimeoutError(`the deadline of ${method.path} had passed when the call arrived; nothing was done`);
-      this.#checkRoom();
-      const active = new ActiveCall(identity, requestId, deadlineAtMs, sendFailure);
+      if (this.#draining) throw servedElsewhere("the server is stopping; call another one, or again later");
+      const active = new ActiveCall({
+        identity: caller.identity,
+        requestId,
+        deadlineAtMs,
+        streams: method.streams,
+        share: shareOf(caller.identity, method),
+        peer: BOUNDED_ROLES.has(caller.identity.role) ? caller.name : undefined,
+        sendFailure,
+      });
+      this.#enter(active, method);
       // grpc-js itself watches a deadline that the client sent.
       if (deadlineAtMs !== deadlineSentBy(call) && deadlineAtMs !== Number.POSITIVE_INFINITY)
         active.startTimer(deadlineAtMs - nowMs);
@@ -142,24 +187,39 @@ export class CallGate {
   }
 
   #release(active: ActiveCall): void {
+    this.#calls.leave(active);
+    this.#streams.leave(active);
     if (this.#active.delete(active) && this.#active.size === 0) this.#onEmpty?.();
   }
 
-  #authorise(method: GatedMethod, identity: Identity): void {
-    if (method.roles.has(identity.role)) return;
-    const allowed = [...method.roles].join(", ") || "nobody";
-    throw new PermissionDeniedError(`${formatIdentity(identity)} may not call ${method.path}: allowed are ${allowed}`, {
-      about: { identity: formatIdentity(identity), method: method.path, allowed_roles: allowed },
-    });
+  #enter(active: ActiveCall, method: GatedMethod): void {
+    const { limits } = this;
+    const entry = method.streams
+      ? this.#streams.enter(active, performance.now() - limits.minStreamIdleMs)
+      : this.#calls.enter(active, Number.NEGATIVE_INFINITY);
+    if ("full" in entry) {
+      const name = limitName(method, entry.full);
+      const whose = entry.full === "peer" ? `${formatIdentity(active.identity)} has` : "this server serves";
+      const what = method.streams ? "streams" : "calls";
+      throw new ResourceExhaustedError(
+        `${whose} as many ${what} at once as it may, ${limits[name]} (rpc.${name}); end some, or try again later`,
+        { retryAfterMs: RETRY_WHEN_FULL_MS },
+      );
+    }
+    entry.evicted?.abort(
+      new UnavailableError("this stream idled longest and made room for another; open it again when it is needed", {
+        retryAfterMs: RETRY_WHEN_FULL_MS,
+        outcome: "unknown",
+      }),
+    );
   }
 
-  #checkRoom(): void {
-    if (this.#draining) throw servedElsewhere("the server is stopping; call another one, or again later");
-    if (this.#active.size < this.limits.maxConcurrentCalls) return;
-    throw new ResourceExhaustedError(
-      `this server already serves its limit of ${this.limits.maxConcurrentCalls} calls (limits.maxConcurrentCalls); try again later`,
-      { retryAfterMs: RETRY_WHEN_FULL_MS },
-    );
+  #authorise(method: GatedMethod, { identity, name }: Caller): void {
+    if (method.roles.has(identity.role)) return;
+    const allowed = [...method.roles].join(", ") || "nobody";
+    throw new PermissionDeniedError(`${name} may not call ${method.path}: allowed are ${allowed}`, {
+      about: { identity: name, method: method.path, allowed_roles: allowed },
+    });
   }
 
   #deadlineOf(method: GatedMethod, call: IncomingCall, nowMs: number): number {

@@ -68,9 +68,18 @@ describe("servers and their connections", () => {
     });
 
     it("does not wait longer than drainTimeoutMs for a handler that does not listen", async () => {
-      const server = await bench.serve({ get: () => new Promise(() => {}) }, { limits: { drainTimeoutMs: 200 } });
+      const started = deferred();
+      const server = await bench.serve(
+        {
+          get: () => {
+            started.resolve();
+            return new Promise(() => {});
+          },
+        },
+        { limits: { drainTimeoutMs: 200 } },
+      );
       const get = rejection(bench.client().get({ text: "", count: 0 }));
-      await delay(100);
+      await started.promise;
       const startedMs = performance.now();
       await server.drain();
       expect(performance.now() - startedMs).to.be.within(150, 5000);

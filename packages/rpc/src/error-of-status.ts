@@ -76,6 +76,12 @@ export class ServedElsewhereError extends UnavailableError {
   }
 }
 
+/** How grpc-js tells of a stream that the server refused to take, e.g. because it ends the connection for its age. */
+const STREAM_REFUSED = "Stream refused by server";
+
+/** HTTP/2 promises that nothing was done, and that the same call may be made again. */
+export class StreamRefusedError extends UnavailableError {}
+
 /** For answers that carry no reason of ours: from grpc-js itself, a proxy, or another implementation. */
 const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
   [status.INVALID_ARGUMENT]: InvalidArgumentError,
@@ -102,6 +108,7 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   if (known) return new known(text, at);
   // UNAVAILABLE: the connection was never made, or was lost with the request on it. INTERNAL, UNKNOWN and DATA_LOSS: a
   // bug or a broken stream, where all may have happened.
+  if (failed.details === STREAM_REFUSED) return new StreamRefusedError(text, at);
   if (!failed.sent) return new ServedElsewhereError(text, at, "", false);
   return new UnavailableError(text, { ...at, outcome: "unknown" });
 }

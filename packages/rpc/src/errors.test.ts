@@ -18,6 +18,7 @@ const CODES: Record<string, status> = {
   UnauthenticatedError: status.UNAUTHENTICATED,
   ResourceExhaustedError: status.RESOURCE_EXHAUSTED,
   UnavailableError: status.UNAVAILABLE,
+  DiskFullError: status.UNAVAILABLE,
   AbortedError: status.ABORTED,
   OutdatedError: status.FAILED_PRECONDITION,
   FencedError: status.UNAVAILABLE,
@@ -30,7 +31,7 @@ const CODES: Record<string, status> = {
 const where = { method: "/a.B/C", address: "127.0.0.1:1" };
 
 describe("statusOfError and errorOfStatus", () => {
-  const classes = Object.entries(domain).filter(([name]) => /.Error$/.test(name) && name !== "DomainError");
+  const classes = Object.entries(domain).filter(([name]) => /^[A-Z].*Error$/.test(name) && name !== "DomainError");
 
   it("know every error of the domain", () => {
     expect(classes.map(([name]) => name)).to.have.members(Object.keys(CODES));
@@ -43,8 +44,8 @@ describe("statusOfError and errorOfStatus", () => {
       const answer = statusOfError(thrown, "r-1");
       expect(answer.code).to.equal(CODES[name]);
       const error = errorOfStatus({ ...where, ...answer, sent: true });
-      // That the server was fenced is no reason for its client to step down.
-      expect(error.name).to.equal(name === "FencedError" ? "UnavailableError" : name);
+      // That the server was fenced is no reason for its client to step down, and its full disk is not the client's.
+      expect(error.name).to.equal(["FencedError", "DiskFullError"].includes(name) ? "UnavailableError" : name);
       expect(error).to.deep.include({ message: thrown.message, about, retryAfterMs: 61_250 });
       expect(error.outcome).to.equal(thrown.outcome);
       expect(error.retryable).to.equal(thrown.retryable);

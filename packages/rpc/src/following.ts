@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { backoffMs, DomainError } from "@diskmesh/domain";
 import { ClientChannel, type ClientOptions } from "./client.js";
 import type { CallOptions, Client, MethodDefinition, ServiceDefinition } from "./definition.js";
-import { ServedElsewhereError } from "./error-of-status.js";
+import { ServedElsewhereError, StreamRefusedError } from "./error-of-status.js";
 
 /**
  * Makes a client. It connects with the first call, and again by itself whenever the connection was lost. Of several
@@ -120,6 +120,7 @@ class FollowingClient {
 
   /** Where to send a call again that failed at `address`; throws the error when there is no use in it or no time. */
   async #next(address: string, error: unknown, search: Search, signal: AbortSignal | undefined): Promise<string> {
+    if (error instanceof StreamRefusedError && search.refusals++ < MAX_REFUSALS && search.leftMs() > 0) return address;
     this.#leave(address, error);
     if (!(error instanceof ServedElsewhereError)) throw error;
     search.tried.add(address);
@@ -174,11 +175,15 @@ class FollowingClient {
   }
 }
 
+/** Once is usual, when a connection has come of age; a server that goes on refusing is in trouble. */
+const MAX_REFUSALS = 3;
+
 /** One call on its way to the server that leads. */
 class Search {
   /** Addresses asked in this round. */
   readonly tried = new Set<string>();
   rounds = 0;
+  refusals = 0;
   #deadlineAtMs: number;
 
   constructor(deadlineMs: number) {

@@ -3,25 +3,51 @@ import type { Server } from "@grpc/grpc-js";
 
 type StreamHandler = (interceptors: unknown, stream: ServerHttp2Stream, headers: IncomingHttpHeaders) => void;
 
+export interface StreamGuard {
+  onOpened(stream: ServerHttp2Stream): void;
+  onBroken(error: unknown): void;
+}
+
 /**
  * Stands before all that grpc-js does with a new stream. Node can tell of a stream after its client has reset it, and
  * grpc-js 1.14 answers unregistered methods and wrong content types without looking whether it still can: that throws
  * where nobody catches, and ends the process. Call it before the server accepts connections.
  */
-export function guardStreams(server: Server, onBroken: (error: unknown) => void): void {
+export function guardStreams(server: Server, guard: StreamGuard): void {
   const inner = server as unknown as { _streamHandler?: StreamHandler };
   const serve = inner._streamHandler;
   // A version of grpc-js that names it otherwise must not leave the server unguarded unnoticed.
   if (typeof serve !== "function") throw new Error("grpc-js has no _streamHandler to guard any more");
   inner._streamHandler = (interceptors, stream, headers) => {
     stream.on("error", ignore);
+    closeWhenAnswered(stream);
     if (stream.destroyed || stream.closed) return;
     try {
+      guard.onOpened(stream);
       serve.call(server, interceptors, stream, headers);
     } catch (error) {
-      onBroken(error);
+      guard.onBroken(error);
       stream.close(constants.NGHTTP2_INTERNAL_ERROR);
     }
+  };
+}
+
+/**
+ * Once answered, a client that goes on sending is told to stop; grpc-js would keep its stream for as long as it likes. The
+ * answer has left only when its trailers have: the end of its body says nothing of them.
+ */
+function closeWhenAnswered(stream: ServerHttp2Stream): void {
+  const close = (): void => {
+    if (!stream.readableEnded && !stream.closed) stream.close(constants.NGHTTP2_NO_ERROR);
+  };
+  const { sendTrailers, respond } = stream;
+  stream.sendTrailers = (trailers) => {
+    sendTrailers.call(stream, trailers);
+    setImmediate(close);
+  };
+  stream.respond = (headers, options) => {
+    respond.call(stream, headers, options);
+    if (options?.endStream) setImmediate(close);
   };
 }
 

@@ -4,16 +4,28 @@ import { fileURLToPath } from "node:url";
 import { InvalidArgumentError, UnavailableError } from "@diskmesh/domain";
 import type { Server, UntypedServiceImplementation } from "@grpc/grpc-js";
 import { HealthImplementation } from "grpc-health-check";
+import type { RpcServerLimits } from "./limits.js";
+import { callerOfStream, streamOfCall } from "./peer-identity.js";
 import { Reflection } from "./reflection.js";
+import type { OnHeard } from "./serve.js";
 import { statusOfError } from "./status-of-error.js";
 
 const HEALTH_SERVICE = "grpc.health.v1.Health";
 
-/** Health and reflection: open to every caller with an identity of ours, and exempt from the limit on calls at once. */
+/**
+ * Health and reflection: open to every caller, and exempt from the limit on calls at once, so that a server that has no
+ * room can say so. Of the streams of one caller the oldest ends for one too many.
+ */
 export class Infrastructure {
   readonly #health = new HealthImplementation();
   readonly #services = new Set<string>([""]);
-  readonly #openStreams = new Set<OpenStream>();
+  /** Each with its caller's name, the oldest first. */
+  readonly #openStreams = new Map<OpenStream, string>();
+
+  constructor(
+    private readonly limits: Pick<RpcServerLimits, "maxStreamsPerPeer">,
+    private readonly onHeard: OnHeard,
+  ) {}
 
   addHealth(server: Server): void {
     this.#health.addToServer(this.#tracked(server));
@@ -39,7 +51,7 @@ export class Infrastructure {
   /** Ends health watches and reflection streams, which otherwise hold their connections open during a stop. */
   endStreams(): void {
     const stopping = statusOfError(new UnavailableError("the server is stopping"), "none");
-    for (const stream of this.#openStreams) stream.emit("error", stopping);
+    for (const stream of this.#openStreams.keys()) stream.emit("error", stopping);
   }
 
   #tracked(server: Server): Server {
@@ -56,23 +68,32 @@ export class Infrastructure {
 
   #track(handler: LooseHandler, streams: boolean): LooseHandler {
     return (call, callback) => {
-      if (streams) {
-        this.#openStreams.add(call);
-        call.once("cancelled", () => this.#openStreams.delete(call));
-      }
+      this.onHeard(call);
+      if (streams) this.#opened(call);
       handler(call, callback);
     };
+  }
+
+  #opened(stream: OpenStream): void {
+    const { name } = callerOfStream(streamOfCall(stream));
+    const ofCaller = [...this.#openStreams].filter(([, caller]) => caller === name).map(([open]) => open);
+    const [oldest] = ofCaller;
+    if (oldest && ofCaller.length >= this.limits.maxStreamsPerPeer) {
+      const why = "this stream made room for a newer one of the same caller: rpc.maxStreamsPerPeer";
+      oldest.emit("error", statusOfError(new UnavailableError(why), "none"));
+      this.#openStreams.delete(oldest);
+    }
+    this.#openStreams.set(stream, name);
+    stream.once("cancelled", () => this.#openStreams.delete(stream));
   }
 }
 
 interface OpenStream {
   emit(event: "error", error: unknown): unknown;
+  once(event: "cancelled", listener: () => void): unknown;
 }
 
-type LooseHandler = (
-  call: OpenStream & { once(event: "cancelled", listener: () => void): unknown },
-  callback?: (error: unknown) => void,
-) => void;
+type LooseHandler = (call: OpenStream, callback?: (error: unknown) => void) => void;
 
 /** The repository's `proto` folder, searched upwards from this package: it is beside `packages` and `node_modules`. */
 export function findProtoFolder(): string {

@@ -2,8 +2,36 @@
 export interface RpcServerLimits {
   /** Longest message that is received or sent, in bytes. */
   readonly maxMessageBytes: number;
-  /** Calls served at once; more are refused with RESOURCE_EXHAUSTED. */
+  /**
+   * Calls served at once, streams aside; more are refused with RESOURCE_EXHAUSTED. A tenth is kept for a registry's
+   * orders, a tenth for what agents report, and a tenth for operators who look.
+   */
   readonly maxConcurrentCalls: number;
+  /** Of them, calls of one operator or agent. */
+  readonly maxCallsPerPeer: number;
+  /** Streams served at once. When there is no room the one that idles longest ends; 32 are kept for each as above. */
+  readonly maxConcurrentStreams: number;
+  /** Of them, streams of one operator or agent. */
+  readonly maxStreamsPerPeer: number;
+  /** A stream on which nothing came or went for so long may be ended for another, in milliseconds. */
+  readonly minStreamIdleMs: number;
+  /** Time until the first message of a call or stream must have come whole, in milliseconds. */
+  readonly firstMessageTimeoutMs: number;
+  /** Calls and streams of one peer whose first message has not come; the oldest ends for a further one. */
+  readonly maxSilentStreamsPerPeer: number;
+  /** Connections at once; more are cut at once. */
+  readonly maxConnections: number;
+  /** Of them, connections from one address. */
+  readonly maxConnectionsPerAddress: number;
+  /** TLS handshakes under way at once, and of them from one address. */
+  readonly maxHandshakes: number;
+  readonly maxHandshakesPerAddress: number;
+  /** Time for a whole TLS handshake, in milliseconds in which the process was not too busy to answer. */
+  readonly handshakeTimeoutMs: number;
+  /** A connection that is older is ended after its calls, in milliseconds; a tenth earlier or later, at random. */
+  readonly maxConnectionAgeMs: number;
+  /** How long streams may then go on, in milliseconds. */
+  readonly connectionAgeGraceMs: number;
   /** Time for a call whose client set no deadline, in milliseconds. Streams may last until their client ends them. */
   readonly defaultDeadlineMs: number;
   /** Longest deadline that a client may set for a call that is no stream, in milliseconds. */
@@ -15,6 +43,19 @@ export interface RpcServerLimits {
 export const DEFAULT_RPC_SERVER_LIMITS: RpcServerLimits = {
   maxMessageBytes: 4 * 1024 * 1024,
   maxConcurrentCalls: 1000,
+  maxCallsPerPeer: 250,
+  maxConcurrentStreams: 1000,
+  maxStreamsPerPeer: 250,
+  minStreamIdleMs: 10_000,
+  firstMessageTimeoutMs: 10_000,
+  maxSilentStreamsPerPeer: 100,
+  maxConnections: 20_000,
+  maxConnectionsPerAddress: 2_000,
+  maxHandshakes: 2_000,
+  maxHandshakesPerAddress: 500,
+  handshakeTimeoutMs: 10_000,
+  maxConnectionAgeMs: 12 * 60 * 60_000,
+  connectionAgeGraceMs: 60 * 60_000,
   defaultDeadlineMs: 30_000,
   maxDeadlineMs: 10 * 60_000,
   drainTimeoutMs: 10_000,

@@ -1,5 +1,6 @@
+import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import { type Identity, parseIdentityUri, UnavailableError } from "@diskmesh/domain";
+import { formatIdentity, type Identity, parseIdentityUri, UnavailableError } from "@diskmesh/domain";
 
 /**
  * Who the certificate belongs to: the one identity URI among its subject alternative names. Undefined when there is
@@ -26,36 +27,44 @@ function uriNames(names: string): string[] {
   return uris;
 }
 
-const IDENTITY = Symbol("diskmesh identity");
+/** Who is at the other end of a connection. */
+export interface Caller {
+  readonly identity: Identity;
+  /** The identity in one text, e.g. `disk-agent host-1`. */
+  readonly name: string;
+}
+
+const CALLER = Symbol("diskmesh caller");
 
 interface Identified {
-  [IDENTITY]?: Identity;
+  [CALLER]?: Caller;
 }
 
 /**
- * Reads who is at the other end of a connection from its certificate, and keeps that with the connection. Undefined when
- * the certificate names no identity of diskmesh.
+ * Reads who is at the other end of a connection from its certificate, and keeps that with the connection. False when the
+ * certificate names no identity of diskmesh.
  */
-export function identify(socket: TLSSocket & Identified): Identity | undefined {
+export function identify(socket: TLSSocket & Identified): boolean {
   // Not getPeerCertificate, which takes all fields apart: that took a good part of each handshake.
   const identity = identityOfAlternativeNames(socket.getPeerX509Certificate()?.subjectAltName);
-  if (identity) socket[IDENTITY] = identity;
-  return identity;
+  if (identity) socket[CALLER] = { identity, name: formatIdentity(identity) };
+  return identity !== undefined;
 }
 
 /**
- * Who makes this call: what `identify` found when its connection was made. grpc-js has no public way from a call to its
- * connection, so this looks where 1.14 keeps it.
+ * Who opened a stream: what `identify` found when its connection was made. Throws UnavailableError when the connection is
+ * gone.
  */
-export function identityOfCall(call: object): Identity {
-  const { session } = (call as { call?: { stream?: { session?: SessionOfCall } } }).call?.stream ?? {};
-  const identity = session && !session.destroyed ? session.socket[IDENTITY] : undefined;
-  if (!identity) throw new UnavailableError("the connection was lost before the call was looked at; nothing was done");
-  return identity;
+export function callerOfStream(stream: ServerHttp2Stream | undefined): Caller {
+  const session = stream?.session as (Http2Session & Identified) | undefined;
+  // Kept with the session, too: Node reads the connection's properties through a proxy, which takes its time.
+  if (session && !session.destroyed) session[CALLER] ??= (session.socket as Identified)[CALLER];
+  const caller = session?.[CALLER];
+  if (!caller) throw new UnavailableError("the connection was lost before the call was looked at; nothing was done");
+  return caller;
 }
 
-interface SessionOfCall {
-  readonly destroyed: boolean;
-  /** A proxy of Node's that passes on reads of the connection's properties. */
-  readonly socket: Identified;
+/** The stream of a call. grpc-js has no public way to it, so this looks where 1.14 keeps it. */
+export function streamOfCall(call: object): ServerHttp2Stream | undefined {
+  return (call as { call?: { stream?: ServerHttp2Stream } }).call?.stream;
 }

@@ -1,6 +1,8 @@
 import type { AddressInfo, Socket } from "node:net";
 import { createServer, type Server, type TLSSocket } from "node:tls";
 import { InvalidStateError, messageOf } from "@diskmesh/domain";
+import { type ConnectionLimits, ConnectionRoom } from "./connection-room.js";
+import type { RpcServerLimits } from "./limits.js";
 import { identify } from "./peer-identity.js";
 import type { TlsMaterial } from "./tls.js";
 
@@ -18,10 +20,25 @@ export interface RefusedConnection {
 
 export interface SecureListenerOptions {
   readonly tls: TlsMaterial;
+  readonly limits: ConnectionLimits & Pick<RpcServerLimits, "handshakeTimeoutMs">;
   /** Takes over a connection whose peer has an identity of ours. */
   readonly onConnection: (socket: TLSSocket) => void;
   readonly onRefused: (refused: RefusedConnection) => void;
+  /** Says why no connection may be taken now, if so. */
+  readonly shortage: () => string | undefined;
 }
+
+/** A connection that was accepted, until its handshake has ended. */
+interface Handshake {
+  readonly socket: Socket;
+  readonly address: string;
+  /** How many looks there had been. */
+  readonly look: number;
+}
+
+const LOOK_INTERVAL_MS = 500;
+/** A handshake that took so long may be cut for another: it takes milliseconds where both ends want it. */
+const MIN_HANGING_LOOKS = 2;
 
 /**
  * Accepts TLS connections and lets only those through whose certificate is of our authority and names an identity of
@@ -29,12 +46,19 @@ export interface SecureListenerOptions {
  */
 export class SecureListener {
   readonly #server: Server;
-  readonly #handshaking = new Map<string, Socket>();
+  readonly #room: ConnectionRoom;
+  /** By the endpoints of their connection, the oldest first. */
+  readonly #handshakes = new Map<string, Handshake>();
+  /** Time is counted in looks, which a process that is too busy to answer does not take. */
+  #looks = 0;
+  #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: SecureListenerOptions) {
     const { ca, cert, key } = options.tls;
+    this.#room = new ConnectionRoom(options.limits);
     this.#server = createServer({ ca, cert, key, requestCert: true, rejectUnauthorized: true, ALPNProtocols: ["h2"] });
-    this.#server.on("connection", (socket: Socket) => this.#accept(socket));
+    // Before Node's own listener, which begins the handshake.
+    this.#server.prependListener("connection", (socket: Socket) => this.#accept(socket));
     this.#server.on("secureConnection", (socket) => this.#admit(socket));
   }
 
@@ -51,27 +75,75 @@ export class SecureListener {
   /** Accepts no more connections and drops those whose handshake is under way. Those that were let through stay. */
   close(): void {
     this.#server.close();
-    for (const socket of this.#handshaking.values()) socket.destroy();
+    clearInterval(this.#timer);
+    for (const { socket } of this.#handshakes.values()) socket.destroy();
   }
 
   #accept(socket: Socket): void {
+    const address = socket.remoteAddress ?? "";
+    const why = this.options.shortage() ?? this.#enter(address);
+    if (why !== undefined) {
+      this.#refuse(socket, address, why);
+      return;
+    }
     const key = endpointsOf(socket);
-    this.#handshaking.set(key, socket);
+    this.#handshakes.set(key, { socket, address, look: this.#looks });
     socket.once("close", () => {
-      if (this.#handshaking.get(key) === socket) this.#handshaking.delete(key);
+      this.#handshakeEnded(key);
+      this.#room.leave(address);
     });
+    this.#timer ??= setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
+  }
+
+  /** Undefined when there is room, if need be in the place of a handshake that hangs; else the limit that is reached. */
+  #enter(address: string): string | undefined {
+    const limit = this.#room.enter(address);
+    if (limit === undefined || !limit.startsWith("maxHandshakes")) return limit && `rpc.${limit}`;
+    const ofAddress = limit === "maxHandshakesPerAddress";
+    for (const [key, handshake] of this.#handshakes) {
+      if (this.#looks - handshake.look < MIN_HANGING_LOOKS) break;
+      if (ofAddress && handshake.address !== address) continue;
+      this.#handshakeEnded(key);
+      this.#refuse(handshake.socket, handshake.address, `rpc.${limit}`);
+      return this.#room.enter(address);
+    }
+    return `rpc.${limit}`;
+  }
+
+  #refuse(socket: Socket, remoteAddress: string, reason: string): void {
+    this.options.onRefused({ remoteAddress, reason });
+    socket.destroy();
   }
 
   #admit(socket: TLSSocket): void {
-    this.#handshaking.delete(endpointsOf(socket));
+    this.#handshakeEnded(endpointsOf(socket));
     // Errors of a connection end it; until HTTP/2 listens to it nobody else does.
     socket.on("error", () => {});
     if (identify(socket)) this.options.onConnection(socket);
     else {
       const reason = "the client certificate names no identity: it needs one URI:spiffe://diskmesh/<role>";
-      this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason });
-      socket.destroy();
+      this.#refuse(socket, socket.remoteAddress ?? "", reason);
     }
+  }
+
+  #handshakeEnded(key: string): void {
+    const handshake = this.#handshakes.get(key);
+    if (!handshake) return;
+    this.#handshakes.delete(key);
+    this.#room.handshakeEnded(handshake.address);
+  }
+
+  /** Cuts handshakes that take too long, also of those who send a byte from time to time. */
+  #look(): void {
+    this.#looks += 1;
+    const allowed = Math.ceil(this.options.limits.handshakeTimeoutMs / LOOK_INTERVAL_MS);
+    for (const { socket, address, look } of this.#handshakes.values()) {
+      if (this.#looks - look <= allowed) break;
+      this.#refuse(socket, address, "rpc.handshakeTimeoutMs");
+    }
+    if (this.#handshakes.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
   }
 }
 

@@ -50,19 +50,33 @@ export interface ServedMethod extends GatedMethod {
   readonly encode: (response: unknown) => Buffer;
 }
 
+/** Is told of a call of grpc-js whose first message has come. */
+export type OnHeard = (call: object) => void;
+
 /** Makes of a handler what grpc-js calls. `handler` is of the kind that the two flags say. */
-export function serveMethod(gate: CallGate, method: ServedMethod, handler: unknown): UntypedHandleCall {
+export function serveMethod(
+  gate: CallGate,
+  method: ServedMethod,
+  onHeard: OnHeard,
+  handler: unknown,
+): UntypedHandleCall {
   if (method.requestStream)
     return method.responseStream
-      ? serveBidi(gate, method, handler as BidiHandler)
-      : serveClientStream(gate, method, handler as ClientStreamHandler);
+      ? serveBidi(gate, method, onHeard, handler as BidiHandler)
+      : serveClientStream(gate, method, onHeard, handler as ClientStreamHandler);
   return method.responseStream
-    ? serveServerStream(gate, method, handler as ServerStreamHandler)
-    : serveUnary(gate, method, handler as UnaryHandler);
+    ? serveServerStream(gate, method, onHeard, handler as ServerStreamHandler)
+    : serveUnary(gate, method, onHeard, handler as UnaryHandler);
 }
 
-function serveUnary(gate: CallGate, method: ServedMethod, handler: UnaryHandler): handleUnaryCall<unknown, unknown> {
+function serveUnary(
+  gate: CallGate,
+  method: ServedMethod,
+  onHeard: OnHeard,
+  handler: UnaryHandler,
+): handleUnaryCall<unknown, unknown> {
   return (call, callback) => {
+    onHeard(call);
     const admitted = gate.admit(method, call, (failure) => callback(failure));
     if (!admitted) return;
     watchCancel(call, admitted.active);
@@ -73,13 +87,14 @@ function serveUnary(gate: CallGate, method: ServedMethod, handler: UnaryHandler)
 function serveClientStream(
   gate: CallGate,
   method: ServedMethod,
+  onHeard: OnHeard,
   handler: ClientStreamHandler,
 ): handleClientStreamingCall<unknown, unknown> {
   return (call, callback) => {
     const admitted = gate.admit(method, call, (failure) => callback(failure));
     if (!admitted) return;
     watchCancel(call, admitted.active);
-    const requests = requestsOf(call, method, admitted.active);
+    const requests = requestsOf(call, method, admitted.active, onHeard);
     void answerOnce(admitted, method, callback, () => handler(requests, admitted.active));
   };
 }
@@ -107,9 +122,11 @@ async function answerOnce(
 function serveServerStream(
   gate: CallGate,
   method: ServedMethod,
+  onHeard: OnHeard,
   handler: ServerStreamHandler,
 ): handleServerStreamingCall<unknown, unknown> {
   return (call) => {
+    onHeard(call);
     const admitted = gate.admit(method, call, (failure) => call.emit("error", failure));
     if (!admitted) return;
     watchCancel(call, admitted.active);
@@ -120,13 +137,14 @@ function serveServerStream(
 function serveBidi(
   gate: CallGate,
   method: ServedMethod,
+  onHeard: OnHeard,
   handler: BidiHandler,
 ): handleBidiStreamingCall<unknown, unknown> {
   return (call) => {
     const admitted = gate.admit(method, call, (failure) => call.emit("error", failure));
     if (!admitted) return;
     watchCancel(call, admitted.active);
-    const requests = requestsOf(call, method, admitted.active);
+    const requests = requestsOf(call, method, admitted.active, onHeard);
     void answerStream(admitted, method, call, () => handler(requests, admitted.active));
   };
 }
@@ -151,6 +169,7 @@ async function answerStream(
       for await (const response of run()) {
         if (active.answered) return;
         if (!stream.write(method.encode(response))) await writable(stream);
+        active.touch();
         if (active.answered) return;
       }
     });
@@ -184,10 +203,19 @@ interface RequestStream {
   iterator(options: { destroyOnReturn: boolean }): AsyncIterable<unknown>;
 }
 
-async function* requestsOf(stream: RequestStream, method: GatedMethod, active: ActiveCall): AsyncGenerator<unknown> {
+async function* requestsOf(
+  stream: RequestStream,
+  method: GatedMethod,
+  active: ActiveCall,
+  onHeard: OnHeard,
+): AsyncGenerator<unknown> {
   try {
     // Not destroyed on return: on a bidirectional call that would take the responses with it.
-    for await (const request of stream.iterator({ destroyOnReturn: false })) yield decoded(request, method.path);
+    for await (const request of stream.iterator({ destroyOnReturn: false })) {
+      onHeard(stream);
+      active.touch();
+      yield decoded(request, method.path);
+    }
     // Node ends a stream before it resets it, so the requests of a cancelled call end first and the cancellation is known
     // two turns of the event loop later. Without the wait a handler would take half of the requests for all of them.
     for (let turn = 0; turn < TURNS_UNTIL_CANCELLED; turn++) await nextTurn();

@@ -6,8 +6,10 @@ import { type Handlers, type ServiceDefinition, serviceNameOf } from "./definiti
 import { guardStreams } from "./guarded-streams.js";
 import { findProtoFolder, Infrastructure } from "./infrastructure.js";
 import { KEEPALIVE_OPTIONS, type RpcServerLimits } from "./limits.js";
+import { callerOfStream, streamOfCall } from "./peer-identity.js";
 import { type ListenAddress, type RefusedConnection, SecureListener } from "./secure-listener.js";
 import { serveMethod, tolerantDecoder } from "./serve.js";
+import { SilentStreams } from "./silent-streams.js";
 import { readTlsFiles, type TlsFiles } from "./tls.js";
 
 export interface RpcServerOptions {
@@ -19,6 +21,8 @@ export interface RpcServerOptions {
   readonly onError?: (failure: RpcFailure) => void;
   /** Called for every connection that was not let in, for the log. */
   readonly onRefused?: (refused: RefusedConnection) => void;
+  /** Says why no further connection may be taken now, if so, e.g. that descriptors run out. */
+  readonly shortage?: () => string | undefined;
   /** Called when a stream broke the code that serves streams, for the log; the process goes on. */
   readonly onBrokenStream?: (error: unknown) => void;
 }
@@ -36,7 +40,8 @@ const LAST_ANSWERS_MS = 200;
 export class RpcServer {
   readonly #server: Server;
   readonly #gate: CallGate;
-  readonly #infrastructure = new Infrastructure();
+  readonly #silent: SilentStreams;
+  readonly #infrastructure: Infrastructure;
   readonly #connections: ConnectionInjector;
   readonly #listeners: SecureListener[] = [];
   #drained: Promise<void> | undefined;
@@ -50,12 +55,19 @@ export class RpcServer {
       // request is complete.
       "grpc.max_concurrent_streams": limits.maxConcurrentCalls * 2 + 100,
       "grpc.enable_channelz": 0,
+      "grpc.max_connection_age_ms": limits.maxConnectionAgeMs,
+      "grpc.max_connection_age_grace_ms": limits.connectionAgeGraceMs,
       ...KEEPALIVE_OPTIONS,
     });
-    guardStreams(this.#server, options.onBrokenStream ?? (() => {}));
+    guardStreams(this.#server, {
+      onOpened: (stream) => this.#silent.opened(stream, callerOfStream(stream).name),
+      onBroken: options.onBrokenStream ?? (() => {}),
+    });
     // The listener has done TLS before grpc-js gets a connection.
     this.#connections = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
+    this.#silent = new SilentStreams(limits);
     this.#gate = new CallGate(limits, options.onError ?? (() => {}));
+    this.#infrastructure = new Infrastructure(limits, (call) => this.#heard(call));
     this.#infrastructure.addHealth(this.#server);
   }
 
@@ -77,7 +89,12 @@ export class RpcServer {
         responseStream: method.responseStream,
         encode: (response: unknown) => method.responseSerialize(response),
       };
-      implementation[name] = serveMethod(this.#gate, gated, handler.bind(options.handlers));
+      implementation[name] = serveMethod(
+        this.#gate,
+        gated,
+        (call) => this.#heard(call),
+        handler.bind(options.handlers),
+      );
       tolerant[name] = {
         ...method,
         requestDeserialize: tolerantDecoder(method.requestDeserialize),
@@ -94,6 +111,8 @@ export class RpcServer {
     await this.#infrastructure.addReflection(this.#server, this.options.protoFolder ?? findProtoFolder());
     const listener = new SecureListener({
       tls,
+      limits: this.options.limits,
+      shortage: this.options.shortage ?? (() => undefined),
       onConnection: (socket) => this.#connections.injectConnection(socket),
       onRefused: this.options.onRefused ?? (() => {}),
     });
@@ -123,6 +142,11 @@ export class RpcServer {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.drain();
+  }
+
+  #heard(call: object): void {
+    const stream = streamOfCall(call);
+    if (stream) this.#silent.heard(stream);
   }
 
   async #drain(): Promise<void> {

@@ -102,13 +102,19 @@ export class Bench {
   /** Starts a server of the registry's identity. */
   async serve(
     handlers: Partial<NoteHandlers> = {},
-    options: { limits?: Partial<RpcServerLimits>; roles?: AllowedRoles<typeof NoteService>; port?: number } = {},
+    options: {
+      limits?: Partial<RpcServerLimits>;
+      roles?: AllowedRoles<typeof NoteService>;
+      port?: number;
+      shortage?: () => string | undefined;
+    } = {},
   ): Promise<RpcServer> {
     const server = new RpcServer({
       tls: this.files("disk-registry"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, ...options.limits },
       onError: (failure) => this.failures.push(failure),
       onRefused: (refused) => this.refused.push(refused),
+      ...(options.shortage && { shortage: options.shortage }),
     });
     server.addService(NoteService, {
       roles: options.roles ?? ["operator", "director"],
@@ -210,6 +216,19 @@ function framed(message: Buffer): Buffer {
   const head = Buffer.alloc(5);
   head.writeUInt32BE(message.length, 1);
   return Buffer.concat([head, message]);
+}
+
+/** Tries until nothing is thrown. */
+export async function eventually(attempt: () => Promise<void>, withinMs = 10_000): Promise<void> {
+  const untilMs = performance.now() + withinMs;
+  for (;;) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (performance.now() > untilMs) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
 }
 
 /** A promise, and what resolves it. */

@@ -86,10 +86,24 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 /** Limits of the gRPC server; all have defaults, of which a service may have its own. */
 export const rpcLimitsConfig = (defaults: Partial<RpcServerLimits> = {}) => {
   const byDefault = { ...DEFAULT_RPC_SERVER_LIMITS, ...defaults };
+  const count = z.int().min(1).max(1_000_000);
   return z
     .strictObject({
       maxMessageBytes: z.int().min(1024).max(1_073_741_824).default(byDefault.maxMessageBytes),
-      maxConcurrentCalls: z.int().min(1).max(1_000_000).default(byDefault.maxConcurrentCalls),
+      maxConcurrentCalls: count.default(byDefault.maxConcurrentCalls),
+      maxCallsPerPeer: count.default(byDefault.maxCallsPerPeer),
+      maxConcurrentStreams: count.default(byDefault.maxConcurrentStreams),
+      maxStreamsPerPeer: count.default(byDefault.maxStreamsPerPeer),
+      minStreamIdleMs: durationMsConfig.default(byDefault.minStreamIdleMs),
+      firstMessageTimeoutMs: durationMsConfig.default(byDefault.firstMessageTimeoutMs),
+      maxSilentStreamsPerPeer: count.default(byDefault.maxSilentStreamsPerPeer),
+      maxConnections: count.default(byDefault.maxConnections),
+      maxConnectionsPerAddress: count.default(byDefault.maxConnectionsPerAddress),
+      maxHandshakes: count.default(byDefault.maxHandshakes),
+      maxHandshakesPerAddress: count.default(byDefault.maxHandshakesPerAddress),
+      handshakeTimeoutMs: durationMsConfig.default(byDefault.handshakeTimeoutMs),
+      maxConnectionAgeMs: durationMsConfig.default(byDefault.maxConnectionAgeMs),
+      connectionAgeGraceMs: durationMsConfig.default(byDefault.connectionAgeGraceMs),
       defaultDeadlineMs: durationMsConfig.default(byDefault.defaultDeadlineMs),
       maxDeadlineMs: durationMsConfig.default(byDefault.maxDeadlineMs),
       drainTimeoutMs: durationMsConfig.default(byDefault.drainTimeoutMs),

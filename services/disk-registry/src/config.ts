@@ -114,7 +114,7 @@ export const configSchema = z.strictObject({
     })
     .prefault({}),
   /** Calls at once: as many agents as one registry may have register again after a takeover, at the same moment. */
-  rpc: rpcLimitsConfig({ maxConcurrentCalls: 20_000 }),
+  rpc: rpcLimitsConfig({ maxConcurrentCalls: 20_000, maxCallsPerPeer: 5_000 }),
 });
 
 export type Config = z.output<typeof configSchema>;

@@ -1,0 +1,92 @@
+import { constants, type ServerHttp2Stream } from "node:http2";
+import { status } from "@grpc/grpc-js";
+
+const LOOK_INTERVAL_MS = 500;
+
+export interface SilenceLimits {
+  readonly firstMessageTimeoutMs: number;
+  readonly maxSilentStreamsPerPeer: number;
+}
+
+/**
+ * Streams that were opened and have not said their first word, which is the first whole message. Until then no handler
+ * knows of them and no limit on calls counts them, yet each holds memory. Time is counted in looks, which a process that
+ * is too busy to read does not take: nobody is cut off because it was not heard.
+ */
+export class SilentStreams {
+  /** The oldest first. */
+  readonly #streams = new Map<ServerHttp2Stream, Opened>();
+  readonly #countByPeer = new Map<string, number>();
+  readonly #looksAllowed: number;
+  #looks = 0;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(private readonly limits: SilenceLimits) {
+    this.#looksAllowed = Math.ceil(limits.firstMessageTimeoutMs / LOOK_INTERVAL_MS) + 1;
+  }
+
+  /** A peer opened a stream. */
+  opened(stream: ServerHttp2Stream, peer: string): void {
+    const count = this.#countByPeer.get(peer) ?? 0;
+    this.#countByPeer.set(peer, count + 1);
+    if (count >= this.limits.maxSilentStreamsPerPeer) this.#makeRoom(peer);
+    this.#streams.set(stream, { peer, look: this.#looks });
+    this.#timer ??= setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
+  }
+
+  /** Its first message has come. */
+  heard(stream: ServerHttp2Stream): void {
+    const opened = this.#streams.get(stream);
+    if (!opened) return;
+    this.#streams.delete(stream);
+    const left = (this.#countByPeer.get(opened.peer) ?? 1) - 1;
+    if (left > 0) this.#countByPeer.set(opened.peer, left);
+    else this.#countByPeer.delete(opened.peer);
+  }
+
+  /** Streams that came since the last look are spared: many calls at once are ordinary, and heard within the turn. */
+  #makeRoom(peer: string): void {
+    for (const [stream, opened] of this.#streams) {
+      if (opened.look === this.#looks) return;
+      if (opened.peer !== peer) continue;
+      this.heard(stream);
+      refuse(stream, status.RESOURCE_EXHAUSTED, "too many calls without a message: rpc.maxSilentStreamsPerPeer");
+      return;
+    }
+  }
+
+  #look(): void {
+    this.#looks += 1;
+    for (const [stream, { look }] of this.#streams) {
+      const overdue = this.#looks - look > this.#looksAllowed;
+      if (!overdue && !stream.destroyed) continue;
+      this.heard(stream);
+      if (overdue) refuse(stream, status.DEADLINE_EXCEEDED, "no whole message came in time: rpc.firstMessageTimeoutMs");
+    }
+    if (this.#streams.size > 0) return;
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+}
+
+interface Opened {
+  readonly peer: string;
+  /** How many looks there had been. */
+  readonly look: number;
+}
+
+/** The message must need no percent-encoding. */
+function refuse(stream: ServerHttp2Stream, code: status, message: string): void {
+  if (stream.destroyed || stream.closed) return;
+  if (!stream.headersSent)
+    stream.respond(
+      {
+        ":status": constants.HTTP_STATUS_OK,
+        "content-type": "application/grpc+proto",
+        "grpc-status": code,
+        "grpc-message": message,
+      },
+      { endStream: true },
+    );
+  stream.close(constants.NGHTTP2_CANCEL);
+}
