@@ -42,6 +42,11 @@ export class Infrastructure {
     for (const name of this.#services) this.#health.setStatus(name, serving ? "SERVING" : "NOT_SERVING");
   }
 
+  /** Sets the health of one part of the process, which a health check asks for by its name. */
+  setHealth(part: string, healthy: boolean): void {
+    this.#health.setStatus(part, healthy ? "SERVING" : "NOT_SERVING");
+  }
+
   /** Describes the services that were added, from the .proto files of a folder. */
   async addReflection(server: Server, protoFolder: string): Promise<void> {
     const services = [HEALTH_SERVICE, ...this.#services].filter((name) => name !== "");

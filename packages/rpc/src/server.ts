@@ -126,6 +126,11 @@ export class RpcServer {
     this.#infrastructure.setServing(serving);
   }
 
+  /** What a health check is told that names a part of the process, beside its services. */
+  setHealth(part: string, healthy: boolean): void {
+    this.#infrastructure.setHealth(part, healthy);
+  }
+
   /** Answers all calls under way with the reason; new ones are served as before. */
   abortCalls(reason: DomainError): void {
     this.#gate.abortCalls(reason);

@@ -99,6 +99,8 @@ export const rpcLimitsConfig = (defaults: Partial<RpcServerLimits> = {}) => {
       maxSilentStreamsPerPeer: count.default(byDefault.maxSilentStreamsPerPeer),
       maxConnections: count.default(byDefault.maxConnections),
       maxConnectionsPerAddress: count.default(byDefault.maxConnectionsPerAddress),
+      /** Descriptors of the process that no new connection may take; a quarter of all at most. */
+      reservedDescriptors: z.int().min(0).max(1_000_000).default(64),
       maxHandshakes: count.default(byDefault.maxHandshakes),
       maxHandshakesPerAddress: count.default(byDefault.maxHandshakesPerAddress),
       handshakeTimeoutMs: durationMsConfig.default(byDefault.handshakeTimeoutMs),

@@ -18,7 +18,7 @@ export {
 export { Leadership, type LeadershipOptions, type Term, type Waiting } from "./leadership.js";
 export { Lifecycle, type Stoppable } from "./lifecycle.js";
 export { createLogger, type Logger, type LoggerOptions } from "./log.js";
-export { rpcLogging } from "./rpc-logging.js";
+export { createRpcServer } from "./rpc-server.js";
 export { runService, type StartService } from "./run-service.js";
 export { startTelemetry, type Telemetry } from "./telemetry.js";
 export { type WorkFailure, WorkQueue, type WorkQueueOptions, type WorkResult } from "./work-queue.js";

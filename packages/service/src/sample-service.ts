@@ -1,9 +1,9 @@
 import { writeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { NotFoundError } from "@diskmesh/domain";
-import { DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { z } from "zod";
-import { listenConfig, serviceConfig, tlsConfig } from "./config.js";
+import { listenConfig, rpcLimitsConfig, serviceConfig, tlsConfig } from "./config.js";
+import { createRpcServer } from "./rpc-server.js";
 import { runService } from "./run-service.js";
 
 /** A process for tests of what starts and ends processes. `behaviour` is what it is to do. */
@@ -18,7 +18,7 @@ const say = (text: string): void => {
   writeSync(1, `${text}\n`);
 };
 
-await runService("sample", schema, async (lifecycle, config) => {
+await runService("sample", schema, async (lifecycle, config, log) => {
   lifecycle.use("first", () => say("stopped first"));
   lifecycle.use("second", { close: () => say("stopped second") });
   switch (config.behaviour) {
@@ -47,7 +47,7 @@ await runService("sample", schema, async (lifecycle, config) => {
     case "stand-by":
     case "listen": {
       if (!config.listen || !config.tls) throw new Error("listen and tls are needed");
-      const server = new RpcServer({ tls: config.tls, limits: DEFAULT_RPC_SERVER_LIMITS });
+      const server = createRpcServer(lifecycle, { tls: config.tls, rpc: rpcLimitsConfig().parse({}) }, log);
       lifecycle.use("gRPC server", server);
       await server.listen(config.listen);
       server.setServing(config.behaviour === "listen");

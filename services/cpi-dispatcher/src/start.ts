@@ -1,5 +1,4 @@
-import { RpcServer } from "@diskmesh/rpc";
-import { type Lifecycle, type Logger, rpcLogging } from "@diskmesh/service";
+import { createRpcServer, type Lifecycle, type Logger } from "@diskmesh/service";
 import { type DispatcherConfig, runFolderOf } from "./config.js";
 import type { DispatcherContext } from "./context.js";
 import { CpiConfigs } from "./cpi-configs.js";
@@ -27,7 +26,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
     log: new CpiLog(config),
   };
   lifecycle.use("calls of CPIs", () => context.fence.end());
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
+  const server = createRpcServer(lifecycle, config, log);
   addCpiService(server, context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);

@@ -2,12 +2,12 @@ import { randomUUID } from "node:crypto";
 import { CpiServiceService } from "@diskmesh/api/cpi";
 import { backoffMs, messageOf, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
-import { createClient, RpcServer } from "@diskmesh/rpc";
+import { createClient } from "@diskmesh/rpc";
 import {
+  createRpcServer,
   Leadership,
   type Lifecycle,
   type Logger,
-  rpcLogging,
   systemClock,
   type Term,
   type Waiting,
@@ -23,7 +23,7 @@ const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
 export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
+  const server = createRpcServer(lifecycle, config, log);
   let address = "";
   const leadership = new Leadership<Context>({
     service: "director",

@@ -5,8 +5,8 @@ import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
-import { type Client, createClient, RpcServer } from "@diskmesh/rpc";
-import { type Clock, type Lifecycle, type Logger, rpcLogging, systemClock } from "@diskmesh/service";
+import { type Client, createClient } from "@diskmesh/rpc";
+import { type Clock, createRpcServer, type Lifecycle, type Logger, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
 import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
 import { CacheFile, type CacheFileSystem, readCacheFile } from "./cache/cache-file.js";
@@ -197,7 +197,7 @@ function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): Op
 async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, log: Logger): Promise<string> {
   const { config } = context;
   const machineBootId = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
+  const server = createRpcServer(lifecycle, config, log);
   addServices(server, context, machineBootId);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);

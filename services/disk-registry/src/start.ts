@@ -1,5 +1,4 @@
-import { RpcServer } from "@diskmesh/rpc";
-import { Leadership, type Lifecycle, type Logger, rpcLogging, systemClock, type Waiting } from "@diskmesh/service";
+import { createRpcServer, Leadership, type Lifecycle, type Logger, systemClock, type Waiting } from "@diskmesh/service";
 import { isDatabaseUrl, openStorage, Tablet } from "@diskmesh/tablet";
 import { grpcAgents } from "./agent-clients.js";
 import { buildContext } from "./build-context.js";
@@ -10,7 +9,7 @@ import { addServices } from "./services.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
 export async function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {
-  const server = new RpcServer({ tls: config.tls, limits: config.rpc, ...rpcLogging(log) });
+  const server = createRpcServer(lifecycle, config, log);
   let address = "";
   const leadership = new Leadership<Context>({
     service: "disk-registry",

@@ -1,6 +1,6 @@
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { type Device, DiskRegistryServiceService } from "@diskmesh/api/registry";
-import type { Client } from "@diskmesh/rpc";
+import type { Client, TlsFiles } from "@diskmesh/rpc";
 import type { ServiceProcess } from "@diskmesh/testkit";
 import { ServiceGroup, type ServicePlan } from "./service-group.js";
 
@@ -65,6 +65,16 @@ export class RegistryMesh implements AsyncDisposable {
 
   get folder(): string {
     return this.group.folder;
+  }
+
+  /** The TLS files of a name in the mesh's certificates. */
+  files(name: string): TlsFiles {
+    return this.group.certificates.files(name);
+  }
+
+  /** Where a process listens. */
+  address(name: string): string {
+    return this.group.address(name);
   }
 
   /** Which of them leads is for them to decide. */

@@ -1,0 +1,90 @@
+import { execFileSync } from "node:child_process";
+import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
+import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
+import { connect as connectTcp, type Socket } from "node:net";
+import { join } from "node:path";
+import { CreateDiskRequest, HostState, ListHostsRequest } from "@diskmesh/api/registry";
+import { eventually, type ServiceProcess } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { makeDeviceFile } from "./mesh/device-files.js";
+import { RegistryMesh } from "./mesh/registry-mesh.js";
+
+const PATIENCE = { timeoutMs: 20_000 };
+const SILENT_STREAMS = 1_000;
+const SIZE_BYTES = 1024 * 1024;
+const IDLE_CONNECTIONS = 400;
+
+describe("crowds before real services", function () {
+  this.timeout(60_000);
+  let mesh: RegistryMesh;
+  const open: { destroy(): void }[] = [];
+
+  before(async () => {
+    mesh = await RegistryMesh.start({
+      hostIds: ["h1", "h2"],
+      agent: (hostId, folder) => {
+        const path = join(folder, "files", `${hostId}-device`);
+        makeDeviceFile(path, SIZE_BYTES);
+        return { devices: [{ deviceId: `${hostId}-device`, path }] };
+      },
+    });
+    for (const hostId of ["h1", "h2"]) await mesh.operator.addHost({ hostId, dryRun: false });
+    for (const hostId of ["h1", "h2"])
+      await eventually(async () => !(await mesh.device(`${hostId}-device`)).dirty, PATIENCE);
+  });
+  afterEach(() => {
+    for (const one of open.splice(0)) one.destroy();
+  });
+  after(() => mesh?.[Symbol.asyncDispose]());
+
+  function session(name: string, process: string): ClientHttp2Session {
+    const { caFile, certFile, keyFile } = mesh.files(name);
+    const opened = connectHttp2(`https://${mesh.address(process)}`, {
+      ca: readFileSync(caFile),
+      cert: readFileSync(certFile),
+      key: readFileSync(keyFile),
+      checkServerIdentity: () => undefined,
+    });
+    open.push(opened.on("error", () => {}));
+    return opened;
+  }
+
+  function silentStreams(of: ClientHttp2Session, path: string, count: number): void {
+    for (let sent = 0; sent < count && !of.closed && !of.destroyed; sent++)
+      of.request({ ":method": "POST", ":path": path, "content-type": "application/grpc", te: "trailers" })
+        .on("error", () => {})
+        .resume();
+  }
+
+  it("a thousand silent streams of one agent at another -> a disk there is published, written and taken away", async () => {
+    silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.agent.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
+    await mesh.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" }));
+    const { disk } = await mesh.operator.publishDisk({ diskId: "d", hostId: "h2" });
+    expect(disk?.diskId).to.equal("d");
+    await mesh.operator.unpublishDisk({ diskId: "d", hostId: "h2" });
+  });
+
+  it("more connections than there are descriptors -> refused and said so; who is connected is served; then as before", async () => {
+    const [registry] = mesh.registries as [ServiceProcess];
+    const used = () => readdirSync(`/proc/${registry.pid}/fd`).length;
+    const before = used();
+    execFileSync("prlimit", ["--pid", String(registry.pid), `--nofile=${before + 160}:${before + 160}`]);
+    const [host, port] = mesh.address("disk-registry-1").split(":") as [string, string];
+    const sockets = await Promise.all(
+      Array.from({ length: IDLE_CONNECTIONS }, async (): Promise<Socket> => {
+        const socket = connectTcp(Number(port), host).on("error", () => {});
+        open.push(socket);
+        await Promise.race([once(socket, "connect"), once(socket, "close")]);
+        return socket.resume();
+      }),
+    );
+    await eventually(() => registry.logs.includes("descriptors run out"), PATIENCE);
+    const { hosts } = await mesh.operator.listHosts(ListHostsRequest.create());
+    expect(hosts.map(({ state }) => state)).to.deep.equal([HostState.ONLINE, HostState.ONLINE]);
+    for (const socket of sockets) socket.destroy();
+    await eventually(() => registry.logs.includes("there are descriptors again"), PATIENCE);
+    expect(registry.exit).to.equal(undefined);
+    await eventually(() => used() <= before + 2, PATIENCE);
+  });
+});
