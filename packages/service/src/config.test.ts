@@ -50,7 +50,7 @@ describe("loadConfig", () => {
 
   it("fills in defaults", () => {
     expect(load(GOOD)).to.deep.include({
-      log: { level: "info" },
+      log: { level: "info", backlogSizeBytes: 1024 * 1024 },
       telemetry: {},
       stopTimeoutMs: 30_000,
       listen: { host: "127.0.0.1", port: 7030 },

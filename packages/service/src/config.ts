@@ -113,7 +113,17 @@ export const rpcLimitsConfig = (defaults: Partial<RpcServerLimits> = {}) => {
 
 /** What every service's config holds: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
 export const serviceConfig = {
-  log: z.strictObject({ level: z.enum(LOG_LEVELS).default("info") }).prefault({}),
+  log: z
+    .strictObject({
+      level: z.enum(LOG_LEVELS).default("info"),
+      /** Lines that wait in memory while the disk of standard error is full; beyond it they are lost, and counted. */
+      backlogSizeBytes: z
+        .int()
+        .min(4_096)
+        .max(1_073_741_824)
+        .default(1024 * 1024),
+    })
+    .prefault({}),
   /** Without an endpoint no traces are made. The endpoint is the base URL; `/v1/traces` is added. */
   telemetry: z.strictObject({ otlpEndpoint: z.url({ protocol: /^https?$/ }).optional() }).prefault({}),
   /** How long a stop may take in all before the process exits anyway. */
@@ -121,7 +131,7 @@ export const serviceConfig = {
 };
 
 export interface ServiceConfig {
-  readonly log: { readonly level: LogLevel };
+  readonly log: { readonly level: LogLevel; readonly backlogSizeBytes: number };
   readonly telemetry: { readonly otlpEndpoint?: string | undefined };
   readonly stopTimeoutMs: number;
 }

@@ -20,7 +20,7 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
 ): Promise<never> {
   try {
     const config = loadConfig(schema, process.argv.slice(2), process.env);
-    const log = createLogger({ service: name, level: config.log.level });
+    const log = createLogger({ service: name, ...config.log });
     return await runWith(name, config, log, start);
   } catch (error) {
     return exitWith(name, "cannot start", error);
@@ -100,6 +100,10 @@ function exitWith(name: string, what: string, error: unknown): never {
   const known = error instanceof DomainError;
   const text =
     known || !(error instanceof Error) ? String(known ? error.message : error) : (error.stack ?? error.message);
-  writeSync(2, `${name} ${what}: ${text}\n`);
+  try {
+    writeSync(2, `${name} ${what}: ${text}\n`);
+  } catch {
+    // There is no room for it; the exit code says as much as can be said.
+  }
   process.exit(1);
 }

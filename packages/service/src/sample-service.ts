@@ -18,7 +18,7 @@ const say = (text: string): void => {
   writeSync(1, `${text}\n`);
 };
 
-await runService("sample", schema, async (lifecycle, config) => {
+await runService("sample", schema, async (lifecycle, config, log) => {
   lifecycle.use("first", () => say("stopped first"));
   lifecycle.use("second", { close: () => say("stopped second") });
   switch (config.behaviour) {
@@ -37,6 +37,15 @@ await runService("sample", schema, async (lifecycle, config) => {
     case "reject-later":
       setTimeout(() => void Promise.reject(new TypeError("rejected")), 50);
       break;
+    case "log": {
+      let lines = 0;
+      const timer = setInterval(() => {
+        log.info({ number: lines, text: "x".repeat(1_000) }, "one of many");
+        say(`logged ${lines++}`);
+      }, 1);
+      lifecycle.use("lines", () => clearInterval(timer));
+      break;
+    }
     case "stuck":
       lifecycle.use("stuck", () => new Promise(() => {}));
       break;

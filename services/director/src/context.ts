@@ -85,7 +85,8 @@ export function createDirector(
   const cloudConfigs = new CloudConfigs(config.content.configSizeBytes);
   const cpiConfigs = new CpiConfigs(config.content.configSizeBytes);
   const { waitMarginMs, retentionCount, eventsPerTask, outputLinesPerTask } = config.tasks;
-  const taskLog = new TaskLog({ eventLog, changes, eventsPerTask, outputLinesPerTask, log });
+  const { stopping } = lifecycle;
+  const taskLog = new TaskLog({ eventLog, changes, eventsPerTask, outputLinesPerTask, stopping, clock, random, log });
   const queueLengths = byQueue(config.tasks.queueLengths);
   const tasks = new Tasks({ tablet, changes, clock, queueLengths, waitMarginMs });
   const { manifestSizeBytes: sizeBytes, instancesPerDeployment: instances } = config.content;

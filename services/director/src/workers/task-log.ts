@@ -1,5 +1,5 @@
-import { messageOf } from "@diskmesh/domain";
-import type { Logger } from "@diskmesh/service";
+import { backoffMs, DiskFullError, messageOf } from "@diskmesh/domain";
+import type { Clock, Logger } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import { decodeEvent, encodeEvent, type TaskEvent } from "../model/task-event.js";
 import type { TaskChanges } from "./task-changes.js";
@@ -10,6 +10,10 @@ export interface TaskLogOptions {
   readonly eventsPerTask: number;
   /** Of each output other than events. */
   readonly outputLinesPerTask: number;
+  /** While there is no room for a line it waits; from then on it does not. */
+  readonly stopping: AbortSignal;
+  readonly clock: Clock;
+  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -27,6 +31,8 @@ interface Writer {
 /** Lines that wait for the storage; beyond it a task that talks too fast loses lines, not the director its memory. */
 const MAX_PENDING_LINES = 1_000;
 const MAX_LINE_LENGTH = 16_384;
+
+const ROOM_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
 const LAST_MESSAGE = "this task has reached its limit of events (tasks.eventsPerTask): what follows is not kept";
 const LAST_LINE = "this output has reached its limit of lines (tasks.outputLinesPerTask): what follows is not kept";
@@ -91,16 +97,29 @@ export class TaskLog {
   async #write(taskId: number, stream: string, writer: Writer): Promise<void> {
     // One turn later, so that what is appended together is written together.
     await Promise.resolve();
-    while (writer.pending.length > 0) {
+    for (let failures = 0; writer.pending.length > 0; ) {
+      const lines = writer.pending.splice(0);
       try {
-        await this.#options.eventLog.append(stream, writer.pending.splice(0));
+        await this.#options.eventLog.append(stream, lines);
+        failures = 0;
       } catch (error) {
-        this.#options.log.error({ taskId, reason: messageOf(error) }, "cannot write a task's log");
+        this.#options.log.error({ taskId, reason: messageOf(error), failures }, "cannot write a task's log");
+        if (error instanceof DiskFullError && (await this.#waitForRoom(failures++))) {
+          writer.pending.unshift(...lines);
+          continue;
+        }
       }
       this.#options.changes.touch(taskId);
     }
     writer.writing = undefined;
     if (!this.#live.has(taskId)) this.#writers.delete(stream);
+  }
+
+  /** False when this process stops before it is worth another try. */
+  async #waitForRoom(failures: number): Promise<boolean> {
+    const { clock, random, stopping } = this.#options;
+    await clock.sleep(backoffMs(failures, ROOM_BACKOFF, random()), stopping).catch(() => {});
+    return !stopping.aborted;
   }
 }
 
