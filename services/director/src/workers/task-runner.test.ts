@@ -61,6 +61,8 @@ describe("task runner", () => {
       changes,
       eventsPerTask: 100,
       outputLinesPerTask: 100,
+      outputSizeBytesPerTask: 1_000_000,
+      pendingOutputSizeBytes: 1_000_000,
       stopping: new AbortController().signal,
       clock,
       random: Math.random,
