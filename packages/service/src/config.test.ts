@@ -51,7 +51,7 @@ describe("loadConfig", () => {
   it("fills in defaults", () => {
     expect(load(GOOD)).to.deep.include({
       log: { level: "info", backlogSizeBytes: 1024 * 1024 },
-      telemetry: {},
+      telemetry: { maxQueuedSpans: 2_048 },
       stopTimeoutMs: 30_000,
       listen: { host: "127.0.0.1", port: 7030 },
     });

@@ -35,7 +35,7 @@ async function runWith<Config extends ServiceConfig>(
 ): Promise<never> {
   const lifecycle = new Lifecycle(log);
   watchProcess(name, lifecycle, log);
-  const telemetry = await startTelemetry({ service: name, otlpEndpoint: config.telemetry.otlpEndpoint });
+  const telemetry = await startTelemetry({ service: name, ...config.telemetry });
   lifecycle.use("telemetry", telemetry);
   const stopRequested = new Promise<void>((resolve) => {
     lifecycle.stopping.addEventListener("abort", () => resolve(), { once: true });
