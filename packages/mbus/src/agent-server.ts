@@ -1,10 +1,10 @@
 import { InvalidArgumentError, messageOf, parseId, quoted, ResourceExhaustedError } from "@diskmesh/domain";
 import { SpanKind } from "@opentelemetry/api";
-import { AgentTasks } from "./agent-tasks.js";
+import { type AgentTaskLimits, AgentTasks } from "./agent-tasks.js";
 import type { NatsConnection, Subscription } from "./connection.js";
-import { type AgentReply, type AgentRequest, decodeRequest, encodeReply } from "./envelope.js";
+import { type AgentReply, type AgentRequest, decodeRequest, encodeReply, MAX_PAYLOAD_BYTES } from "./envelope.js";
 import type { MbusLog } from "./log.js";
-import { redactedArguments, redactedText } from "./redaction.js";
+import { redactedArguments, redactedText, redactedValue } from "./redaction.js";
 import { isRunningTask, unknownMethodText } from "./running-task.js";
 import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
 import { inSpan } from "./tracing.js";
@@ -27,15 +27,23 @@ export interface AgentServerOptions {
   readonly heartbeat: () => object;
   readonly heartbeatIntervalMs: number;
   readonly log: MbusLog;
-  /** Most sync requests that run at once. */
-  readonly maxRunningRequests?: number;
-  readonly maxQueuedTasks?: number;
-  readonly maxKeptResults?: number;
+  readonly limits?: Partial<AgentServerLimits>;
 }
 
-const MAX_RUNNING_REQUESTS = 64;
-const MAX_QUEUED_TASKS = 5;
-const MAX_KEPT_RESULTS = 1_000;
+export interface AgentServerLimits extends AgentTaskLimits {
+  /** Most sync requests that run at once. */
+  readonly maxRunningRequests: number;
+  /** What the requests that run or wait, sync and async, may take as they travel. At least the largest request. */
+  readonly runningRequestsSizeBytes: number;
+}
+
+export const DEFAULT_AGENT_SERVER_LIMITS: AgentServerLimits = {
+  maxRunningRequests: 64,
+  runningRequestsSizeBytes: 16 * MAX_PAYLOAD_BYTES,
+  maxQueuedTasks: 5,
+  maxKeptResults: 1_000,
+  keptResultsSizeBytes: 4 * MAX_PAYLOAD_BYTES,
+};
 
 /** An agent's side of mbus: answers requests to one id and sends its heartbeats, until closed. */
 export class AgentServer {
@@ -47,13 +55,13 @@ export class AgentServer {
   readonly #heartbeatTimer: NodeJS.Timeout;
   readonly #stopping = new AbortController();
   readonly #running = new Set<Promise<void>>();
+  readonly #limits: AgentServerLimits;
+  #runningSizeBytes = 0;
 
   constructor(options: AgentServerOptions) {
     this.#options = options;
-    this.#tasks = new AgentTasks({
-      maxQueuedTasks: options.maxQueuedTasks ?? MAX_QUEUED_TASKS,
-      maxKeptResults: options.maxKeptResults ?? MAX_KEPT_RESULTS,
-    });
+    this.#limits = { ...DEFAULT_AGENT_SERVER_LIMITS, ...options.limits };
+    this.#tasks = new AgentTasks(this.#limits);
     this.#methods = new Map([...Object.entries(options.methods), ...Object.entries(this.#builtInMethods())]);
     this.#subscription = options.nats.subscribe(agentSubject(options.agentId), ({ data }) => this.#onRequest(data));
     this.#forgetListener = options.nats.onConnected(() => this.#sendHeartbeat());
@@ -85,13 +93,13 @@ export class AgentServer {
       return;
     }
     log.debug({ method: request.method, arguments: redactedArguments(request.method, request.args) }, "asked");
-    const answered = this.#answer(request).finally(() => this.#running.delete(answered));
+    const answered = this.#answer(request, data.length).finally(() => this.#running.delete(answered));
     this.#running.add(answered);
   }
 
-  async #answer(request: AgentRequest): Promise<void> {
+  async #answer(request: AgentRequest, sizeBytes: number): Promise<void> {
     const { agentId, log, nats } = this.#options;
-    const reply = await this.#replyTo(request);
+    const reply = await this.#replyTo(request, sizeBytes);
     if ("exception" in reply) log.info({ method: request.method, exception: quoted(reply.exception, 1_000) }, "failed");
     try {
       nats.publish(request.replyTo, encodeReply(reply));
@@ -100,35 +108,52 @@ export class AgentServer {
     }
   }
 
-  async #replyTo(request: AgentRequest): Promise<AgentReply> {
+  async #replyTo(request: AgentRequest, sizeBytes: number): Promise<AgentReply> {
     const { method: name, args } = request;
     const method = this.#methods.get(name);
     if (!method) return { exception: unknownMethodText(name) };
     try {
       if (args.length < method.minArguments)
         throw new InvalidArgumentError(`Not enough arguments, expected ${method.minArguments}, got ${args.length}`);
-      const run = (signal: AbortSignal) => this.#runInSpan(request, method, signal);
-      if (method.mode === "async") return { value: this.#tasks.start(run) };
       // The built-in ones end at once and must go on while others hang.
-      if (Object.hasOwn(this.#options.methods, name)) this.#refuseTooMany();
-      return { value: await run(this.#stopping.signal) };
+      const isBuiltIn = !Object.hasOwn(this.#options.methods, name);
+      if (isBuiltIn) return { value: await this.#runInSpan(request, method, this.#stopping.signal) };
+      return { value: await this.#start(request, method, sizeBytes) };
     } catch (error) {
       return { exception: `Action Failed ${name}: ${messageOf(error)}` };
     }
   }
 
-  #refuseTooMany(): void {
-    const limit = this.#options.maxRunningRequests ?? MAX_RUNNING_REQUESTS;
-    if (this.#running.size >= limit)
-      throw new ResourceExhaustedError(`${limit} requests run already (maxRunningRequests): try again later`);
+  /** The result of a sync method, or the task of an async one. Throws ResourceExhaustedError when too much runs. */
+  async #start(request: AgentRequest, method: AgentMethod, sizeBytes: number): Promise<unknown> {
+    const { maxRunningRequests, runningRequestsSizeBytes } = this.#limits;
+    if (this.#runningSizeBytes + sizeBytes > runningRequestsSizeBytes)
+      throw new ResourceExhaustedError(
+        `requests of ${this.#runningSizeBytes} bytes run already, and more than ${runningRequestsSizeBytes} may not (runningRequestsSizeBytes): try again later`,
+      );
+    if (method.mode === "sync" && this.#running.size >= maxRunningRequests)
+      throw new ResourceExhaustedError(
+        `${maxRunningRequests} requests run already (maxRunningRequests): try again later`,
+      );
+    const onEnd = (): void => {
+      this.#runningSizeBytes -= sizeBytes;
+    };
+    const run = (signal: AbortSignal) => this.#runInSpan(request, method, signal);
+    const started = method.mode === "async" ? this.#tasks.start(run, onEnd) : run(this.#stopping.signal).finally(onEnd);
+    this.#runningSizeBytes += sizeBytes;
+    return started;
   }
 
   #runInSpan(request: AgentRequest, method: AgentMethod, signal: AbortSignal): Promise<unknown> {
     const { agentId } = this.#options;
-    const options = { kind: SpanKind.SERVER, agentId, traceHeaders: request.traceHeaders };
-    return inSpan(`mbus ${request.method}`, options, () => method.run(request.args, signal)).catch((error: unknown) => {
-      throw new Error(redactedText(request.method, request.args, messageOf(error)));
-    });
+    const { method: name, args, traceHeaders } = request;
+    const options = { kind: SpanKind.SERVER, agentId, traceHeaders };
+    return inSpan(`mbus ${name}`, options, () => method.run(args, signal)).then(
+      (value) => redactedValue(name, args, value),
+      (error: unknown) => {
+        throw new Error(redactedText(name, args, messageOf(error)));
+      },
+    );
   }
 
   #builtInMethods(): Record<string, AgentMethod> {

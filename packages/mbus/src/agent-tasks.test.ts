@@ -1,9 +1,11 @@
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { AgentTasks } from "./agent-tasks.js";
 import { isRunningTask } from "./running-task.js";
 
-const limits = { maxQueuedTasks: 2, maxKeptResults: 2 };
+const limits = { maxQueuedTasks: 2, maxKeptResults: 2, keptResultsSizeBytes: 1024 * 1024 };
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 function gate(): { opened: Promise<void>; open: () => void } {
@@ -83,6 +85,30 @@ describe("an agent's tasks", () => {
     expect(() => tasks.cancel("nobody")).to.throw(NotFoundError);
   });
 
+  it("say once each that they have ended, however they did", async () => {
+    const tasks = new AgentTasks(limits);
+    const ended: string[] = [];
+    const first = gate();
+    tasks.start(
+      () => first.opened,
+      () => ended.push("done"),
+    );
+    const cancelled = tasks.start(
+      () => expect.fail("it ran"),
+      () => ended.push("cancelled"),
+    );
+    tasks.start(
+      () => Promise.reject(new Error("broken")),
+      () => ended.push("failed"),
+    );
+    tasks.cancel(cancelled.agent_task_id);
+    await settled();
+    expect(ended).to.deep.equal([]);
+    first.open();
+    await settled();
+    expect(ended).to.deep.equal(["done", "cancelled", "failed"]);
+  });
+
   it("have all ended once closed", async () => {
     const tasks = new AgentTasks(limits);
     const { opened, open } = gate();
@@ -95,6 +121,61 @@ describe("an agent's tasks", () => {
     expect(isClosed).to.equal(false);
     open();
     await closing;
-    expect(tasks.get(task.agent_task_id)).to.deep.equal({ value: undefined });
+    expect(tasks.get(task.agent_task_id)).to.deep.equal({ value: null });
+  });
+
+  it("hold on to nothing of a request once they have ended", async () => {
+    const tasks = new AgentTasks({ ...limits, maxKeptResults: 1_000 });
+    const requests: WeakRef<object>[] = [];
+    const ids: string[] = [];
+    for (let i = 0; i < 20; i++) {
+      ids.push(startWithRequest(tasks, requests));
+      await settled();
+    }
+    collectGarbage();
+    await settled();
+    collectGarbage();
+    expect(requests.filter((request) => request.deref() !== undefined)).to.have.length(0);
+    for (const id of ids) expect(tasks.get(id)).to.deep.equal({ value: { done: "x".repeat(1_000) } });
+    await tasks.close();
+  });
+
+  it("have results of so many bytes in all, the latest of them", async () => {
+    const tasks = new AgentTasks({ ...limits, maxKeptResults: 1_000, keptResultsSizeBytes: 10_000 });
+    const ids: string[] = [];
+    for (let i = 0; i < 20; i++) {
+      ids.push(tasks.start(async () => "x".repeat(1_900)).agent_task_id);
+      await settled();
+    }
+    const kept = ids.filter((id) => {
+      try {
+        return tasks.get(id) !== undefined;
+      } catch (error) {
+        expect(error).to.be.instanceOf(NotFoundError);
+        return false;
+      }
+    });
+    expect(kept).to.deep.equal(ids.slice(-5));
+    await tasks.close();
+  });
+
+  it("whose result is too long for a reply say so, and keep no more of it", async () => {
+    const tasks = new AgentTasks(limits);
+    const { agent_task_id: id } = tasks.start(async () => "x".repeat(2 * 1024 * 1024));
+    await settled();
+    expect(tasks.get(id)).to.deep.equal({ exception: "Response exceeded maximum allowed length" });
+    await tasks.close();
   });
 });
+
+/** In a function of its own, so that nothing of the request is left on the stack. The result is a part of it. */
+function startWithRequest(tasks: AgentTasks, requests: WeakRef<object>[]): string {
+  const request = { args: [{ hint: "secret", done: "x".repeat(1_000) }] };
+  requests.push(new WeakRef(request));
+  return tasks.start(async () => ({ done: request.args[0]?.done })).agent_task_id;
+}
+
+function collectGarbage(): void {
+  setFlagsFromString("--expose-gc");
+  runInNewContext("gc")();
+}

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { CancelledError, messageOf, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
-import type { AgentReply } from "./envelope.js";
+import { type AgentReply, decodeReply, encodeReply } from "./envelope.js";
 import { type RunningTask, unknownTaskText } from "./running-task.js";
 
 export interface AgentTaskLimits {
@@ -8,46 +8,56 @@ export interface AgentTaskLimits {
   readonly maxQueuedTasks: number;
   /** Most results that are kept for get_task; the oldest go first. */
   readonly maxKeptResults: number;
+  /** What all kept results may take, as they travel; the oldest go first. At least the largest reply. */
+  readonly keptResultsSizeBytes: number;
 }
 
+/** A task that waits or runs. Its request is in `run`, and goes with it. */
 interface Task {
   readonly id: string;
   readonly run: (signal: AbortSignal) => Promise<unknown>;
   readonly cancel: AbortController;
-  result?: AgentReply;
+  readonly onEnd: () => void;
 }
 
 /** The long requests of an agent: run one at a time, in order, with their results kept until asked for. */
 export class AgentTasks {
   readonly #limits: AgentTaskLimits;
+  /** Those that have not ended, the one that runs first. */
   readonly #tasks = new Map<string, Task>();
-  readonly #waiting: Task[] = [];
+  /** Of ended tasks, the oldest first: the encoded replies, which hold on to nothing else. */
+  readonly #results = new Map<string, string>();
+  #resultsSizeBytes = 0;
   #worker: Promise<void> | undefined;
 
   constructor(limits: AgentTaskLimits) {
     this.#limits = limits;
   }
 
-  start(run: (signal: AbortSignal) => Promise<unknown>): RunningTask {
+  /** `onEnd` is called once, whether it ever ran or not. */
+  start(run: (signal: AbortSignal) => Promise<unknown>, onEnd: () => void = () => {}): RunningTask {
     const { maxQueuedTasks } = this.#limits;
-    if (this.#waiting.length >= maxQueuedTasks)
+    if (this.#tasks.size > maxQueuedTasks)
       throw new ResourceExhaustedError(`${maxQueuedTasks} tasks wait already (maxQueuedTasks): try again later`);
-    const task: Task = { id: randomUUID(), run, cancel: new AbortController() };
+    const task: Task = { id: randomUUID(), run, cancel: new AbortController(), onEnd };
     this.#tasks.set(task.id, task);
-    this.#waiting.push(task);
     this.#worker ??= this.#work();
-    return running(task);
+    return running(task.id);
   }
 
   /** The task while it waits or runs, then its result. Throws NotFoundError. */
   get(id: string): RunningTask | AgentReply {
-    const task = this.#find(id);
-    return task.result ?? running(task);
+    if (this.#tasks.has(id)) return running(id);
+    const result = this.#results.get(id);
+    if (result === undefined) throw new NotFoundError(unknownTaskText(id));
+    return decodeReply(Buffer.from(result));
   }
 
-  /** Asks a task to stop. Throws NotFoundError. */
+  /** Asks a task to stop; one that has ended has. Throws NotFoundError. */
   cancel(id: string): void {
-    this.#find(id).cancel.abort(new CancelledError("the task was cancelled"));
+    const task = this.#tasks.get(id);
+    if (task !== undefined) task.cancel.abort(new CancelledError("the task was cancelled"));
+    else if (!this.#results.has(id)) throw new NotFoundError(unknownTaskText(id));
   }
 
   /** Cancels everything and waits until nothing runs. */
@@ -56,39 +66,39 @@ export class AgentTasks {
     await this.#worker;
   }
 
-  #find(id: string): Task {
-    const task = this.#tasks.get(id);
-    if (!task) throw new NotFoundError(unknownTaskText(id));
-    return task;
-  }
-
   async #work(): Promise<void> {
-    for (let task = this.#waiting.shift(); task; task = this.#waiting.shift()) {
-      task.result = await resultOf(task);
-      this.#forgetOldest();
+    for (const task of this.#tasks.values()) {
+      const result = await resultOf(task);
+      this.#tasks.delete(task.id);
+      this.#keep(task.id, result);
+      task.onEnd();
     }
     this.#worker = undefined;
   }
 
-  #forgetOldest(): void {
-    let surplus = this.#tasks.size - this.#waiting.length - this.#limits.maxKeptResults;
-    for (const task of this.#tasks.values()) {
-      if (surplus-- <= 0) return;
-      this.#tasks.delete(task.id);
+  #keep(id: string, result: string): void {
+    const { maxKeptResults, keptResultsSizeBytes } = this.#limits;
+    this.#results.set(id, result);
+    this.#resultsSizeBytes += Buffer.byteLength(result);
+    for (const [oldest, kept] of this.#results) {
+      if (this.#results.size <= maxKeptResults && this.#resultsSizeBytes <= keptResultsSizeBytes) return;
+      this.#results.delete(oldest);
+      this.#resultsSizeBytes -= Buffer.byteLength(kept);
     }
   }
 }
 
-async function resultOf(task: Task): Promise<AgentReply> {
-  const { signal } = task.cancel;
+async function resultOf({ run, cancel: { signal } }: Task): Promise<string> {
+  let reply: AgentReply;
   try {
     signal.throwIfAborted();
-    return { value: await task.run(signal) };
+    reply = { value: await run(signal) };
   } catch (error) {
-    return { exception: messageOf(error) };
+    reply = { exception: messageOf(error) };
   }
+  return Buffer.from(encodeReply(reply)).toString();
 }
 
-function running(task: Task): RunningTask {
-  return { agent_task_id: task.id, state: "running" };
+function running(id: string): RunningTask {
+  return { agent_task_id: id, state: "running" };
 }

@@ -1,6 +1,12 @@
 export { AgentClient, type AgentClientOptions, type CallOptions } from "./agent-client.js";
 export { AgentError } from "./agent-error.js";
-export { type AgentMethod, AgentServer, type AgentServerOptions } from "./agent-server.js";
+export {
+  type AgentMethod,
+  AgentServer,
+  type AgentServerLimits,
+  type AgentServerOptions,
+  DEFAULT_AGENT_SERVER_LIMITS,
+} from "./agent-server.js";
 export {
   connectNats,
   type Message,

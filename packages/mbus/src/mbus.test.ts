@@ -52,6 +52,8 @@ class AsyncLocalContext implements ContextManager {
   disable = () => this;
 }
 
+const RUNNING_SIZE_BYTES = 1024 * 1024;
+
 describe("mbus", function () {
   this.timeout(15_000);
   let server: TestServer;
@@ -68,6 +70,10 @@ describe("mbus", function () {
     received.push(args);
     throw new Error(`cannot do it with ${JSON.stringify(args)}`);
   };
+  const hang = () =>
+    new Promise<void>((resolve) => {
+      release = resolve;
+    });
   const methods: Record<string, AgentMethod> = {
     echo: { mode: "sync", minArguments: 1, run: async (args) => args },
     nothing: { mode: "sync", minArguments: 0, run: async () => undefined },
@@ -85,17 +91,12 @@ describe("mbus", function () {
           }),
         ),
     },
-    hang: {
-      mode: "sync",
-      minArguments: 0,
-      run: () =>
-        new Promise<void>((resolve) => {
-          release = resolve;
-        }),
-    },
+    hang: { mode: "sync", minArguments: 0, run: hang },
+    long_hang: { mode: "async", minArguments: 0, run: hang },
     trace: { mode: "async", minArguments: 0, run: async () => context.active().getValue(TRACE) },
     add_persistent_disk: { mode: "async", minArguments: 2, run: refuse },
     add_dynamic_disk: { mode: "sync", minArguments: 2, run: refuse },
+    mount_disk: { mode: "async", minArguments: 2, run: async (args) => ({ mounted: args }) },
     update_settings: { mode: "async", minArguments: 1, run: refuse },
     huge: { mode: "sync", minArguments: 0, run: async () => "x".repeat(2 ** 20) },
   };
@@ -108,7 +109,7 @@ describe("mbus", function () {
       heartbeat: () => ({ job_state: "running" }),
       heartbeatIntervalMs: 50,
       log,
-      maxRunningRequests: 1,
+      limits: { maxRunningRequests: 1, runningRequestsSizeBytes: RUNNING_SIZE_BYTES },
     });
 
   before(async () => {
@@ -164,6 +165,11 @@ describe("mbus", function () {
         expect(written).to.include(`asked an agent {"agentId":"host-1","method":"${method}"`).and.include("failed {");
         expect(`${written} ${error.stack} ${JSON.stringify(error)}`).not.to.include(CANARY);
       });
+
+    it("a method gives them back -> neither its reply nor what is kept of its task holds them", async () => {
+      const result = await client.call("host-1", "mount_disk", ["disk-1", hint]);
+      expect(JSON.stringify(result)).to.include("<redacted>").and.include("disk-1").and.not.include(CANARY);
+    });
   });
 
   describe("a call", () => {
@@ -287,6 +293,20 @@ describe("mbus", function () {
     release();
     await hanging;
   });
+
+  for (const method of ["hang", "long_hang"])
+    it(`lets an agent run requests of only so many bytes at once, such as ${method}, and takes others later`, async () => {
+      const large = "x".repeat(0.75 * RUNNING_SIZE_BYTES);
+      const hanging = client.call("host-1", method, [large]);
+      await eventually(async () => {
+        const error = await thrownBy(client.call("host-1", "long", [large]));
+        expect((error as AgentError).agentMessage).to.match(/more than \d+ may not \(runningRequestsSizeBytes\)/);
+      });
+      expect(await client.call("host-1", "ping", [])).to.equal("pong");
+      release();
+      await hanging;
+      expect(await client.call("host-1", "long", [large])).to.deep.equal({ done: true });
+    });
 
   it("lets a director have only so many requests pending", async () => {
     const options = { nats: director, directorId: "process-2", ...timing, maxPendingRequests: 1 };

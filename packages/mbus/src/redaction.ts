@@ -38,13 +38,36 @@ function redacted(arg: unknown, keys: readonly string[] | undefined): unknown {
 
 /** What an agent says of a request, without the secrets of the request's arguments that it may repeat. */
 export function redactedText(method: string, args: readonly unknown[], text: string): string {
+  return withoutSecrets(secretsIn(method, args), text);
+}
+
+/** The result of a request, with every text in it as `redactedText` would have it. */
+export function redactedValue(method: string, args: readonly unknown[], value: unknown): unknown {
+  const secrets = secretsIn(method, args);
+  return secrets.length === 0 ? value : valueWithoutSecrets(secrets, value);
+}
+
+function valueWithoutSecrets(secrets: readonly string[], value: unknown): unknown {
+  if (typeof value === "string") return withoutSecrets(secrets, value);
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map((each) => valueWithoutSecrets(secrets, each));
+  const entries = Object.entries(value);
+  return Object.fromEntries(
+    entries.map(([key, each]) => [withoutSecrets(secrets, key), valueWithoutSecrets(secrets, each)]),
+  );
+}
+
+function withoutSecrets(secrets: readonly string[], text: string): string {
+  return secrets.reduce((shown, each) => shown.replaceAll(each, REDACTED), text);
+}
+
+/** The longest first: one may be part of another. */
+function secretsIn(method: string, args: readonly unknown[]): string[] {
   const secret = SECRETS.get(method);
   const arg = secret && args[secret.index];
-  if (secret === undefined || arg === null || arg === undefined) return text;
+  if (secret === undefined || arg === null || arg === undefined) return [];
   const held = secret.keys === undefined ? arg : secret.keys.map((key) => (arg as Record<string, unknown>)[key]);
-  // The longest first: one may be part of another.
-  const secrets = [...textsIn(held)].sort((a, b) => b.length - a.length);
-  return secrets.reduce((shown, each) => shown.replaceAll(each, REDACTED), text);
+  return [...textsIn(held)].sort((a, b) => b.length - a.length);
 }
 
 /** As they are, and as they look within quotes. Paths are no secrets, and whoever looks for a disk needs them. */

@@ -43,10 +43,14 @@ export function startClientSpan(path: string, metadata: Metadata): TracedCall {
   return { span, context: traced };
 }
 
+/** Ended spans wait in memory to be sent, and what an error says may be long. */
+const MAX_STATUS_MESSAGE_LENGTH = 2_048;
+
 export function endSpan(span: Span, code: status, error?: Error): void {
   if (span.isRecording()) {
     span.setAttribute("rpc.grpc.status_code", code);
-    if (error) span.setStatus({ code: SpanStatusCode.ERROR, message: error.message });
+    if (error)
+      span.setStatus({ code: SpanStatusCode.ERROR, message: error.message.slice(0, MAX_STATUS_MESSAGE_LENGTH) });
   }
   span.end();
 }

@@ -50,8 +50,8 @@ describe("loadConfig", () => {
 
   it("fills in defaults", () => {
     expect(load(GOOD)).to.deep.include({
-      log: { level: "info" },
-      telemetry: {},
+      log: { level: "info", backlogSizeBytes: 1024 * 1024 },
+      telemetry: { maxQueuedSpans: 2_048 },
       stopTimeoutMs: 30_000,
       listen: { host: "127.0.0.1", port: 7030 },
     });

@@ -115,16 +115,32 @@ export const rpcLimitsConfig = (defaults: Partial<RpcServerLimits> = {}) => {
 
 /** What every service's config holds: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
 export const serviceConfig = {
-  log: z.strictObject({ level: z.enum(LOG_LEVELS).default("info") }).prefault({}),
+  log: z
+    .strictObject({
+      level: z.enum(LOG_LEVELS).default("info"),
+      /** Lines that wait in memory while the disk of standard error is full; beyond it they are lost, and counted. */
+      backlogSizeBytes: z
+        .int()
+        .min(4_096)
+        .max(1_073_741_824)
+        .default(1024 * 1024),
+    })
+    .prefault({}),
   /** Without an endpoint no traces are made. The endpoint is the base URL; `/v1/traces` is added. */
-  telemetry: z.strictObject({ otlpEndpoint: z.url({ protocol: /^https?$/ }).optional() }).prefault({}),
+  telemetry: z
+    .strictObject({
+      otlpEndpoint: z.url({ protocol: /^https?$/ }).optional(),
+      /** Ended spans that wait to be sent, of about 4 KiB at most each; more are dropped. */
+      maxQueuedSpans: z.int().min(1).max(1_000_000).default(2_048),
+    })
+    .prefault({}),
   /** How long a stop may take in all before the process exits anyway. */
   stopTimeoutMs: durationMsConfig.default(30_000),
 };
 
 export interface ServiceConfig {
-  readonly log: { readonly level: LogLevel };
-  readonly telemetry: { readonly otlpEndpoint?: string | undefined };
+  readonly log: { readonly level: LogLevel; readonly backlogSizeBytes: number };
+  readonly telemetry: { readonly otlpEndpoint?: string | undefined; readonly maxQueuedSpans: number };
   readonly stopTimeoutMs: number;
 }
 

@@ -1,5 +1,6 @@
 import {
   backoffMs,
+  DiskFullError,
   DomainError,
   FencedError,
   LEADER_ADDRESS,
@@ -30,7 +31,10 @@ export interface Waiting {
 export interface LeadershipOptions<Context> {
   /** For messages, e.g. "disk-registry". */
   readonly service: string;
-  /** Whether another process can lead meanwhile. If not, there is nothing to wait for: the service fails instead. */
+  /**
+   * Whether another process can lead meanwhile. If not, there is nothing to wait for but room on the disk: the service
+   * fails instead.
+   */
   readonly standsBy: boolean;
   /** Waits until this process may lead, then builds what serves; what it adds to the scope is stopped with the term. */
   readonly lead: (scope: Lifecycle, waiting: Waiting) => Promise<Term<Context>>;
@@ -44,13 +48,18 @@ export interface LeadershipOptions<Context> {
 
 const BACKOFF = { minDelayMs: 200, maxDelayMs: 5_000 };
 
-/** Leads whenever this process may; when that is over it drops everything it had and stands by again. */
+/**
+ * Leads whenever this process may; when that is over it drops everything it had and stands by again. One that has no
+ * room to write serves nothing, and leads again once there is some.
+ */
 export class Leadership<Context> {
   readonly #options: LeadershipOptions<Context>;
   readonly #stop = new AbortController();
   #context: Context | undefined;
   /** Undefined before another leader was heard of, and again while this process is to take over. */
   #leaderAddress: string | undefined;
+  /** Why this process serves nothing while nobody else can; it tries again. */
+  #trouble: DiskFullError | undefined;
   #running: Promise<void> | undefined;
 
   constructor(options: LeadershipOptions<Context>) {
@@ -61,6 +70,8 @@ export class Leadership<Context> {
   current(): Context {
     if (this.#context !== undefined) return this.#context;
     const { service } = this.#options;
+    if (this.#trouble !== undefined)
+      throw new UnavailableError(`this ${service} does not serve until there is room: ${this.#trouble.message}`);
     throw this.#leaderAddress === undefined
       ? servedElsewhere(`this ${service} is not ready: it loads its state, or waits to hear who leads; try again`)
       : servedElsewhere(
@@ -102,19 +113,25 @@ export class Leadership<Context> {
       try {
         const reason = await this.#lead(begin);
         if (signal.aborted) return;
-        if (!standsBy) throw reason;
+        if (!standsBy || reason instanceof DiskFullError) throw reason;
         failures = 0;
         this.#leaderAddress = addressIn(reason);
         log.warn({ reason: messageOf(reason) }, "leads no more, has dropped its state and stands by");
       } catch (error) {
         if (signal.aborted) return;
-        const passes = error instanceof DomainError && error.retryable;
-        // Before it has once stood by or led, an operator is there to be told what is wrong.
-        if (!standsBy || !passes || !(started || error instanceof FencedError)) throw error;
+        if (!this.#mayTryAgain(error, started)) throw error;
+        this.#trouble = error instanceof DiskFullError ? error : undefined;
         log.warn({ reason: messageOf(error), failures }, "cannot lead nor stand by now and tries again");
         await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
       }
     }
+  }
+
+  /** Before it has once stood by or led, an operator is there to be told what is wrong. */
+  #mayTryAgain(error: unknown, started: boolean): boolean {
+    if (error instanceof DiskFullError) return started;
+    const passes = error instanceof DomainError && error.retryable;
+    return this.#options.standsBy && passes && (started || error instanceof FencedError);
   }
 
   /** Resolves when the term is over, with the reason. */
@@ -126,30 +143,34 @@ export class Leadership<Context> {
       log.info({ leaderAddress }, "stands by");
       onStarted();
     };
+    let reason: unknown;
     const onFollowing = (): void => log.info("follows the leader: its state is in memory");
     try {
       const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby, onFollowing });
       this.#context = context;
+      this.#trouble = undefined;
       server.setServing(true);
       onStarted();
-      const reason = await Promise.race([lost, aborted(scope.stopping), aborted(this.#stop.signal)]);
-      return scope.failure?.error ?? reason;
+      const first = await Promise.race([lost, aborted(scope.stopping), aborted(this.#stop.signal)]);
+      reason = scope.failure?.error ?? first;
+      return reason;
     } finally {
-      this.#endServing();
+      this.#endServing(reason);
       scope.beginStop();
       await scope.stopAll();
     }
   }
 
-  #endServing(): void {
+  #endServing(reason: unknown): void {
     if (this.#context === undefined) return;
     const { server, service } = this.#options;
     this.#context = undefined;
     this.#leaderAddress = undefined;
     server.setServing(false);
     // They may have had an effect already, and what they wait for will not come.
+    const why = reason instanceof DiskFullError ? ` (${reason.message})` : "";
     server.abortCalls(
-      new UnavailableError(`this ${service} leads no more; whether the call took effect is not known`, {
+      new UnavailableError(`this ${service} leads no more${why}; whether the call took effect is not known`, {
         outcome: "unknown",
       }),
     );

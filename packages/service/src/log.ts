@@ -1,5 +1,6 @@
 import { trace } from "@opentelemetry/api";
 import { type DestinationStream, destination, type Logger, pino, stdTimeFunctions } from "pino";
+
 import type { LogLevel } from "./config.js";
 
 export type { Logger } from "pino";
@@ -17,17 +18,60 @@ const SECRET_NAMES = [
   "keyPem",
   "env",
 ];
+const BACKLOG_SIZE_BYTES = 1024 * 1024;
+
 const SECRET_PATHS = ["", "*.", "*.*.", "*.*.*."].flatMap((depth) => SECRET_NAMES.map((name) => `${depth}${name}`));
 
 export interface LoggerOptions {
   readonly service: string;
   readonly level: LogLevel;
+  /** What may wait for room on the disk that standard error goes to; beyond it lines are lost, and counted. */
+  readonly backlogSizeBytes?: number;
   /** Standard error by default. */
   readonly destination?: DestinationStream;
 }
 
 /** A logger of JSON lines. Lines written during a traced call carry its trace id; secrets are blanked by name. */
 export function createLogger(options: LoggerOptions): Logger {
+  if (options.destination !== undefined) return loggerTo(options.destination, options);
+  const output = new StandardError(options.backlogSizeBytes ?? BACKLOG_SIZE_BYTES);
+  const log = loggerTo(output, options);
+  output.onRoom = (lines) => log.warn({ lines }, "lines of this log are lost: its disk had no room");
+  return log;
+}
+
+/** Where a log goes. One that has no room must not end the service: its lines wait for the next one to be written. */
+class StandardError implements DestinationStream {
+  /** Called with the number of lines that were lost, once lines can be written again. */
+  onRoom: (lines: number) => void = () => {};
+  // Synchronous, so that the last lines before an exit are never lost.
+  readonly #output = destination({ fd: 2, sync: true });
+  #failed = false;
+  #waitingBytes = 0;
+  #lost = 0;
+
+  constructor(private readonly backlogSizeBytes: number) {
+    this.#output.on("error", () => {
+      this.#failed = true;
+    });
+  }
+
+  write(line: string): void {
+    const fits = this.#waitingBytes === 0 || this.#waitingBytes + line.length <= this.backlogSizeBytes;
+    if (!fits) this.#lost++;
+    this.#failed = false;
+    // Whatever is written, what waits is tried first.
+    this.#output.write(fits ? line : "");
+    if (!this.#failed) this.#waitingBytes = 0;
+    else if (fits) this.#waitingBytes += line.length;
+    if (this.#failed || this.#lost === 0) return;
+    const lost = this.#lost;
+    this.#lost = 0;
+    this.onRoom(lost);
+  }
+}
+
+function loggerTo(output: DestinationStream, options: LoggerOptions): Logger {
   return pino(
     {
       level: options.level,
@@ -38,8 +82,7 @@ export function createLogger(options: LoggerOptions): Logger {
       redact: { paths: SECRET_PATHS, censor: "[redacted]" },
       mixin: traceIds,
     },
-    // Synchronous, so that the last lines before an exit are never lost.
-    options.destination ?? destination({ fd: 2, sync: true }),
+    output,
   );
 }
 

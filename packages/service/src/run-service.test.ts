@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, mkdtempSync, openSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -17,10 +17,13 @@ describe("runService", () => {
   });
   after(() => rmSync(folder, { recursive: true }));
 
-  function start(config: object): { child: ChildProcess; out: string[]; err: string[]; ended: Promise<unknown[]> } {
+  function start(
+    config: object,
+    standardError: "pipe" | number = "pipe",
+  ): { child: ChildProcess; out: string[]; err: string[]; ended: Promise<unknown[]> } {
     const file = join(folder, "sample.yaml");
     writeFileSync(file, JSON.stringify(config));
-    const child = spawn(process.execPath, [SAMPLE, "--config", file], { stdio: ["ignore", "pipe", "pipe"] });
+    const child = spawn(process.execPath, [SAMPLE, "--config", file], { stdio: ["ignore", "pipe", standardError] });
     children.add(child);
     const out: string[] = [];
     const err: string[] = [];
@@ -97,5 +100,57 @@ describe("runService", () => {
     await until(twice.err, "stops on SIGTERM");
     twice.child.kill("SIGTERM");
     expect(await twice.ended).to.deep.equal([1, null]);
+  });
+
+  describe("with its log on a full disk", () => {
+    // Every write to it fails as on a full disk.
+    function startWithFullLog(config: object): ReturnType<typeof start> {
+      const full = openSync("/dev/full", "w");
+      try {
+        return start(config, full);
+      } finally {
+        closeSync(full);
+      }
+    }
+
+    it("runs on, and stops cleanly", async () => {
+      const { child, out, ended } = startWithFullLog({ behaviour: "log" });
+      await until(out, "started");
+      child.kill("SIGTERM");
+      expect(await ended).to.deep.equal([0, null]);
+    });
+
+    for (const behaviour of ["refuse", "bug", "throw-later"])
+      it(`ends with exit code 1 on ${behaviour}, as it would have`, async () => {
+        expect(await startWithFullLog({ behaviour }).ended).to.deep.equal([1, null]);
+      });
+
+    it("keeps whole lines, and says how many are missing once there is room", async function () {
+      this.timeout(30_000);
+      const file = join(folder, "sample.log");
+      const config = join(folder, "sample.yaml");
+      writeFileSync(config, JSON.stringify({ behaviour: "log", log: { backlogSizeBytes: 8_192 } }));
+      // The file may have 50 KiB; to empty it makes room again.
+      const script = `trap '' XFSZ; ulimit -f 100; exec "$0" "$@" 2>> ${file}`;
+      const child = spawn("/bin/sh", ["-c", script, process.execPath, SAMPLE, "--config", config]);
+      children.add(child);
+      const out: string[] = [];
+      child.stdout.on("data", (chunk) => out.push(String(chunk)));
+      const ended = once(child, "close");
+      await until(out, "logged 150\n");
+      const before = readFileSync(file, "utf8");
+      truncateSync(file);
+      await until(out, "logged 170\n");
+      child.kill("SIGTERM");
+      expect(await ended).to.deep.equal([0, null]);
+      const lines = (before + readFileSync(file, "utf8")).trimEnd().split("\n");
+      const written = lines.map((line) => JSON.parse(line) as { number?: number; lines?: number; message: string });
+      const numbers = written.flatMap(({ number }) => number ?? []);
+      expect(numbers.at(-1)).to.be.at.least(169);
+      const missing = (numbers.at(-1) as number) + 1 - numbers.length;
+      expect(missing).to.be.above(0);
+      const losses = written.filter(({ message }) => message.startsWith("lines of this log are lost"));
+      expect(losses.map(({ lines: count }) => count)).to.deep.equal([missing]);
+    });
   });
 });

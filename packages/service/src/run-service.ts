@@ -20,7 +20,7 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
 ): Promise<never> {
   try {
     const config = loadConfig(schema, process.argv.slice(2), process.env);
-    const log = createLogger({ service: name, level: config.log.level });
+    const log = createLogger({ service: name, ...config.log });
     return await runWith(name, config, log, start);
   } catch (error) {
     return exitWith(name, "cannot start", error);
@@ -35,7 +35,7 @@ async function runWith<Config extends ServiceConfig>(
 ): Promise<never> {
   const lifecycle = new Lifecycle(log);
   watchProcess(name, lifecycle, log);
-  const telemetry = await startTelemetry({ service: name, otlpEndpoint: config.telemetry.otlpEndpoint });
+  const telemetry = await startTelemetry({ service: name, ...config.telemetry });
   lifecycle.use("telemetry", telemetry);
   const stopRequested = new Promise<void>((resolve) => {
     lifecycle.stopping.addEventListener("abort", () => resolve(), { once: true });
@@ -100,6 +100,10 @@ function exitWith(name: string, what: string, error: unknown): never {
   const known = error instanceof DomainError;
   const text =
     known || !(error instanceof Error) ? String(known ? error.message : error) : (error.stack ?? error.message);
-  writeSync(2, `${name} ${what}: ${text}\n`);
+  try {
+    writeSync(2, `${name} ${what}: ${text}\n`);
+  } catch {
+    // There is no room for it; the exit code says as much as can be said.
+  }
   process.exit(1);
 }

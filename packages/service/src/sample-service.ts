@@ -37,6 +37,15 @@ await runService("sample", schema, async (lifecycle, config, log) => {
     case "reject-later":
       setTimeout(() => void Promise.reject(new TypeError("rejected")), 50);
       break;
+    case "log": {
+      let lines = 0;
+      const timer = setInterval(() => {
+        log.info({ number: lines, text: "x".repeat(1_000) }, "one of many");
+        say(`logged ${lines++}`);
+      }, 1);
+      lifecycle.use("lines", () => clearInterval(timer));
+      break;
+    }
     case "stuck":
       lifecycle.use("stuck", () => new Promise(() => {}));
       break;

@@ -7,7 +7,7 @@ import { startTelemetry } from "./telemetry.js";
 
 describe("startTelemetry", () => {
   it("does nothing without an endpoint", async () => {
-    const telemetry = await startTelemetry({ service: "test" });
+    const telemetry = await startTelemetry({ service: "test", maxQueuedSpans: 10 });
     trace.getTracer("test").startActiveSpan("span", (span) => {
       expect(span.isRecording()).to.equal(false);
       span.end();
@@ -23,7 +23,11 @@ describe("startTelemetry", () => {
     }).listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
-    const telemetry = await startTelemetry({ service: "test", otlpEndpoint: `http://127.0.0.1:${port}/` });
+    const telemetry = await startTelemetry({
+      service: "test",
+      otlpEndpoint: `http://127.0.0.1:${port}/`,
+      maxQueuedSpans: 10,
+    });
     const lines: Record<string, unknown>[] = [];
     const log = createLogger({
       service: "test",

@@ -1,5 +1,6 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { MIB_BYTES } from "@diskmesh/domain";
 import {
   addressesConfig,
   durationMsConfig,
@@ -86,6 +87,22 @@ const settings = z.strictObject({
   maxLogWatchers: z.int().min(1).default(1_000),
   /** Lines of a CPI's log that wait for a slow reader. */
   maxLogLines: z.int().min(1).default(10_000),
+  /** What they may take, for one reader and for all. */
+  maxLogBytesPerReader: z
+    .int()
+    .min(65_536)
+    .default(4 * MIB_BYTES),
+  maxLogBytes: z
+    .int()
+    .min(65_536)
+    .default(64 * MIB_BYTES),
+  /** What the cpi-configs that directors told may take in all, as they were told. They hold secrets. */
+  maxCpiConfigBytes: z
+    .int()
+    .min(1_024)
+    .default(64 * MIB_BYTES),
+  /** How long a cpi-config is kept after a newer one was told: calls that name it may still be on their way. */
+  formerCpiConfigMs: durationMsConfig.default(60_000),
 });
 
 /**

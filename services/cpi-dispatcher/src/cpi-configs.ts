@@ -1,9 +1,16 @@
-import { AlreadyExistsError, quoted } from "@diskmesh/domain";
+import { AlreadyExistsError, quoted, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CpiSet } from "./cpi-set.js";
 import { CpiConfigUnknownError } from "./model/errors.js";
 
 /** Versions of a director's cpi-config that are kept: calls of the last one may still be on their way. */
 const VERSIONS_KEPT = 2;
+
+export interface CpiConfigLimits {
+  /** What all kept versions of all directors may take, as they were told. */
+  readonly maxCpiConfigBytes: number;
+  /** How long a version is kept after the next one was told. */
+  readonly formerCpiConfigMs: number;
+}
 
 /** Azs by the name of the CPI that the cloud config gives them. */
 export type AzsByCpi = ReadonlyMap<string, readonly string[]>;
@@ -13,6 +20,7 @@ interface KnownSet {
   /** Tells whether the same set is told again. */
   readonly fingerprint: string;
   readonly azs: AzsByCpi;
+  readonly sizeBytes: number;
 }
 
 /** CPIs as they are listed. */
@@ -28,13 +36,17 @@ export interface ToldConfig {
   readonly version: string;
   readonly fingerprint: string;
   readonly azs: AzsByCpi;
+  readonly sizeBytes: number;
 }
 
 /** The cpi-configs that directors told. In memory alone: who names one that is not here tells it again. */
 export class CpiConfigs {
   readonly #byDirector = new Map<string, Map<string, KnownSet>>();
 
-  constructor(readonly own: CpiSet) {}
+  constructor(
+    readonly own: CpiSet,
+    private readonly limits: CpiConfigLimits,
+  ) {}
 
   /** The CPIs of a call: the dispatcher's own when it names no version. */
   find(directorId: string, version: string): Offered {
@@ -62,17 +74,43 @@ export class CpiConfigs {
     this.#byDirector.delete(directorId);
   }
 
-  /** Keeps a version, and the one before it. */
+  /** Keeps a version, and for some time the one before it. */
   set(directorId: string, told: ToldConfig, make: () => CpiSet): void {
-    const { version, fingerprint, azs } = told;
-    const versions = this.#byDirector.get(directorId) ?? new Map<string, KnownSet>();
-    const known = versions.get(version);
+    const { version, fingerprint, azs, sizeBytes } = told;
+    const before = this.#byDirector.get(directorId) ?? new Map<string, KnownSet>();
+    const known = before.get(version);
     if (known && known.fingerprint !== fingerprint)
       throw new AlreadyExistsError(
         `version ${quoted(version)} of the cpi-config names other CPIs: choose another name`,
       );
-    versions.set(version, { set: known?.set ?? make(), fingerprint, azs });
+    const versions = new Map(before);
+    // So that what was told last is the last.
+    versions.delete(version);
+    versions.set(version, { set: known?.set ?? make(), fingerprint, azs, sizeBytes });
     for (const [old] of versions) if (versions.size > VERSIONS_KEPT) versions.delete(old);
+    this.#refuseTooLarge(directorId, versions);
     this.#byDirector.set(directorId, versions);
+    this.#forgetFormerLater(directorId, versions);
+  }
+
+  #refuseTooLarge(directorId: string, versions: ReadonlyMap<string, KnownSet>): void {
+    const { maxCpiConfigBytes } = this.limits;
+    const all = new Map(this.#byDirector).set(directorId, new Map(versions));
+    let totalBytes = 0;
+    for (const one of all.values()) for (const { sizeBytes } of one.values()) totalBytes += sizeBytes;
+    if (totalBytes > maxCpiConfigBytes)
+      throw new ResourceExhaustedError(
+        `the cpi-configs of all directors would have ${totalBytes} bytes, more than ${maxCpiConfigBytes} (maxCpiConfigBytes)`,
+      );
+  }
+
+  /** A call that names it after that is refused, and its director tells it again. */
+  #forgetFormerLater(directorId: string, versions: Map<string, KnownSet>): void {
+    const former = [...versions.keys()].slice(0, -1);
+    if (former.length === 0) return;
+    setTimeout(() => {
+      if (this.#byDirector.get(directorId) !== versions) return;
+      for (const version of former) versions.delete(version);
+    }, this.limits.formerCpiConfigMs).unref();
   }
 }

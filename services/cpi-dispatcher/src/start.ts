@@ -20,7 +20,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
     maker.make({ ...describe(cpi), name: cpi.name, type: cpi.type, migratedFrom: [] }),
   );
   const context: DispatcherContext = {
-    configs: new CpiConfigs(new CpiSet(own, own[0] as OfferedCpi, false)),
+    configs: new CpiConfigs(new CpiSet(own, own[0] as OfferedCpi, false), config),
     maker,
     fence: new Fence({ maxDirectors: config.maxDirectors }),
     log: new CpiLog(config),

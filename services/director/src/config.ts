@@ -1,3 +1,4 @@
+import { MIB_BYTES } from "@diskmesh/domain";
 import {
   durationMsConfig,
   listenConfig,
@@ -11,7 +12,7 @@ import { z } from "zod";
 import { contradictions } from "./model/time-limits.js";
 
 const HOUR_MS = 3_600_000;
-const GIB_BYTES = 1024 ** 3;
+const GIB_BYTES = 1024 * MIB_BYTES;
 const largeSizeBytes = z
   .int()
   .min(1)
@@ -60,7 +61,7 @@ const fields = z.strictObject({
     .prefault({}),
   tasks: z
     .strictObject({
-      /** So many ended tasks are kept, with their events. */
+      /** So many ended tasks are kept, with their outputs. Of one without those, 2,000 characters of result and names. */
       retentionCount: count.default(2_000),
       /** Most tasks of each queue that have not ended. Those of the normal queue hold manifests. */
       queueLengths: z
@@ -73,6 +74,12 @@ const fields = z.strictObject({
       eventsPerTask: count.default(10_000),
       /** Of what CPIs write, and of what was asked of them. */
       outputLinesPerTask: count.default(100_000),
+      /** Of each of a task's outputs: events, what CPIs write, what was asked of them. */
+      outputSizeBytesPerTask: largeSizeBytes.default(16 * MIB_BYTES),
+      /** Outputs of all ended tasks that are kept; beyond it the oldest tasks are forgotten. */
+      retainedOutputSizeBytes: largeSizeBytes.default(4 * GIB_BYTES),
+      /** Lines of all tasks that wait in memory for the storage; beyond it lines are lost. */
+      pendingOutputSizeBytes: largeSizeBytes.default(64 * MIB_BYTES),
       /** How long a task may take from the moment a worker took it. */
       timeoutsMs: z
         .strictObject({

@@ -84,8 +84,9 @@ export function createDirector(
   const changes = new TaskChanges();
   const cloudConfigs = new CloudConfigs(config.content.configSizeBytes);
   const cpiConfigs = new CpiConfigs(config.content.configSizeBytes);
-  const { waitMarginMs, retentionCount, eventsPerTask, outputLinesPerTask } = config.tasks;
-  const taskLog = new TaskLog({ eventLog, changes, eventsPerTask, outputLinesPerTask, log });
+  const { waitMarginMs } = config.tasks;
+  const { stopping } = lifecycle;
+  const taskLog = new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log });
   const queueLengths = byQueue(config.tasks.queueLengths);
   const tasks = new Tasks({ tablet, changes, clock, queueLengths, waitMarginMs });
   const { manifestSizeBytes: sizeBytes, instancesPerDeployment: instances } = config.content;
@@ -166,7 +167,7 @@ export function createDirector(
     random,
     log,
   });
-  lifecycle.use("retention", new Retention({ tablet, taskLog, retentionCount, log }));
+  lifecycle.use("retention", new Retention({ ...config.tasks, tablet, taskLog, log }));
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
   const configs = { cloudConfigs, cpiConfigs, manifests };

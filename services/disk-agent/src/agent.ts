@@ -268,6 +268,7 @@ async function serveDirectorFace(
     }),
     heartbeat: () => heartbeat(hostId),
     heartbeatIntervalMs: mbus.heartbeatIntervalMs,
+    limits: mbus,
     log,
   });
   lifecycle.use("mbus", server);

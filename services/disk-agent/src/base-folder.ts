@@ -1,6 +1,6 @@
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 
 export interface BaseFolder {
   readonly cacheFile: string;
@@ -25,9 +25,9 @@ export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
     await mkdir(folders.persistentDisks, { recursive: true });
     await rm(`${folders.cacheFile}.new`, { force: true });
   } catch (error) {
-    throw new UnavailableError(`base folder ${JSON.stringify(baseFolder)} cannot be used: ${messageOf(error)}`, {
-      cause: error,
-    });
+    const text = `base folder ${JSON.stringify(baseFolder)} cannot be used`;
+    const noRoom = diskFullError(error, text, baseFolder);
+    throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
   }
   return folders;
 }

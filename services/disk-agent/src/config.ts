@@ -1,4 +1,5 @@
 import { MIB_BYTES, parseDeviceId, parseHostId, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
+import { DEFAULT_AGENT_SERVER_LIMITS } from "@diskmesh/mbus";
 import {
   addressesConfig,
   durationMsConfig,
@@ -140,7 +141,27 @@ export const configSchema = z
       .prefault({}),
     nats: z.strictObject({ servers: z.array(z.string().min(1)).min(1), tls: tlsConfig }).optional(),
     mbus: z
-      .strictObject({ enabled: z.boolean().default(true), heartbeatIntervalMs: durationMsConfig.default(30_000) })
+      .strictObject({
+        enabled: z.boolean().default(true),
+        heartbeatIntervalMs: durationMsConfig.default(30_000),
+        /** Requests that are answered when they are done, at once. */
+        maxRunningRequests: z.int().min(1).max(10_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxRunningRequests),
+        /** What requests that run or wait may take in all, as they travel. */
+        runningRequestsSizeBytes: z
+          .int()
+          .min(MIB_BYTES)
+          .max(1024 * MIB_BYTES)
+          .default(DEFAULT_AGENT_SERVER_LIMITS.runningRequestsSizeBytes),
+        /** Tasks that wait for the one that runs. */
+        maxQueuedTasks: z.int().min(1).max(10_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxQueuedTasks),
+        /** Results of ended tasks that directors may still ask for, and what they may take in all. */
+        maxKeptResults: z.int().min(1).max(1_000_000).default(DEFAULT_AGENT_SERVER_LIMITS.maxKeptResults),
+        keptResultsSizeBytes: z
+          .int()
+          .min(MIB_BYTES)
+          .max(1024 * MIB_BYTES)
+          .default(DEFAULT_AGENT_SERVER_LIMITS.keptResultsSizeBytes),
+      })
       .prefault({}),
     timeouts: z
       .strictObject({

@@ -1,8 +1,8 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { CancelledError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
-import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import { CancelledError, DiskFullError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
+import { eventually, SmallDisk, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CpiUnusableError, InvalidCpiResponseError } from "../model/errors.js";
 import { environmentOf, processesOf } from "../testing/processes.js";
@@ -197,6 +197,21 @@ describe("the run folder", function () {
     expect(alive, "only the one that is not marked").to.have.length(1);
     controller.abort(new CancelledError("enough"));
     await Promise.all(calls);
+  });
+
+  it("without room for a run -> no CPI runs on, and the error says why", async function () {
+    using disk = SmallDisk.mount(1024 * 1024);
+    if (disk === undefined) skipBecause(this, "no file system can be mounted here");
+    const runs = join(disk.folder, "runs");
+    const runFolder = await RunFolder.open(runs);
+    disk.fill();
+    const call = { request: "{}", limits: LIMITS, runFolder, signal: new AbortController().signal, onLine: () => {} };
+    const execPath = writeScript(temporaryFolder(), "cpi", "sleep 100");
+    const error = (await runExecutable({ ...call, execPath }).catch((thrown: unknown) => thrown)) as Error;
+    expect(error).to.be.instanceOf(DiskFullError);
+    expect(error.message).to.contain(`the disk that holds ${runs} (executables.runFolder) is full: make room there`);
+    expect(readdirSync(runs)).to.deep.equal([]);
+    expect(await processesOf(runs)).to.deep.equal([]);
   });
 
   it("is not taken from somebody else", async () => {

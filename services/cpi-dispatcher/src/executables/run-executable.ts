@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { setTimeout as sleep } from "node:timers/promises";
-import { InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
+import { diskFullError, InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { invalid } from "../model/answers.js";
 import { CpiUnusableError } from "../model/errors.js";
 import { LineSplitter } from "./line-splitter.js";
@@ -62,7 +62,7 @@ export async function runExecutable(call: ExecutableCall): Promise<string> {
     try {
       record.started(child.pid as number);
     } catch (error) {
-      run.fail(cannotRecord(error));
+      run.fail(cannotRecord(error, call.runFolder));
     }
     return await run.ended;
   } finally {
@@ -74,9 +74,9 @@ function beginRun(runFolder: RunFolder): RunRecord {
   try {
     return runFolder.begin();
   } catch (error) {
-    throw new UnavailableError(`no CPI was started, since its run cannot be recorded: ${messageOf(error)}`, {
-      cause: error,
-    });
+    const text = "no CPI was started, since its run cannot be recorded";
+    const noRoom = diskFullError(error, text, nameOf(runFolder));
+    throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
   }
 }
 
@@ -174,11 +174,12 @@ class Run {
   }
 }
 
-function cannotRecord(error: unknown): Error {
-  return new UnavailableError(`the CPI was killed, since its run cannot be recorded: ${messageOf(error)}`, {
-    outcome: "unknown",
-    cause: error,
-  });
+const nameOf = (runFolder: RunFolder): string => `${runFolder.folder} (executables.runFolder)`;
+
+function cannotRecord(error: unknown, runFolder: RunFolder): Error {
+  const text = "the CPI was killed, since its run cannot be recorded";
+  const noRoom = diskFullError(error, text, nameOf(runFolder), "unknown");
+  return noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { outcome: "unknown", cause: error });
 }
 
 function tooSlow({ limits, execPath }: ExecutableCall): Error {

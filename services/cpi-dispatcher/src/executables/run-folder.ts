@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync, rmdirSync, rmSync, writeFileSync } from "node:fs";
 import { chmod, lstat, mkdir, readdir, readFile, rm, rmdir } from "node:fs/promises";
 import { join } from "node:path";
-import { InvalidStateError } from "@diskmesh/domain";
+import { diskFullError, InvalidStateError } from "@diskmesh/domain";
 import { endGroup, listProcesses } from "./process-group.js";
 
 /** One process's entry in the folder. */
@@ -22,11 +22,13 @@ const TEMPORARY = "tmp";
  * a process is found even when the predecessor died before it wrote down the group.
  */
 export class RunFolder {
-  private constructor(private readonly folder: string) {}
+  private constructor(readonly folder: string) {}
 
   /** Takes a folder over: what still runs of its last owner is killed first. One dispatcher at a time may have it. */
   static async open(folder: string): Promise<RunFolder> {
-    await mkdir(folder, { recursive: true, mode: 0o700 });
+    await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
+      throw diskFullError(error, "cannot make executables.runFolder", folder) ?? error;
+    });
     const found = await lstat(folder);
     if (!found.isDirectory() || (process.getuid && found.uid !== process.getuid()))
       throw new InvalidStateError(`${folder} belongs to somebody else: configure another executables.runFolder`);
@@ -46,7 +48,12 @@ export class RunFolder {
   begin(): RunRecord {
     const run = join(this.folder, randomUUID());
     const temporary = join(run, TEMPORARY);
-    mkdirSync(temporary, { recursive: true, mode: 0o700 });
+    try {
+      mkdirSync(temporary, { recursive: true, mode: 0o700 });
+    } catch (error) {
+      rmSync(run, { recursive: true, force: true });
+      throw error;
+    }
     return {
       folder: temporary,
       started: (groupId) => writeFileSync(join(run, GROUP_FILE), String(groupId)),

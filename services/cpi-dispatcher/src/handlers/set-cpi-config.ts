@@ -16,17 +16,17 @@ export const setCpiConfig =
     const { configs, maker } = context;
     await context.fence.run(director, call.signal, async () => {
       if (version === undefined) return configs.forget(director.directorId);
-      const told = { version, fingerprint: fingerprintOf(request), azs: azsOf(request) };
+      const told = { version, ...fingerprintOf(request), azs: azsOf(request) };
       configs.set(director.directorId, told, () => maker.makeSet(director.directorId, request.cpis, configs.own));
     });
     return {};
   };
 
 /** Of the CPIs told, without keeping another copy of their secrets. Azs come and go with another config. */
-function fingerprintOf({ cpis }: SetCpiConfigRequest): string {
+function fingerprintOf({ cpis }: SetCpiConfigRequest): { fingerprint: string; sizeBytes: number } {
   const withoutAzs = cpis.map((cpi) => ({ ...cpi, azs: [] }));
   const bytes = SetCpiConfigRequest.encode(SetCpiConfigRequest.fromPartial({ cpis: withoutAzs })).finish();
-  return createHash("sha256").update(bytes).digest("hex");
+  return { fingerprint: createHash("sha256").update(bytes).digest("hex"), sizeBytes: bytes.length };
 }
 
 function azsOf({ cpis }: SetCpiConfigRequest): AzsByCpi {

@@ -44,7 +44,7 @@ export class TestDispatcher {
     });
     this.#registries = new RegistryClients(tls, config);
     addCpiService(this.#server, {
-      configs: new CpiConfigs(new CpiSet(this.own, this.own[0], false)),
+      configs: new CpiConfigs(new CpiSet(this.own, this.own[0], false), config),
       maker: new CpiMaker(config, this.#registries, await RunFolder.open(this.runFolder)),
       fence: this.#fence,
       log: new CpiLog(config),

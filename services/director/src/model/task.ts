@@ -76,6 +76,8 @@ export interface Task {
   readonly createdAtMs: number;
   readonly startedAtMs: number | null;
   readonly endedAtMs: number | null;
+  /** Of the ended task's events and other outputs, in their store; absent where an older version did not count. */
+  readonly outputSizeBytes?: number | undefined;
 }
 
 export const MAX_RESULT_LENGTH = 2_000;

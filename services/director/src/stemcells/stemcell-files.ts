@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createGunzip } from "node:zlib";
-import { InvalidArgumentError, messageOf, parseId, ResourceExhaustedError } from "@diskmesh/domain";
+import { diskFullError, InvalidArgumentError, messageOf, parseId, ResourceExhaustedError } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
 import type { DirectorTablet } from "../schema.js";
 import {
@@ -73,6 +73,8 @@ export class StemcellFiles {
       const result = await use({ uploadId, manifest });
       used = true;
       return result;
+    } catch (error) {
+      throw diskFullError(error, "cannot keep the stemcell", `${folder} (stemcells.folder)`) ?? error;
     } finally {
       this.#uploads.delete(uploadId);
       if (!used) await rm(join(folder, uploadId), { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import { messageOf } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
-import type { Task } from "../model/task.js";
+import { hasEnded, type Task } from "../model/task.js";
 import { type DirectorTablet, taskKey } from "../schema.js";
 import type { TaskLog } from "./task-log.js";
 
@@ -8,14 +8,17 @@ export interface RetentionOptions {
   readonly tablet: DirectorTablet;
   readonly taskLog: TaskLog;
   readonly retentionCount: number;
+  readonly retainedOutputSizeBytes: number;
   readonly log: Logger;
 }
 
-/** Forgets the oldest ended tasks and their events. */
+/** Forgets the oldest ended tasks and their outputs. */
 export class Retention {
   readonly #options: RetentionOptions;
   readonly #slack: number;
   readonly #unwatch: () => void;
+  /** Of the outputs of ended tasks; undefined before they were first counted. */
+  #sizeBytes: number | undefined;
   #sweeping: Promise<void> | undefined;
   #closed = false;
 
@@ -24,7 +27,9 @@ export class Retention {
     // Finding the oldest means passing all others, so it is done for many at a time.
     this.#slack = Math.ceil(options.retentionCount / 10);
     this.#unwatch = options.tablet.watch((changes) => {
-      if (changes.some((change) => change.table === "tasks")) this.#sweepIfNeeded();
+      const tasks = changes.filter((change) => change.table === "tasks");
+      for (const { document } of tasks) this.#count(document as Task | null);
+      if (tasks.length > 0) this.#sweepIfNeeded();
     });
   }
 
@@ -43,12 +48,19 @@ export class Retention {
       });
   }
 
+  #count(task: Task | null): void {
+    if (task !== null && hasEnded(task) && this.#sizeBytes !== undefined) this.#sizeBytes += task.outputSizeBytes ?? 0;
+  }
+
   async #sweep(): Promise<void> {
-    const { tablet, taskLog, retentionCount } = this.#options;
+    const { tablet, taskLog, retentionCount, retainedOutputSizeBytes } = this.#options;
     const surplus = await tablet.read((tables): Task[] => {
-      if (tables.tasks.count("byEnd", "ended") < retentionCount + this.#slack) return [];
-      // Newest first.
-      return [...tables.tasks.by("byEnd", "ended")].slice(retentionCount);
+      const isOverCount = tables.tasks.count("byEnd", "ended") >= retentionCount + this.#slack;
+      const isOverSize = this.#sizeBytes === undefined || this.#sizeBytes > retainedOutputSizeBytes;
+      if (!isOverCount && !isOverSize) return [];
+      const { kept, sizeBytes } = newest(tables.tasks.by("byEnd", "ended"), this.#options);
+      this.#sizeBytes = sizeBytes;
+      return [...tables.tasks.by("byEnd", "ended")].slice(kept);
     });
     for (const { taskId } of surplus) {
       if (this.#closed) return;
@@ -57,4 +69,20 @@ export class Retention {
       await tablet.transact((tx) => tx.tasks.delete(taskKey(taskId)));
     }
   }
+}
+
+/** How many of the tasks, which come newest first, are within both limits, and the size of their outputs. */
+function newest(
+  tasks: Iterable<Task>,
+  { retentionCount, retainedOutputSizeBytes }: Pick<RetentionOptions, "retentionCount" | "retainedOutputSizeBytes">,
+): { kept: number; sizeBytes: number } {
+  let kept = 0;
+  let sizeBytes = 0;
+  for (const { outputSizeBytes = 0 } of tasks) {
+    // The newest stays whatever it takes.
+    if (kept === retentionCount || (kept > 0 && sizeBytes + outputSizeBytes > retainedOutputSizeBytes)) break;
+    kept++;
+    sizeBytes += outputSizeBytes;
+  }
+  return { kept, sizeBytes };
 }

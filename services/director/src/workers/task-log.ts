@@ -1,5 +1,5 @@
-import { messageOf } from "@diskmesh/domain";
-import type { Logger } from "@diskmesh/service";
+import { backoffMs, DiskFullError, messageOf } from "@diskmesh/domain";
+import type { Clock, Logger } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import { decodeEvent, encodeEvent, type TaskEvent } from "../model/task-event.js";
 import type { TaskChanges } from "./task-changes.js";
@@ -10,6 +10,14 @@ export interface TaskLogOptions {
   readonly eventsPerTask: number;
   /** Of each output other than events. */
   readonly outputLinesPerTask: number;
+  /** Of each output, events too. */
+  readonly outputSizeBytesPerTask: number;
+  /** What may wait for the storage, of all tasks together; beyond it lines are lost, not the director its memory. */
+  readonly pendingOutputSizeBytes: number;
+  /** While there is no room for a line it waits; from then on it does not. */
+  readonly stopping: AbortSignal;
+  readonly clock: Clock;
+  readonly random: () => number;
   readonly log: Logger;
 }
 
@@ -21,15 +29,20 @@ interface Writer {
   readonly pending: string[];
   /** In this process; a log that a former one had begun goes on behind what is there. */
   written: number;
+  writtenSizeBytes: number;
   writing: Promise<void> | undefined;
 }
 
-/** Lines that wait for the storage; beyond it a task that talks too fast loses lines, not the director its memory. */
+/** Lines of one output that wait for the storage; beyond it a task that talks too fast loses lines. */
 const MAX_PENDING_LINES = 1_000;
 const MAX_LINE_LENGTH = 16_384;
 
-const LAST_MESSAGE = "this task has reached its limit of events (tasks.eventsPerTask): what follows is not kept";
-const LAST_LINE = "this output has reached its limit of lines (tasks.outputLinesPerTask): what follows is not kept";
+const ROOM_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
+
+const LAST_MESSAGE =
+  "this task has reached its limit of events (tasks.eventsPerTask, tasks.outputSizeBytesPerTask): what follows is not kept";
+const LAST_LINE =
+  "this output has reached its limit (tasks.outputLinesPerTask, tasks.outputSizeBytesPerTask): what follows is not kept";
 
 /** The logs of tasks. Writing does not delay the work: what is under way is waited for at its end. */
 export class TaskLog {
@@ -38,6 +51,7 @@ export class TaskLog {
   readonly #writers = new Map<string, Writer>();
   /** Tasks that were heard of and have not ended. */
   readonly #live = new Set<number>();
+  #pendingSizeBytes = 0;
 
   constructor(options: TaskLogOptions) {
     this.#options = options;
@@ -57,6 +71,12 @@ export class TaskLog {
   /** Resolves when everything appended so far is durable, or could not be made so, which is logged. */
   async flush(taskId: number): Promise<void> {
     await Promise.all(OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type))?.writing));
+  }
+
+  /** What was written of the task in this process. */
+  sizeBytes(taskId: number): number {
+    const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
+    return writers.reduce((sum, writer) => sum + (writer?.writtenSizeBytes ?? 0), 0);
   }
 
   /** The task has ended: no events are appended any more, at most some last lines of CPIs. */
@@ -80,27 +100,49 @@ export class TaskLog {
 
   #append(taskId: number, type: OutputType, limit: number, textOf: (last: boolean) => string): void {
     const stream = streamOf(taskId, type);
-    const writer = this.#writers.get(stream) ?? { pending: [], written: 0, writing: undefined };
+    const writer = this.#writers.get(stream) ?? { pending: [], written: 0, writtenSizeBytes: 0, writing: undefined };
     this.#writers.set(stream, writer);
+    const { outputSizeBytesPerTask, pendingOutputSizeBytes } = this.#options;
     if (writer.written >= limit || writer.pending.length >= MAX_PENDING_LINES) return;
-    writer.written++;
-    writer.pending.push(textOf(writer.written === limit));
+    const text = textOf(false);
+    const sizeBytes = Buffer.byteLength(text);
+    if (this.#pendingSizeBytes + sizeBytes > pendingOutputSizeBytes) return;
+    const isLast = writer.written + 1 === limit || writer.writtenSizeBytes + sizeBytes > outputSizeBytesPerTask;
+    const line = isLast ? textOf(true) : text;
+    writer.written = isLast ? limit : writer.written + 1;
+    writer.writtenSizeBytes += Buffer.byteLength(line);
+    this.#pendingSizeBytes += Buffer.byteLength(line);
+    writer.pending.push(line);
     writer.writing ??= this.#write(taskId, stream, writer);
   }
 
   async #write(taskId: number, stream: string, writer: Writer): Promise<void> {
     // One turn later, so that what is appended together is written together.
     await Promise.resolve();
-    while (writer.pending.length > 0) {
+    for (let failures = 0; writer.pending.length > 0; ) {
+      const lines = writer.pending.splice(0);
       try {
-        await this.#options.eventLog.append(stream, writer.pending.splice(0));
+        await this.#options.eventLog.append(stream, lines);
+        failures = 0;
       } catch (error) {
-        this.#options.log.error({ taskId, reason: messageOf(error) }, "cannot write a task's log");
+        this.#options.log.error({ taskId, reason: messageOf(error), failures }, "cannot write a task's log");
+        if (error instanceof DiskFullError && (await this.#waitForRoom(failures++))) {
+          writer.pending.unshift(...lines);
+          continue;
+        }
       }
+      for (const line of lines) this.#pendingSizeBytes -= Buffer.byteLength(line);
       this.#options.changes.touch(taskId);
     }
     writer.writing = undefined;
     if (!this.#live.has(taskId)) this.#writers.delete(stream);
+  }
+
+  /** False when this process stops before it is worth another try. */
+  async #waitForRoom(failures: number): Promise<boolean> {
+    const { clock, random, stopping } = this.#options;
+    await clock.sleep(backoffMs(failures, ROOM_BACKOFF, random()), stopping).catch(() => {});
+    return !stopping.aborted;
   }
 }
 

@@ -55,8 +55,19 @@ describe("task runner", () => {
       drop: (stream) => eventLog.drop(stream),
       close: () => eventLog.close(),
     };
-    taskLog = new TaskLog({ eventLog: slowLog, changes, eventsPerTask: 100, outputLinesPerTask: 100, log });
     const clock = systemClock;
+    taskLog = new TaskLog({
+      eventLog: slowLog,
+      changes,
+      eventsPerTask: 100,
+      outputLinesPerTask: 100,
+      outputSizeBytesPerTask: 1_000_000,
+      pendingOutputSizeBytes: 1_000_000,
+      stopping: new AbortController().signal,
+      clock,
+      random: Math.random,
+      log,
+    });
     locks = new LockKeeper({
       times: { deployment: LONG, stemcell: LONG, instance: LONG, disk: { ...LONG, deadlineMs: lockDeadlineMs } },
       clock,

@@ -269,7 +269,9 @@ export class TaskRunner {
     await taskLog.flush(taskId);
     await context.tablet.transact((tx) => {
       const task = tx.tasks.get(taskKey(taskId));
-      if (task !== undefined && !hasEnded(task)) tx.tasks.put(end(task, how, clock.nowMs()));
+      if (task === undefined || hasEnded(task)) return;
+      const outputSizeBytes = (task.outputSizeBytes ?? 0) + taskLog.sizeBytes(taskId);
+      tx.tasks.put({ ...end(task, how, clock.nowMs()), outputSizeBytes });
     });
   }
 

@@ -1,6 +1,6 @@
 import * as nodeFiles from "node:fs/promises";
 import { dirname } from "node:path";
-import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 
 /** What is needed of a file system; Node's own is one. */
 export interface CacheFileSystem {
@@ -59,9 +59,9 @@ export class CacheFile<Contents> {
       await replaceFile(this.#files, this.#path, this.#encode(contents));
       this.#stored = contents;
     } catch (error) {
-      throw new UnavailableError(`the agent cannot remember the order in ${this.#path}: ${messageOf(error)}`, {
-        cause: error,
-      });
+      const text = "the agent cannot remember the order";
+      const noRoom = diskFullError(error, text, this.#path);
+      throw noRoom ?? new UnavailableError(`${text} in ${this.#path}: ${messageOf(error)}`, { cause: error });
     }
   }
 }

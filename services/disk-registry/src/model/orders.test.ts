@@ -66,6 +66,14 @@ const rows: readonly Row[] = [
     effect: { attachState: "ATTACHING", attempts: 1, lastError: "IO_ERROR: said so" },
   },
   {
+    cause: "attach IO_ERROR, at length",
+    device: attaching,
+    kind: "attach",
+    outcome: { ...answer("d1", "IO_ERROR", 5), message: "x".repeat(100_000) },
+    confirmed: false,
+    effect: { attachState: "ATTACHING", attempts: 1, lastError: `IO_ERROR: ${"x".repeat(2_038)}` },
+  },
+  {
     cause: "attach OUTDATED",
     device: attaching,
     kind: "attach",

@@ -149,9 +149,12 @@ export function recordOrderFailure(
   }
 }
 
+/** It is kept until the next order, and the text is an agent's. */
+const MAX_ERROR_LENGTH = 2_048;
+
 function recordFailure(tx: RegistryTransaction, device: Device, error: string, nowMs: number): void {
   const same = device.attachState === "ATTACHING" ? advance(tx, device, "attach_failed", nowMs) : device;
-  tx.devices.put({ ...same, attempts: device.attempts + 1, lastError: error });
+  tx.devices.put({ ...same, attempts: device.attempts + 1, lastError: error.slice(0, MAX_ERROR_LENGTH) });
 }
 
 function sameStamp(a: Stamp | undefined, b: Stamp): boolean {

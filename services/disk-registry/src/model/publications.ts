@@ -235,6 +235,8 @@ export function completeUnpublish(tx: RegistryTransaction, diskId: DiskId, seen:
   tx.disks.put(unpublished);
 }
 
+const MAX_ERROR_LENGTH = 2_048;
+
 /** Keeps what the last try met, for whoever looks or waits. */
 export function recordPublicationFailure(
   tx: RegistryTransaction,
@@ -245,5 +247,8 @@ export function recordPublicationFailure(
   const disk = tx.disks.get(diskId);
   const publication = disk?.publication;
   if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
-  tx.disks.put({ ...disk, publication: { ...publication, attempts: publication.attempts + 1, lastError: error } });
+  tx.disks.put({
+    ...disk,
+    publication: { ...publication, attempts: publication.attempts + 1, lastError: error.slice(0, MAX_ERROR_LENGTH) },
+  });
 }

@@ -1,0 +1,42 @@
+import { ResourceExhaustedError } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { CpiConfigs } from "./cpi-configs.js";
+import { CpiSet, OfferedCpi } from "./cpi-set.js";
+import { CpiConfigUnknownError } from "./model/errors.js";
+
+const own = new OfferedCpi("own", "a", { why: "for tests" });
+const set = new CpiSet([own], own, true);
+
+describe("the cpi-configs that directors told", () => {
+  const tell = (configs: CpiConfigs, directorId: string, version: string, sizeBytes = 100) =>
+    configs.set(directorId, { version, fingerprint: version, azs: new Map(), sizeBytes }, () => set);
+
+  it("are kept in the last version, and in the one before it for some time", async () => {
+    const configs = new CpiConfigs(set, { maxCpiConfigBytes: 1_000, formerCpiConfigMs: 50 });
+    tell(configs, "d", "1");
+    tell(configs, "d", "2");
+    expect(configs.find("d", "1").set).to.equal(set);
+    await eventually(() => expect(() => configs.find("d", "1")).to.throw(CpiConfigUnknownError));
+    expect(configs.find("d", "2").set).to.equal(set);
+  });
+
+  it("are kept in the version that was told last, also when it was told before", async () => {
+    const configs = new CpiConfigs(set, { maxCpiConfigBytes: 1_000, formerCpiConfigMs: 50 });
+    for (const version of ["1", "2", "1"]) tell(configs, "d", version);
+    await eventually(() => expect(() => configs.find("d", "2")).to.throw(CpiConfigUnknownError));
+    expect(configs.find("d", "1").set).to.equal(set);
+  });
+
+  it("may have so many bytes in all: more is refused, and what is there stays", () => {
+    const configs = new CpiConfigs(set, { maxCpiConfigBytes: 1_000, formerCpiConfigMs: 60_000 });
+    tell(configs, "d1", "1", 400);
+    tell(configs, "d2", "1", 400);
+    expect(() => tell(configs, "d2", "2", 400)).to.throw(ResourceExhaustedError, "maxCpiConfigBytes");
+    expect(configs.find("d2", "1").set).to.equal(set);
+    configs.forget("d1");
+    tell(configs, "d2", "2", 400);
+    // The version before the last but one makes room.
+    tell(configs, "d2", "3", 600);
+  });
+});

@@ -1,0 +1,95 @@
+import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { type Task, TaskState } from "@diskmesh/api/director";
+import { UnavailableError } from "@diskmesh/domain";
+import { eventually, SmallDisk, skipBecause, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
+
+const PATIENT = { timeoutMs: 30_000 };
+
+describe("a director whose disk is full", function () {
+  this.timeout(60_000);
+  let disk: SmallDisk;
+  let director: TestDirector;
+
+  beforeEach(function () {
+    const mounted = SmallDisk.mount(16 * 1024 * 1024);
+    if (mounted === undefined) skipBecause(this, "no file system can be mounted here");
+    disk = mounted;
+  });
+  afterEach(async () => {
+    await director?.stop();
+    disk?.[Symbol.dispose]();
+  });
+
+  it("says so, runs on, keeps all it acknowledged, and serves again once there is room", async () => {
+    director = await TestDirector.start({ tablet: { storage: disk.folder } });
+    let acknowledged = 0;
+    const update = async () => {
+      const content = `${CLOUD_CONFIG}# ${acknowledged + 1} ${"x".repeat(200_000)}\n`;
+      await director.configs.updateConfig({ type: "cloud", name: "", content });
+      acknowledged++;
+    };
+    await update();
+
+    disk.fill();
+    const failure = (await forever(update).catch((error: unknown) => error)) as UnavailableError;
+    expect(failure).to.be.instanceOf(UnavailableError);
+    expect(failure.message).to.contain(`the disk that holds ${disk.folder}/director is full: make room there`);
+    await eventually(() => expect(director.process.logs).to.contain("tries again"));
+    expect(director.process.exit).to.equal(undefined);
+
+    disk.makeRoom();
+    const { configs } = await eventually(() => director.configs.listConfigs(LATEST), PATIENT);
+    const kept = Number(/^# (\d+)/m.exec(configs[0]?.content ?? "")?.[1]);
+    // The one that failed may have been done.
+    expect(kept).to.be.within(acknowledged, acknowledged + 1);
+    await eventually(update, PATIENT);
+    expect((await director.deploy("web", 1)).length).to.equal(1);
+    expect(director.process.exit).to.equal(undefined);
+    expect(director.process.logs).not.to.contain("backup");
+  });
+
+  it("keeps what tasks say until there is room for it, and their ends as long", async () => {
+    const storage = join(temporaryFolder(), "state");
+    mkdirSync(storage);
+    mkdirSync(join(disk.folder, "events"));
+    symlinkSync(join(disk.folder, "events"), join(storage, "director-events"));
+    director = await TestDirector.start({ tablet: { storage } });
+    const [instanceId] = await director.deploy("web", 1);
+    const usual = await director.watch((await director.provide("usual", instanceId as string)).taskId);
+    expect(usual.length).to.be.above(4);
+
+    disk.fill();
+    const tasks: Promise<Task>[] = [];
+    await eventually(() => {
+      tasks.push(director.provide(`disk-${tasks.length}`, instanceId as string, { wait: false }));
+      expect(director.process.logs).to.contain("cannot write a task's log");
+    }, PATIENT);
+    expect(director.process.logs).to.contain(`the disk that holds ${storage}/director-events is full`);
+
+    disk.makeRoom();
+    for (const { taskId } of await Promise.all(tasks)) {
+      expect(await director.watch(taskId)).to.deep.equal(usual);
+    }
+  });
+
+  it("says so to whoever uploads a stemcell, and keeps nothing of it", async () => {
+    const folder = join(disk.folder, "stemcells");
+    director = await TestDirector.start({ stemcells: { folder } });
+    disk.fill(1024 * 1024);
+    const large = stemcellFile({}, { image: "an image ".repeat(200_000) });
+    const failure = (await director.upload(large).catch((error: unknown) => error)) as Error;
+    expect(failure).to.be.instanceOf(UnavailableError);
+    expect(failure.message).to.contain(`the disk that holds ${folder} (stemcells.folder) is full: make room there`);
+    expect(readdirSync(folder)).to.deep.equal([]);
+    expect((await director.upload(stemcellFile())).state).to.equal(TaskState.DONE);
+  });
+});
+
+const LATEST = { type: "cloud", name: "" };
+
+async function forever(action: () => Promise<void>): Promise<never> {
+  for (;;) await action();
+}

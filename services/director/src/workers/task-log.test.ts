@@ -1,0 +1,57 @@
+import { createLogger, systemClock } from "@diskmesh/service";
+import { type EventLog, openEventLog } from "@diskmesh/tablet";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { TaskChanges } from "./task-changes.js";
+import { TaskLog, type TaskLogOptions } from "./task-log.js";
+
+const EVENT = { timeMs: 1, stage: "Creating disk", task: "d", state: "started", message: "" } as const;
+
+describe("the logs of tasks", () => {
+  let eventLog: EventLog;
+
+  beforeEach(() => {
+    eventLog = openEventLog(temporaryFolder(), "director");
+  });
+  afterEach(() => eventLog.close());
+
+  const taskLog = (limits: Partial<TaskLogOptions>) =>
+    new TaskLog({
+      eventLog,
+      changes: new TaskChanges(),
+      eventsPerTask: 1_000,
+      outputLinesPerTask: 1_000,
+      outputSizeBytesPerTask: 1_000_000,
+      pendingOutputSizeBytes: 1_000_000,
+      stopping: new AbortController().signal,
+      clock: systemClock,
+      random: Math.random,
+      log: createLogger({ service: "test", level: "silent" }),
+      ...limits,
+    });
+
+  it("end within a number of bytes, and say so", async () => {
+    const log = taskLog({ outputSizeBytesPerTask: 5_000 });
+    for (let i = 0; i < 20; i++) log.appendLine(1, "cpi", `${i} ${"é".repeat(500)}`);
+    for (let i = 0; i < 200; i++) log.append(1, EVENT);
+    await log.flush(1);
+    const lines = await log.readLines(1, "cpi", 0, 100);
+    expect(lines).to.have.length(5);
+    expect(lines.at(-1)).to.contain("tasks.outputSizeBytesPerTask");
+    const events = await log.readLines(1, "event", 0, 1_000);
+    expect(events.join("").length).to.be.within(4_500, 5_500);
+    expect(events.at(-1)).to.contain("tasks.outputSizeBytesPerTask");
+    const kept = [...lines, ...events].reduce((sum, line) => sum + Buffer.byteLength(line), 0);
+    expect(log.sizeBytes(1)).to.equal(kept);
+  });
+
+  it("wait for the storage within a number of bytes of all tasks, and go on after that", async () => {
+    const log = taskLog({ pendingOutputSizeBytes: 5_000 });
+    for (let taskId = 1; taskId <= 10; taskId++) log.appendLine(taskId, "debug", "x".repeat(1_000));
+    await Promise.all(Array.from({ length: 10 }, (_, i) => log.flush(i + 1)));
+    log.appendLine(10, "debug", "later");
+    await log.flush(10);
+    const found = await Promise.all(Array.from({ length: 10 }, (_, i) => log.readLines(i + 1, "debug", 0, 10)));
+    expect(found.map((lines) => lines.length)).to.deep.equal([1, 1, 1, 1, 1, 0, 0, 0, 0, 1]);
+  });
+});

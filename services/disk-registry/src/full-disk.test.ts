@@ -1,0 +1,52 @@
+import { UnavailableError } from "@diskmesh/domain";
+import { eventually, SmallDisk, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { SharedRegistry } from "./testing/shared-registry.js";
+
+describe("a disk-registry whose disk is full", function () {
+  this.timeout(60_000);
+  const fleet = SharedRegistry.forAllTests();
+  let disk: SmallDisk | undefined;
+
+  before(function () {
+    disk = SmallDisk.mount(8 * 1024 * 1024);
+    if (disk === undefined) skipBecause(this, "no file system can be mounted here");
+  });
+
+  after(() => disk?.[Symbol.dispose]());
+
+  it("says so, runs on, keeps all it acknowledged, and serves again once there is room", async () => {
+    const { folder } = disk as SmallDisk;
+    await fleet.startOwn({ tablet: { storage: folder } });
+    await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    const { operator, process } = fleet.registry;
+    let acknowledged = 0;
+    const label = async () => {
+      const large = Array.from({ length: 60 }, (_, k) => ({ name: `large-${k}`, value: "x".repeat(1_000) }));
+      const count = { name: "count", value: String(acknowledged + 1) };
+      await operator.setDiskLabels({ diskId: "x", labels: [count, ...large] });
+      acknowledged++;
+    };
+    await label();
+
+    (disk as SmallDisk).fill();
+    const failure = (await forever(label).catch((error: unknown) => error)) as UnavailableError;
+    expect(failure).to.be.instanceOf(UnavailableError);
+    expect(failure.message).to.contain(`the disk that holds ${folder}/registry is full: make room there`);
+    await eventually(() => expect(process.logs).to.contain("tries again"));
+    expect(process.exit).to.equal(undefined);
+
+    (disk as SmallDisk).makeRoom();
+    const { labels } = await eventually(() => fleet.registry.disk("x"), { timeoutMs: 30_000 });
+    // The one that failed may have been done.
+    expect(Number(labels.find(({ name }) => name === "count")?.value)).to.be.within(acknowledged, acknowledged + 1);
+    await eventually(label, { timeoutMs: 30_000 });
+    expect(process.exit).to.equal(undefined);
+    expect(process.logs).not.to.contain("backup");
+  });
+});
+
+async function forever(action: () => Promise<void>): Promise<never> {
+  for (;;) await action();
+}
