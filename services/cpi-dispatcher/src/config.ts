@@ -45,8 +45,9 @@ const executablesConfig = z
     /** create_stemcell copies an image, perhaps to another continent. */
     createStemcellTimeoutMs: durationMsConfig.default(3_600_000),
     maxRequestBytes: z.int().min(1_024).default(4_194_304),
-    maxAnswerBytes: z.int().min(1_024).default(1_048_576),
+    maxAnswerBytes: z.int().min(1_024).default(67_108_864),
     maxLogLineLength: z.int().min(80).default(65_536),
+    /** What is passed on, in characters: of standard error, and of the log within the answer. The rest is left out. */
     maxLogLength: z.int().min(80).default(4_194_304),
     /** Calls of one CPI that run at once; others wait. */
     maxConcurrentCalls: z.int().min(1).max(1_000).default(16),

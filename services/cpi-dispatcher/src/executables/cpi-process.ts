@@ -5,6 +5,7 @@ import { errorOfCpi } from "../model/cpi-errors.js";
 import type { CpiMethod } from "../model/methods.js";
 import { Redactor, redactedRequest } from "../model/redaction.js";
 import { requestContext, requestText } from "../model/request.js";
+import { LineSplitter } from "./line-splitter.js";
 import { type ExecutableLimits, runExecutable } from "./run-executable.js";
 import type { RunFolder } from "./run-folder.js";
 
@@ -69,7 +70,7 @@ export class CpiProcess {
       throw error === call.signal.reason ? error : withCpi(error, name, method);
     }
     const answer = withCpiOn(name, method, () => parseAnswer(text));
-    for (const line of answer.log.split("\n").slice(0, limits.maxLogLength / 80)) if (line !== "") say(line);
+    sayLog(answer.log, this.#options.limits, say);
     if (answer.error === undefined) return answer.result;
     const error = {
       type: redactor.text(answer.error.type).slice(0, MAX_TYPE_LENGTH),
@@ -102,6 +103,18 @@ function withCpi(error: unknown, cpi: string, method: CpiMethod): unknown {
 function limitsOf(method: CpiMethod, limits: CpiLimits): ExecutableLimits {
   const setting = method === "create_stemcell" ? "createStemcellTimeoutMs" : "callTimeoutMs";
   return { ...limits, timeoutMs: limits[setting], timeoutSetting: `executables.${setting}` };
+}
+
+/** The log is cut to what is passed on, however long it is. */
+function sayLog(
+  log: string,
+  { maxLogLineLength: maxLineLength, maxLogLength }: CpiLimits,
+  say: (line: string) => void,
+) {
+  const lines = new LineSplitter({ maxLineLength, maxTotalLength: maxLogLength }, (line) => line !== "" && say(line));
+  // One character more than there is room for makes the splitter say that it is cut.
+  lines.write(Buffer.from(log.slice(0, maxLogLength + 1), "utf8"));
+  lines.end();
 }
 
 function shown(line: string): string {

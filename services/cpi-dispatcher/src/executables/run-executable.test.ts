@@ -1,6 +1,6 @@
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { CancelledError, DiskFullError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
 import { eventually, SmallDisk, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -150,6 +150,55 @@ describe("a CPI's process", function () {
     const startedAtMs = performance.now();
     expect(await run('(sleep 100 & sleep 100) & echo "$!" >&2; echo answer')).to.equal("answer\n");
     expect(performance.now() - startedAtMs).to.be.below(2_000);
+  });
+
+  describe("whose answer comes while this process is kept from reading", () => {
+    /** Nothing of this process goes on until then, nor for some time after. */
+    const blockUntil = async (condition: () => boolean, thenMs: number): Promise<void> => {
+      // From here timers come before what can be read.
+      await nextTurn();
+      for (const untilMs = performance.now() + 10_000; !condition() && performance.now() < untilMs; );
+      for (const untilMs = performance.now() + thenMs; performance.now() < untilMs; );
+    };
+    const file = (name: string): string => join(folder, name);
+    /** Not even its exit status is there any more: the exit was noticed. */
+    const isGone = (pid: number): boolean => !existsSync(`/proc/${pid}`);
+
+    for (const [who, start] of [
+      ["a process outside its group", "setsid"],
+      ["a process of its group", "nohup"],
+    ] as const)
+      it(`from ${who} after its exit -> the answer is taken`, async () => {
+        const untilThereIs = (name: string) => `while [ ! -e ${file(name)} ]; do sleep 0.01; done`;
+        const write = `touch ${file("started")}; ${untilThereIs("go")}; echo answer; touch ${file("written")}; sleep 100`;
+        writeFileSync(file("writer"), write);
+        const running = run(
+          `${start} sh ${file("writer")} 2> /dev/null & ${untilThereIs("started")}; echo "$! $$" >&2`,
+        );
+        await eventually(() => lines.length === 1);
+        const [writer, leader] = (lines[0] as string).split(" ").map(Number) as [number, number];
+        try {
+          await eventually(() => isGone(leader), { everyMs: 1 });
+          writeFileSync(file("go"), "");
+          await blockUntil(() => existsSync(file("written")), 1_000);
+          expect(await running).to.equal("answer\n");
+        } finally {
+          if (start === "setsid") process.kill(-writer, "SIGKILL");
+        }
+      });
+
+    it("and its time is over meanwhile -> the answer is taken, as it was in time", async () => {
+      const running = run(`sleep 0.2; echo answer; touch ${file("written")}`, { timeoutMs: 2_000 });
+      await blockUntil(() => existsSync(file("written")), 2_500);
+      expect(await running).to.equal("answer\n");
+    });
+  });
+
+  it("may take its time for a large answer", async () => {
+    const script = `for part in 1 2 3 4 5; do head -c 1000000 /dev/zero | tr "\\0" $part; sleep 0.1; done`;
+    const text = await run(script, { maxAnswerBytes: 5_000_000 });
+    expect(text).to.have.length(5_000_000);
+    expect([...new Set(text)].join("")).to.equal("12345");
   });
 
   it("may leave behind what has left its group on purpose, such as a VM", async () => {

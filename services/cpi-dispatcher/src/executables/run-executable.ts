@@ -1,9 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { setTimeout as sleep } from "node:timers/promises";
 import { diskFullError, InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { invalid } from "../model/answers.js";
 import { CpiUnusableError } from "../model/errors.js";
 import { LineSplitter } from "./line-splitter.js";
+import { PipeReader } from "./pipe-reader.js";
 import { endGroup } from "./process-group.js";
 import type { RunFolder, RunRecord } from "./run-folder.js";
 
@@ -34,8 +34,11 @@ export interface ExecutableCall {
 
 const PATH = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** After the end of a process, time for what it wrote to be read, if somebody else still holds the pipe. */
-const LEFTOVERS_MS = 200;
+/** After the end of a process, the longest that others of its group may go on with its answer. */
+const GROUP_ANSWER_MS = 2_000;
+
+/** After the answer, the longest that a log is read which somebody else still writes. */
+const LAST_LINES_MS = 200;
 
 /**
  * Runs a CPI once: the request on its standard input, the answer on its standard output, which is returned. When this
@@ -101,9 +104,12 @@ function cannotRun(error: NodeJS.ErrnoException, execPath: string): Error {
 /** A process from its start until nothing of it is left. */
 class Run {
   readonly ended: Promise<string>;
+  readonly #stdout: PipeReader;
+  readonly #stderr: PipeReader;
   readonly #answer: Buffer[] = [];
   #answerBytes = 0;
-  #failure: Error | undefined;
+  readonly #failed = new AbortController();
+  #isLate = false;
 
   constructor(
     private readonly child: RunningChild,
@@ -114,10 +120,10 @@ class Run {
       { maxLineLength: limits.maxLogLineLength, maxTotalLength: limits.maxLogLength },
       onLine,
     );
-    child.stdout.on("data", (bytes: Buffer) => this.#keep(bytes));
-    child.stderr.on("data", (bytes: Buffer) => lines.write(bytes));
-    // A CPI may end without having read its request, or close its outputs early.
-    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.on("error", () => {});
+    this.#stdout = new PipeReader(child.stdout, (bytes) => this.#keep(bytes));
+    this.#stderr = new PipeReader(child.stderr, (bytes) => lines.write(bytes));
+    // A CPI may end without having read its request.
+    child.stdin.on("error", () => {});
     child.on("error", () => {});
     child.stdin.end(call.request);
     this.ended = this.#run().finally(() => lines.end());
@@ -125,25 +131,32 @@ class Run {
 
   async #run(): Promise<string> {
     const { child, call } = this;
-    const pid = child.pid as number;
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    const closed = new Promise<void>((resolve) => child.once("close", () => resolve()));
     const abort = () => this.fail(call.signal.reason);
-    const timer = setTimeout(() => this.fail(tooSlow(call)), call.limits.timeoutMs);
+    const timer = setTimeout(() => this.#endLate(), call.limits.timeoutMs);
     call.signal.addEventListener("abort", abort);
     if (call.signal.aborted) abort();
     try {
       await exited;
+      if (this.#isLate && child.signalCode !== null) this.fail(tooSlow(call));
+      await this.#readAnswer(child.pid as number);
     } finally {
       clearTimeout(timer);
       call.signal.removeEventListener("abort", abort);
+      for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
     }
-    // What it left behind in its group has no business going on.
-    await endGroup(pid);
-    await Promise.race([closed, sleep(LEFTOVERS_MS, undefined, { ref: false })]);
-    for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
-    if (this.#failure) throw this.#failure;
+    this.#failed.signal.throwIfAborted();
     return this.#text();
+  }
+
+  /** Reads what came before the exit, and what of the group or others that hold the pipe still comes; ends the group. */
+  async #readAnswer(groupId: number): Promise<void> {
+    const failed = this.#failed.signal;
+    await this.#stdout.untilQuiet(failed, GROUP_ANSWER_MS);
+    // What is left of the group has no business going on.
+    await endGroup(groupId);
+    await this.#stdout.untilQuiet(failed, this.#isLate ? GROUP_ANSWER_MS : undefined);
+    await this.#stderr.untilQuiet(failed, LAST_LINES_MS);
   }
 
   #text(): string {
@@ -153,19 +166,33 @@ class Run {
   }
 
   #keep(bytes: Buffer): void {
-    if (this.#failure) return;
+    if (this.#failed.signal.aborted) return;
     this.#answerBytes += bytes.length;
     const { maxAnswerBytes } = this.call.limits;
     if (this.#answerBytes <= maxAnswerBytes) this.#answer.push(bytes);
     else this.fail(invalid(`it has more than ${maxAnswerBytes} bytes (maxAnswerBytes); the CPI was killed`));
   }
 
+  /** Its time is over. The answer of one that had ended in time, while this process was busy, counts all the same. */
+  #endLate(): void {
+    const { exitCode, signalCode } = this.child;
+    const hasEnded = exitCode !== null || signalCode !== null;
+    this.#isLate = true;
+    // Then somebody else goes on and on with its answer.
+    if (hasEnded) this.fail(tooSlow(this.call));
+    else this.#killGroup();
+  }
+
   /** Kills it all, unless it has ended. */
   fail(failure: Error): void {
-    if (this.#failure) return;
-    this.#failure = failure;
+    if (this.#failed.signal.aborted) return;
+    this.#failed.abort(failure);
     this.#answer.length = 0;
     // The exit that follows goes on with the rest.
+    this.#killGroup();
+  }
+
+  #killGroup(): void {
     try {
       process.kill(-(this.child.pid as number), "SIGKILL");
     } catch {

@@ -1,0 +1,82 @@
+import { truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { dispatcherConfig } from "../config.js";
+import { InvalidCpiResponseError } from "../model/errors.js";
+import { writeScript } from "../testing/test-dispatcher.js";
+import { CpiProcess } from "./cpi-process.js";
+import { RunFolder } from "./run-folder.js";
+
+const MIB = 1024 * 1024;
+const CANARY = "canary-5ecre7";
+
+/** With the limits that a dispatcher has when nobody says otherwise. */
+describe("what a CPI's executable answers", function () {
+  this.timeout(60_000);
+  const tls = { caFile: "/ca", certFile: "/cert", keyFile: "/key" };
+  const { executables: limits } = dispatcherConfig.parse({
+    listen: { host: "127.0.0.1", port: 0 },
+    tls,
+    registry: { address: "127.0.0.1:1" },
+  });
+  let folder: string;
+  let lines: string[];
+
+  beforeEach(() => {
+    folder = temporaryFolder();
+    lines = [];
+  });
+
+  const answerFile = () => join(folder, "answer");
+  async function ask(): Promise<unknown> {
+    const cpi = new CpiProcess({
+      name: "a",
+      execPath: writeScript(folder, "cpi", `exec cat ${answerFile()}`),
+      properties: { password: CANARY },
+      limits,
+      runFolder: await RunFolder.open(join(folder, "run")),
+    });
+    const request = { method: "has_vm", args: ["v-1"], apiVersion: 2 } as const;
+    return cpi.call(request, {
+      signal: new AbortController().signal,
+      deadlineAtMs: Date.now() + 60_000,
+      requestId: "r",
+      directorId: "d",
+      stemcellApiVersion: 0,
+      preferredApiVersion: 0,
+      onLogLine: (line) => lines.push(line),
+    });
+  }
+
+  const LINE = `${"x".repeat(80)} ${CANARY}`;
+  const CASES: [what: string, log: string, passedOn: number, cut: boolean][] = [
+    ["of 2 MB -> all of it", `${LINE}\n`.repeat((2 * MIB) / 95), Math.floor((2 * MIB) / 95), false],
+    ["of 8 MB -> as much as there is room for", `${LINE}\n`.repeat((8 * MIB) / 95), Math.floor((4 * MIB) / 95), true],
+    ["of 8 MB without a line break -> its beginning", LINE.repeat((8 * MIB) / 94), 1, false],
+    ["of 2 million empty lines -> none", "\n".repeat(2_000_000), 0, false],
+  ];
+  for (const [what, log, passedOn, cut] of CASES)
+    it(`a log ${what} is passed on, and the answer counts`, async () => {
+      writeFileSync(answerFile(), JSON.stringify({ result: true, error: null, log }));
+      expect(await ask()).to.equal(true);
+      const [request, ...said] = lines;
+      expect(request).to.match(/^\[a\] \{"method":"has_vm"/);
+      if (cut) expect(said.pop()).to.match(/the rest of the log is dropped: more than 4194304 characters/);
+      expect(said).to.have.length(passedOn);
+      expect(said.every((line) => line.length < 9_000)).to.equal(true);
+      expect(said.join("\n").includes(CANARY), "a secret is seen").to.equal(false);
+    });
+
+  it("64 MiB -> taken; a byte more -> an error that names the limit", async () => {
+    const json = '{"result":true,"error":null,"log":""}';
+    writeFileSync(answerFile(), json + " ".repeat(64 * MIB - json.length));
+    expect(await ask()).to.equal(true);
+    truncateSync(answerFile(), 64 * MIB + 1);
+    const error = await ask().catch((thrown: unknown) => thrown);
+    expect(error)
+      .to.be.instanceOf(InvalidCpiResponseError)
+      .with.property("message")
+      .that.includes("67108864 bytes (maxAnswerBytes)");
+  });
+});
