@@ -16,7 +16,7 @@ import type { AgentContext } from "./context.js";
 import { AttachOrders } from "./devices/attach-orders.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
-import { type FileOpener, fileOpener } from "./devices/open-file.js";
+import { type FileOpener, makeFileOpener } from "./devices/open-file.js";
 import { Prober } from "./devices/prober.js";
 import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
@@ -74,7 +74,7 @@ function systemEdges(config: AgentConfig): AgentEdges {
     clock: systemClock,
     random: Math.random,
     newBootId: randomUUID,
-    opener: fileOpener,
+    opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
     listenNbd: NbdServer.listen,
     connectAgent: ({ hostId, address }) =>

@@ -6,6 +6,7 @@ import type { Log } from "../log.js";
 import { isWanted } from "../model/memory.js";
 import { Device, type DeviceConfig } from "./device.js";
 import { DeviceFile } from "./device-file.js";
+import { HeldFiles } from "./held-files.js";
 import type { FileOpener } from "./open-file.js";
 
 export interface DeviceTableOptions {
@@ -26,17 +27,20 @@ export class DeviceTable {
   readonly #files = new Map<string, DeviceFile>();
   readonly #options: DeviceTableOptions;
   readonly #ledger: Ledger;
-  readonly #holders = new Map<string, string>();
+  readonly #holders = new Map<string, Set<DeviceFile>>();
+  readonly #opener: HeldFiles;
   #started = false;
 
   constructor(options: DeviceTableOptions) {
     this.#options = options;
     this.#ledger = options.ledger;
+    this.#opener = new HeldFiles(options.opener);
     for (const config of options.devices) this.#make(config);
   }
 
   #make(config: DeviceConfig): Device {
-    const { opener, log, ledger, maxInFlightIoPerDevice: maxInFlightIo } = this.#options;
+    const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo } = this.#options;
+    const opener = this.#opener;
     const { condition } = this;
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
