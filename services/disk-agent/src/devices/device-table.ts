@@ -92,14 +92,16 @@ export class DeviceTable {
 
   /**
    * The start: opens every device but those remembered as detached, and gives them the sessions that were granted
-   * before; I/O of lower ones ended with the process that ran it. Waits for slow files only as long as given.
+   * before; I/O of lower ones ended with the process that ran it. Waits for slow files only as long as given. With
+   * `openNothing` all devices wait for an order.
    */
-  async start(waitMs: number, clock: Clock): Promise<void> {
+  async start(options: { waitMs: number; clock: Clock; openNothing?: boolean }): Promise<void> {
+    const { waitMs, clock, openNothing = false } = options;
     this.#started = true;
     let looking = 0;
     for (const device of this.all()) {
       device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
-      if (isWanted(this.#ledger.memory, device.id)) device.attach();
+      if (!openNothing && isWanted(this.#ledger.memory, device.id)) device.attach();
       else {
         // A detached device is not opened, but the registry is told its size, and whether it could be used.
         looking += 1;
