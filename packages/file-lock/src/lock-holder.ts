@@ -65,14 +65,20 @@ async function lockingPid(file: StatOfFile): Promise<number | undefined> {
   return locksOn(file, await kernelLocks()).find(({ pid }) => pid > 0)?.pid;
 }
 
-/** The first process found whose descriptor has the lock, or, of a block device, holds it exclusively. */
+/** Who holds one file often holds many, and they are asked for again and again. */
+let lastFoundPid = process.pid;
+
+/** The first process found whose descriptor has the lock, or, of a block device, may write to it. */
 async function openingPid(file: StatOfFile, likelyPid: number): Promise<number | undefined> {
   const untilMs = performance.now() + SEARCH_LIMIT_MS;
   const holds = file.isBlockDevice() ? holdsDevice(file) : holdsLock(file);
   let looks = 0;
-  for (const pid of [`${likelyPid}`, ...namesIn("/proc").filter((name) => /^\d+$/.test(name))])
+  for (const pid of [`${likelyPid}`, `${lastFoundPid}`, ...namesIn("/proc").filter((name) => /^\d+$/.test(name))])
     for (const fd of namesIn(`/proc/${pid}/fdinfo`)) {
-      if (holds(pid, fd)) return Number(pid);
+      if (holds(pid, fd)) {
+        lastFoundPid = Number(pid);
+        return lastFoundPid;
+      }
       looks += 1;
       if (looks % LOOKS_IN_A_TURN > 0) continue;
       if (performance.now() > untilMs) return undefined;
@@ -91,12 +97,13 @@ function holdsLock(file: StatOfFile): Holds {
   };
 }
 
-const O_EXCL = 0o200;
+const O_ACCMODE = 0o3;
 
+// The kernel tells of nobody whether it was an exclusive open: who may write to it is the next best.
 function holdsDevice(file: StatOfFile): Holds {
   return (pid, fd) => {
     const flags = /^flags:\s*([0-7]+)/m.exec(textOf(`/proc/${pid}/fdinfo/${fd}`))?.[1] ?? "0";
-    if ((Number.parseInt(flags, 8) & O_EXCL) === 0) return false;
+    if ((Number.parseInt(flags, 8) & O_ACCMODE) === 0) return false;
     try {
       const opened = statSync(`/proc/${pid}/fd/${fd}`, { bigint: true });
       return opened.isBlockDevice() && opened.rdev === file.rdev;

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
@@ -7,6 +7,7 @@ import { AbortedError, PermissionDeniedError, UnavailableError } from "@diskmesh
 import { createClient } from "@diskmesh/rpc";
 import { eventually, spawnService, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { seal } from "./cache/seal.js";
 import { countDescriptors, startTestAgent, type TestAgent } from "./testing/agent-process.js";
 import { makeDeviceFile } from "./testing/device-fixture.js";
 import { AgentOrders, TestRegistry } from "./testing/test-registry.js";
@@ -255,44 +256,105 @@ describe("the disk agent's process", function () {
     }
   });
 
-  it("a torn cache is set aside: the devices are held, and no order is obeyed until it has registered", async () => {
+  /** Leaves an agent's folder as after a life in which dev-b was ordered detached; then whatever `lose` does to it. */
+  const liveBefore = async (lose: (cacheFile: string) => void) => {
     await start(twoDevices());
     const order = await orders();
     expect(await order.detach("dev-b")).to.equal(DONE);
     await agent.process.kill();
     order.client.close();
     await registry.stop();
-    const cacheFile = join(agent.baseFolder, "agent-cache.json");
-    const text = readFileSync(cacheFile, "utf8");
-    writeFileSync(cacheFile, text.slice(0, text.length / 2));
+    lose(join(agent.baseFolder, "agent-cache.json"));
+  };
+  const setAside = () =>
+    readdirSync(agent.baseFolder).filter((name) => name.startsWith("agent-cache.json.unusable-")).length;
+
+  const losses: [string, (cacheFile: string) => void, RegExp | undefined][] = [
+    ["torn", (file) => writeFileSync(file, readFileSync(file, "utf8").slice(0, 200)), /checksum/],
+    ["edited", (file) => writeFileSync(file, readFileSync(file, "utf8").replace('"detach"', '"attach"')), /checksum/],
+    [
+      "of a format to come",
+      (file) => writeFileSync(file, seal('{"format":"diskmesh-agent-cache-9"}')),
+      /agent-cache-9/,
+    ],
+    ["empty", (file) => writeFileSync(file, ""), /JSON/],
+    ["gone", (file) => rmSync(file), undefined],
+    [
+      "torn, and the mark gone",
+      (file) => {
+        writeFileSync(file, "{");
+        rmSync(join(file, "..", "agent-has-run"));
+      },
+      /JSON/,
+    ],
+  ];
+  for (const [what, lose, reason] of losses)
+    it(`a cache that is ${what} -> nothing is opened, and no order obeyed, until it has registered; however often it starts`, async () => {
+      await liveBefore(lose);
+      for (let starts = 0; starts < 2; starts += 1) {
+        await agent.process.start();
+        expect([held(a), held(b)]).to.deep.equal([0, 0]);
+        expect(agent.process.logs).to.match(/the cache is lost/);
+        if (starts === 0) await agent.process.kill();
+      }
+      expect(setAside()).to.equal(reason ? 1 : 0);
+      if (reason) expect(agent.process.logs).to.match(reason);
+      registry.answer = () => {
+        throw new AbortedError("not yet");
+      };
+      await registry.start();
+      const { bootId, tabletId, devices } = await registry.registered("host-1", 1);
+      expect(tabletId).to.equal("");
+      expect(devices.map(({ deviceId, attached, sizeBytes }) => [deviceId, attached, sizeBytes])).to.deep.equal([
+        ["dev-a", false, SIZE],
+        ["dev-b", false, SIZE],
+      ]);
+      const late = new AgentOrders(registry, "host-1", agent.address, certs.files("disk-registry"), bootId);
+      expect(await late.attach("dev-b").catch((error) => error)).to.be.instanceOf(UnavailableError);
+      expect([held(a), held(b)]).to.deep.equal([0, 0]);
+      registry.answer = (request) => registry.allow(request, ["dev-b"]);
+      await eventually(() => held(a) === 1);
+      expect(held(b)).to.equal(0);
+      expect(await late.attach("dev-b")).to.equal(DONE);
+      late.client.close();
+    });
+
+  it("killed before it ever registered -> its next start still opens all", async () => {
+    await registry.stop();
+    await start(twoDevices());
+    await eventually(() => existsSync(join(agent.baseFolder, "agent-cache.json")));
+    await agent.process.kill();
     await agent.process.start();
     expect([held(a), held(b)]).to.deep.equal([1, 1]);
-    const aside = readdirSync(agent.baseFolder).filter((name) => name.startsWith("agent-cache.json.unusable-"));
-    expect(aside).to.have.length(1);
-    expect(agent.process.logs).to.match(/set aside/);
-    registry.answer = () => {
-      throw new AbortedError("not yet");
-    };
     await registry.start();
-    const { bootId, tabletId } = await registry.registered("host-1", 1);
-    expect(tabletId).to.equal("");
-    const late = new AgentOrders(registry, "host-1", agent.address, certs.files("disk-registry"), bootId);
-    expect(await late.detach("dev-b").catch((error) => error)).to.be.instanceOf(UnavailableError);
-    expect(held(b)).to.equal(1);
-    registry.answer = (request) => registry.allow(request);
-    await eventually(async () => (await late.detach("dev-b").catch(() => "")) === DONE);
-    late.client.close();
   });
 
-  it("another host's cache is set aside too", async () => {
+  it("the cache of the release before, without a checksum or a mark -> it goes on as it was", async () => {
+    await liveBefore((file) => {
+      const { sha256: _, ...contents } = JSON.parse(readFileSync(file, "utf8"));
+      writeFileSync(file, JSON.stringify({ ...contents, format: "diskmesh-agent-cache-1" }));
+      rmSync(join(file, "..", "agent-has-run"));
+    });
+    await agent.process.start();
+    expect([held(a), held(b)]).to.deep.equal([1, 0]);
+    expect(setAside()).to.equal(0);
+    await registry.start();
+  });
+
+  it("another host's cache is set aside too, and shows an earlier life", async () => {
     mkdirSync(join(folder, "base"));
     writeFileSync(
       join(folder, "base", "agent-cache.json"),
       JSON.stringify({ format: "diskmesh-agent-cache-1", complete: true, hostId: "host-9" }),
     );
+    registry.answer = () => {
+      throw new AbortedError("not yet");
+    };
     await start(twoDevices());
     expect(agent.process.logs).to.match(/belongs to host \\*"host-9/);
-    expect(held(a)).to.equal(1);
+    expect(held(a)).to.equal(0);
+    registry.answer = (request) => registry.allow(request);
+    await eventually(() => held(a) === 1);
   });
 
   it("a second agent on the same base folder is kept out; one after a SIGTERM is not", async () => {

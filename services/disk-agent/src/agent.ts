@@ -9,22 +9,21 @@ import { type Client, createClient } from "@diskmesh/rpc";
 import { type Clock, createRpcServer, type Lifecycle, type Logger, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
 import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
-import { CacheFile, type CacheFileSystem, readCacheFile } from "./cache/cache-file.js";
-import { Ledger } from "./cache/ledger.js";
+import type { CacheFileSystem } from "./cache/cache-file.js";
+import type { Ledger } from "./cache/ledger.js";
+import { openLedger } from "./cache/open-ledger.js";
 import type { AgentConfig } from "./config.js";
 import type { AgentContext } from "./context.js";
 import { AttachOrders } from "./devices/attach-orders.js";
 import { DeviceTable } from "./devices/device-table.js";
 import { Eraser } from "./devices/eraser.js";
-import { type FileOpener, fileOpener } from "./devices/open-file.js";
+import { type FileOpener, makeFileOpener } from "./devices/open-file.js";
 import { Prober } from "./devices/prober.js";
 import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
-import { decodeCache, encodeCache } from "./model/cache-contents.js";
-import { emptyMemory } from "./model/memory.js";
 import { type ListenNbd, NbdServer } from "./nbd/server.js";
 import { RegistrationDue } from "./registration-due.js";
 import { addServices } from "./services.js";
@@ -74,7 +73,7 @@ function systemEdges(config: AgentConfig): AgentEdges {
     clock: systemClock,
     random: Math.random,
     newBootId: randomUUID,
-    opener: fileOpener,
+    opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
     listenNbd: NbdServer.listen,
     connectAgent: ({ hostId, address }) =>
@@ -93,28 +92,31 @@ export async function startHolding(
   lifecycle: Lifecycle,
   config: AgentConfig,
   options: {
-    readonly folders: Pick<BaseFolder, "cacheFile" | "exports">;
+    readonly folders: Pick<BaseFolder, "cacheFile" | "markFile" | "exports">;
     readonly edges: AgentEdges;
     readonly log: Logger;
   },
 ): Promise<AgentContext> {
-  const context = await makeContext(config, options);
+  const { folders, edges, log } = options;
+  const now = { nowMs: edges.clock.nowMs(), files: edges.cacheFiles, log };
+  const { ledger, cacheIsLost } = await openLedger(config.hostId, folders, now);
+  const context = makeContext(config, ledger, options);
   const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, context.clock));
   // What is found belongs to the devices that are opened at the start, and that the first registration tells of.
   await context.rescan.run();
-  await context.devices.start(startOpenTimeoutMs, context.clock);
+  await context.devices.start({ waitMs: startOpenTimeoutMs, clock: context.clock, openNothing: cacheIsLost });
   lifecycle.use("erases", context.eraser);
   lifecycle.use("exports", context.exports);
   await context.exports.start();
   return context;
 }
 
-async function makeContext(
+function makeContext(
   config: AgentConfig,
+  ledger: Ledger,
   { folders, edges, log }: Parameters<typeof startHolding>[2],
-): Promise<AgentContext> {
-  const ledger = await openLedger(config, folders.cacheFile, edges, log);
+): AgentContext {
   const { clock } = edges;
   const answerTimeoutMs = config.timeouts.orderTimeoutMs;
   const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
@@ -156,25 +158,6 @@ async function makeContext(
     clock,
     log,
   };
-}
-
-async function openLedger(config: AgentConfig, path: string, edges: AgentEdges, log: Logger): Promise<Ledger> {
-  const files = edges.cacheFiles;
-  const { contents, setAside } = await readCacheFile(
-    path,
-    (text) => decodeCache(text, config.hostId),
-    `unusable-${edges.clock.nowMs()}`,
-    files,
-  );
-  if (setAside)
-    log.error(
-      { cache_file: path, ...setAside },
-      "the cache file was unusable and is set aside: orders wait for a registration",
-    );
-  return new Ledger(
-    contents ?? emptyMemory(config.hostId),
-    new CacheFile({ path, encode: encodeCache, stored: contents, files }),
-  );
 }
 
 function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): OpenRemotePart {

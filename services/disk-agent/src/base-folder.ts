@@ -4,6 +4,8 @@ import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 
 export interface BaseFolder {
   readonly cacheFile: string;
+  /** Shows that an agent has run here, also when its cache is lost. */
+  readonly markFile: string;
   readonly exports: string;
   readonly dynamicDisks: string;
   readonly persistentDisks: string;
@@ -13,6 +15,7 @@ export interface BaseFolder {
 export async function makeBaseFolder(baseFolder: string): Promise<BaseFolder> {
   const folders = {
     cacheFile: join(baseFolder, "agent-cache.json"),
+    markFile: join(baseFolder, "agent-has-run"),
     exports: join(baseFolder, "exports"),
     dynamicDisks: join(baseFolder, "data", "dynamic_disks"),
     persistentDisks: join(baseFolder, "data", "persistent_disks"),

@@ -34,6 +34,10 @@ export interface Served {
   closed: boolean;
 }
 
+/** Each machine has a file system of its own. */
+export const CACHE_FILE = "/sim/agent-cache.json";
+const MARK_FILE = "/sim/agent-has-run";
+
 export const agentAddress = (host: string): string => `${host}:7040`;
 
 const tls = { caFile: "unused", certFile: "unused", keyFile: "unused" };
@@ -83,6 +87,8 @@ function cachedConfigOf(host: string, devices: readonly DevicePlace[]): ReturnTy
 export class AgentNode {
   readonly process: SimProcess;
   context: AgentContext | undefined;
+  /** It has run before and lost its cache: it may open nothing before it has registered. */
+  readonly mustAsk: boolean;
   /** By disk id. */
   readonly served = new Map<string, Served>();
   readonly #lifecycle: Lifecycle;
@@ -92,7 +98,10 @@ export class AgentNode {
     readonly machine: Machine,
     readonly devices: readonly DevicePlace[],
     run: number,
+    forgot: boolean,
   ) {
+    const { cache } = machine;
+    this.mustAsk = cache.has(MARK_FILE) && (forgot || !cache.has(CACHE_FILE));
     this.process = new SimProcess(world.timeline, machine.host, `agent ${machine.host}#${run}`);
     this.#lifecycle = new Lifecycle(quietLog);
     void this.#start(run);
@@ -101,7 +110,11 @@ export class AgentNode {
   async #start(run: number): Promise<void> {
     const { world, process, machine } = this;
     const config = cachedConfigOf(machine.host, this.devices);
-    const folders = { cacheFile: `${config.baseFolder}/agent-cache.json`, exports: `${config.baseFolder}/exports` };
+    const folders = {
+      cacheFile: CACHE_FILE,
+      markFile: MARK_FILE,
+      exports: `${config.baseFolder}/exports`,
+    };
     const edges = this.#edges(run);
     try {
       const context = await startHolding(this.#lifecycle, config, { folders, edges, log: quietLog });

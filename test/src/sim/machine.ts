@@ -287,13 +287,19 @@ class CacheDisk {
     };
   }
 
-  /** The cache is gone, or holds something else: a repaired or reinstalled machine. */
-  spoil(): void {
-    for (const [path, inode] of this.#names) {
-      if (this.world.random.chance(0.5)) this.#names.delete(path);
-      else this.#names.set(path, { text: inode.text.slice(0, inode.text.length / 2), synced: undefined });
-    }
+  /** One file is gone, or torn; or all are gone: a repaired or a reinstalled machine. */
+  spoil(path: string): void {
+    const { random } = this.world;
+    const inode = this.#names.get(path);
+    if (random.chance(0.25)) this.#names.clear();
+    else if (random.chance(0.5)) this.#names.delete(path);
+    else if (inode)
+      this.#names.set(path, { text: inode.text.slice(0, random.below(inode.text.length)), synced: undefined });
     this.#syncedNames = new Map(this.#names);
+  }
+
+  has(path: string): boolean {
+    return this.#names.has(path);
   }
 
   crash(powerLoss: boolean): void {

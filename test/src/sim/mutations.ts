@@ -114,6 +114,18 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "open-without-cache",
+    mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
+    withinSeeds: 100,
+    edits: [{ file: `${AGENT}agent.js`, find: "openNothing: cacheIsLost", replace: "openNothing: false" }],
+  },
+  {
+    name: "empty-cache-for-a-lost-one",
+    mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
+    withinSeeds: 300,
+    edits: [{ file: `${AGENT}cache/open-ledger.js`, find: "cacheIsLost ? now : memory", replace: "memory" }],
+  },
+  {
     name: "detached-while-opening",
     mistake: "a detach is confirmed while an open is under way, which succeeds after it",
     withinSeeds: 100,

@@ -207,7 +207,12 @@ export class OrderWatch implements NetworkWatch {
   /** After every step. */
   check(node: AgentNode): void {
     const { context, machine } = node;
-    if (context === undefined || !node.process.alive) return;
+    if (!node.process.alive) return;
+    if (node.mustAsk && !context?.ledger.memory.tabletId)
+      for (const { path } of node.devices)
+        if (machine.isHeld(path))
+          this.world.violation(`${node.process.name} has lost its cache, and opened ${path} before it had registered`);
+    if (context === undefined) return;
     const bound = this.#boundOf(machine.host);
     if (context.ledger.memory !== bound.memory) this.#checkMemory(machine.host, bound, context.ledger.memory);
     bound.memory = context.ledger.memory;

@@ -1,5 +1,5 @@
 import { Acknowledged } from "./acknowledged.js";
-import { AgentNode, type DevicePlace } from "./agent-node.js";
+import { AgentNode, CACHE_FILE, type DevicePlace } from "./agent-node.js";
 import { Chaos } from "./chaos.js";
 import { whatIsNotSettled } from "./convergence.js";
 import { DiskUser } from "./disk-user.js";
@@ -120,9 +120,12 @@ export class World implements Observer {
     const machine = this.#machines.get(host);
     if (machine === undefined || this.#agents.get(host)?.process.alive) return;
     const forgot = this.random.chance(this.faults.brokenCache);
-    if (forgot) machine.cache.spoil();
-    this.#forgot.set(host, forgot || this.#forgot.get(host) === true);
-    const node = new AgentNode(this, machine, this.placesOf(host), ++this.#runs);
+    if (forgot) machine.cache.spoil(CACHE_FILE);
+    const hasForgotten = forgot || this.#forgot.get(host) === true;
+    this.#forgot.set(host, hasForgotten);
+    const before = this.#agents.get(host);
+    const neverAsked = before?.mustAsk === true && !before.context?.ledger.memory.tabletId;
+    const node = new AgentNode(this, machine, this.placesOf(host), ++this.#runs, hasForgotten || neverAsked);
     this.#agents.set(host, node);
     this.trace(`${node.process.name}: starts${forgot ? " with a spoiled cache" : ""}`);
   }

@@ -67,7 +67,7 @@ export class CacheFile<Contents> {
 }
 
 /** Replaces a file so that after a crash at any moment either the old or the new text is there, whole. */
-async function replaceFile(files: CacheFileSystem, path: string, text: string): Promise<void> {
+export async function replaceFile(files: CacheFileSystem, path: string, text: string): Promise<void> {
   const temporary = `${path}.new`;
   await using file = await openDisposable(files, temporary, "w");
   await file.handle.writeFile(text);
@@ -77,36 +77,16 @@ async function replaceFile(files: CacheFileSystem, path: string, text: string): 
   await folder.handle.sync();
 }
 
-/** What a cache file holds. `setAside` says where an unusable one was moved and what was wrong with it. */
-export async function readCacheFile<Contents>(
-  path: string,
-  decode: (text: string) => Contents,
-  suffix: string,
-  files: CacheFileSystem = nodeFiles,
-): Promise<{ contents?: Contents; setAside?: { path: string; reason: string } }> {
-  let text: string;
-  try {
-    text = await files.readFile(path, "utf8");
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
-    return { setAside: await moveAside(files, path, suffix, messageOf(error)) };
-  }
-  try {
-    return { contents: decode(text) };
-  } catch (error) {
-    return { setAside: await moveAside(files, path, suffix, messageOf(error)) };
-  }
-}
+/** A file that was read, whatever it holds. */
+export type ReadFile = { readonly text: string } | { readonly problem: string };
 
-async function moveAside(
-  files: CacheFileSystem,
-  path: string,
-  suffix: string,
-  reason: string,
-): Promise<{ path: string; reason: string }> {
-  const aside = `${path}.${suffix}`;
-  await files.rename(path, aside);
-  return { path: aside, reason };
+/** The text of a file; undefined when there is none. */
+export async function readIfThere(path: string, files: CacheFileSystem = nodeFiles): Promise<ReadFile | undefined> {
+  try {
+    return { text: await files.readFile(path, "utf8") };
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ENOENT" ? undefined : { problem: messageOf(error) };
+  }
 }
 
 async function openDisposable(files: CacheFileSystem, path: string, flags: "r" | "w") {

@@ -176,7 +176,7 @@ describe("attach and detach orders on files", () => {
     await fixture.order("detach", "b", 1);
     fixture.files.opens.shut();
     const began = performance.now();
-    await fixture.devices.start(ANSWER_TIMEOUT_MS, systemClock);
+    await fixture.devices.start({ waitMs: ANSWER_TIMEOUT_MS, clock: systemClock });
     expect(performance.now() - began).to.be.lessThan(1_000);
     fixture.files.opens.open();
     await eventually(() => fixture.device("a").attached && fixture.device("s1").attached);

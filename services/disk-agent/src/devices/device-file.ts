@@ -9,8 +9,8 @@ export interface DeviceFileOptions {
   readonly path: string;
   readonly opener: FileOpener;
   readonly condition: Condition;
-  /** Paths by the identity of the file that is held under them: one file has one descriptor, whatever its names. */
-  readonly holders: Map<string, string>;
+  /** By the identity of the file: all names under which it is held. */
+  readonly holders: Map<string, Set<DeviceFile>>;
   /** What the path names has become another file, or has changed its size. */
   readonly onChange: () => void;
   readonly log: Log;
@@ -26,6 +26,8 @@ export class DeviceFile {
   #seen: FileFacts | undefined;
   #changed: string | undefined;
   #looking: Promise<void> | undefined;
+  /** Of the last open; empty after one that worked. */
+  #openError = "";
 
   constructor(options: DeviceFileOptions) {
     this.path = options.path;
@@ -126,21 +128,19 @@ export class DeviceFile {
   async #open(): Promise<void> {
     const { opener, holders, log } = this.#options;
     try {
-      const opened = await opener.open(this.path);
-      const holder = holders.get(opened.identity);
-      if (holder !== undefined) {
-        await opened.handle.close();
-        throw new Error(`device file ${JSON.stringify(this.path)} is the same file as ${JSON.stringify(holder)}`);
-      }
-      holders.set(opened.identity, this.path);
-      this.#opened = opened;
+      this.#opened = await opener.open(this.path);
     } catch (error) {
-      for (const device of this.devices)
-        if (device.holds) device.fail({ outcome: "io_error", message: messageOf(error) });
-      log.error({ path: this.path, error: messageOf(error) }, "a device file cannot be opened");
+      const message = messageOf(error);
+      for (const device of this.devices) if (device.holds) device.fail({ outcome: "io_error", message });
+      // Tried again from time to time: once is enough.
+      if (message !== this.#openError) log.error({ path: this.path, error: message }, "a device file cannot be opened");
+      this.#openError = message;
       this.#apply("open_failed");
       return;
     }
+    this.#openError = "";
+    const names = holders.get(this.#opened.identity) ?? new Set();
+    holders.set(this.#opened.identity, names.add(this));
     const before = this.#seen;
     this.#seen = this.#opened;
     this.#changed = undefined;
@@ -151,7 +151,19 @@ export class DeviceFile {
   }
 
   #verify(opened: OpenedFile): void {
-    for (const device of this.devices) if (device.holds) device.verify(opened);
+    for (const device of this.devices) {
+      if (!device.holds) continue;
+      device.verify(opened);
+      const other = device.holds ? this.#onSameBytes(device, opened) : undefined;
+      if (other) device.fail({ outcome: "io_error", message: sameBytes(device, other) });
+    }
+  }
+
+  /** A device that is held and shares bytes with this one, under this name of the file or another. */
+  #onSameBytes(device: Device, { identity }: OpenedFile): Device | undefined {
+    for (const file of this.#options.holders.get(identity) ?? [])
+      for (const other of file.devices) if (other !== device && other.attached && device.overlaps(other)) return other;
+    return undefined;
   }
 
   async #close(): Promise<void> {
@@ -166,9 +178,15 @@ export class DeviceFile {
       // Linux has given the descriptor back even when close reports an error of earlier writes.
       log.error({ path: this.path, error: messageOf(error) }, "closing a device file reported an error");
     }
-    if (opened) holders.delete(opened.identity);
+    const names = opened && holders.get(opened.identity);
+    if (names?.delete(this) && names.size === 0) holders.delete(opened?.identity ?? "");
     this.#apply("closed");
   }
+}
+
+function sameBytes(device: Device, other: Device): string {
+  const nameOf = ({ id, config }: Device) => `${id}, file ${JSON.stringify(config.path)},`;
+  return `device ${nameOf(device)} lies on the same bytes as device ${nameOf(other)} which is held: give each bytes of its own, or take one of them out of the agent's configuration`;
 }
 
 function sameFacts(a: FileFacts | undefined, b: FileFacts | undefined): boolean {

@@ -6,6 +6,7 @@ import type { Log } from "../log.js";
 import { isWanted } from "../model/memory.js";
 import { Device, type DeviceConfig } from "./device.js";
 import { DeviceFile } from "./device-file.js";
+import { HeldFiles } from "./held-files.js";
 import type { FileOpener } from "./open-file.js";
 
 export interface DeviceTableOptions {
@@ -26,17 +27,20 @@ export class DeviceTable {
   readonly #files = new Map<string, DeviceFile>();
   readonly #options: DeviceTableOptions;
   readonly #ledger: Ledger;
-  readonly #holders = new Map<string, string>();
+  readonly #holders = new Map<string, Set<DeviceFile>>();
+  readonly #opener: HeldFiles;
   #started = false;
 
   constructor(options: DeviceTableOptions) {
     this.#options = options;
     this.#ledger = options.ledger;
+    this.#opener = new HeldFiles(options.opener);
     for (const config of options.devices) this.#make(config);
   }
 
   #make(config: DeviceConfig): Device {
-    const { opener, log, ledger, maxInFlightIoPerDevice: maxInFlightIo } = this.#options;
+    const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo } = this.#options;
+    const opener = this.#opener;
     const { condition } = this;
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
@@ -88,14 +92,16 @@ export class DeviceTable {
 
   /**
    * The start: opens every device but those remembered as detached, and gives them the sessions that were granted
-   * before; I/O of lower ones ended with the process that ran it. Waits for slow files only as long as given.
+   * before; I/O of lower ones ended with the process that ran it. Waits for slow files only as long as given. With
+   * `openNothing` all devices wait for an order.
    */
-  async start(waitMs: number, clock: Clock): Promise<void> {
+  async start(options: { waitMs: number; clock: Clock; openNothing?: boolean }): Promise<void> {
+    const { waitMs, clock, openNothing = false } = options;
     this.#started = true;
     let looking = 0;
     for (const device of this.all()) {
       device.grant(this.#ledger.memory.devices.get(device.id)?.session?.number ?? 0);
-      if (isWanted(this.#ledger.memory, device.id)) device.attach();
+      if (!openNothing && isWanted(this.#ledger.memory, device.id)) device.attach();
       else {
         // A detached device is not opened, but the registry is told its size, and whether it could be used.
         looking += 1;

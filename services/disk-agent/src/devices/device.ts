@@ -134,8 +134,21 @@ export class Device {
   /** Starts to hold the device, or tries again after a failure. */
   attach(): void {
     this.#wanted = true;
+    // What was wrong stays said until the file is found to be in order.
+    this.#ioError = this.#failure?.message ?? this.#ioError;
     this.#failure = undefined;
     this.file.reconcile();
+  }
+
+  /** Tries again what failed for a reason that may have gone. */
+  retry(): void {
+    if (this.#wanted && this.#failure?.outcome === "io_error") this.attach();
+  }
+
+  /** Whether they share bytes when they are on one file. */
+  overlaps({ config: { offsetBytes }, sizeBytes }: Device): boolean {
+    const own = this.config.offsetBytes;
+    return own < offsetBytes + sizeBytes && offsetBytes < own + this.#sizeBytes;
   }
 
   /** Refuses new I/O at once and lets go of the file when what is in flight has ended. */

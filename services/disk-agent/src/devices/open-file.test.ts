@@ -1,10 +1,13 @@
-import { execFileSync } from "node:child_process";
-import { chmodSync, symlinkSync } from "node:fs";
+import { execFileSync, spawn } from "node:child_process";
+import { chmodSync, readlinkSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { Outsider } from "@diskmesh/file-lock/testing";
+import { eventually, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { countDescriptors } from "../testing/agent-process.js";
 import { makeDeviceFile } from "../testing/device-fixture.js";
-import { blockDeviceNumber, fileOpener } from "./open-file.js";
+import { fileOpener } from "../testing/slow-files.js";
+import { makeFileOpener } from "./open-file.js";
 
 const SIZE = 1024 * 1024;
 const NOBODY = 65_534;
@@ -51,7 +54,7 @@ describe("opening device files", () => {
         expect(opened.sizeBytes).to.equal(SIZE);
         expect(opened.identity).to.match(/block 7:\d+:\d+$/);
         const second = await fileOpener.open(device).catch((thrown: Error) => thrown.message);
-        expect(second).to.match(/mounted, or another process holds it/);
+        expect(second).to.contain(`mounted, or held by process ${process.pid} `);
       } finally {
         await opened.handle.close();
       }
@@ -60,9 +63,54 @@ describe("opening device files", () => {
     }
   });
 
-  it("device numbers are read as Linux encodes them", () => {
-    expect(blockDeviceNumber(0x0803n)).to.equal("8:3");
-    // 259:70000, an NVMe partition on a large machine: minor bits 0-7 below the major, 8-19 above it.
-    expect(blockDeviceNumber(((70_000n & ~0xffn) << 12n) | (259n << 8n) | (70_000n & 0xffn))).to.equal("259:70000");
+  const errorOf = (path: string, opener = fileOpener) =>
+    opener.open(path).then(
+      async ({ handle }) => {
+        await handle.close();
+        return "opened";
+      },
+      (thrown: Error) => thrown.message,
+    );
+
+  it("a file that is open already -> refused, with this process's id, until it is closed", async () => {
+    const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
+    const { handle } = await fileOpener.open(path);
+    expect(await errorOf(path)).to.match(new RegExp(`a" cannot be used: it is locked by process ${process.pid} `));
+    await handle.close();
+    expect(await errorOf(path)).to.equal("opened");
+  });
+
+  for (const kind of ["flock", "posix", "ofd", "ofd byte"] as const)
+    it(`a file that another program has locked by ${kind} -> refused, with its id, until it lets go`, async () => {
+      const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
+      {
+        await using outsider = await Outsider.lock(path, kind);
+        expect(await errorOf(path)).to.match(new RegExp(`locked,? .*by process ${outsider.pid} \\(python3\\)`));
+      }
+      expect(await errorOf(path)).to.equal("opened");
+    });
+
+  it("a file system without locks -> refused, unless the configuration says otherwise", async () => {
+    const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
+    const lock = () => ({ outcome: "impossible", reason: "ENOLCK: no locks available" }) as const;
+    expect(await errorOf(path, makeFileOpener({ requireLocks: true, lock }))).to.match(/ENOLCK.*requireFileLocks/);
+    expect(await errorOf(path, makeFileOpener({ requireLocks: false, lock }))).to.equal("opened");
+    await using outsider = await Outsider.lock(path, "flock");
+    expect(await errorOf(path, makeFileOpener({ requireLocks: false, lock }))).to.contain(`${outsider.pid}`);
+  });
+
+  it("no program that this process starts inherits the descriptor, so none inherits the lock", async () => {
+    const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
+    const { handle } = await fileOpener.open(path);
+    const heir = spawn("sleep", ["60"], { stdio: "ignore" });
+    try {
+      await eventually(() => readlinkSync(`/proc/${heir.pid}/exe`).endsWith("sleep"));
+      expect(countDescriptors(heir.pid as number, path)).to.equal(0);
+      expect(countDescriptors(process.pid, path)).to.equal(1);
+      await handle.close();
+      expect(await errorOf(path)).to.equal("opened");
+    } finally {
+      heir.kill("SIGKILL");
+    }
   });
 });

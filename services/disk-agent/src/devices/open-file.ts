@@ -1,6 +1,7 @@
 import { type BigIntStats, constants, readFileSync } from "node:fs";
 import { type FileHandle, open, readFile, stat } from "node:fs/promises";
 import { DeviceIoError, messageOf } from "@diskmesh/domain";
+import { describeFlockHolder, describeHolder, deviceNumber, type FileLocking, lockFile } from "@diskmesh/file-lock";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
 /** The part of an open file that I/O needs. */
@@ -31,26 +32,62 @@ export interface FileOpener {
   look(path: string): Promise<FileFacts>;
 }
 
-/** The one place that opens device files. */
-export const fileOpener: FileOpener = { open: openDeviceFile, look: lookAtDeviceFile };
+export interface FileOpenerOptions {
+  /** False: a regular file on a file system without locks is opened all the same. */
+  readonly requireLocks: boolean;
+  readonly lock?: FileLocking;
+}
 
-async function openDeviceFile(path: string): Promise<OpenedFile> {
+/** The one place that opens device files, and locks them: nobody else who asks for a lock has the same bytes. */
+export function makeFileOpener({ requireLocks, lock = lockFile }: FileOpenerOptions): FileOpener {
+  return {
+    look: lookAtDeviceFile,
+    open: async (path) => {
+      const handle = await openHandle(path);
+      try {
+        const stats = await handle.stat({ bigint: true });
+        const facts = await factsOf(path, stats);
+        if (stats.isFile()) await lockRegularFile(path, handle.fd, stats, { requireLocks, lock });
+        return { ...facts, handle };
+      } catch (error) {
+        await handle.close();
+        throw error;
+      }
+    },
+  };
+}
+
+async function openHandle(path: string): Promise<FileHandle> {
   const before = await statDeviceFile(path);
   // What is at the path may be another file by now: O_NONBLOCK keeps the open of a FIFO from hanging. O_EXCL makes the
   // kernel refuse a block device that is mounted or held exclusively.
   const exclusive = before.isBlockDevice() ? constants.O_EXCL : 0;
-  let handle: FileHandle;
   try {
-    handle = await open(path, constants.O_RDWR | constants.O_NONBLOCK | exclusive);
+    return await open(path, constants.O_RDWR | constants.O_NONBLOCK | exclusive);
   } catch (error) {
-    throw cannotUse(path, openErrorText(error), error);
+    const isBusy = (error as NodeJS.ErrnoException).code === "EBUSY";
+    const reason = isBusy ? `it is mounted, or held by ${await describeHolder(before)}` : openErrorText(error);
+    throw cannotUse(path, reason, error);
   }
-  try {
-    return { ...(await factsOf(path, await handle.stat({ bigint: true }))), handle };
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
+}
+
+async function lockRegularFile(
+  path: string,
+  fd: number,
+  stats: BigIntStats,
+  { requireLocks, lock }: Required<FileOpenerOptions>,
+): Promise<void> {
+  const attempt = lock(fd);
+  if (attempt.outcome === "held")
+    throw cannotUse(path, `it is locked by ${await describeHolder(stats)}: the agent takes it when that lets go of it`);
+  if (attempt.outcome === "impossible" && requireLocks)
+    throw cannotUse(
+      path,
+      `it cannot be locked (${attempt.reason}): move it to a file system with locks, or set requireFileLocks to false if nothing else uses it`,
+    );
+  const holder = await describeFlockHolder(stats);
+  if (holder !== undefined)
+    throw cannotUse(path, `it is locked, by flock, by ${holder}: the agent takes it when that lets go of it`);
 }
 
 async function lookAtDeviceFile(path: string): Promise<FileFacts> {
@@ -74,7 +111,7 @@ async function factsOf(path: string, facts: BigIntStats): Promise<FileFacts> {
     const identity = `${machineBoot()} file ${facts.dev}:${facts.ino}:${facts.birthtimeNs}`;
     return { sizeBytes: Number(facts.size), identity, serialNumber: "" };
   }
-  const number = blockDeviceNumber(facts.rdev);
+  const number = deviceNumber(facts.rdev);
   try {
     // The kernel counts in sectors of 512 bytes here, whatever the hardware's are.
     const sectors = Number(await readFile(`/sys/dev/block/${number}/size`, "utf8"));
@@ -104,13 +141,6 @@ function refuseOtherKinds(path: string, facts: BigIntStats): void {
   throw cannotUse(path, `it is ${kind}, not a regular file or a block device`);
 }
 
-/** "major:minor" of a device number as Linux encodes it for user space. */
-export function blockDeviceNumber(rdev: bigint): string {
-  const major = ((rdev >> 8n) & 0xfffn) | ((rdev >> 32n) & 0xfffff000n);
-  const minor = (rdev & 0xffn) | ((rdev >> 12n) & 0xffffff00n);
-  return `${major}:${minor}`;
-}
-
 function openErrorText(error: unknown): string {
   switch ((error as NodeJS.ErrnoException).code) {
     case "ENOENT":
@@ -120,8 +150,6 @@ function openErrorText(error: unknown): string {
       return "the agent's user may not read and write it";
     case "EISDIR":
       return "it is a directory, not a regular file or a block device";
-    case "EBUSY":
-      return "it is mounted, or another process holds it";
     default:
       return messageOf(error);
   }

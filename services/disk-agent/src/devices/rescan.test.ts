@@ -5,7 +5,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { DiscoveryRule } from "../model/discovery.js";
 import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
-import { fileOpener } from "./open-file.js";
+import { fileOpener } from "../testing/slow-files.js";
 import { Rescan } from "./rescan.js";
 
 const SIZE = 16 * 4096;

@@ -43,6 +43,8 @@ export class Rescan {
     const pending = new Set<string>();
     await Promise.all(devices.files().map((file) => this.#bounded(file.path, file.look(), pending)));
     const skipped = await this.#discover(pending);
+    // A file that somebody else had locked, or that was not there, may be free now.
+    for (const device of devices.all()) device.retry();
     const changedDeviceIds = devices
       .all()
       .filter((device) => before.get(device.id) !== JSON.stringify(device.reported))

@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { dirname, join } from "node:path";
 import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { fileOpener } from "./open-file.js";
+import { fileOpener } from "../testing/slow-files.js";
 import { diskSequence, serialNumberOf } from "./sysfs.js";
 
 describe("what the kernel knows of a drive", () => {

@@ -17,22 +17,32 @@ function full(): AgentMemory {
   return decideUnexport(decideExport(memory, spec).memory, "disk-2" as DiskId, 8, 10);
 }
 
+const decode = (text: string, sealed = true): AgentMemory => decodeCache({ text, sealed }, HOST);
+
 describe("the cache's contents", () => {
+  it("of the release before, without a checksum -> read; of this one, the checksum left out -> refused", () => {
+    const text = encodeCache(full());
+    const former = text.replace("agent-cache-2", "agent-cache-1");
+    expect(decode(former, false)).to.deep.equal(full());
+    expect(() => decode(text, false)).to.throw(/no checksum/);
+    expect(() => decode(former)).to.throw(/format/);
+  });
+
   it("read back as they were written", () => {
-    expect(decodeCache(encodeCache(full()), HOST)).to.deep.equal(full());
-    expect(decodeCache(encodeCache(emptyMemory(HOST)), HOST)).to.deep.equal(emptyMemory(HOST));
+    expect(decode(encodeCache(full()))).to.deep.equal(full());
+    expect(decode(encodeCache(emptyMemory(HOST)))).to.deep.equal(emptyMemory(HOST));
   });
 
   it("torn anywhere -> refused", () => {
     const text = encodeCache(full()).trimEnd();
     for (let length = 0; length < text.length; length += 1)
-      expect(() => decodeCache(text.slice(0, length), HOST), `cut to ${length}`).to.throw();
+      expect(() => decode(text.slice(0, length)), `cut to ${length}`).to.throw();
   });
 
   const text = encodeCache(full());
   const rows: [string, string, RegExp][] = [
     ["another host's", encodeCache(emptyMemory("host-2" as HostId)), /belongs to host "host-2"/],
-    ["another format", text.replace("agent-cache-1", "agent-cache-9"), /format/],
+    ["another format", text.replace("agent-cache-2", "agent-cache-9"), /format/],
     ["no JSON", "hello", /JSON/],
     ["a list", "[]", /not an object/],
     ["a negative generation", text.replace('"tabletGeneration":4', '"tabletGeneration":-4'), /tabletGeneration/],
@@ -43,6 +53,6 @@ describe("the cache's contents", () => {
   for (const [title, torn, message] of rows)
     it(`${title} -> refused`, () => {
       expect(torn).not.to.equal(text);
-      expect(() => decodeCache(torn, HOST)).to.throw(message);
+      expect(() => decode(torn)).to.throw(message);
     });
 });

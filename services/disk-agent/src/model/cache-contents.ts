@@ -9,21 +9,27 @@ import type {
   RememberedSession,
 } from "./memory.js";
 
-const FORMAT = "diskmesh-agent-cache-1";
+/** Without a checksum, it is of the first format, which had none. */
+const FORMATS = { sealed: "diskmesh-agent-cache-2", unsealed: "diskmesh-agent-cache-1" };
 
-/** The memory as the text of the cache file. */
+/** The memory as text, which is sealed with a checksum before it is written. */
 export function encodeCache(memory: AgentMemory): string {
   const { devices, exports, ...rest } = memory;
-  return `${JSON.stringify({ format: FORMAT, ...rest, devices: Object.fromEntries(devices), exports: Object.fromEntries(exports), complete: true })}\n`;
+  return `${JSON.stringify({ format: FORMATS.sealed, ...rest, devices: Object.fromEntries(devices), exports: Object.fromEntries(exports), complete: true })}\n`;
 }
 
 /**
  * The memory that a cache file holds. Throws an Error that says why the text cannot be trusted: torn, of another format,
  * or of another host.
  */
-export function decodeCache(text: string, hostId: HostId): AgentMemory {
+export function decodeCache(
+  { text, sealed }: { readonly text: string; readonly sealed: boolean },
+  hostId: HostId,
+): AgentMemory {
   const root = asObject("the file", JSON.parse(text));
-  if (root.format !== FORMAT) throw new Error(`its format is ${JSON.stringify(root.format)}, not ${FORMAT}`);
+  const format = sealed ? FORMATS.sealed : FORMATS.unsealed;
+  if (root.format === FORMATS.sealed && !sealed) throw new Error("it has no checksum");
+  if (root.format !== format) throw new Error(`its format is ${JSON.stringify(root.format)}, not ${format}`);
   // The last key: a text cut short by accident does not parse, a text put together by hand must be whole.
   if (root.complete !== true) throw new Error("it is not complete");
   if (root.hostId !== hostId) throw new Error(`it belongs to host ${JSON.stringify(root.hostId)}, not ${hostId}`);

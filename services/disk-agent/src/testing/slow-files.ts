@@ -1,4 +1,6 @@
-import { type FileOpener, fileOpener, type OpenedFile, type OpenHandle } from "../devices/open-file.js";
+import { type FileOpener, makeFileOpener, type OpenedFile, type OpenHandle } from "../devices/open-file.js";
+
+export const fileOpener = makeFileOpener({ requireLocks: true });
 
 /** Something that waits until a test lets it go on. */
 export class Gate {
@@ -39,6 +41,7 @@ export class SlowFiles implements FileOpener {
   failNextSync: Error | undefined;
   /** Descriptors that are open now. */
   openCount = 0;
+  mostOpenCount = 0;
   syncCount = 0;
   /** The most bytes that one system call moves. */
   maxBytesPerCall = Number.POSITIVE_INFINITY;
@@ -47,6 +50,7 @@ export class SlowFiles implements FileOpener {
     await this.opens.pass();
     const opened = await fileOpener.open(path);
     this.openCount += 1;
+    this.mostOpenCount = Math.max(this.mostOpenCount, this.openCount);
     return { ...opened, handle: this.#slow(path, opened.handle) };
   }
 

@@ -1,0 +1,43 @@
+import { type HostId, messageOf } from "@diskmesh/domain";
+import type { Log } from "../log.js";
+import { decodeCache, encodeCache } from "../model/cache-contents.js";
+import { type AgentMemory, emptyMemory } from "../model/memory.js";
+import { CacheFile, type CacheFileSystem, type ReadFile, readIfThere } from "./cache-file.js";
+import { hasEarlierLife } from "./earlier-life.js";
+import { Ledger } from "./ledger.js";
+import { seal, unseal } from "./seal.js";
+
+/**
+ * What the agent remembers. `cacheIsLost`: it has run before, and nothing tells what it had promised: it may hold nothing
+ * before a registry has told. An unusable cache is set aside.
+ */
+export async function openLedger(
+  hostId: HostId,
+  { cacheFile: path, markFile }: { readonly cacheFile: string; readonly markFile: string },
+  { nowMs, files, log }: { readonly nowMs: number; readonly files: CacheFileSystem; readonly log: Log },
+): Promise<{ readonly ledger: Ledger; readonly cacheIsLost: boolean }> {
+  const found = await readIfThere(path, files);
+  const earlierLife = await hasEarlierLife(markFile, found !== undefined, files);
+  const { memory, problem } = found ? contentsOf(found, hostId) : {};
+  const cacheIsLost = memory === undefined && earlierLife;
+  if (problem !== undefined) {
+    const aside = `${path}.unusable-${nowMs}`;
+    await files.rename(path, aside);
+    log.error({ cache_file: path, set_aside: aside, reason: problem }, "the cache file was unusable and is set aside");
+  }
+  if (cacheIsLost) log.error({ cache_file: path }, "the cache is lost: no device is opened before a registration");
+  const now = memory ?? emptyMemory(hostId);
+  const encode = (contents: AgentMemory) => seal(encodeCache(contents));
+  // An empty cache in the place of a lost one would be taken for a whole one by the next start.
+  const stored = cacheIsLost ? now : memory;
+  return { ledger: new Ledger(now, new CacheFile({ path, encode, stored, files })), cacheIsLost };
+}
+
+function contentsOf(found: ReadFile, hostId: HostId): { memory?: AgentMemory; problem?: string } {
+  if ("problem" in found) return found;
+  try {
+    return { memory: decodeCache(unseal(found.text), hostId) };
+  } catch (error) {
+    return { problem: messageOf(error) };
+  }
+}

@@ -1,0 +1,31 @@
+import { expect } from "chai";
+import { seal, unseal } from "./seal.js";
+
+describe("a sealed text", () => {
+  const text = '{"format":"x","device":"é"}\n';
+
+  it("comes back as it was, and is JSON with a checksum", () => {
+    expect(unseal(seal(text))).to.deep.equal({ text, sealed: true });
+    expect(JSON.parse(seal(text))).to.deep.include({ format: "x", device: "é" });
+  });
+
+  it("any character changed, left out or doubled -> refused, or without a seal", () => {
+    const sealed = seal(text);
+    for (let at = 0; at < sealed.length; at += 1) {
+      const [before, after] = [sealed.slice(0, at), sealed.slice(at + 1)];
+      const other = sealed[at] === "0" ? "1" : "0";
+      for (const torn of [before + after, before + other + after, before + sealed[at] + sealed[at] + after]) {
+        if (torn === sealed) continue;
+        try {
+          expect(unseal(torn).sealed, torn).to.equal(false);
+        } catch (error) {
+          expect((error as Error).message).to.match(/checksum/);
+        }
+      }
+    }
+  });
+
+  it("a text without one -> as it is", () => {
+    expect(unseal(text)).to.deep.equal({ text, sealed: false });
+  });
+});

@@ -1,0 +1,22 @@
+import { createHash } from "node:crypto";
+
+const SEAL = /^\{"sha256":"([0-9a-f]{64})",/;
+
+/** A JSON object's text with a checksum of all of it as its first member. */
+export function seal(text: string): string {
+  return `{"sha256":"${checksum(text)}",${text.slice(1)}`;
+}
+
+/**
+ * The text that was sealed. One without a checksum is as it is: caches of the first format had none. Throws an Error when
+ * it is not what was sealed.
+ */
+export function unseal(text: string): { readonly text: string; readonly sealed: boolean } {
+  const [found, expected] = SEAL.exec(text) ?? [];
+  if (found === undefined) return { text, sealed: false };
+  const inside = `{${text.slice(found.length)}`;
+  if (checksum(inside) !== expected) throw new Error("its checksum is not that of its contents");
+  return { text: inside, sealed: true };
+}
+
+const checksum = (text: string): string => createHash("sha256").update(text).digest("hex");

@@ -1,0 +1,72 @@
+import { DeviceIoError } from "@diskmesh/domain";
+import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
+
+interface HeldFile {
+  readonly opened: Promise<OpenedFile>;
+  /** Opens of it that were not closed again. */
+  users: number;
+  /** Settles when the descriptor is given back. */
+  closing?: Promise<void>;
+}
+
+/**
+ * One file has one descriptor and one lock, whatever names lead to it: links and bind mounts share it. A second open of
+ * its own would be refused by the lock of the first.
+ */
+export class HeldFiles implements FileOpener {
+  readonly #files: FileOpener;
+  /** By the identity of the file. */
+  readonly #held = new Map<string, HeldFile>();
+
+  constructor(files: FileOpener) {
+    this.#files = files;
+  }
+
+  look(path: string): Promise<FileFacts> {
+    return this.#files.look(path);
+  }
+
+  async open(path: string): Promise<OpenedFile> {
+    const facts = await this.#files.look(path);
+    const { identity } = facts;
+    let held = this.#held.get(identity);
+    while (held?.closing) {
+      await held.closing.catch(() => undefined);
+      held = this.#held.get(identity);
+    }
+    if (held) held.users += 1;
+    else {
+      held = { opened: this.#open(path, identity), users: 1 };
+      this.#held.set(identity, held);
+    }
+    try {
+      const { handle } = await held.opened;
+      return { ...facts, handle: this.#share(identity, held, handle) };
+    } catch (error) {
+      if (this.#held.get(identity) === held) this.#held.delete(identity);
+      throw error;
+    }
+  }
+
+  async #open(path: string, identity: string): Promise<OpenedFile> {
+    const opened = await this.#files.open(path);
+    if (opened.identity === identity) return opened;
+    await opened.handle.close();
+    throw new DeviceIoError(`device file ${JSON.stringify(path)} cannot be used: it was replaced while it was opened`);
+  }
+
+  #share(identity: string, held: HeldFile, handle: OpenHandle): OpenHandle {
+    const close = async (): Promise<void> => {
+      held.users -= 1;
+      if (held.users > 0) return;
+      held.closing = handle.close().finally(() => this.#held.delete(identity));
+      await held.closing;
+    };
+    return {
+      read: handle.read.bind(handle) as OpenHandle["read"],
+      write: handle.write.bind(handle) as OpenHandle["write"],
+      datasync: handle.datasync.bind(handle),
+      close,
+    };
+  }
+}

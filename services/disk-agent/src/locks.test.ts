@@ -1,0 +1,128 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { linkSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { Outsider } from "@diskmesh/file-lock/testing";
+import { createClient } from "@diskmesh/rpc";
+import { eventually, skipBecause, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { countDescriptors, startTestAgent, type TestAgent } from "./testing/agent-process.js";
+import { makeDeviceFile } from "./testing/device-fixture.js";
+import { TestRegistry } from "./testing/test-registry.js";
+
+const SIZE = 64 * 4096;
+
+describe("device files between processes", function () {
+  this.timeout(60_000);
+  let certs: TestCertificates;
+  let folder: string;
+  let registry: TestRegistry;
+  let path: string;
+  const agents: TestAgent[] = [];
+
+  before(async () => {
+    certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
+  });
+
+  beforeEach(async () => {
+    folder = temporaryFolder();
+    path = makeDeviceFile(folder, "a", SIZE);
+    registry = new TestRegistry(certs.files("disk-registry"));
+    await registry.start();
+  });
+
+  afterEach(async () => {
+    for (const agent of agents.splice(0)) await agent.process.kill();
+    await registry.stop();
+  });
+
+  const start = async (hostId: string, devices: readonly object[]) => {
+    const agent = await startTestAgent({
+      hostId,
+      folder: join(folder, hostId),
+      certs,
+      registryAddress: registry.address,
+      devices,
+      config: { discovery: { rescanIntervalMs: 100 } },
+    });
+    agents.push(agent);
+    return agent;
+  };
+
+  const list = async (agent: TestAgent) => {
+    const tls = certs.files("operator");
+    const options = { address: agent.address, tls, serverRole: "disk-agent", defaultDeadlineMs: 5_000 } as const;
+    const client = createClient(DiskAgentServiceService, options);
+    try {
+      return (await client.listDevices({})).devices;
+    } finally {
+      client.close();
+    }
+  };
+
+  it("two agents on one file -> the second's device is ERROR with the pid of the first, until that is killed", async () => {
+    const first = await start("host-1", [{ deviceId: "a-1", path }]);
+    const second = await start("host-2", [{ deviceId: "a-2", path }]);
+    const told = await registry.registered("host-2");
+    expect(told.devices[0]).to.deep.include({ deviceId: "a-2", health: "HEALTH_ERROR", attached: false });
+    expect(told.devices[0]?.healthMessage).to.contain(`is locked by process ${first.process.pid} (`);
+    expect((await list(second))[0]).to.include({ attached: false, health: "HEALTH_ERROR" });
+    expect(countDescriptors(first.process.pid, path)).to.equal(1);
+    await first.process.kill();
+    await eventually(async () => (await list(second))[0]?.attached === true, { timeoutMs: 10_000 });
+    expect((await list(second))[0]).to.include({ health: "HEALTH_ONLINE", healthMessage: "" });
+    await eventually(() =>
+      registry.heartbeats.some(({ changed }) => changed.some(({ health }) => health === "HEALTH_ONLINE")),
+    );
+    // The one that comes back late is the second now.
+    await first.process.start();
+    expect((await list(first))[0]?.healthMessage).to.contain(`process ${second.process.pid} (`);
+  });
+
+  it("another program has locked a file -> ERROR with its pid, and the agent's other devices are fine", async () => {
+    const other = makeDeviceFile(folder, "b", SIZE);
+    await using outsider = await Outsider.lock(path, "ofd");
+    const agent = await start("host-1", [
+      { deviceId: "dev-a", path },
+      { deviceId: "dev-b", path: other },
+    ]);
+    const [a, b] = await list(agent);
+    expect(a).to.include({ attached: false, health: "HEALTH_ERROR" });
+    expect(a?.healthMessage).to.contain(`process ${outsider.pid} (python3)`);
+    expect(b).to.include({ attached: true, health: "HEALTH_ONLINE" });
+  });
+
+  it("the agent holds a file -> other programs cannot lock it, and QEMU's tools can look at it", async function () {
+    await start("host-1", [{ deviceId: "a", path }]);
+    for (const kind of ["ofd", "posix"] as const) {
+      await using outsider = await Outsider.lock(path, kind);
+      expect(outsider.said).to.match(/temporarily unavailable/);
+    }
+    if (spawnSync("qemu-img", ["--version"]).error) skipBecause(this, "qemu-img is not on PATH");
+    const info = execFileSync("qemu-img", ["info", "-f", "raw", "--output=json", path], { encoding: "utf8" });
+    expect(JSON.parse(info)["virtual-size"]).to.equal(SIZE);
+    execFileSync("qemu-io", ["-f", "raw", "-r", "-c", "read 0 4096", path]);
+  });
+
+  it("one agent with overlapping devices by a link -> the second is ERROR with both names; disjoint ones share", async () => {
+    const link = join(folder, "link");
+    const symlink = join(folder, "symlink");
+    linkSync(path, link);
+    symlinkSync(path, symlink);
+    const agent = await start("host-1", [
+      { deviceId: "head", path, sizeBytes: SIZE / 2 },
+      { deviceId: "tail", path: link, offsetBytes: SIZE / 2 },
+      { deviceId: "middle", path: symlink, offsetBytes: SIZE / 4, sizeBytes: SIZE / 2 },
+    ]);
+    const devices = new Map((await list(agent)).map((device) => [device.deviceId, device]));
+    const attached = [...devices.values()].filter((device) => device.attached).map(({ deviceId }) => deviceId);
+    // Whichever was opened first.
+    expect(attached.join()).to.be.oneOf(["head,tail", "middle"]);
+    const [refused] = [...devices.values()].filter((device) => !device.attached);
+    expect(refused?.healthMessage).to.match(
+      /device (head|tail|middle), file .* on the same bytes as device (head|tail|middle),/,
+    );
+    const descriptors = [path, link].map((name) => countDescriptors(agent.process.pid, name));
+    expect(descriptors.reduce((sum, count) => sum + count)).to.equal(1);
+  });
+});
