@@ -161,7 +161,7 @@ describe("the devices of a host, from its files to the registry", function () {
     await mesh.agent("h1").restart();
     await until("other", { attachState: AttachState.ATTACHING, health: "HEALTH_ERROR" });
     await until("listed", ready);
-    await mesh.operator.removeDevice({ hostId: "h1", deviceId: "other", path: "", dryRun: false });
+    await mesh.operator.removeDevice({ hostId: "h1", deviceId: "other", path: "", dryRun: false, keepData: false });
     await until("other", { attachState: AttachState.DETACHED });
     rmSync(path("other"));
     makeDeviceFile(path("other"), SIZE);
@@ -271,11 +271,19 @@ describe("the devices of a host, from its files to the registry", function () {
           deviceId: "stalled",
           path: "",
           dryRun: false,
+          // Its erase will not end: it leaves as it is.
+          keepData: true,
         });
         expect(result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
         // Longer than the heartbeat timeout, with orders to the other device in between.
         for (let round = 0; round < 3; round++) {
-          await mesh.operator.removeDevice({ hostId: "h1", deviceId: "listed", path: "", dryRun: false });
+          await mesh.operator.removeDevice({
+            hostId: "h1",
+            deviceId: "listed",
+            path: "",
+            dryRun: false,
+            keepData: false,
+          });
           await until("listed", { attachState: AttachState.DETACHED });
           await add("listed");
           await until("listed", { attachState: AttachState.ATTACHED });

@@ -48,7 +48,7 @@ describe("the mesh when a part of it dies", function () {
     expect(after[0]?.tabletGeneration).to.be.above(before[0]?.tabletGeneration ?? 0);
     const highest = Math.max(...before.map((device) => device.deviceGeneration));
     const deviceId = "host-2-device-2";
-    const remove = { hostId: "host-2", deviceId, path: "", dryRun: false };
+    const remove = { hostId: "host-2", deviceId, path: "", dryRun: false, keepData: false };
     await eventually(
       async () => {
         const { result } = await mesh.clients.registry.removeDevice(remove);

@@ -23,7 +23,7 @@ Commands to copy into another terminal (grpcurl; below without it):
   g $REGISTRY list
   # devices, their states and generations
   g $REGISTRY $R/ListDevices
-  # take a host out of operation, watch its devices go CLOSING -> DETACHED, and take it back
+  # take a host out of operation, watch its devices be erased and go CLOSING -> DETACHED, and take it back
   g -d '{"host_id":"${removed}"}' $REGISTRY $R/RemoveHost
   g -d '{"host_id":"${removed}"}' $REGISTRY $R/ListDevices
   g -d '{"host_id":"${removed}"}' $REGISTRY $R/AddHost

@@ -120,6 +120,7 @@ function makeContext(
   const { clock } = edges;
   const answerTimeoutMs = config.timeouts.orderTimeoutMs;
   const { maxInFlightIoPerDevice, eraseChunkBytes: chunkBytes } = config.limits;
+  const { maxErasesAtOnce: maxAtOnce, maxEraseBytesPerSecond: maxBytesPerSecond } = config.limits;
   const registrationDue = new RegistrationDue();
   const onChange = () => registrationDue.declare();
   const { opener } = edges;
@@ -138,7 +139,15 @@ function makeContext(
     registrationDue,
     attachOrders: new AttachOrders({ ledger, devices, clock, answerTimeoutMs }),
     sessions,
-    eraser: new Eraser({ devices, sessions, clock, answerTimeoutMs, chunkBytes, log }),
+    eraser: new Eraser({
+      devices,
+      sessions,
+      clock,
+      answerTimeoutMs,
+      chunkBytes,
+      limits: { maxAtOnce, maxBytesPerSecond, slowAfterMs },
+      log,
+    }),
     exports: new ExportTable({
       folder: folders.exports,
       ledger,

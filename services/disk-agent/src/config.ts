@@ -129,7 +129,7 @@ export const configSchema = z
     probes: z
       .strictObject({
         intervalMs: durationMsConfig.default(10_000),
-        /** A read that takes longer makes its device WARNING. */
+        /** A read that takes longer makes its device WARNING; an erase with such a write waits for another turn. */
         slowAfterMs: durationMsConfig.default(2_000),
         /** A read that takes longer makes its device ERROR. */
         stalledAfterMs: durationMsConfig.default(15_000),
@@ -201,6 +201,14 @@ export const configSchema = z
           .min(4096)
           .max(64 * MIB_BYTES)
           .default(MIB_BYTES),
+        /** Devices erased at once; others wait for their turn. */
+        maxErasesAtOnce: z.int().min(1).max(4_096).default(4),
+        /** Written by all erases of the host together. */
+        maxEraseBytesPerSecond: z
+          .int()
+          .min(MIB_BYTES)
+          .max(Number.MAX_SAFE_INTEGER)
+          .default(256 * MIB_BYTES),
         maxNbdConnections: z.int().min(1).max(1024).default(16),
         maxNbdRequestsInFlight: z.int().min(1).max(1024).default(64),
         maxNbdBytesInFlight: z

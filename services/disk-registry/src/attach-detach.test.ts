@@ -137,7 +137,8 @@ describe("disk-registry takes devices in and out of operation", function () {
     });
     await fleet.add();
     await reached;
-    const request = { hostId: "h1", deviceId: "d1", path: "", dryRun: false };
+    // As it is: to be erased, it would have to be attached first.
+    const request = { hostId: "h1", deviceId: "d1", path: "", dryRun: false, keepData: true };
     expect((await fleet.registry.operator.removeDevice(request)).result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
     const states: string[] = [];
     const watching = setInterval(async () => states.push((await fleet.registry.device("d1")).attachState), 5);
@@ -203,9 +204,9 @@ describe("disk-registry takes devices in and out of operation", function () {
     expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.UNKNOWN);
     await fleet.add();
     await fleet.inState("d1", AttachState.ATTACHED);
-    expect((await fleet.registry.operator.removeHost({ hostId: "h1", dryRun: true })).result?.code).to.equal(
-      "ACTION_CODE_E_TRY_AGAIN",
-    );
+    expect(
+      (await fleet.registry.operator.removeHost({ hostId: "h1", dryRun: true, keepData: false })).result?.code,
+    ).to.equal("ACTION_CODE_E_TRY_AGAIN");
     expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.ATTACHED);
     expect(
       (await fleet.registry.operator.purgeHost({ hostId: "h1", dryRun: true, force: false })).result?.code,

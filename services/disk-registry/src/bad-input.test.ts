@@ -37,12 +37,12 @@ const disk = (change: object) => CreateDiskRequest.fromPartial({ diskId: "x", si
 /** Every method that takes an id, called with the one given. */
 const BY_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => Promise<unknown>>> = {
   "AddHost host_id": (operator, hostId) => operator.addHost({ hostId, dryRun: false }),
-  "RemoveHost host_id": (operator, hostId) => operator.removeHost({ hostId, dryRun: false }),
+  "RemoveHost host_id": (operator, hostId) => operator.removeHost({ hostId, dryRun: false, keepData: false }),
   "PurgeHost host_id": (operator, hostId) => operator.purgeHost({ hostId, dryRun: false, force: true }),
   "AddDevice host_id": (operator, hostId) =>
     operator.addDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false }),
   "RemoveDevice host_id": (operator, hostId) =>
-    operator.removeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false }),
+    operator.removeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false, keepData: false }),
   "PurgeDevice host_id": (operator, hostId) =>
     operator.purgeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false, force: true }),
   "GetHost host_id": (operator, hostId) => operator.getHost({ hostId }),
@@ -64,7 +64,7 @@ const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: str
   "AddDevice device_id": (operator, deviceId) =>
     operator.addDevice({ hostId: "h1", deviceId, path: "", dryRun: false }),
   "RemoveDevice device_id": (operator, deviceId) =>
-    operator.removeDevice({ hostId: "h1", deviceId, path: "", dryRun: false }),
+    operator.removeDevice({ hostId: "h1", deviceId, path: "", dryRun: false, keepData: false }),
   "PurgeDevice device_id": (operator, deviceId) =>
     operator.purgeDevice({ hostId: "h1", deviceId, path: "", dryRun: false, force: true }),
   "CreateDisk host_id": (operator, hostId) => operator.createDisk(disk({ hostId })),
@@ -205,7 +205,7 @@ const ANSWERED: readonly [
   string,
 ][] = [
   ["AddHost, unknown", (o) => o.addHost({ hostId: "h9", dryRun: false }), "E_NOT_FOUND", "h9"],
-  ["RemoveHost, unknown", (o) => o.removeHost({ hostId: "h9", dryRun: false }), "E_NOT_FOUND", "h9"],
+  ["RemoveHost, unknown", (o) => o.removeHost({ hostId: "h9", dryRun: false, keepData: false }), "E_NOT_FOUND", "h9"],
   ["PurgeHost, unknown", (o) => o.purgeHost({ hostId: "h9", dryRun: false, force: true }), "E_NOT_FOUND", "h9"],
   [
     "AddDevice, unknown device",
@@ -233,7 +233,7 @@ const ANSWERED: readonly [
   ],
   [
     "RemoveDevice, another host's device",
-    (o) => o.removeDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false }),
+    (o) => o.removeDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false, keepData: false }),
     "E_ARGUMENT",
     "belongs to host h1",
   ],

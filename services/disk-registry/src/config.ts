@@ -45,7 +45,7 @@ export const configSchema = z.strictObject({
     .strictObject({
       /** While agents let go of devices. */
       closingMs: durationMsConfig.default(1_000),
-      /** While disks are in the way, or a host is UNAVAILABLE. */
+      /** While disks are in the way, a device cannot be erased, or a host is UNAVAILABLE. */
       waitingMs: durationMsConfig.default(10_000),
       /** While devices are erased. */
       erasingMs: durationMsConfig.default(1_000),
@@ -74,14 +74,14 @@ export const configSchema = z.strictObject({
       answerMarginMs: durationMsConfig.default(250),
     })
     .prefault({}),
-  /** Erasing dirty devices. */
+  /** Erasing dirty devices. How fast a host erases is in its agent's config. */
   erase: z
     .strictObject({
       backoff: backoffConfig,
       rpcTimeoutMs: durationMsConfig.default(15_000),
       /** How often an erase under way is asked after. */
       pollIntervalMs: durationMsConfig.default(200),
-      /** Devices erased at once in the whole fleet. */
+      /** Agents asked at once; an erase goes on between two questions. */
       concurrency: count.default(64),
     })
     .prefault({}),

@@ -178,7 +178,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     expect([await vmOf("h1"), await vmOf("h2")]).to.have.members(["vm-1", "vm-2"]);
     const vm = (await vmOf("h1")) ?? "";
 
-    const planned = (await operator.removeHost({ hostId: "h1", dryRun: true })).result;
+    const planned = (await operator.removeHost({ hostId: "h1", dryRun: true, keepData: false })).result;
     expect((await operator.getHost({ hostId: "h1" })).host?.removalRequested, "a dry run").to.equal(false);
     const serving = await fleet.remove();
     expect(serving).to.deep.equal(planned);

@@ -8,6 +8,7 @@ export function removalLimits({ unavailableRemovalTimeoutMs, retryAfter }: Confi
   return {
     unavailableRemovalTimeoutMs,
     closingRetryAfterMs: retryAfter.closingMs,
+    erasingRetryAfterMs: retryAfter.erasingMs,
     waitingRetryAfterMs: retryAfter.waitingMs,
   };
 }

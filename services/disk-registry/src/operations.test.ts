@@ -81,7 +81,7 @@ describe("disk-registry, as its operators see it", function () {
     ]);
     agent.stopHeartbeats();
     await eventually(async () => expect((await hostOf("h1")).state).to.equal(HostState.UNAVAILABLE));
-    await registry.operator.removeHost({ hostId: "h1", dryRun: false });
+    await registry.operator.removeHost({ hostId: "h1", dryRun: false, keepData: false });
     const silent = await hostOf("h1");
     const timesOutAt = silent.removalTimesOutAt?.getTime() ?? 0;
     expect(timesOutAt - (silent.stateChangedAt?.getTime() ?? 0)).to.equal(60_000);
@@ -156,7 +156,7 @@ describe("disk-registry, as its operators see it", function () {
   it("a dry run of every action -> the answer it would have, and not a field of anything changes", async () => {
     registry = await TestRegistry.start();
     const agent = await readyAgent("h1", ["d1", "d2", "d3"]);
-    await registry.operator.removeDevice({ hostId: "h1", deviceId: "d3", path: "", dryRun: false });
+    await registry.operator.removeDevice({ hostId: "h1", deviceId: "d3", path: "", dryRun: false, keepData: false });
     await inState("d3", AttachState.DETACHED);
     const everything = async () => {
       const page = { pageSize: 100, pageToken: "" };
@@ -172,11 +172,11 @@ describe("disk-registry, as its operators see it", function () {
     const before = await everything();
     const ordersBefore = agent.received.length;
     const { operator } = registry;
-    const device = { hostId: "h1", deviceId: "", path: "/dev/d3", dryRun: true };
+    const device = { hostId: "h1", deviceId: "", path: "/dev/d3", dryRun: true, keepData: false };
     const runs: [string, () => Promise<{ result?: ActionResult | undefined }>, string][] = [
       ["AddHost", () => operator.addHost({ hostId: "h1", dryRun: true }), "S_OK"],
       ["AddDevice", () => operator.addDevice(device), "S_OK"],
-      ["RemoveHost", () => operator.removeHost({ hostId: "h1", dryRun: true }), "E_TRY_AGAIN"],
+      ["RemoveHost", () => operator.removeHost({ hostId: "h1", dryRun: true, keepData: false }), "E_TRY_AGAIN"],
       ["RemoveDevice", () => operator.removeDevice({ ...device, path: "/dev/d1" }), "E_TRY_AGAIN"],
       ["PurgeDevice", () => operator.purgeDevice({ ...device, force: false }), "S_OK"],
       ["PurgeHost", () => operator.purgeHost({ hostId: "h1", dryRun: true, force: true }), "S_OK"],
@@ -199,10 +199,10 @@ describe("disk-registry, as its operators see it", function () {
     const { deviceGeneration } = await registry.device("d1");
     const disk = (await registry.device("d1")).diskId;
     for (let round = 0; round < 3; round++) {
-      const host = (await registry.operator.removeHost({ hostId: "h1", dryRun: false })).result;
+      const host = (await registry.operator.removeHost({ hostId: "h1", dryRun: false, keepData: false })).result;
       expect(host?.dependentDiskIds).to.deep.equal(["x", "y"]);
       expect(host?.retryAfterMs).to.be.above(0);
-      const byPath = { hostId: "h1", deviceId: "", path: "/dev/d1", dryRun: false };
+      const byPath = { hostId: "h1", deviceId: "", path: "/dev/d1", dryRun: false, keepData: false };
       expect((await registry.operator.removeDevice(byPath)).result?.dependentDiskIds).to.deep.equal([disk]);
       await registry.process.restart();
     }

@@ -81,7 +81,7 @@ describe("two disk-registries on one database", function () {
     expect(after.deviceGeneration).to.equal(before.deviceGeneration);
     expect(after.tabletGeneration).to.be.above(before.tabletGeneration);
 
-    const remove = { hostId: "h1", deviceId: "d1", path: "", dryRun: false };
+    const remove = { hostId: "h1", deviceId: "d1", path: "", dryRun: false, keepData: false };
     await eventually(async () =>
       expect((await operator.removeDevice(remove)).result?.code).to.equal("ACTION_CODE_S_OK"),
     );

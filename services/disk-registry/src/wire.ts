@@ -87,6 +87,7 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     lastError: device.lastError,
     dirty: device.dirty,
     removalRequested: device.removalRequested,
+    keepData: device.keepData ?? false,
     detachConfirmed: device.detachConfirmed,
     diskId: device.diskId,
     stateChangedAt: dateOf(device.stateChangedAtMs),
@@ -131,6 +132,8 @@ export function actionResultMessage(result: ActionResult): ActionResultMessage {
     message: result.message,
     retryAfterMs: result.retryAfterMs,
     dependentDiskIds: [...result.dependentDiskIds],
+    erase: result.erase && { ...result.erase },
+    unerasedDeviceIds: [...(result.unerasedDeviceIds ?? [])],
   };
 }
 

@@ -15,6 +15,8 @@ export interface DeviceAccount {
   readonly hostId: string;
   readonly deviceId: string;
   readonly path: string;
+  readonly offsetBytes: number;
+  readonly sizeBytes: number;
   told: Told;
   /** The highest seen; the registry never goes back behind it. */
   deviceGeneration: number;
@@ -23,7 +25,7 @@ export interface DeviceAccount {
 const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
   unsettled: undefined,
   in: [AttachState.ATTACHING, AttachState.ATTACHED],
-  leaving: [AttachState.CLOSING, AttachState.DETACHED, AttachState.UNKNOWN],
+  leaving: undefined,
   out: [AttachState.DETACHED, AttachState.UNKNOWN],
 };
 
@@ -33,7 +35,7 @@ export class Account {
   readonly devices: readonly DeviceAccount[];
   #tabletGeneration = 0;
 
-  constructor(devices: readonly Pick<DeviceAccount, "hostId" | "deviceId" | "path">[]) {
+  constructor(devices: readonly Omit<DeviceAccount, "told" | "deviceGeneration">[]) {
     this.devices = devices.map((device) => ({ ...device, told: "unsettled", deviceGeneration: 0 }));
   }
 
@@ -58,6 +60,12 @@ export class Account {
       this.violated(`${deviceId}: its caller was told "${told}", and it is ${seen.attachState}`);
     if (told === "out" && seen.attachState === AttachState.DETACHED && !seen.detachConfirmed)
       this.violated(`${deviceId}: DETACHED without its agent's word, though its host was never away for long`);
+    const isHeld = seen.attachState === AttachState.ATTACHING || seen.attachState === AttachState.ATTACHED;
+    // What is erased first is held until then.
+    if (told === "leaving" && isHeld && !seen.removalRequested)
+      this.violated(
+        `${deviceId}: its caller was told to ask again, and it is ${seen.attachState} as if nobody had asked`,
+      );
     if (told === "in" && seen.removalRequested)
       this.violated(`${deviceId}: a wish to remove it is left though it was added`);
     if (seen.deviceGeneration < account.deviceGeneration)

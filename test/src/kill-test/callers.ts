@@ -1,5 +1,6 @@
-import { ActionCode, type ActionResult } from "@diskmesh/api/registry";
+import { ActionCode, type ActionResult, AttachState, type Device } from "@diskmesh/api/registry";
 import { DomainError, NotFoundError } from "@diskmesh/domain";
+import { fillRange, isZero } from "../mesh/device-files.js";
 import type { RegistryMesh } from "../mesh/registry-mesh.js";
 import type { Account, DeviceAccount } from "./account.js";
 
@@ -17,6 +18,8 @@ export class Calls {
   adds = 0;
   /** Remove* that were answered as done. */
   removes = 0;
+  /** Devices that left, and on which nothing may be. */
+  erased = 0;
   retried = 0;
   #waiting: (() => void)[] = [];
 
@@ -68,7 +71,7 @@ export class HostCaller {
 
   removeHost(isOver: () => boolean): Promise<void> {
     const { hostId } = this;
-    const call = () => this.mesh.operator.removeHost({ hostId, dryRun: false });
+    const call = () => this.mesh.operator.removeHost({ hostId, dryRun: false, keepData: false });
     return this.#remove(this.account.of(hostId), call, isOver);
   }
 
@@ -79,13 +82,14 @@ export class HostCaller {
 
   #removeDevices(isOver: () => boolean): Promise<void> {
     const { devices, request } = this.#chosen();
-    return this.#remove(devices, () => this.mesh.operator.removeDevice(request), isOver);
+    return this.#remove(devices, () => this.mesh.operator.removeDevice({ ...request, keepData: false }), isOver);
   }
 
   async #purgeDevices(): Promise<void> {
     const { devices, request } = this.#chosen();
     for (const device of devices) device.told = "unsettled";
-    await this.#answer(() => this.mesh.operator.purgeDevice({ ...request, force: false }), devices);
+    const result = await this.#answer(() => this.mesh.operator.purgeDevice({ ...request, force: false }), devices);
+    if (result?.code === ActionCode.S_OK) for (const device of devices) fillRange(device);
   }
 
   async #purgeHost(): Promise<void> {
@@ -110,7 +114,7 @@ export class HostCaller {
 
   async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {
     for (const device of devices) device.told = "unsettled";
-    const code = await this.#answer(call, devices);
+    const code = (await this.#answer(call, devices))?.code;
     if (code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) return;
     this.calls.adds++;
     for (const device of devices) device.told = "in";
@@ -122,11 +126,12 @@ export class HostCaller {
     for (const device of devices) device.told = "unsettled";
     const patient = this.random() < 0.7;
     for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
-      const code = await this.#answer(call, devices);
-      if (code === ActionCode.S_OK) {
+      const result = await this.#answer(call, devices);
+      const code = result?.code;
+      if (result !== undefined && code === ActionCode.S_OK) {
         this.calls.removes++;
         for (const device of devices) device.told = "out";
-        await this.#compare(devices);
+        for (const device of await this.#compare(devices)) this.#requireErased(device, result.unerasedDeviceIds);
         // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
         if (!isOver() && this.random() < 0.5) await pause(this.random() * OUT_FOR_MS);
         return;
@@ -141,27 +146,40 @@ export class HostCaller {
     }
   }
 
-  async #compare(devices: readonly DeviceAccount[]): Promise<void> {
+  /** Nobody asked to keep anything: what was in operation and left is zeros, on the file itself. */
+  #requireErased({ deviceId, attachState, ...place }: Device, unerasedDeviceIds: readonly string[]): void {
+    if (attachState !== AttachState.DETACHED) return;
+    if (unerasedDeviceIds.includes(deviceId)) this.account.violated(`${deviceId}: left, and is said not to be erased`);
+    if (!isZero(place)) this.account.violated(`${deviceId}: left with something on it`);
+    this.calls.erased++;
+  }
+
+  /** Answers the devices as they are. */
+  async #compare(devices: readonly DeviceAccount[]): Promise<readonly Device[]> {
+    const seen: Device[] = [];
     for (const account of devices) {
       try {
-        this.account.compare(account, await this.persistently(() => this.mesh.device(account.deviceId)));
+        const device = await this.persistently(() => this.mesh.device(account.deviceId));
+        this.account.compare(account, device);
+        seen.push(device);
       } catch (error) {
         if (!(error instanceof NotFoundError)) throw error;
         // Of what nobody added, nothing need be kept.
         if (account.told === "in") this.account.violated(`${account.deviceId}: was added, and is gone`);
       }
     }
+    return seen;
   }
 
   /** The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers. */
-  async #answer(call: Call, devices: readonly DeviceAccount[]): Promise<ActionCode | undefined> {
+  async #answer(call: Call, devices: readonly DeviceAccount[]): Promise<ActionResult | undefined> {
     const { result } = await this.persistently(call);
     this.calls.answer();
     switch (result?.code) {
       case ActionCode.S_OK:
       case ActionCode.S_ALREADY:
       case ActionCode.E_TRY_AGAIN:
-        return result.code;
+        return result;
       case ActionCode.E_NOT_FOUND:
         for (const device of devices) {
           if (device.told !== "unsettled")

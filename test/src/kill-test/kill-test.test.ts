@@ -21,6 +21,7 @@ describe("registry, agents and database, killed at random moments during adds an
         if (store.database !== undefined) expect(result.kills.database, "kills of the database").to.be.above(0);
         expect(result.calls.adds, "adds").to.be.above(0);
         expect(result.calls.removes, "removes").to.be.above(0);
+        expect(result.calls.erased, "looks at what left").to.be.above(0);
         expect(result.descriptorChecks, "looks at descriptors").to.be.above(0);
       } finally {
         await store.remove();
@@ -31,8 +32,8 @@ describe("registry, agents and database, killed at random moments during adds an
 describe("the account of the kill test", () => {
   const two = () =>
     new Account([
-      { hostId: "h", deviceId: "a", path: "/p" },
-      { hostId: "h", deviceId: "b", path: "/p" },
+      { hostId: "h", deviceId: "a", path: "/p", offsetBytes: 0, sizeBytes: 1 },
+      { hostId: "h", deviceId: "b", path: "/p", offsetBytes: 1, sizeBytes: 1 },
     ]);
   const tell = (account: Account, ...told: Told[]) => {
     for (const [index, word] of told.entries()) (account.devices[index] as DeviceAccount).told = word;
@@ -42,7 +43,8 @@ describe("the account of the kill test", () => {
     ["added, then CLOSING", "in", { attachState: AttachState.CLOSING }, /told "in", and it is ATTACH_STATE_CLOSING/],
     ["added, then UNKNOWN", "in", { attachState: AttachState.UNKNOWN }, /UNKNOWN/],
     ["added, with a wish to remove", "in", { attachState: AttachState.ATTACHED, removalRequested: true }, /wish/],
-    ["removed, then ATTACHED", "leaving", { attachState: AttachState.ATTACHED }, /ATTACHED/],
+    ["removed, then ATTACHED", "leaving", { attachState: AttachState.ATTACHED }, /ATTACHED as if nobody had asked/],
+    ["being erased", "leaving", { attachState: AttachState.ATTACHED, removalRequested: true }, undefined],
     ["out, then CLOSING", "out", { attachState: AttachState.CLOSING }, /CLOSING/],
     ["out without the agent's word", "out", { attachState: AttachState.DETACHED }, /without its agent's word/],
     ["a generation that goes back", "unsettled", { deviceGeneration: 4 }, /generation 4 after 5/],

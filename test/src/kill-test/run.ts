@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { AttachState, HostState } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
-import { makeDeviceFile, openFiles } from "../mesh/device-files.js";
+import { fillRange, makeDeviceFile, openFiles } from "../mesh/device-files.js";
 import { RegistryMesh } from "../mesh/registry-mesh.js";
 import { Account } from "./account.js";
 import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
@@ -52,6 +52,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
     agent: (hostId, folder) => {
       const devices = devicesOf(hostId, folder);
       for (const { path } of devices) makeDeviceFile(path, 2 * DEVICE_BYTES);
+      for (const device of devices) fillRange(device);
       return { devices };
     },
     // An agent that is started again is not silent for that long, however loaded the machine is.
@@ -74,7 +75,8 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   using watching = watchDescriptors(mesh, account, hostIds);
   // A busy machine takes longer until there is something to judge.
   const isEnough = () =>
-    (calls.adds > 0 && calls.removes > 0 && watching.checks > 0) || performance.now() > untilMs + PATIENCE_MS;
+    (calls.adds > 0 && calls.removes > 0 && calls.erased > 0 && watching.checks > 0) ||
+    performance.now() > untilMs + PATIENCE_MS;
   const isOver = () => account.violations.length > 0 || (performance.now() > untilMs && isEnough());
   const kills: KillCounts = { registry: 0, agents: 0, database: 0 };
   // What cannot go on ends the others too, since it is a violation.

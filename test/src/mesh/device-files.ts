@@ -1,4 +1,14 @@
-import { mkdirSync, readdirSync, readlinkSync, truncateSync, writeFileSync } from "node:fs";
+import {
+  closeSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readlinkSync,
+  readSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { dirname, join } from "node:path";
 
 /** A device file of zeros, that takes no space. */
@@ -7,6 +17,28 @@ export function makeDeviceFile(path: string, sizeBytes: number): string {
   writeFileSync(path, "");
   truncateSync(path, sizeBytes);
   return path;
+}
+
+/** A device's place in its file. */
+export interface FileRange {
+  readonly path: string;
+  readonly offsetBytes: number;
+  readonly sizeBytes: number;
+}
+
+/** Writes something onto all of it, as if it had been somebody's. */
+export function fillRange({ path, offsetBytes, sizeBytes }: FileRange): void {
+  const file = openSync(path, "r+");
+  writeSync(file, Buffer.alloc(sizeBytes, "somebody's "), 0, sizeBytes, offsetBytes);
+  closeSync(file);
+}
+
+export function isZero({ path, offsetBytes, sizeBytes }: FileRange): boolean {
+  const file = openSync(path, "r");
+  const bytes = Buffer.alloc(sizeBytes, "not read");
+  readSync(file, bytes, 0, sizeBytes, offsetBytes);
+  closeSync(file);
+  return bytes.equals(Buffer.alloc(sizeBytes));
 }
 
 /**

@@ -36,7 +36,7 @@ function deviceTrouble(
     case "ATTACHED":
       if (!held.attached || !node.machine.isOpen(path))
         trouble.push(`${deviceId} is ATTACHED, and its agent does not hold it`);
-      if (device.diskId === "" && device.dirty && device.health !== "ERROR" && !device.removalRequested)
+      if (device.diskId === "" && device.dirty && device.health !== "ERROR" && !device.keepData)
         trouble.push(`${deviceId} is dirty: ${device.lastError}`);
       break;
     case "ATTACHING":

@@ -185,6 +185,42 @@ export const MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
+    name: "leave-unerased",
+    mistake: "a removed device leaves before it is erased",
+    withinSeeds: 100,
+    edits: [
+      {
+        file: `${REGISTRY}model/removal-erase.js`,
+        find: "return isHeld && device.dirty && !device.keepData;",
+        replace: "return false;",
+      },
+    ],
+  },
+  {
+    name: "wish-stops-erase",
+    mistake: "a device that is to be removed is not erased any more",
+    withinSeeds: 100,
+    edits: [{ file: `${REGISTRY}model/schema.js`, find: "!device.keepData", replace: "!device.removalRequested" }],
+  },
+  {
+    name: "erase-what-is-kept",
+    mistake: "a device that is to leave as it is is erased all the same",
+    withinSeeds: 200,
+    edits: [{ file: `${REGISTRY}model/schema.js`, find: "&& !device.keepData", replace: "" }],
+  },
+  {
+    name: "conceal-unerased",
+    mistake: "a removal does not say what was not erased",
+    withinSeeds: 300,
+    edits: [
+      {
+        file: `${REGISTRY}model/removal-erase.js`,
+        find: 'devices.filter((device) => device.dirty || device.diskId !== "")',
+        replace: "[]",
+      },
+    ],
+  },
+  {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 400,

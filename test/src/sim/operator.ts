@@ -74,7 +74,14 @@ export class Operator {
     // What to do about a host that is not heard from is what operators ask themselves most.
     const silent = hosts.filter((host) => host.state === "UNAVAILABLE");
     const { hostId } = random.pick(silent.length > 0 && random.chance(0.7) ? silent : hosts);
-    const request = { dryRun: random.chance(0.03), force: random.chance(0.5) };
+    const request = { dryRun: random.chance(0.03), force: random.chance(0.5), keepData: random.chance(0.3) };
+    const leaving = [...store.devices()].filter((device) => device.removalRequested);
+    if (leaving.length > 0 && random.chance(0.3)) {
+      // As callers do who were told to ask again.
+      const { hostId: of, deviceId } = random.pick(leaving);
+      this.#cms("removeDevice", { ...request, hostId: of, deviceId, path: "" });
+      return;
+    }
     const at = random.below(10);
     if (at < 5) this.#cms("removeDevice", { ...request, ...this.#selector(hostId) });
     else if (at < 7) this.#cms("removeHost", { ...request, hostId });
@@ -134,12 +141,13 @@ export class Operator {
 
   #cms(
     method: "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice",
-    request: { hostId: string; deviceId?: string; path?: string; dryRun: boolean; force?: boolean },
+    request: { hostId: string; deviceId?: string; path?: string; dryRun: boolean; force?: boolean; keepData?: boolean },
   ): void {
     const { hostId } = request;
     const everyDisk = method.startsWith("purge") ? DISK_IDS.map((diskId) => `disk ${diskId}`) : [];
     const operation = this.#begin(request, [`host ${hostId}`, ...everyDisk]);
     const served = method === "removeHost" ? this.#servedBy(hostId) : [];
+    const unerased = method.startsWith("remove") ? this.#namedBy(request).filter(isOutUnerased) : [];
     const call = this.#registry[method] as (request: unknown) => Promise<{ result: ActionResult | undefined }>;
     this.#run(method, request, async () => {
       const { result } = await call(request);
@@ -147,7 +155,10 @@ export class Operator {
       if (request.dryRun) return `${result.code} (dry run)`;
       const done = result.code === ActionCode.S_OK || result.code === ActionCode.S_ALREADY;
       if (done) operation.acknowledge(this.#factsOf(method, request));
-      if (done && this.#byLeader.has(request)) this.#requireNoneServed(hostId, served);
+      if (done && this.#byLeader.has(request)) {
+        this.#requireNoneServed(hostId, served);
+        this.#requireNamed(unerased, result.unerasedDeviceIds);
+      }
       if (result.code === ActionCode.E_TRY_AGAIN && result.retryAfterMs <= 0)
         this.world.violation(`${method} answered E_TRY_AGAIN without saying when`);
       return `${result.code}: ${result.message}`;
@@ -167,12 +178,26 @@ export class Operator {
     }
   }
 
-  #factsOf(method: string, request: { hostId: string; deviceId?: string; path?: string }) {
-    const { store } = this.world;
-    const named = [...store.devices()]
+  /** What was out of operation before the request, and still is at the answer, with something on it, is said. */
+  #requireNamed(before: readonly Device[], said: readonly string[]): void {
+    for (const { deviceId, generation } of before) {
+      const now = this.world.store.device(deviceId);
+      if (now === undefined || !isOutUnerased(now) || now.generation !== generation || said.includes(deviceId))
+        continue;
+      this.world.violation(`${deviceId} was removed, is not erased, and the answer does not say so`);
+    }
+  }
+
+  #namedBy(request: { hostId: string; deviceId?: string; path?: string }): readonly Device[] {
+    return [...this.world.store.devices()]
       .filter((device) => device.hostId === request.hostId)
       .filter((device) => !request.deviceId || device.deviceId === request.deviceId)
-      .filter((device) => !request.path || device.path === request.path)
+      .filter((device) => !request.path || device.path === request.path);
+  }
+
+  #factsOf(method: string, request: { hostId: string; deviceId?: string; path?: string }) {
+    const { store } = this.world;
+    const named = this.#namedBy(request)
       // A device that registered after the action was not meant by it.
       .filter((device) => !method.startsWith("add") || device.attachState !== "UNKNOWN")
       .map((device) => device.deviceId);
@@ -255,6 +280,10 @@ export class Operator {
       },
     );
   }
+}
+
+function isOutUnerased({ attachState, dirty }: Device): boolean {
+  return attachState === "DETACHED" && dirty;
 }
 
 function isIdle({ diskId, dirty, health }: Device): boolean {

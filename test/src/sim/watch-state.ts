@@ -30,6 +30,7 @@ export class StateWatch {
       highest = Math.max(highest, this.#checkGeneration(before, after));
       this.#checkAttachState(before, after, hostsBefore.get(after.hostId));
       this.#checkUse(before, after, hostsBefore.get(after.hostId));
+      this.#checkLeaving(before, after, hostsBefore.get(after.hostId));
     }
     this.#highestGeneration = highest;
     const hostsChanged = new Set(changes.filter(({ table }) => table === "hosts").map(({ key }) => key));
@@ -76,9 +77,29 @@ export class StateWatch {
         `the detach of ${deviceId} counts as confirmed, and its agent never confirmed generation ${generation}`,
       );
     if (attachState !== "DETACHED" || before?.attachState === "DETACHED" || confirmed) return;
-    const silentMs = this.world.epochMs() - (hostBefore?.stateChangedAtMs ?? 0);
-    if (hostBefore?.state !== "UNAVAILABLE" || silentMs < unavailableRemovalTimeoutMs)
+    if (!this.#isGivenUp(after, hostBefore))
       this.world.violation(`${deviceId} became DETACHED: nobody confirmed it, and its host can still be asked`);
+  }
+
+  /** Nobody waits for the device's host any more. It may have become UNAVAILABLE, or ended to be, in the same commit. */
+  #isGivenUp({ hostId }: Device, hostBefore: Host | undefined): boolean {
+    return [hostBefore, this.world.store.host(hostId)].some((host) => {
+      const silentMs = this.world.epochMs() - (host?.stateChangedAtMs ?? 0);
+      return host?.state === "UNAVAILABLE" && silentMs >= unavailableRemovalTimeoutMs;
+    });
+  }
+
+  /** A device that leaves has nothing of anybody on it, unless an operator wanted that, or it cannot be helped. */
+  #checkLeaving(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
+    const wasIn = before?.attachState === "ATTACHED" || before?.attachState === "ATTACHING";
+    const isOut = after.attachState === "CLOSING" || after.attachState === "DETACHED";
+    if (before?.keepData && after.keepData && after.eraseSessionNumber > before.eraseSessionNumber)
+      this.world.violation(`${after.deviceId} is erased, and what is on it was to be kept`);
+    if (!wasIn || !isOut || after.keepData || this.#isGivenUp(after, hostBefore)) return;
+    // In one commit with its leaving, a registration may have said that another drive may be in its place.
+    if (after.dirty && before.dirty)
+      this.world.violation(`${after.deviceId} left with what is on it, and nobody wanted that`);
+    if (!after.dirty && before.attachState === "ATTACHED") this.world.bytes.requireClean(after, hostBefore?.bootId);
   }
 
   #checkUse(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {

@@ -3,6 +3,7 @@ import type { Clock } from "@diskmesh/service";
 import type { Log } from "../log.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
+import { type EraseLimits, EraseRate, type LimitedWrite } from "./erase-rate.js";
 import type { OpenHandle } from "./open-file.js";
 import type { DeviceOutcome } from "./outcome.js";
 import type { SessionOrders } from "./session-orders.js";
@@ -16,16 +17,16 @@ interface EraseJob {
   message: string;
 }
 
-/** Overwrites devices with zeros, one job per device, each under a session of its own. */
+/** Overwrites devices with zeros, one job per device, each under a session of its own, as fast as the limits let it. */
 export class Eraser {
   readonly #devices: DeviceTable;
   readonly #sessions: SessionOrders;
   readonly #clock: Clock;
   readonly #answerTimeoutMs: number;
   readonly #zeros: Buffer;
+  readonly #rate: EraseRate;
   readonly #log: Log;
   readonly #jobs = new Map<DeviceId, EraseJob>();
-  #stopped = false;
 
   constructor(options: {
     devices: DeviceTable;
@@ -33,6 +34,7 @@ export class Eraser {
     clock: Clock;
     answerTimeoutMs: number;
     chunkBytes: number;
+    limits: EraseLimits;
     log: Log;
   }) {
     this.#devices = options.devices;
@@ -40,6 +42,7 @@ export class Eraser {
     this.#clock = options.clock;
     this.#answerTimeoutMs = options.answerTimeoutMs;
     this.#zeros = Buffer.alloc(options.chunkBytes);
+    this.#rate = new EraseRate(options.limits, options.clock);
     this.#log = options.log;
   }
 
@@ -67,7 +70,7 @@ export class Eraser {
 
   /** Makes jobs end after the chunk they are at. */
   stop(): void {
-    this.#stopped = true;
+    this.#rate.stop();
   }
 
   #join(device: Device, sessionNumber: number): EraseJob {
@@ -88,14 +91,7 @@ export class Eraser {
   async #run(device: Device, job: EraseJob): Promise<void> {
     this.#log.info({ device_id: device.id, session_number: job.sessionNumber }, "erase started");
     try {
-      while (job.erasedBytes < device.sizeBytes) {
-        if (this.#stopped) throw new Error("the agent is stopping");
-        refuseReopened(device, job);
-        const chunk = this.#zeros.subarray(0, Math.min(this.#zeros.length, device.sizeBytes - job.erasedBytes));
-        await device.write(job.sessionNumber, job.erasedBytes, chunk, { fua: false });
-        job.erasedBytes += chunk.length;
-      }
-      await device.flush(job.sessionNumber);
+      await this.#rate.limit((limited) => this.#erase(device, job, limited));
       refuseReopened(device, job);
       job.state = "done";
       this.#log.info({ device_id: device.id, session_number: job.sessionNumber }, "erase done");
@@ -108,6 +104,18 @@ export class Eraser {
       );
     }
     this.#devices.condition.notify();
+  }
+
+  async #erase(device: Device, job: EraseJob, limited: LimitedWrite): Promise<void> {
+    while (job.erasedBytes < device.sizeBytes) {
+      const chunk = this.#zeros.subarray(0, Math.min(this.#zeros.length, device.sizeBytes - job.erasedBytes));
+      await limited(chunk.length, () => {
+        refuseReopened(device, job);
+        return device.write(job.sessionNumber, job.erasedBytes, chunk, { fua: false });
+      });
+      job.erasedBytes += chunk.length;
+    }
+    await limited(0, () => device.flush(job.sessionNumber));
   }
 }
 

@@ -7,6 +7,7 @@ import { CacheFile } from "../cache/cache-file.js";
 import { Ledger } from "../cache/ledger.js";
 import { AttachOrders } from "../devices/attach-orders.js";
 import { DeviceTable } from "../devices/device-table.js";
+import type { EraseLimits } from "../devices/erase-rate.js";
 import { Eraser } from "../devices/eraser.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
@@ -43,6 +44,7 @@ export class DeviceFixture {
   constructor(
     devices: { id: string; file: string; offsetBytes?: number; sizeBytes?: number }[],
     eraseChunkBytes = 4096,
+    eraseLimits: Partial<EraseLimits> = {},
   ) {
     const memory = { ...emptyMemory("host-1" as HostId), tabletId: TABLET, tabletGeneration: 1 };
     const path = join(this.folder, "cache.json");
@@ -61,7 +63,9 @@ export class DeviceFixture {
     const shared = { ledger, devices: this.devices, clock: systemClock, answerTimeoutMs: ANSWER_TIMEOUT_MS };
     this.attachOrders = new AttachOrders(shared);
     this.sessions = new SessionOrders(shared);
-    this.eraser = new Eraser({ ...shared, sessions: this.sessions, chunkBytes: eraseChunkBytes, log: silentLog });
+    const limits = { maxAtOnce: 2, maxBytesPerSecond: 1024 * 1024 * 1024, slowAfterMs: 10_000, ...eraseLimits };
+    const eraser = { sessions: this.sessions, chunkBytes: eraseChunkBytes, limits, log: silentLog };
+    this.eraser = new Eraser({ ...shared, ...eraser });
   }
 
   /** An order as a handler does it. */

@@ -1,19 +1,18 @@
 import type { RemoveDeviceRequest, RemoveDeviceResponse } from "@diskmesh/api/registry";
 import type { Context } from "../context.js";
-import { removalLimits } from "../limits.js";
 import { namedDevices } from "../model/device-selection.js";
 import * as model from "../model/remove-action.js";
+import { removalCall } from "../removal-call.js";
 import { parseDeviceSelector } from "../requests.js";
 import { runAction } from "../run-action.js";
 
 export async function removeDevice(context: Context, request: RemoveDeviceRequest): Promise<RemoveDeviceResponse> {
   const selector = parseDeviceSelector(request);
-  const { clock, config } = context;
-  const limits = removalLimits(config);
+  const call = removalCall(context, request.keepData);
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.removeDevice(tx, selector, limits, clock.nowMs()),
+    (tx) => model.removeDevice(tx, selector, call),
     (tables) => namedDevices(tables, selector),
   );
   return { result };

@@ -1,4 +1,4 @@
-import type { DiskId } from "@diskmesh/domain";
+import type { DeviceId, DiskId } from "@diskmesh/domain";
 
 export type ActionCode = "S_OK" | "S_ALREADY" | "E_TRY_AGAIN" | "E_NOT_FOUND" | "E_INVALID_STATE" | "E_ARGUMENT";
 
@@ -10,6 +10,18 @@ export interface ActionResult {
   readonly retryAfterMs: number;
   /** With E_TRY_AGAIN: every disk that still stands in the way, each time. */
   readonly dependentDiskIds: readonly DiskId[];
+  /** While a removal erases devices. */
+  readonly erase?: EraseProgress | undefined;
+  /** With S_OK of a removal: every device that left with what was on it. */
+  readonly unerasedDeviceIds?: readonly DeviceId[] | undefined;
+}
+
+/** How far the erases are that a removal waits for. */
+export interface EraseProgress {
+  /** Of the devices that are not yet erased. */
+  readonly bytesToErase: number;
+  /** Of those bytes, what their agent has overwritten. */
+  readonly bytesErased: number;
 }
 
 export function actionResult(
@@ -26,4 +38,12 @@ export function tryAgain(
   dependentDiskIds: readonly DiskId[] = [],
 ): ActionResult {
   return { code: "E_TRY_AGAIN", message, retryAfterMs, dependentDiskIds };
+}
+
+const MAX_NAMED = 10;
+
+/** The first of them by name, and how many more there are: a message is for people. */
+export function named(ids: readonly string[]): string {
+  const more = ids.length - MAX_NAMED;
+  return more > 0 ? `${ids.slice(0, MAX_NAMED).join(", ")} and ${more} more` : ids.join(", ");
 }

@@ -51,8 +51,11 @@ function takenIn(tx: RegistryTransaction, device: Device, nowMs: number): Device
   return isNew && !isKnownSame(device, device) ? distrusted(advanced) : advanced;
 }
 
-const withoutWish = (device: Device): Device =>
-  device.removalRequested ? { ...device, removalRequested: false } : device;
+function withoutWish(device: Device): Device {
+  if (!device.removalRequested) return device;
+  const { keepData: _, ...rest } = device;
+  return { ...rest, removalRequested: false };
+}
 
 /** Replaced hardware becomes the device, of unknown contents. While a disk is on the device, its bytes are the missing hardware's. */
 function acceptReplacement(tx: RegistryTransaction, before: Device, device: Device, nowMs: number): Device {

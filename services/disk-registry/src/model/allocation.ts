@@ -183,7 +183,7 @@ function shortageOf(tables: RegistryTables, hosts: readonly Host[], request: Dis
   for (const host of hosts) {
     freeBytes += freeDevices(tables, host, request.pool).sizeBytes;
     for (const device of tables.devices.by("erasableByHost", host.hostId)) {
-      if (device.pool !== request.pool || device.health !== "ONLINE") continue;
+      if (device.pool !== request.pool || device.health !== "ONLINE" || device.removalRequested) continue;
       erasingDevices++;
       erasingBytes += device.sizeBytes;
     }

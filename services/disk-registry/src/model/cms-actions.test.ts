@@ -1,18 +1,39 @@
 import { expect } from "chai";
-import { aDevice, aDisk, aHost, deviceId, diskId, type Fleet, hostId, TestFleet } from "../testing/fleet-fixture.js";
+import {
+  aDevice,
+  aDisk,
+  aHost,
+  deviceId,
+  diskId,
+  type Fleet,
+  hostId,
+  MIB,
+  TestFleet,
+} from "../testing/fleet-fixture.js";
 import type { ActionResult } from "./action-result.js";
 import { addDevice, addHost } from "./add-action.js";
 import { purgeDevice, purgeHost } from "./purge-action.js";
-import { giveUpOnHost, type RemovalLimits, removeDevice, removeHost } from "./remove-action.js";
+import { giveUpOnHost, type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "./remove-action.js";
 import type { Publication, RegistryTransaction } from "./schema.js";
 
 const NOW_MS = 10_000_000;
 const limits: RemovalLimits = {
   unavailableRemovalTimeoutMs: 3_600_000,
   closingRetryAfterMs: 1_000,
+  erasingRetryAfterMs: 2_000,
   waitingRetryAfterMs: 10_000,
 };
 const h1 = hostId("h1");
+const call = (keepData: boolean): RemovalCall => ({
+  keepData,
+  limits,
+  // As an agent would say it of devices of these names.
+  eraseState: ({ deviceId }) => ({
+    erasedBytes: deviceId === "half" ? 32 * MIB : 0,
+    failedTries: deviceId === "bad" ? 3 : 0,
+  }),
+  nowMs: NOW_MS,
+});
 
 type Act = (tx: RegistryTransaction) => ActionResult;
 const actions = {
@@ -20,9 +41,11 @@ const actions = {
   addD1: (tx: RegistryTransaction) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS),
   addPath: (tx: RegistryTransaction) => addDevice(tx, { hostId: h1, path: "/dev/shared" }, NOW_MS),
   addD1OfH2: (tx: RegistryTransaction) => addDevice(tx, { hostId: hostId("h2"), deviceId: deviceId("d1") }, NOW_MS),
-  removeHost: (tx: RegistryTransaction) => removeHost(tx, h1, limits, NOW_MS),
-  removeD1: (tx: RegistryTransaction) => removeDevice(tx, { deviceId: deviceId("d1") }, limits, NOW_MS),
-  removePath: (tx: RegistryTransaction) => removeDevice(tx, { hostId: h1, path: "/dev/shared" }, limits, NOW_MS),
+  removeHost: (tx: RegistryTransaction) => removeHost(tx, h1, call(false)),
+  removeHostKeeping: (tx: RegistryTransaction) => removeHost(tx, h1, call(true)),
+  removeD1: (tx: RegistryTransaction) => removeDevice(tx, { deviceId: deviceId("d1") }, call(false)),
+  removeD1Keeping: (tx: RegistryTransaction) => removeDevice(tx, { deviceId: deviceId("d1") }, call(true)),
+  removePath: (tx: RegistryTransaction) => removeDevice(tx, { hostId: h1, path: "/dev/shared" }, call(false)),
   purgeHost: (tx: RegistryTransaction) => purgeHost(tx, h1, false),
   purgeHostForce: (tx: RegistryTransaction) => purgeHost(tx, h1, true),
   purgeD1: (tx: RegistryTransaction) => purgeDevice(tx, { deviceId: deviceId("d1") }, false, NOW_MS),
@@ -32,6 +55,7 @@ const actions = {
 const unknown = (id: string, more = {}) => aDevice(id, { attachState: "UNKNOWN", dirty: true, ...more });
 const attached = (id: string, more = {}) => aDevice(id, more);
 const held = (id: string, disk: string, more = {}) => aDevice(id, { diskId: diskId(disk), ...more });
+const dirty = { dirty: true };
 const onShared = { path: "/dev/shared" };
 const publishedTo = (host: string, state: Publication["state"]): Publication => ({
   hostId: hostId(host),
@@ -55,6 +79,9 @@ interface Row {
   /** "state generation flags" by device after the action; null when it is gone. */
   readonly devices?: Readonly<Record<string, string | null>>;
   readonly wish?: boolean;
+  /** "bytes erased / bytes to erase" in MiB. */
+  readonly erase?: string;
+  readonly unerased?: readonly string[];
 }
 
 const rows: readonly Row[] = [
@@ -260,8 +287,8 @@ const rows: readonly Row[] = [
     action: "removeHost",
     code: "E_TRY_AGAIN",
     says: "last error, of device d1: EIO",
-    fleet: { devices: [attached("d1", { attachState: "CLOSING", lastError: "EIO" })] },
-    devices: { d1: "CLOSING 1" },
+    fleet: { devices: [attached("d1", { attachState: "CLOSING", lastError: "EIO", removalRequested: true })] },
+    devices: { d1: "CLOSING 1 wish" },
   },
   {
     cause: "RemoveHost once detached",
@@ -313,8 +340,149 @@ const rows: readonly Row[] = [
     cause: "RemoveDevice of an UNKNOWN device",
     action: "removeD1",
     code: "S_OK",
+    says: "not erased, and what was on them still is: d1",
+    unerased: ["d1"],
     fleet: { devices: [unknown("d1")] },
     devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "RemoveHost with dirty devices: erased first, and none of them leaves before",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "2 devices are being erased, 33554432 of 134217728 bytes are done",
+    erase: "32 / 128",
+    wish: true,
+    fleet: {
+      devices: [attached("d1"), attached("half", dirty), attached("d2", { ...dirty, attachState: "ATTACHING" })],
+    },
+    devices: { d1: "ATTACHED 1 wish", half: "ATTACHED 1 dirty wish", d2: "ATTACHING 1 dirty wish" },
+  },
+  {
+    cause: "RemoveHost again, when they are erased",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "2 devices are being closed",
+    fleet: { devices: [attached("d1", { removalRequested: true }), attached("d2", { removalRequested: true })] },
+    devices: { d1: "CLOSING 101 wish", d2: "CLOSING 102 wish" },
+  },
+  {
+    cause: "RemoveHost with an erase that failed for the first time",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "1 devices are being erased, 0 of 67108864 bytes are done; last error, of device d1: erase: EIO",
+    erase: "0 / 64",
+    fleet: { devices: [attached("d1", { ...dirty, lastError: "erase: EIO" })] },
+  },
+  ...(
+    [
+      ["in ERROR", "d1", { health: "ERROR", healthMessage: "no such drive" }, "d1 (ERROR: no such drive)"],
+      [
+        "that was never attached",
+        "d1",
+        { attachState: "ATTACHING", attempts: 3, lastError: "ENOENT" },
+        "d1 (not attached: ENOENT)",
+      ],
+      ["whose erase failed three times", "bad", { lastError: "erase: EIO" }, "bad (erase: EIO)"],
+    ] as const
+  ).map(
+    ([what, id, more, says]): Row => ({
+      cause: `RemoveHost with a dirty device ${what}: says so, and the way out`,
+      action: "removeHost",
+      code: "E_TRY_AGAIN",
+      says: `1 devices cannot be erased: ${says}: mend them, or take them out with what is on them by RemoveDevice with keep_data`,
+      erase: "0 / 64",
+      fleet: { devices: [attached(id, { ...dirty, ...more })] },
+    }),
+  ),
+  {
+    cause: "RemoveDevice with keep_data of one that cannot be erased",
+    action: "removeD1Keeping",
+    code: "E_TRY_AGAIN",
+    says: "1 devices are being closed",
+    fleet: { devices: [attached("d1", { ...dirty, health: "ERROR", healthMessage: "EIO", removalRequested: true })] },
+    devices: { d1: "CLOSING 101 dirty wish keep" },
+  },
+  {
+    cause: "RemoveDevice with keep_data, once detached",
+    action: "removeD1Keeping",
+    code: "S_OK",
+    says: "not erased, and what was on them still is: d1",
+    unerased: ["d1"],
+    fleet: {
+      devices: [
+        attached("d1", {
+          ...dirty,
+          attachState: "DETACHED",
+          detachConfirmed: true,
+          removalRequested: true,
+          keepData: true,
+        }),
+      ],
+    },
+    devices: { d1: "DETACHED 1 dirty wish keep" },
+  },
+  {
+    cause: "RemoveHost with keep_data while a disk is there: part of the wish",
+    action: "removeHostKeeping",
+    code: "E_TRY_AGAIN",
+    dependent: ["x"],
+    fleet: { devices: [held("d1", "x"), attached("d2", dirty)] },
+    devices: { d1: "ATTACHED 1 wish keep", d2: "ATTACHED 1 dirty wish keep" },
+  },
+  {
+    cause: "RemoveHost without keep_data after one with it: the last call counts",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "1 devices are being erased",
+    erase: "0 / 64",
+    fleet: { devices: [attached("d1", { ...dirty, removalRequested: true, keepData: true })] },
+    devices: { d1: "ATTACHED 1 dirty wish" },
+  },
+  {
+    cause: "RemoveHost with keep_data after one without: erases are not waited for",
+    action: "removeHostKeeping",
+    code: "E_TRY_AGAIN",
+    says: "2 devices are being closed",
+    fleet: {
+      devices: [attached("d1", { ...dirty, removalRequested: true }), attached("d2", { removalRequested: true })],
+    },
+    devices: { d1: "CLOSING 101 dirty wish keep", d2: "CLOSING 102 wish keep" },
+  },
+  {
+    cause: "AddHost cancels the wish, and that data was to be kept",
+    action: "addHost",
+    code: "S_OK",
+    wish: false,
+    fleet: {
+      hosts: [aHost("h1", { removalRequested: true })],
+      devices: [attached("d1", { ...dirty, removalRequested: true, keepData: true })],
+    },
+    devices: { d1: "ATTACHED 1 dirty" },
+  },
+  {
+    cause: "RemoveHost of an UNAVAILABLE host with dirty devices: they wait for its return, or the timeout",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says: "host h1 is UNAVAILABLE and cannot erase or confirm; it counts as removed in 3600 s",
+    fleet: { hosts: silentSince(NOW_MS), devices: [attached("d1", dirty), attached("d2")] },
+    devices: { d1: "ATTACHED 1 dirty wish", d2: "ATTACHED 1 wish" },
+  },
+  {
+    cause: "RemoveHost of a host that was UNAVAILABLE for the removal timeout: out, and the answer says how",
+    action: "removeHost",
+    code: "S_OK",
+    says: "its host may still hold: d1, d2; not erased, and what was on them still is: d1",
+    unerased: ["d1"],
+    fleet: { hosts: silentSince(NOW_MS - 3_600_000), devices: [attached("d1", dirty), attached("d2")] },
+    devices: { d1: "DETACHED 101 dirty wish", d2: "DETACHED 102 wish" },
+  },
+  {
+    cause: "PurgeHost with dirty devices names them",
+    action: "purgeHost",
+    code: "S_OK",
+    says: "not erased, and what was on them still is: d1",
+    unerased: ["d1"],
+    fleet: { devices: [attached("d1", dirty), attached("d2")] },
   },
   {
     cause: "PurgeHost with a disk",
@@ -337,6 +505,7 @@ const rows: readonly Row[] = [
     code: "S_OK",
     dependent: ["x"],
     says: "these disks have lost devices: x",
+    unerased: ["d1"],
     fleet: { devices: [held("d1", "x")], disks: [aDisk("x", ["d1"])] },
     devices: { d1: null },
   },
@@ -366,6 +535,7 @@ const rows: readonly Row[] = [
     cause: "PurgeDevice with a disk and force",
     action: "purgeD1Force",
     code: "S_OK",
+    unerased: ["d1"],
     dependent: ["x"],
     fleet: { devices: [held("d1", "x")], disks: [aDisk("x", ["d1"])] },
     devices: { d1: "UNKNOWN 101 dirty" },
@@ -375,7 +545,7 @@ const rows: readonly Row[] = [
 function shown(fleet: TestFleet, id: string): string | null {
   const device = fleet.tables.devices.get(id);
   if (device === undefined) return null;
-  return `${device.attachState} ${device.generation}${device.dirty ? " dirty" : ""}${device.removalRequested ? " wish" : ""}`;
+  return `${device.attachState} ${device.generation}${device.dirty ? " dirty" : ""}${device.removalRequested ? " wish" : ""}${device.keepData ? " keep" : ""}`;
 }
 
 describe("CMS actions", () => {
@@ -386,6 +556,9 @@ describe("CMS actions", () => {
       expect(result.code, result.message).to.equal(row.code);
       if (row.says !== undefined) expect(result.message).to.contain(row.says);
       expect(result.dependentDiskIds).to.deep.equal(row.dependent ?? []);
+      const erase = result.erase && `${result.erase.bytesErased / MIB} / ${result.erase.bytesToErase / MIB}`;
+      expect(erase).to.equal(row.erase);
+      expect(result.unerasedDeviceIds ?? []).to.deep.equal(row.unerased ?? []);
       expect(result.retryAfterMs > 0).to.equal(row.code === "E_TRY_AGAIN");
       for (const [id, expected] of Object.entries(row.devices ?? {})) expect(shown(fleet, id), id).to.equal(expected);
       if (row.wish !== undefined) expect(fleet.host("h1").removalRequested).to.equal(row.wish);

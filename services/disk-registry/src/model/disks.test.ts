@@ -225,12 +225,21 @@ describe("erase", () => {
     expect(fleet.device("d1").lastError).to.equal("");
   });
 
+  it("to be removed -> erased all the same, and not said to be free soon", () => {
+    const fleet = new TestFleet({ devices: [dirty({ removalRequested: true })] });
+    const create = () => fleet.transact((tx) => createDisk(tx, x, { ...wanted, sizeBytes: MIB }, [], limits, 0));
+    expect(create).to.throw(ResourceExhaustedError, "add devices");
+    expect(fleet.transact((tx) => beginErase(tx, d1))?.sessionNumber).to.equal(201);
+    expect(fleet.transact((tx) => completeErase(tx, d1, 201))).to.equal(true);
+    expect(fleet.tables.devices.count("freeByHostAndPool", "h1 default"), "free").to.equal(0);
+  });
+
   const refused: readonly [string, Partial<Device>, Partial<Host>][] = [
     ["clean", { dirty: false }, {}],
     ["of a disk", { diskId: x }, {}],
     ["not ATTACHED", { attachState: "ATTACHING" }, {}],
     ["in ERROR", { health: "ERROR" }, {}],
-    ["to be removed", { removalRequested: true }, {}],
+    ["to be removed as it is", { removalRequested: true, keepData: true }, {}],
     ["of an UNAVAILABLE host", {}, { state: "UNAVAILABLE" }],
   ];
   for (const [cause, device, host] of refused) {

@@ -16,7 +16,7 @@ function findErasable(tables: RegistryTables, deviceId: DeviceId): { device: Dev
   const device = tables.devices.get(deviceId);
   if (device === undefined || !isErasable(device)) return undefined;
   const host = tables.hosts.get(device.hostId);
-  return host?.state === "ONLINE" ? { device, host } : undefined;
+  return host === undefined || host.state === "UNAVAILABLE" ? undefined : { device, host };
 }
 
 /** Gives the erase its own session, once: every writer before it is fenced off. Undefined when there is nothing to erase. */

@@ -3,6 +3,7 @@ import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { beginUnpublish } from "./publications.js";
+import { unerasedIn, unerasedNote } from "./removal-erase.js";
 import { disksOn, disksServedBy } from "./remove-action.js";
 import type { Device, RegistryTables, RegistryTransaction } from "./schema.js";
 
@@ -21,11 +22,7 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   for (const disk of published) beginUnpublish(tx, disk);
   for (const device of devices) tx.devices.delete(device.deviceId);
   tx.hosts.delete(hostId);
-  return actionResult(
-    "S_OK",
-    `host ${hostId} is forgotten with its ${devices.length} devices${brokenNote(held)}`,
-    held,
-  );
+  return forgotten(`host ${hostId} is forgotten with its ${devices.length} devices`, devices, held);
 }
 
 /**
@@ -45,7 +42,7 @@ export function purgeDevice(
   const held = disksOn(devices.found);
   if (held.length > 0 && !force) return refuse(`device ${names}`, held);
   for (const device of devices.found) forget(tx, device, nowMs);
-  return actionResult("S_OK", `forgotten: ${names}${brokenNote(held)}`, held);
+  return forgotten(`forgotten: ${names}`, devices.found, held);
 }
 
 function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
@@ -56,8 +53,14 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     if (!host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
     return;
   }
-  const { replacement, ...rest } = advance(tx, device, "purge", nowMs);
+  const { replacement, keepData: _, ...rest } = advance(tx, device, "purge", nowMs);
   tx.devices.put({ ...rest, ...replacement, diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false });
+}
+
+function forgotten(text: string, devices: readonly Device[], held: readonly DiskId[]): ActionResult {
+  const unerasedDeviceIds = unerasedIn(devices);
+  const result = actionResult("S_OK", `${text}${brokenNote(held)}${unerasedNote(unerasedDeviceIds)}`, held);
+  return { ...result, unerasedDeviceIds };
 }
 
 function refuse(name: string, held: readonly DiskId[]): ActionResult {

@@ -1,7 +1,8 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
-import { type ActionResult, actionResult, tryAgain } from "./action-result.js";
+import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import { type EraseState, mustBeErased, unerasedIn, unerasedNote, whileErasing } from "./removal-erase.js";
 import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
 
 export interface RemovalLimits {
@@ -9,42 +10,44 @@ export interface RemovalLimits {
   readonly unavailableRemovalTimeoutMs: number;
   /** When to ask again while agents are letting go. */
   readonly closingRetryAfterMs: number;
-  /** When to ask again while disks are in the way, or a host is UNAVAILABLE. */
+  /** When to ask again while devices are erased. */
+  readonly erasingRetryAfterMs: number;
+  /** When to ask again while disks are in the way, a device cannot be erased, or a host is UNAVAILABLE. */
   readonly waitingRetryAfterMs: number;
 }
 
+/** How a removal is asked for, and what is known beside the tables. */
+export interface RemovalCall {
+  /** Devices leave as they are, not erased. Part of the wish, and the last call counts. */
+  readonly keepData: boolean;
+  readonly limits: RemovalLimits;
+  readonly eraseState: (device: Device) => EraseState;
+  readonly nowMs: number;
+}
+
 /** Takes a host and all its devices out of operation, as far as that is possible now. */
-export function removeHost(
-  tx: RegistryTransaction,
-  hostId: HostId,
-  limits: RemovalLimits,
-  nowMs: number,
-): ActionResult {
+export function removeHost(tx: RegistryTransaction, hostId: HostId, call: RemovalCall): ActionResult {
   const host = findHost(tx, hostId);
   if ("refused" in host) return host.refused;
   if (!host.found.removalRequested) tx.hosts.put({ ...host.found, removalRequested: true });
   const uses = { servedDiskIds: disksServedBy(tx, hostId), vmCid: host.found.assignment?.vmCid };
-  return removeAll(tx, { name: `host ${hostId}`, devices: devicesOfHost(tx, hostId), ...uses }, limits, nowMs);
+  return removeAll(tx, { name: `host ${hostId}`, devices: devicesOfHost(tx, hostId), ...uses }, call);
 }
 
 /** Takes one device, or all devices on a path, out of operation, as far as that is possible now. */
-export function removeDevice(
-  tx: RegistryTransaction,
-  selector: DeviceSelector,
-  limits: RemovalLimits,
-  nowMs: number,
-): ActionResult {
+export function removeDevice(tx: RegistryTransaction, selector: DeviceSelector, call: RemovalCall): ActionResult {
   const devices = findDevices(tx, selector);
   if ("refused" in devices) return devices.refused;
   const names = devices.found.map((device) => device.deviceId).join(", ");
   // What a host serves lies on devices of its own or of others: one device that leaves takes nothing away from it.
   const uses = { servedDiskIds: [], vmCid: undefined };
-  return removeAll(tx, { name: `device ${names}`, devices: devices.found, ...uses }, limits, nowMs);
+  return removeAll(tx, { name: `device ${names}`, devices: devices.found, ...uses }, call);
 }
 
 /** What is to be taken out of operation, all of it together. */
 interface Removal {
   readonly name: string;
+  /** All of one host. */
   readonly devices: readonly Device[];
   /** Disks that the host serves, or may still serve. */
   readonly servedDiskIds: readonly DiskId[];
@@ -52,17 +55,27 @@ interface Removal {
   readonly vmCid: string | undefined;
 }
 
-function removeAll(tx: RegistryTransaction, removal: Removal, limits: RemovalLimits, nowMs: number): ActionResult {
-  const { name, devices } = removal;
+function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall): ActionResult {
+  const { name } = removal;
+  const { limits, nowMs } = call;
+  const devices = removal.devices.map((device) => noteWish(tx, device, call.keepData));
   const inUse = whileInUse(removal, limits);
-  if (inUse !== undefined) {
-    for (const device of devices) noteWish(tx, device);
-    return inUse;
+  if (inUse !== undefined) return inUse;
+  const host = tx.hosts.get(devices[0]?.hostId ?? "");
+  const isLost = host !== undefined && removalTimedOut(host, limits, nowMs);
+  const toErase = devices.filter(mustBeErased);
+  if (toErase.length > 0 && !isLost) {
+    if (host?.state === "UNAVAILABLE") return whileUnavailable(name, host, "erase or confirm", call);
+    return whileErasing(name, toErase, call);
   }
-  const removed = devices.map((device) => removeOne(tx, device, nowMs));
+  let removed = devices.map((device) => removeOne(tx, device, nowMs));
+  if (isLost && giveUpOnHost(tx, host.hostId, limits, nowMs) > 0)
+    removed = removed.map((device) => tx.devices.get(device.deviceId) ?? device);
   const closing = removed.filter((device) => device.attachState === "CLOSING");
-  if (closing.length > 0) return whileClosing(tx, name, closing, limits, nowMs);
-  return actionResult("S_OK", `${name} is out of operation${unconfirmedNote(removed)}`);
+  if (closing.length > 0) return whileClosing(name, host, closing, call);
+  const unerasedDeviceIds = unerasedIn(removed);
+  const notes = `${unconfirmedNote(removed)}${unerasedNote(unerasedDeviceIds)}`;
+  return { ...actionResult("S_OK", `${name} is out of operation${notes}`), unerasedDeviceIds };
 }
 
 export function disksOn(devices: readonly Device[]): readonly DiskId[] {
@@ -89,47 +102,47 @@ function whileInUse({ name, devices, servedDiskIds, vmCid }: Removal, limits: Re
   return tryAgain(message, limits.waitingRetryAfterMs, dependentDiskIds);
 }
 
-/** A device that nobody uses has nothing to be taken out of. */
-function noteWish(tx: RegistryTransaction, device: Device): void {
-  if (device.removalRequested || device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return;
-  tx.devices.put({ ...device, removalRequested: true });
+/** What was said of a device that has left, or is leaving, stays: nobody can erase it there. */
+function noteWish(tx: RegistryTransaction, device: Device, keepData: boolean): Device {
+  if (device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED") return device;
+  const { keepData: kept, ...rest } = device;
+  if (device.removalRequested && (kept ?? false) === keepData) return device;
+  const wished = { ...rest, removalRequested: true, ...(keepData && { keepData }) };
+  tx.devices.put(wished);
+  return wished;
 }
 
 function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Device {
-  const advanced = advance(tx, device, "remove", nowMs);
-  if (advanced === device) return device;
-  const removed = { ...advanced, removalRequested: true };
-  tx.devices.put(removed);
+  const removed = advance(tx, device, "remove", nowMs);
+  if (removed !== device) tx.devices.put(removed);
   return removed;
 }
 
 function whileClosing(
-  tx: RegistryTransaction,
   name: string,
+  host: Host | undefined,
   closing: readonly Device[],
-  limits: RemovalLimits,
-  nowMs: number,
+  call: RemovalCall,
 ): ActionResult {
-  const unreachable = closing
-    .map((device) => tx.hosts.get(device.hostId))
-    .find((host) => host?.state === "UNAVAILABLE");
-  if (unreachable !== undefined) {
-    const leftMs = removalLeftMs(unreachable, limits, nowMs);
-    const message = `${name}: host ${unreachable.hostId} is UNAVAILABLE and cannot confirm; it counts as removed in ${Math.ceil(leftMs / 1000)} s`;
-    return tryAgain(message, Math.min(Math.max(leftMs, limits.closingRetryAfterMs), limits.waitingRetryAfterMs));
-  }
+  if (host?.state === "UNAVAILABLE") return whileUnavailable(name, host, "confirm", call);
   const failing = closing.find((device) => device.lastError !== "");
   const error = failing === undefined ? "" : `; last error, of device ${failing.deviceId}: ${failing.lastError}`;
   return tryAgain(
     `${name}: ${closing.length} devices are being closed by their agent${error}`,
-    limits.closingRetryAfterMs,
+    call.limits.closingRetryAfterMs,
   );
+}
+
+function whileUnavailable(name: string, host: Host, missing: string, { limits, nowMs }: RemovalCall): ActionResult {
+  const leftMs = removalLeftMs(host, limits, nowMs);
+  const message = `${name}: host ${host.hostId} is UNAVAILABLE and cannot ${missing}; it counts as removed in ${Math.ceil(leftMs / 1000)} s`;
+  return tryAgain(message, Math.min(Math.max(leftMs, limits.closingRetryAfterMs), limits.waitingRetryAfterMs));
 }
 
 function unconfirmedNote(devices: readonly Device[]): string {
   const unconfirmed = devices.filter((device) => device.attachState === "DETACHED" && !device.detachConfirmed);
   if (unconfirmed.length === 0) return "";
-  const names = unconfirmed.map((device) => device.deviceId).join(", ");
+  const names = named(unconfirmed.map((device) => device.deviceId));
   return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
 }
 

@@ -62,6 +62,8 @@ export interface Device extends DeviceIdentity {
   /** Holds data of a former disk, or nobody knows what. */
   readonly dirty: boolean;
   readonly removalRequested: boolean;
+  /** Part of that wish: it is taken out as it is, not erased. */
+  readonly keepData?: true | undefined;
   /** Its agent has confirmed the detach of the current generation. While false, a device that is not to be held is ordered detached. */
   readonly detachConfirmed: boolean;
   /** Empty when free. */
@@ -129,16 +131,17 @@ export type CounterName = "device_generation" | "session_number";
 
 /** Whether a disk may be placed on the device, as far as the device itself says. */
 export function isFree(device: Device): boolean {
-  return isUsable(device) && !device.dirty && device.health === "ONLINE" && device.sizeBytes > 0;
+  const isSound = !device.dirty && device.health === "ONLINE" && device.sizeBytes > 0;
+  return isHeldEmpty(device) && isSound && !device.removalRequested;
 }
 
-/** Whether the device must be erased now, before it can be used again. */
+/** Whether the device must be erased now, before it is used again or taken out of operation. */
 export function isErasable(device: Device): boolean {
-  return isUsable(device) && device.dirty && device.health !== "ERROR";
+  return isHeldEmpty(device) && device.dirty && device.health !== "ERROR" && !device.keepData;
 }
 
-function isUsable(device: Device): boolean {
-  return device.attachState === "ATTACHED" && device.diskId === "" && !device.removalRequested;
+function isHeldEmpty(device: Device): boolean {
+  return device.attachState === "ATTACHED" && device.diskId === "";
 }
 
 /** Whether its agent has yet to confirm the device's current generation. */

@@ -42,7 +42,7 @@ export class SharedRegistry {
   }
 
   async remove(hostId = "h1") {
-    return (await this.registry.operator.removeHost({ hostId, dryRun: false })).result;
+    return (await this.registry.operator.removeHost({ hostId, dryRun: false, keepData: false })).result;
   }
 
   inState(deviceId: string, state: AttachState): Promise<Device> {

@@ -3,6 +3,7 @@ import type { WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
 import { abandonEraseSession, beginErase, completeErase, type EraseOrder, recordEraseFailure } from "../model/erase.js";
 import type { DeviceOutcome } from "../model/orders.js";
+import type { EraseState } from "../model/removal-erase.js";
 import type { Device } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../wire.js";
 
@@ -11,28 +12,37 @@ export class EraseWorker {
   /** How far erases under way are, as their agents said last. */
   readonly #progress = new Map<DeviceId, { readonly sessionNumber: number; readonly erasedBytes: number }>();
 
+  /** In memory only, since after a restart everything is worth some tries. */
+  readonly #failedTries = new Map<DeviceId, number>();
+
   constructor(private readonly context: WorkContext) {}
 
-  /** How far the device's erase is; 0 when none is under way. */
-  erasedBytes(device: Device): number {
+  stateOf(device: Device): EraseState {
     const progress = this.#progress.get(device.deviceId);
-    return progress?.sessionNumber === device.eraseSessionNumber ? progress.erasedBytes : 0;
+    const erasedBytes = progress?.sessionNumber === device.eraseSessionNumber ? progress.erasedBytes : 0;
+    return { erasedBytes, failedTries: this.#failedTries.get(device.deviceId) ?? 0 };
   }
 
   async process(deviceId: DeviceId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet } = this.context;
     const order = await tablet.transact((tx) => beginErase(tx, deviceId));
     if (order === undefined) {
-      this.#progress.delete(deviceId);
+      this.#forget(deviceId);
       return "done";
     }
     try {
       return await this.#settle(order, await this.#ask(order, signal));
     } catch (error) {
       signal.throwIfAborted();
+      this.#failedTries.set(deviceId, (this.#failedTries.get(deviceId) ?? 0) + 1);
       await tablet.transact((tx) => recordEraseFailure(tx, deviceId, order.sessionNumber, messageOf(error)));
       throw error;
     }
+  }
+
+  #forget(deviceId: DeviceId): void {
+    this.#progress.delete(deviceId);
+    this.#failedTries.delete(deviceId);
   }
 
   async #ask(order: EraseOrder, signal: AbortSignal): Promise<DeviceOutcome | undefined> {
@@ -49,7 +59,7 @@ export class EraseWorker {
     const { tablet, config } = this.context;
     if (outcome?.code === "DONE" || outcome?.code === "ALREADY") {
       await tablet.transact((tx) => completeErase(tx, deviceId, sessionNumber));
-      this.#progress.delete(deviceId);
+      this.#forget(deviceId);
       return "done";
     }
     if (outcome?.code === "PENDING") return { retryAfterMs: config.erase.pollIntervalMs };

@@ -2,6 +2,7 @@ import type { BackoffLimits, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
+import type { EraseState } from "../model/removal-erase.js";
 import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
 import type { DeviceProgress } from "../wire.js";
 import { EraseWorker } from "./erase-worker.js";
@@ -75,7 +76,11 @@ export class Workers {
         ? this.#erases.dueAtMs(device.deviceId)
         : undefined;
     const nextAttemptAtMs = dueAtMs === undefined ? undefined : clock.nowMs() + dueAtMs - clock.monotonicMs();
-    return { nextAttemptAtMs, erasedBytes: this.#eraseWorker.erasedBytes(device) };
+    return { nextAttemptAtMs, erasedBytes: this.eraseState(device).erasedBytes };
+  }
+
+  eraseState(device: Device): EraseState {
+    return this.#eraseWorker.stateOf(device);
   }
 
   /** All that was pending when the state was loaded. */
@@ -102,11 +107,13 @@ export class Workers {
     waking.catch(() => {});
   }
 
-  /** These changed: what awaits an order or an erase gets it. */
+  /** Somebody asked something of these: what awaits an order or an erase gets it. */
   wakeDevices(devices: readonly Device[]): void {
     for (const device of devices) {
       if (awaitsOrder(device)) this.#orders.enqueue(device.hostId);
-      else if (isErasable(device)) this.#erases.enqueue(device.deviceId);
+      // Who asks again and again makes nothing be tried sooner.
+      else if (isErasable(device) && this.#erases.dueAtMs(device.deviceId) === undefined)
+        this.#erases.enqueue(device.deviceId);
     }
   }
 

@@ -51,6 +51,11 @@ export interface RemoveHostRequest {
   hostId: string;
   /** Answer what would happen, change nothing. */
   dryRun: boolean;
+  /**
+   * Take devices out as they are, not erased. Part of the wish to remove, and the last call counts; an erase under way
+   * stops when its device is closed. The S_OK names them.
+   */
+  keepData: boolean;
 }
 
 /** What RemoveHost came to. */
@@ -103,6 +108,11 @@ export interface RemoveDeviceRequest {
   path: string;
   /** Answer what would happen, change nothing. */
   dryRun: boolean;
+  /**
+   * Take devices out as they are, not erased. Part of the wish to remove, and the last call counts; an erase under way
+   * stops when its device is closed. The S_OK names them.
+   */
+  keepData: boolean;
 }
 
 /** What RemoveDevice came to. */
@@ -512,7 +522,7 @@ export const AddHostResponse: MessageFns<AddHostResponse> = {
 };
 
 function createBaseRemoveHostRequest(): RemoveHostRequest {
-  return { hostId: "", dryRun: false };
+  return { hostId: "", dryRun: false, keepData: false };
 }
 
 export const RemoveHostRequest: MessageFns<RemoveHostRequest> = {
@@ -522,6 +532,9 @@ export const RemoveHostRequest: MessageFns<RemoveHostRequest> = {
     }
     if (message.dryRun !== false) {
       writer.uint32(16).bool(message.dryRun);
+    }
+    if (message.keepData !== false) {
+      writer.uint32(24).bool(message.keepData);
     }
     return writer;
   },
@@ -555,6 +568,14 @@ export const RemoveHostRequest: MessageFns<RemoveHostRequest> = {
             message.dryRun = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.keepData = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -574,6 +595,7 @@ export const RemoveHostRequest: MessageFns<RemoveHostRequest> = {
     const message = createBaseRemoveHostRequest();
     message.hostId = object.hostId ?? "";
     message.dryRun = object.dryRun ?? false;
+    message.keepData = object.keepData ?? false;
     return message;
   },
 };
@@ -920,7 +942,7 @@ export const AddDeviceResponse: MessageFns<AddDeviceResponse> = {
 };
 
 function createBaseRemoveDeviceRequest(): RemoveDeviceRequest {
-  return { hostId: "", deviceId: "", path: "", dryRun: false };
+  return { hostId: "", deviceId: "", path: "", dryRun: false, keepData: false };
 }
 
 export const RemoveDeviceRequest: MessageFns<RemoveDeviceRequest> = {
@@ -936,6 +958,9 @@ export const RemoveDeviceRequest: MessageFns<RemoveDeviceRequest> = {
     }
     if (message.dryRun !== false) {
       writer.uint32(32).bool(message.dryRun);
+    }
+    if (message.keepData !== false) {
+      writer.uint32(40).bool(message.keepData);
     }
     return writer;
   },
@@ -985,6 +1010,14 @@ export const RemoveDeviceRequest: MessageFns<RemoveDeviceRequest> = {
             message.dryRun = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.keepData = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1006,6 +1039,7 @@ export const RemoveDeviceRequest: MessageFns<RemoveDeviceRequest> = {
     message.deviceId = object.deviceId ?? "";
     message.path = object.path ?? "";
     message.dryRun = object.dryRun ?? false;
+    message.keepData = object.keepData ?? false;
     return message;
   },
 };
@@ -3355,8 +3389,8 @@ export const DiskRegistryServiceService = {
     responseDeserialize: (value: Buffer): AddHostResponse => AddHostResponse.decode(value),
   },
   /**
-   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM, or
-   * until its agent has let go of its devices. Meanwhile it gets nothing new.
+   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
+   * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
    */
   removeHost: {
     path: "/diskmesh.registry.v1.DiskRegistryService/RemoveHost" as const,
@@ -3387,7 +3421,7 @@ export const DiskRegistryServiceService = {
     responseSerialize: (value: AddDeviceResponse): Buffer => Buffer.from(AddDeviceResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): AddDeviceResponse => AddDeviceResponse.decode(value),
   },
-  /** Takes one device, or all devices on a path, out of operation. */
+  /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
   removeDevice: {
     path: "/diskmesh.registry.v1.DiskRegistryService/RemoveDevice" as const,
     requestStream: false as const,
@@ -3589,15 +3623,15 @@ export interface DiskRegistryServiceServer extends UntypedServiceImplementation 
   /** Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). */
   addHost: handleUnaryCall<AddHostRequest, AddHostResponse>;
   /**
-   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM, or
-   * until its agent has let go of its devices. Meanwhile it gets nothing new.
+   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
+   * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
    */
   removeHost: handleUnaryCall<RemoveHostRequest, RemoveHostResponse>;
   /** Forgets a host for good. Refused while it holds disks unless `force`. */
   purgeHost: handleUnaryCall<PurgeHostRequest, PurgeHostResponse>;
   /** Takes one device, or all devices on a path, into operation. */
   addDevice: handleUnaryCall<AddDeviceRequest, AddDeviceResponse>;
-  /** Takes one device, or all devices on a path, out of operation. */
+  /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
   removeDevice: handleUnaryCall<RemoveDeviceRequest, RemoveDeviceResponse>;
   /** Forgets one device, or all devices on a path. Refused while it holds a disk unless `force`. */
   purgeDevice: handleUnaryCall<PurgeDeviceRequest, PurgeDeviceResponse>;
@@ -3672,8 +3706,8 @@ export interface DiskRegistryServiceClient extends Client {
     callback: (error: ServiceError | null, response: AddHostResponse) => void,
   ): ClientUnaryCall;
   /**
-   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM, or
-   * until its agent has let go of its devices. Meanwhile it gets nothing new.
+   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
+   * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
    */
   removeHost(
     request: RemoveHostRequest,
@@ -3722,7 +3756,7 @@ export interface DiskRegistryServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: AddDeviceResponse) => void,
   ): ClientUnaryCall;
-  /** Takes one device, or all devices on a path, out of operation. */
+  /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
   removeDevice(
     request: RemoveDeviceRequest,
     callback: (error: ServiceError | null, response: RemoveDeviceResponse) => void,

@@ -448,7 +448,7 @@ export interface Device {
   lastError: string;
   /** Holds data of a former disk, or nobody knows what: erased before it is used. */
   dirty: boolean;
-  /** An operator wants it out of operation; durable, cleared by AddDevice and AddHost. */
+  /** An operator wants it out of operation; durable, cleared by AddDevice and AddHost. It is erased first. */
   removalRequested: boolean;
   /** False when it became DETACHED without its agent's word: the host may still hold it. */
   detachConfirmed: boolean;
@@ -473,7 +473,11 @@ export interface Device {
   /** Which file or drive it is, as the agent's operating system tells them apart; empty when never told. */
   fileIdentity: string;
   /** What its agent found in its place, until AddDevice accepts it; absent when it is what it was. */
-  replacement: DeviceIdentity | undefined;
+  replacement:
+    | DeviceIdentity
+    | undefined;
+  /** With removal_requested: it is taken out as it is, not erased. The last RemoveHost or RemoveDevice counts. */
+  keepData: boolean;
 }
 
 /** The one host that may read and write a disk. */
@@ -540,6 +544,20 @@ export interface ActionResult {
   retryAfterMs: number;
   /** With E_TRY_AGAIN: every disk that still stands in the way, each time. */
   dependentDiskIds: string[];
+  /** With E_TRY_AGAIN while a removal erases devices: how far it is. */
+  erase:
+    | EraseProgress
+    | undefined;
+  /** With S_OK of Remove* and Purge*: every device that left with what was on it, or with what nobody knows. */
+  unerasedDeviceIds: string[];
+}
+
+/** How far the erases are that a removal waits for. Devices that are done are not counted any more. */
+export interface EraseProgress {
+  /** Sum of the sizes of the devices that are not yet erased. */
+  bytesToErase: number;
+  /** Of those bytes, what was overwritten when the agent was last asked. */
+  bytesErased: number;
 }
 
 function createBaseHost(): Host {
@@ -980,6 +998,7 @@ function createBaseDevice(): Device {
     erasedBytes: 0,
     fileIdentity: "",
     replacement: undefined,
+    keepData: false,
   };
 }
 
@@ -1062,6 +1081,9 @@ export const Device: MessageFns<Device> = {
     }
     if (message.replacement !== undefined) {
       DeviceIdentity.encode(message.replacement, writer.uint32(210).fork()).join();
+    }
+    if (message.keepData !== false) {
+      writer.uint32(216).bool(message.keepData);
     }
     return writer;
   },
@@ -1287,6 +1309,14 @@ export const Device: MessageFns<Device> = {
             message.replacement = DeviceIdentity.decode(reader, reader.uint32());
             continue;
           }
+          case 27: {
+            if (tag !== 216) {
+              break;
+            }
+
+            message.keepData = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1332,6 +1362,7 @@ export const Device: MessageFns<Device> = {
     message.replacement = (object.replacement !== undefined && object.replacement !== null)
       ? DeviceIdentity.fromPartial(object.replacement)
       : undefined;
+    message.keepData = object.keepData ?? false;
     return message;
   },
 };
@@ -1728,7 +1759,14 @@ export const Label: MessageFns<Label> = {
 };
 
 function createBaseActionResult(): ActionResult {
-  return { code: ActionCode.UNSPECIFIED, message: "", retryAfterMs: 0, dependentDiskIds: [] };
+  return {
+    code: ActionCode.UNSPECIFIED,
+    message: "",
+    retryAfterMs: 0,
+    dependentDiskIds: [],
+    erase: undefined,
+    unerasedDeviceIds: [],
+  };
 }
 
 export const ActionResult: MessageFns<ActionResult> = {
@@ -1744,6 +1782,12 @@ export const ActionResult: MessageFns<ActionResult> = {
     }
     for (const v of message.dependentDiskIds) {
       writer.uint32(34).string(v!);
+    }
+    if (message.erase !== undefined) {
+      EraseProgress.encode(message.erase, writer.uint32(42).fork()).join();
+    }
+    for (const v of message.unerasedDeviceIds) {
+      writer.uint32(50).string(v!);
     }
     return writer;
   },
@@ -1793,6 +1837,22 @@ export const ActionResult: MessageFns<ActionResult> = {
             message.dependentDiskIds.push(reader.string());
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.erase = EraseProgress.decode(reader, reader.uint32());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.unerasedDeviceIds.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1814,6 +1874,77 @@ export const ActionResult: MessageFns<ActionResult> = {
     message.message = object.message ?? "";
     message.retryAfterMs = object.retryAfterMs ?? 0;
     message.dependentDiskIds = object.dependentDiskIds?.map((e) => e) || [];
+    message.erase = (object.erase !== undefined && object.erase !== null)
+      ? EraseProgress.fromPartial(object.erase)
+      : undefined;
+    message.unerasedDeviceIds = object.unerasedDeviceIds?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseEraseProgress(): EraseProgress {
+  return { bytesToErase: 0, bytesErased: 0 };
+}
+
+export const EraseProgress: MessageFns<EraseProgress> = {
+  encode(message: EraseProgress, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bytesToErase !== 0) {
+      writer.uint32(8).int64(message.bytesToErase);
+    }
+    if (message.bytesErased !== 0) {
+      writer.uint32(16).int64(message.bytesErased);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EraseProgress {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEraseProgress();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.bytesToErase = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.bytesErased = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<EraseProgress>, I>>(base?: I): EraseProgress {
+    return EraseProgress.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EraseProgress>, I>>(object: I): EraseProgress {
+    const message = createBaseEraseProgress();
+    message.bytesToErase = object.bytesToErase ?? 0;
+    message.bytesErased = object.bytesErased ?? 0;
     return message;
   },
 };

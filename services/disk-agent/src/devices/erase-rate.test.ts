@@ -1,0 +1,86 @@
+import { ManualClock } from "@diskmesh/service";
+import { expect } from "chai";
+import { EraseRate } from "./erase-rate.js";
+
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+describe("the rate of erases", () => {
+  let clock: ManualClock;
+  let rate: EraseRate;
+  /** Writes that were begun: device and when. */
+  let begun: string[];
+
+  beforeEach(() => {
+    clock = new ManualClock();
+    rate = new EraseRate({ maxAtOnce: 2, maxBytesPerSecond: 1_000, slowAfterMs: 5_000 }, clock);
+    begun = [];
+  });
+
+  /** An erase of so many writes of 100 bytes each; `write` is how each goes. */
+  const erase = (device: string, writes: number, write: () => Promise<void> = async () => {}) =>
+    rate
+      .limit(async (limited) => {
+        for (let at = 0; at < writes; at++)
+          await limited(100, () => {
+            begun.push(`${device} ${clock.monotonicMs()}`);
+            return write();
+          });
+      })
+      .then(
+        () => begun.push(`${device} done`),
+        (error: Error) => begun.push(`${device} failed: ${error.message}`),
+      );
+
+  it("three devices, two turns, 1,000 bytes a second -> two in turns, the third when one is done, 100 bytes each 100 ms", async () => {
+    for (const device of ["a", "b", "c"]) void erase(device, 2);
+    await clock.advance(10_000);
+    expect(begun).to.deep.equal([
+      "a 0",
+      "b 100",
+      "a 200",
+      "a done",
+      "b 300",
+      "b done",
+      ...["c 400", "c 500", "c done"],
+    ]);
+  });
+
+  it("a device whose write hangs -> another one has its turn; once it goes on, it waits for one", async () => {
+    let release: () => void = () => {};
+    const hung = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    void erase("a", 2, () => hung);
+    void erase("b", 1, () => hung);
+    void erase("c", 40);
+    void erase("d", 40);
+    await clock.advance(4_000);
+    expect(begun, "c and d wait").to.deep.equal(["a 0", "b 100"]);
+    await clock.advance(2_000);
+    expect(begun.slice(2, 5)).to.deep.equal(["c 5000", "c 5100", "d 5200"]);
+    release();
+    await clock.advance(1_000);
+    expect(begun, "b was at its end").to.include("b done");
+    expect(
+      begun.filter((entry) => entry.startsWith("a")),
+      "a waits for c or d",
+    ).to.have.length(1);
+    await clock.advance(20_000);
+    expect(begun).to.include.members(["a done", "c done", "d done"]);
+  });
+
+  it("a write that fails -> its turn is free", async () => {
+    const fails = () => erase("a", 1, () => Promise.reject(new Error("EIO")));
+    for (let at = 0; at < 3; at++) void fails();
+    await clock.advance(1_000);
+    expect(begun.filter((entry) => entry === "a failed: EIO")).to.have.length(3);
+  });
+
+  it("stopped -> those that write, wait for their bytes, or wait for a turn fail", async () => {
+    for (const device of ["a", "b", "c"]) void erase(device, 100);
+    await clock.advance(150);
+    rate.stop();
+    await settled();
+    expect(begun.filter((entry) => entry.endsWith("failed: the agent is stopping"))).to.have.length(3);
+  });
+});

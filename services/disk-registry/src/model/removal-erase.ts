@@ -1,0 +1,64 @@
+import type { DeviceId } from "@diskmesh/domain";
+import { type ActionResult, named, tryAgain } from "./action-result.js";
+import type { RemovalCall } from "./remove-action.js";
+import type { Device } from "./schema.js";
+
+/** How a device's erase goes; known in memory only. */
+export interface EraseState {
+  /** Overwritten so far, as its agent said last. */
+  readonly erasedBytes: number;
+  /** Tries that failed since one succeeded. */
+  readonly failedTries: number;
+}
+
+/** So many failed tries are no accident. Trying goes on all the same. */
+const FAILED_TRIES_TO_TELL = 3;
+
+/** Whether the device may not leave yet: a former user's data is on it, and nobody said that it may stay there. */
+export function mustBeErased(device: Device): boolean {
+  const isHeld = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
+  return isHeld && device.dirty && !device.keepData;
+}
+
+/** How far the erases are that a removal waits for, and which of them will not come to an end by themselves. */
+export function whileErasing(name: string, devices: readonly Device[], call: RemovalCall): ActionResult {
+  const { limits, eraseState } = call;
+  const stuck: string[] = [];
+  let going = 0;
+  let failing: Device | undefined;
+  for (const device of devices) {
+    const fault = faultOf(device, eraseState(device));
+    if (fault !== undefined) stuck.push(`${device.deviceId} (${fault})`);
+    else {
+      going++;
+      if (device.lastError !== "") failing ??= device;
+    }
+  }
+  const bytesToErase = devices.reduce((sum, device) => sum + device.sizeBytes, 0);
+  const bytesErased = devices.reduce((sum, device) => sum + eraseState(device).erasedBytes, 0);
+  const parts: string[] = [];
+  if (going > 0) parts.push(`${going} devices are being erased, ${bytesErased} of ${bytesToErase} bytes are done`);
+  if (failing !== undefined) parts.push(`last error, of device ${failing.deviceId}: ${failing.lastError}`);
+  if (stuck.length > 0)
+    parts.push(
+      `${stuck.length} devices cannot be erased: ${named(stuck)}: mend them, or take them out with what is on them by RemoveDevice with keep_data`,
+    );
+  const retryAfterMs = going > 0 ? limits.erasingRetryAfterMs : limits.waitingRetryAfterMs;
+  return { ...tryAgain(`${name}: ${parts.join("; ")}`, retryAfterMs), erase: { bytesToErase, bytesErased } };
+}
+
+function faultOf(device: Device, { failedTries }: EraseState): string | undefined {
+  if (device.health === "ERROR") return `ERROR: ${device.healthMessage}`;
+  if (device.attachState === "ATTACHING" && device.attempts >= FAILED_TRIES_TO_TELL)
+    return `not attached: ${device.lastError}`;
+  return failedTries >= FAILED_TRIES_TO_TELL ? device.lastError : undefined;
+}
+
+/** Those that leave with something on them, or of which nobody knows. */
+export function unerasedIn(devices: readonly Device[]): readonly DeviceId[] {
+  return devices.filter((device) => device.dirty || device.diskId !== "").map((device) => device.deviceId);
+}
+
+export function unerasedNote(deviceIds: readonly DeviceId[]): string {
+  return deviceIds.length === 0 ? "" : `; not erased, and what was on them still is: ${named(deviceIds)}`;
+}

@@ -1,0 +1,9 @@
+import type { Context } from "./context.js";
+import { removalLimits } from "./limits.js";
+import type { RemovalCall } from "./model/remove-action.js";
+
+/** What the model needs for a removal beside its tables. */
+export function removalCall({ config, clock, workers }: Context, keepData: boolean): RemovalCall {
+  const eraseState: RemovalCall["eraseState"] = (device) => workers.eraseState(device);
+  return { keepData, limits: removalLimits(config), eraseState, nowMs: clock.nowMs() };
+}

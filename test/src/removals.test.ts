@@ -1,0 +1,150 @@
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { type ActionResult, AttachState, CreateDiskRequest } from "@diskmesh/api/registry";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { makeDeviceFile } from "./mesh/device-files.js";
+import { RegistryMesh } from "./mesh/registry-mesh.js";
+
+const SIZE = 2 * MIB_BYTES;
+const SECRET = Buffer.alloc(SIZE, "a former user's secret ");
+const ZEROS = Buffer.alloc(SIZE);
+const PATIENCE = { timeoutMs: 60_000, everyMs: 50 };
+
+describe("devices that leave operation, and what is on them", function () {
+  this.timeout(120_000);
+  let mesh: RegistryMesh;
+
+  beforeEach(async () => {
+    mesh = await RegistryMesh.start({
+      hostIds: ["h1"],
+      agent: (_, folder) => ({
+        devices: ["d1", "d2"].map((deviceId) => ({
+          deviceId,
+          path: makeDeviceFile(join(folder, "files", deviceId), SIZE),
+        })),
+        limits: { eraseChunkBytes: 65_536, maxErasesAtOnce: 1, maxEraseBytesPerSecond: MIB_BYTES },
+      }),
+    });
+    await eventually(() => mesh.device("d2"), PATIENCE);
+    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    for (const deviceId of ["d1", "d2"]) await until(deviceId, { attachState: AttachState.ATTACHED, dirty: false });
+  });
+  afterEach(() => mesh?.[Symbol.asyncDispose]());
+
+  const bytesOf = (deviceId: string) => readFileSync(join(mesh.folder, "files", deviceId));
+  const until = (deviceId: string, fields: object) =>
+    eventually(async () => {
+      const device = await mesh.device(deviceId);
+      expect(device, `${deviceId}: ${device.lastError} ${device.healthMessage}`).to.deep.include(fields);
+    }, PATIENCE);
+  const remove = async (deviceId: string, keepData = false): Promise<ActionResult> => {
+    const request = { hostId: "h1", deviceId, path: "", dryRun: false, keepData };
+    const { result } = await mesh.operator.removeDevice(request);
+    if (result === undefined) throw new Error("the answer has no result");
+    return result;
+  };
+  const removeHost = async (keepData = false) =>
+    (await mesh.operator.removeHost({ hostId: "h1", dryRun: false, keepData })).result;
+  /** Asks until it is done; all answers. */
+  const untilRemoved = async (ask: () => Promise<ActionResult | undefined>): Promise<ActionResult[]> => {
+    const answers: ActionResult[] = [];
+    await eventually(async () => {
+      const result = await ask();
+      if (result !== undefined) answers.push(result);
+      expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
+    }, PATIENCE);
+    return answers;
+  };
+
+  /** A disk on every device, written full. */
+  const useAll = async () => {
+    await mesh.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: 2 * SIZE, az: "z1" }));
+    const { disk } = await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const client = await NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
+    await client.write(0, SECRET);
+    await client.write(SIZE, SECRET);
+    await client.flush();
+    await client.disconnect();
+    for (const deviceId of ["d1", "d2"]) expect(bytesOf(deviceId).equals(SECRET), deviceId).to.equal(true);
+  };
+  const deleteDisk = async () => {
+    await mesh.operator.unpublishDisk({ diskId: "x", hostId: "" });
+    await mesh.operator.deleteDisk({ diskId: "x" });
+  };
+
+  it("RemoveHost of devices with a former user's data -> zeros on the files before it is S_OK, and it says how far it is", async () => {
+    await useAll();
+    expect((await removeHost())?.dependentDiskIds).to.deep.equal(["x"]);
+    const startedMs = performance.now();
+    await deleteDisk();
+    const answers = await untilRemoved(() => removeHost());
+    expect(performance.now() - startedMs, "4 MiB at 1 MiB/s").to.be.above(3_900);
+    const erasing = answers.flatMap(({ erase }) => (erase === undefined ? [] : [erase]));
+    expect(new Set(erasing.map(({ bytesErased }) => bytesErased)).size, "progress").to.be.above(1);
+    for (const { bytesToErase, bytesErased } of erasing) {
+      expect(bytesToErase, "one after the other").to.be.oneOf([2 * SIZE, SIZE]);
+      expect(bytesErased).to.be.within(0, bytesToErase);
+    }
+    expect(answers[0]?.message).to.match(/2 devices are being erased, \d+ of 4194304 bytes are done/);
+    expect(answers.at(-1)?.unerasedDeviceIds).to.deep.equal([]);
+    for (const deviceId of ["d1", "d2"]) {
+      expect(bytesOf(deviceId).equals(ZEROS), deviceId).to.equal(true);
+      await until(deviceId, { attachState: AttachState.DETACHED, detachConfirmed: true, dirty: false });
+    }
+  });
+
+  it("keep_data -> not a byte is erased, the S_OK names the device; added again, it is erased", async () => {
+    await useAll();
+    expect((await remove("d1", true)).dependentDiskIds).to.deep.equal(["x"]);
+    await until("d1", { keepData: true, removalRequested: true });
+    await deleteDisk();
+    await until("d2", { dirty: false });
+    expect((await remove("d1", true)).code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+    const removed = (await untilRemoved(() => remove("d1", true))).at(-1);
+    expect(removed?.unerasedDeviceIds).to.deep.equal(["d1"]);
+    expect(removed?.message).to.contain("not erased, and what was on them still is: d1");
+    expect(bytesOf("d1").equals(SECRET)).to.equal(true);
+    expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
+    await mesh.operator.addDevice({ hostId: "h1", deviceId: "d1", path: "", dryRun: false });
+    await until("d1", { attachState: AttachState.ATTACHED, dirty: false, keepData: false, removalRequested: false });
+    expect(bytesOf("d1").equals(ZEROS)).to.equal(true);
+  });
+
+  it("registry and agent killed in the middle of the erase -> all of it is zeros all the same before it is S_OK", async () => {
+    await useAll();
+    await remove("d2");
+    await deleteDisk();
+    await eventually(async () => expect((await mesh.device("d2")).erasedBytes).to.be.above(0), PATIENCE);
+    await mesh.agent("h1").kill();
+    await mesh.registries[0]?.kill();
+    expect(bytesOf("d2").equals(ZEROS), "it was in the middle").to.equal(false);
+    await Promise.all([mesh.registries[0]?.start(), mesh.agent("h1").start()]);
+    await untilRemoved(() => remove("d2"));
+    expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
+  });
+
+  it("a device whose drive is gone -> E_TRY_AGAIN with its error and the way out; keep_data takes it out", async () => {
+    await useAll();
+    await deleteDisk();
+    // Held files can be removed; a new start of the agent finds nothing there.
+    await mesh.agent("h1").kill();
+    rmSync(join(mesh.folder, "files", "d1"));
+    await mesh.agent("h1").start();
+    await until("d1", { health: "HEALTH_ERROR", dirty: true });
+    const stuck = await eventually(async () => {
+      const result = await remove("d1");
+      expect(result.message).to.contain("cannot be erased: d1 (ERROR: ");
+      return result;
+    }, PATIENCE);
+    expect(stuck.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
+    expect(stuck.message).to.match(/no such file.*RemoveDevice with keep_data/);
+    expect((await untilRemoved(() => remove("d1", true))).at(-1)?.unerasedDeviceIds).to.deep.equal(["d1"]);
+    // It holds the others up no more.
+    const rest = await untilRemoved(() => removeHost());
+    expect(rest.at(-1)?.message).to.contain("not erased, and what was on them still is: d1");
+    expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
+  });
+});
