@@ -69,6 +69,8 @@ export class SecureListener {
       this.#server.once("error", (error) => reject(cannotListen(host, port, error)));
       this.#server.listen({ host, port }, resolve);
     });
+    // A connection that cannot be accepted, e.g. for want of kernel memory, is no reason to end.
+    this.#server.on("error", (error) => this.options.onRefused({ remoteAddress: "", reason: messageOf(error) }));
     return (this.#server.address() as AddressInfo).port;
   }
 
@@ -81,7 +83,9 @@ export class SecureListener {
 
   #accept(socket: Socket): void {
     const address = socket.remoteAddress ?? "";
-    const why = this.options.shortage() ?? this.#enter(address);
+    const shortage = this.options.shortage();
+    const limit = shortage === undefined ? this.#enter(address) : undefined;
+    const why = shortage ?? (limit && `rpc.${limit}`);
     if (why !== undefined) {
       this.#refuse(socket, address, why);
       return;
@@ -96,9 +100,9 @@ export class SecureListener {
   }
 
   /** Undefined when there is room, if need be in the place of a handshake that hangs; else the limit that is reached. */
-  #enter(address: string): string | undefined {
+  #enter(address: string): keyof ConnectionLimits | undefined {
     const limit = this.#room.enter(address);
-    if (limit === undefined || !limit.startsWith("maxHandshakes")) return limit && `rpc.${limit}`;
+    if (limit !== "maxHandshakes" && limit !== "maxHandshakesPerAddress") return limit;
     const ofAddress = limit === "maxHandshakesPerAddress";
     for (const [key, handshake] of this.#handshakes) {
       if (this.#looks - handshake.look < MIN_HANGING_LOOKS) break;
@@ -107,7 +111,7 @@ export class SecureListener {
       this.#refuse(handshake.socket, handshake.address, `rpc.${limit}`);
       return this.#room.enter(address);
     }
-    return `rpc.${limit}`;
+    return limit;
   }
 
   #refuse(socket: Socket, remoteAddress: string, reason: string): void {

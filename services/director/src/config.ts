@@ -128,6 +128,7 @@ const fields = z.strictObject({
       settingsSizeBytes: sizeBytes.default(1024 * 1024),
       instances: count.default(10_000),
       requestTimeoutMs: durationMsConfig.default(30_000),
+      maxConnections: count.default(1_000),
     })
     .optional(),
   agents: z

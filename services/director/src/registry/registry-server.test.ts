@@ -1,4 +1,6 @@
+import { once } from "node:events";
 import { request as httpRequest } from "node:http";
+import { connect } from "node:net";
 import { TaskState } from "@diskmesh/api/director";
 import { eventually, freePort, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -27,6 +29,8 @@ describe("the Registry", function () {
         password: PASSWORD,
         settingsSizeBytes: 2_000,
         instances: 3,
+        requestTimeoutMs: 2_000,
+        maxConnections: 20,
       },
       agents: { settings: { ntp: ["0.pool"] }, readyTimeoutMs: 3_000, detachTimeoutMs: 500 },
     });
@@ -103,6 +107,18 @@ describe("the Registry", function () {
     expect((await get("vm-x")).code).to.equal(200, "another VM's stay");
     expect((await call("DELETE", "/instances/vm-x/settings")).body).to.deep.equal({ status: "ok" });
     expect((await get("vm-x")).code).to.equal(404);
+  });
+
+  it("connections that say nothing -> no more than may be, cut in their time, and then others are served", async () => {
+    director.cpi.apiVersions.set("", 1);
+    await deploy(manifest(1));
+    const sockets = Array.from({ length: 40 }, () =>
+      connect(port, "127.0.0.1")
+        .on("error", () => {})
+        .resume(),
+    );
+    await Promise.all(sockets.map((socket) => once(socket, "close")));
+    expect((await get("nobody")).code).to.equal(404);
   });
 
   it("a stemcell of version 1 -> the same, with a CPI of version 2", async () => {

@@ -32,6 +32,8 @@ const ERROR: Answer = { code: 500, body: { status: "error" } };
 const PATH = /^\/instances\/([^/?#]{1,768})\/settings$/;
 const MAX_ID_LENGTH = 255;
 
+const MAX_LOOK_INTERVAL_MS = 5_000;
+
 /**
  * The Registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. It listens from the moment when
  * something needs it. Settings hold credentials: nothing of them is ever logged.
@@ -77,9 +79,14 @@ export class RegistryServer implements RegistryServing {
     if (config === undefined || this.#closed) {
       throw new InvalidStateError("the Registry is off: add `registry` to the director's config");
     }
-    const server = createServer({ requestTimeout: config.requestTimeoutMs }, (request, response) => {
+    const { requestTimeoutMs } = config;
+    // Node looks at times only so often; the whole request's limit holds for its headers too.
+    const times = { requestTimeout: requestTimeoutMs, headersTimeout: requestTimeoutMs };
+    const looks = { connectionsCheckingInterval: Math.min(requestTimeoutMs, MAX_LOOK_INTERVAL_MS) };
+    const server = createServer({ ...times, ...looks }, (request, response) => {
       void this.#serve(config, request, response);
     });
+    server.maxConnections = config.maxConnections;
     const { host, port } = config.listen;
     await new Promise<void>((resolve, reject) => {
       server.once("error", (error) =>
@@ -87,6 +94,8 @@ export class RegistryServer implements RegistryServing {
       );
       server.listen(port, host, resolve);
     });
+    // A connection that cannot be accepted is no reason to end.
+    server.on("error", (error) => log.warn({ reason: messageOf(error) }, "a connection to the Registry failed"));
     log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the Registry serves");
     return server;
   }

@@ -60,6 +60,8 @@ export class NbdServer {
         server.once("error", reject);
         server.listen(shortName.path, resolve);
       });
+      // A connection that cannot be accepted is no reason to end.
+      server.on("error", (error) => log.warn({ disk_id: served.name, error: messageOf(error) }, "NBD client lost"));
       await chmod(socketPath, 0o600);
     } catch (error) {
       server.close();
