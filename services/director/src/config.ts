@@ -41,10 +41,11 @@ const fields = z.strictObject({
   dynamicDisks: z
     .strictObject({
       enabled: z.boolean().default(false),
-      /** Tasks of each CPI that run at once: one that hangs delays no other's disks. */
+      /** As for the other queues. */
       workers: count.default(16),
     })
     .prefault({}),
+  /** How many tasks run at once that have to do with the same CPIs. Those that ask none that hangs wait for none. */
   queues: z
     .strictObject({
       urgent: z.strictObject({ workers: count.default(4) }).prefault({}),
