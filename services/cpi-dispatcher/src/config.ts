@@ -42,6 +42,8 @@ const executablesConfig = z
     /** Remembers which processes run, and holds their temporary files. One dispatcher at a time may use it. */
     runFolder: pathConfig.optional(),
     callTimeoutMs: durationMsConfig.default(600_000),
+    /** info only says what the CPI is: one that hangs in it shall be noticed soon. */
+    infoTimeoutMs: durationMsConfig.default(30_000),
     /** create_stemcell copies an image, perhaps to another continent. */
     createStemcellTimeoutMs: durationMsConfig.default(3_600_000),
     maxRequestBytes: z.int().min(1_024).default(4_194_304),

@@ -22,6 +22,8 @@ export interface CpiProcessOptions {
 export interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
   /** Longest time of a call. */
   readonly callTimeoutMs: number;
+  /** Of info, which does no work. */
+  readonly infoTimeoutMs: number;
   /** Of create_stemcell, which copies an image. */
   readonly createStemcellTimeoutMs: number;
 }
@@ -101,8 +103,13 @@ function withCpi(error: unknown, cpi: string, method: CpiMethod): unknown {
 }
 
 function limitsOf(method: CpiMethod, limits: CpiLimits): ExecutableLimits {
-  const setting = method === "create_stemcell" ? "createStemcellTimeoutMs" : "callTimeoutMs";
+  const setting = timeoutSettingOf(method, limits);
   return { ...limits, timeoutMs: limits[setting], timeoutSetting: `executables.${setting}` };
+}
+
+function timeoutSettingOf(method: CpiMethod, { callTimeoutMs, infoTimeoutMs }: CpiLimits) {
+  if (method === "create_stemcell") return "createStemcellTimeoutMs";
+  return method === "info" && infoTimeoutMs < callTimeoutMs ? "infoTimeoutMs" : "callTimeoutMs";
 }
 
 /** The log is cut to what is passed on, however long it is. */
