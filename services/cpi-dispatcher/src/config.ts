@@ -46,6 +46,8 @@ const executablesConfig = z
     infoTimeoutMs: durationMsConfig.default(30_000),
     /** create_stemcell copies an image, perhaps to another continent. */
     createStemcellTimeoutMs: durationMsConfig.default(3_600_000),
+    /** How long a CPI whose call was cancelled may clean up, between SIGTERM and SIGKILL. */
+    endGraceMs: durationMsConfig.default(2_000),
     maxRequestBytes: z.int().min(1_024).default(4_194_304),
     maxAnswerBytes: z.int().min(1_024).default(67_108_864),
     maxLogLineLength: z.int().min(80).default(65_536),

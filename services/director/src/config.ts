@@ -99,6 +99,8 @@ const fields = z.strictObject({
       callTimeoutMs: durationMsConfig.default(660_000),
       /** How long a call that failed in passing is repeated. */
       retryMs: durationMsConfig.default(60_000),
+      /** When a task is cancelled, how long the dispatcher may take to end its CPI calls: above its endGraceMs. */
+      endTimeoutMs: durationMsConfig.default(10_000),
       /** The version of the CPI contract to speak with CPIs that know it; 0 for the highest. */
       preferredApiVersion: z.int().min(0).max(100).default(0),
     })

@@ -13,6 +13,7 @@ import { RunFolder } from "./run-folder.js";
 const LIMITS: ExecutableLimits = {
   timeoutMs: 10_000,
   timeoutSetting: "executables.callTimeoutMs",
+  endGraceMs: 1_000,
   maxRequestBytes: 1_000_000,
   maxAnswerBytes: 100_000,
   maxLogLineLength: 1_000,
@@ -39,7 +40,7 @@ describe("a CPI's process", function () {
     expect(await processesOf(runs)).to.deep.equal([]);
   });
 
-  const run = (script: string, limits: Partial<ExecutableLimits> = {}, signal = new AbortController().signal) =>
+  const runWhole = (script: string, limits: Partial<ExecutableLimits> = {}, signal = new AbortController().signal) =>
     runExecutable({
       execPath: writeScript(folder, "cpi", script),
       request: '{"method":"info"}',
@@ -48,8 +49,9 @@ describe("a CPI's process", function () {
       signal,
       onLine: (line) => lines.push(line),
     });
+  const run = async (...call: Parameters<typeof runWhole>) => (await runWhole(...call)).text;
 
-  const failure = (running: Promise<string>) =>
+  const failure = (running: Promise<unknown>) =>
     running.then(
       () => expect.fail("it did not fail"),
       (error: unknown) => error as Error,
@@ -80,7 +82,7 @@ describe("a CPI's process", function () {
     const execPath = writeScript(folder, "cpi", "echo answer");
     const request = "x".repeat(900_000);
     const call = { execPath, request, limits: LIMITS, runFolder, signal: new AbortController().signal };
-    expect(await runExecutable({ ...call, onLine: () => {} })).to.equal("answer\n");
+    expect(await runExecutable({ ...call, onLine: () => {} })).to.have.property("text", "answer\n");
   });
 
   it("is heard on standard error, line by line, while it works", async () => {
@@ -144,6 +146,30 @@ describe("a CPI's process", function () {
     expect(await running).to.have.property("message", "enough");
     expect(performance.now() - startedAtMs).to.be.below(1_000);
     expect(environmentOf(Number(lines[0])), "the orphan lives").to.equal("");
+  });
+
+  describe("that its caller gives up", () => {
+    const givenUp = async (script: string) => {
+      const controller = new AbortController();
+      const running = runWhole(script, {}, controller.signal);
+      const settled = running.catch((error: unknown) => error);
+      await eventually(() => lines.length > 0);
+      const reason = new CancelledError("enough");
+      controller.abort(reason);
+      return { settled: await settled, reason };
+    };
+    const UNTIL_TOLD = "echo ready >&2; while true; do sleep 0.05; done";
+
+    it("may clean up, and what it had done by then counts", async () => {
+      const { settled, reason } = await givenUp(`trap 'echo done; exit 0' TERM; ${UNTIL_TOLD}`);
+      expect(settled).to.deep.equal({ text: "done\n", givenUp: reason });
+    });
+
+    it("and goes on all the same -> it is killed, and the caller hears its own reason", async () => {
+      const { settled, reason } = await givenUp(`trap 'echo told >&2' TERM; ${UNTIL_TOLD}`);
+      expect(settled).to.equal(reason);
+      expect(lines).to.include("told");
+    });
   });
 
   it("ends its orphans with itself, even those that hold its outputs open", async () => {

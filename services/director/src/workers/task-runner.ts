@@ -263,7 +263,10 @@ export class TaskRunner {
       return result === undefined ? "more" : { event: "succeed", result };
     } catch (error) {
       if (run.stopping.aborted) return "interrupted";
-      if (run.stopped.aborted) return { event: "heed" };
+      if (run.stopped.aborted) {
+        const isUnknown = error instanceof DomainError && error.outcome === "unknown";
+        return isUnknown ? { event: "heed", unknown: messageOf(error) } : { event: "heed" };
+      }
       return { event: "fail", result: this.#textOf(run.taskId, error) };
     }
   }
