@@ -18,6 +18,8 @@ const LIMITS: ExecutableLimits = {
   maxAnswerBytes: 100_000,
   maxLogLineLength: 1_000,
   maxLogLength: 5_000,
+  logBytesPerSecond: 1_000_000,
+  maxLogBytes: 2_000_000,
 };
 
 describe("a CPI's process", function () {
@@ -98,6 +100,33 @@ describe("a CPI's process", function () {
     expect(lines[0]).to.equal("x".repeat(1_000));
     expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
     expect(lines.join("").length).to.be.below(6_000);
+  });
+
+  it("may talk faster than it is read: it waits, and loses nothing", async () => {
+    const startedAtMs = performance.now();
+    const script = 'head -c 600000 /dev/zero | tr "\\0" "x" | fold -w 99 >&2; echo answer; echo >&2; echo last >&2';
+    const limits = { logBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
+    expect(await run(script, limits)).to.equal("answer\n");
+    // What fits into pipes on the way is not waited for.
+    expect(performance.now() - startedAtMs).to.be.above(1_500);
+    expect(lines.join("").length).to.equal(600_004);
+    expect(lines.at(-1)).to.equal("last");
+  });
+
+  it("that floods its log is killed, and no more is read than is allowed", async () => {
+    const error = await failure(run("yes >&2", { logBytesPerSecond: 1_000_000, maxLogBytes: 1_500_000 }));
+    expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
+    expect(error.message).to.include("more than 1500000 bytes to standard error (maxLogBytes)");
+    expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
+    expect(lines.length).to.be.below(100);
+  });
+
+  it("may leave behind somebody who floods its log: its answer counts", async () => {
+    const flood = `setsid sh -c 'echo $$ >&2; touch ${folder}/started; exec yes >&2' > /dev/null &`;
+    expect(await run(`${flood} while [ ! -e ${folder}/started ]; do sleep 0.01; done; echo answer`)).to.equal(
+      "answer\n",
+    );
+    await eventually(async () => (await processesOf(runs)).length === 0);
   });
 
   for (const [what, script, says] of [

@@ -21,6 +21,10 @@ export interface ExecutableLimits {
   readonly maxLogLineLength: number;
   /** Most of the log of one call that is passed on, in characters. */
   readonly maxLogLength: number;
+  /** How fast standard error is read. */
+  readonly logBytesPerSecond: number;
+  /** Most bytes on standard error; a CPI that writes more is killed. */
+  readonly maxLogBytes: number;
 }
 
 export interface ExecutableCall {
@@ -117,6 +121,7 @@ class Run {
   readonly #stderr: PipeReader;
   readonly #answer: Buffer[] = [];
   #answerBytes = 0;
+  #logBytes = 0;
   readonly #ending = new AbortController();
   #failure: Error | undefined;
   #givenUp: Error | undefined;
@@ -132,7 +137,7 @@ class Run {
       onLine,
     );
     this.#stdout = new PipeReader(child.stdout, (bytes) => this.#keep(bytes));
-    this.#stderr = new PipeReader(child.stderr, (bytes) => lines.write(bytes));
+    this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.logBytesPerSecond);
     // A CPI may end without having read its request.
     child.stdin.on("error", () => {});
     child.on("error", () => {});
@@ -173,6 +178,7 @@ class Run {
     // What is left of the group has no business going on.
     await endGroup(groupId);
     await this.#stdout.untilQuiet(ending, this.#isLate ? GROUP_ANSWER_MS : undefined);
+    this.#stderr.hurry();
     await this.#stderr.untilQuiet(ending, LAST_LINES_MS);
   }
 
@@ -189,6 +195,16 @@ class Run {
     const { maxAnswerBytes } = this.call.limits;
     if (this.#answerBytes <= maxAnswerBytes) this.#answer.push(bytes);
     else this.fail(invalid(`it has more than ${maxAnswerBytes} bytes (maxAnswerBytes); the CPI was killed`));
+  }
+
+  #pass(bytes: Buffer, lines: LineSplitter): void {
+    if (this.#failure) return;
+    lines.write(bytes);
+    this.#logBytes += bytes.length;
+    const { maxLogBytes } = this.call.limits;
+    // What others write who hold the pipe is no failure of a CPI that has ended.
+    if (this.#logBytes <= maxLogBytes || this.child.exitCode !== null) return;
+    this.fail(invalid(`the CPI wrote more than ${maxLogBytes} bytes to standard error (maxLogBytes) and was killed`));
   }
 
   /** Its time is over. The answer of one that had ended in time, while this process was busy, counts all the same. */
