@@ -42,13 +42,24 @@ const executablesConfig = z
     /** Remembers which processes run, and holds their temporary files. One dispatcher at a time may use it. */
     runFolder: pathConfig.optional(),
     callTimeoutMs: durationMsConfig.default(600_000),
+    /** info only says what the CPI is: one that hangs in it shall be noticed soon. */
+    infoTimeoutMs: durationMsConfig.default(30_000),
     /** create_stemcell copies an image, perhaps to another continent. */
     createStemcellTimeoutMs: durationMsConfig.default(3_600_000),
+    /** How long a CPI whose call was cancelled may clean up, between SIGTERM and SIGKILL. */
+    endGraceMs: durationMsConfig.default(2_000),
     maxRequestBytes: z.int().min(1_024).default(4_194_304),
     maxAnswerBytes: z.int().min(1_024).default(67_108_864),
     maxLogLineLength: z.int().min(80).default(65_536),
-    /** What is passed on, in characters: of standard error, and of the log within the answer. The rest is left out. */
+    /**
+     * What is passed on, in characters: of standard error, and of the log within the answer. The rest is left out. Short
+     * lines count as 80.
+     */
     maxLogLength: z.int().min(80).default(4_194_304),
+    /** How fast standard error is read: a CPI that writes faster waits. */
+    logBytesPerSecond: z.int().min(1_024).default(2_097_152),
+    /** Most bytes on standard error: a call that writes more is ended. */
+    maxLogBytes: z.int().min(1_024).default(33_554_432),
     /** Calls of one CPI that run at once; others wait. */
     maxConcurrentCalls: z.int().min(1).max(1_000).default(16),
     maxWaitingCalls: z.int().min(0).max(100_000).default(1_000),

@@ -72,7 +72,7 @@ export class CpiSet {
   /** What the CPIs say of themselves matters for stemcells alone; for anything else none is asked. */
   async choose(wanted: Wanted, call: CpiCall): Promise<{ kind: Choice["kind"]; cpis: readonly ChosenCpi[] }> {
     const isForAll = wanted.method === "create_stemcell" && wanted.recordedCpi === "";
-    const formats = isForAll ? await this.#stemcellFormats(call) : new Map<string, readonly string[]>();
+    const formats = isForAll ? await this.#stemcellFormats(wanted, call) : new Map<string, readonly string[]>();
     const offer: Offer = {
       isConfigured: this.isConfigured,
       defaultCpi: this.defaultCpi.name,
@@ -83,10 +83,14 @@ export class CpiSet {
     return { kind: choice.kind, cpis: names.map((name) => this.#chosen(name)) };
   }
 
-  async #stemcellFormats(call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
+  /** Of those CPIs that do not have it yet. */
+  async #stemcellFormats(wanted: Wanted, call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
     const maxMs = Math.min(MAX_INFOS_MS, timeLeftMs(call) / 4);
+    const asked = this.cpis.filter(
+      ({ name, formerNames }) => ![name, ...formerNames].some((one) => wanted.exceptCpis.includes(one)),
+    );
     const infos = await Promise.all(
-      this.cpis.map(async (cpi): Promise<[string, readonly string[]]> => {
+      asked.map(async (cpi): Promise<[string, readonly string[]]> => {
         // One that cannot say is asked to make the stemcell and fails by itself, without hurting the others.
         const info: CpiInfo | undefined = await endingEarly(call, (one) => cpi.info(one), maxMs).catch(() => undefined);
         return [cpi.name, info?.stemcellFormats ?? []];

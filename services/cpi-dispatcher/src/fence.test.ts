@@ -67,6 +67,34 @@ describe("the fence", () => {
     expect(await running).to.equal("ended");
   });
 
+  it("ends a director's calls of one request id alone, and answers once they have ended", async () => {
+    const [one, same, other, foreign] = [new Work(), new Work(), new Work(), new Work()];
+    const running = [
+      fence.run(director(1), never, one.run, "task-1"),
+      fence.run(director(1), never, same.run, "task-1"),
+      fence.run(director(1), never, other.run, "task-2"),
+      fence.run(director(1, "d2"), never, foreign.run, "task-1"),
+    ];
+    await settled();
+    let calls = -1;
+    const ending = fence.endCalls(director(1), "task-1", never).then((count) => {
+      calls = count;
+    });
+    await settled();
+    expect([one, same, other, foreign].map(({ signal }) => signal?.aborted)).to.deep.equal([true, true, false, false]);
+    one.end();
+    await settled();
+    expect(calls).to.equal(-1);
+    same.end();
+    await ending;
+    expect(calls).to.equal(2);
+    for (const work of [other, foreign]) work.end();
+    await Promise.all(running);
+    expect(await fence.endCalls(director(1), "task-1", never)).to.equal(0);
+    await fence.raise(director(2), never);
+    expect(await thrownBy(fence.endCalls(director(1), "task-2", never))).to.be.instanceOf(OutdatedError);
+  });
+
   it("holds a higher generation's call back until lower ones have ended, even when nobody fenced", async () => {
     const [old, young] = [new Work(), new Work()];
     const running = fence.run(director(1), never, old.run);

@@ -8,6 +8,7 @@ export interface DirectorGeneration {
 
 interface FencedCall {
   readonly generation: number;
+  readonly requestId: string;
   readonly controller: AbortController;
   readonly ended: Promise<void>;
 }
@@ -41,17 +42,27 @@ export class Fence {
     caller: DirectorGeneration,
     signal: AbortSignal,
     work: (signal: AbortSignal) => Promise<Result>,
+    requestId = "",
   ): Promise<Result> {
     const director = this.#raise(caller);
     await this.#lowerCallsEnded(director, caller.generation, signal);
     this.#refuseOutdated(director, caller);
     signal.throwIfAborted();
-    return track(director.calls, caller.generation, signal, work);
+    return track(director.calls, { generation: caller.generation, requestId }, signal, work);
   }
 
   /** Runs a call of somebody who has no generation, since it changes nothing. */
   runUnfenced<Result>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    return track(this.#unfenced, 0, signal, work);
+    return track(this.#unfenced, { generation: 0, requestId: "" }, signal, work);
+  }
+
+  /** Aborts a director's calls of that request id, and returns how many these were when they have ended. */
+  async endCalls(caller: DirectorGeneration, requestId: string, signal: AbortSignal): Promise<number> {
+    const calls = [...this.#raise(caller).calls].filter((call) => call.requestId === requestId);
+    const reason = new CancelledError("its director ended it, and what it has done is not known");
+    for (const { controller } of calls) controller.abort(reason);
+    await unlessAborted(Promise.all(calls.map((call) => call.ended)), signal);
+    return calls.length;
   }
 
   /** Aborts all calls and returns when they have ended. */
@@ -108,7 +119,7 @@ export class Fence {
 
 async function track<Result>(
   calls: Set<FencedCall>,
-  generation: number,
+  what: Pick<FencedCall, "generation" | "requestId">,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> {
@@ -120,7 +131,7 @@ async function track<Result>(
     () => {},
     () => {},
   );
-  const call: FencedCall = { generation, controller, ended };
+  const call: FencedCall = { ...what, controller, ended };
   calls.add(call);
   try {
     return await working;

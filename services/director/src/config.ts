@@ -41,10 +41,11 @@ const fields = z.strictObject({
   dynamicDisks: z
     .strictObject({
       enabled: z.boolean().default(false),
-      /** Tasks of each CPI that run at once: one that hangs delays no other's disks. */
+      /** As for the other queues. */
       workers: count.default(16),
     })
     .prefault({}),
+  /** How many tasks run at once that have to do with the same CPIs. Those that ask none that hangs wait for none. */
   queues: z
     .strictObject({
       urgent: z.strictObject({ workers: count.default(4) }).prefault({}),
@@ -98,6 +99,8 @@ const fields = z.strictObject({
       callTimeoutMs: durationMsConfig.default(660_000),
       /** How long a call that failed in passing is repeated. */
       retryMs: durationMsConfig.default(60_000),
+      /** When a task is cancelled, how long the dispatcher may take to end its CPI calls: above its endGraceMs. */
+      endTimeoutMs: durationMsConfig.default(10_000),
       /** The version of the CPI contract to speak with CPIs that know it; 0 for the highest. */
       preferredApiVersion: z.int().min(0).max(100).default(0),
     })

@@ -195,6 +195,39 @@ describe("cpi-configs", function () {
     await director.delete("data");
   });
 
+  it("more deploys than there are workers hang in a CPI -> those with another are done, and so is a deletion", async () => {
+    await update(cpiConfig(EAST, WEST));
+    await update(AZS, "cloud");
+    const west = Array.from({ length: 8 }, (_, index) => ({
+      name: `w${index}`,
+      azs: index < 4 ? ["z2"] : ["z2", "z1"],
+    }));
+    const gates = west.map(() => director.cpi.gate("info", "before"));
+    const tasks = [];
+    for (const { name, azs } of west) {
+      const { task } = await director.deployments.deploy({ manifest: manifest(name, 1, azs), wait: false });
+      tasks.push(task?.taskId ?? 0);
+    }
+    await Promise.all(gates.map((gate) => gate.reached));
+    // Beyond the workers of both shares.
+    for (let index = 0; index < 6; index++)
+      await director.deployments.deploy({ manifest: manifest(`x${index}`, 1, ["z2"]), wait: false });
+    expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
+    expect((await deploy(manifest("web", 0)))?.state).to.equal(TaskState.DONE);
+    const { task } = await director.deployments.deleteDeployment({ deployment: "web", wait: true });
+    expect(task?.state).to.equal(TaskState.DONE);
+    const { tasks: live } = await director.tasks.listTasks({
+      states: [TaskState.QUEUED, TaskState.PROCESSING],
+      deployment: "",
+      pageSize: 0,
+      pageToken: "",
+    });
+    for (const { taskId } of live) await director.tasks.cancelTask({ taskId });
+    for (const gate of gates) gate.release();
+    for (const { taskId } of live) expect((await director.ended(taskId)).state).to.equal(TaskState.CANCELLED);
+    for (const { name } of west) await director.deployments.deleteDeployment({ deployment: name, wait: true });
+  });
+
   it("a CPI renamed by migrated_from -> what it made is still its own", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");

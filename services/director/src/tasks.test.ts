@@ -18,6 +18,7 @@ describe("tasks", function () {
     director = await TestDirector.start({
       dynamicDisks: { enabled: true, workers: 2 },
       tasks: { waitMarginMs: 200 },
+      cpi: { retryMs: 2_000, callTimeoutMs: 30_000, endTimeoutMs: 10_000 },
     });
     [first, second] = (await director.deploy("web", 2)) as [string, string];
   });
@@ -93,7 +94,24 @@ describe("tasks", function () {
     expect((await director.ended(held)).state).to.equal(TaskState.DONE);
   });
 
-  it("cancelled while a CPI call is under way -> stops after it, keeps its locks until then", async () => {
+  it("cancelled while a CPI call is under way -> the call is ended first; what is not known is said", async () => {
+    const gate = director.cpi.gate("createDisk", "after");
+    const taskId = await startProvide(name, first);
+    await gate.reached;
+    const waiting = await startProvide(name, first);
+    await director.tasks.cancelTask({ taskId });
+    const task = await director.ended(taskId);
+    expect(task.state).to.equal(TaskState.CANCELLED);
+    expect(task.result).to.match(/^cancelled by operator; CPI createDisk failed: .*its director ended it/);
+    // The next one finds what was made and goes on from there.
+    expect((await director.ended(waiting)).state).to.equal(TaskState.DONE);
+    expect(new Set(director.cpi.calls.filter((call) => call.startsWith("createDisk"))).size).to.equal(
+      director.cpi.disks.size,
+    );
+  });
+
+  it("cancelled while a CPI call is under way that does not end -> keeps its locks until it does", async () => {
+    director.cpi.endsCalls = false;
     const gate = director.cpi.gate("createDisk", "before");
     const taskId = await startProvide(name, first);
     await gate.reached;
@@ -102,12 +120,24 @@ describe("tasks", function () {
     const waiting = await startProvide(name, first);
     expect((await director.locks.listLocks({})).locks.map((lock) => lock.taskId)).to.deep.equal([taskId, taskId]);
     gate.release();
-    expect((await director.ended(taskId)).state).to.equal(TaskState.CANCELLED);
-    // The next one finds what was made and goes on from there.
+    // The call got through all the same.
+    expect(await director.ended(taskId)).to.include({ state: TaskState.CANCELLED, result: "cancelled by operator" });
     expect((await director.ended(waiting)).state).to.equal(TaskState.DONE);
-    expect(director.cpi.calls.filter((call) => call.startsWith("createDisk")).length).to.equal(
-      new Set(director.cpi.calls.filter((call) => call.startsWith("createDisk"))).size,
-    );
+    director.cpi.endsCalls = true;
+  });
+
+  it("cancelled while the dispatcher does not end its call -> cut off in the end, and said so", async () => {
+    director.cpi.endsCalls = false;
+    const gate = director.cpi.gate("createDisk", "before");
+    const taskId = await startProvide(name, first);
+    await gate.reached;
+    await director.tasks.cancelTask({ taskId });
+    const task = await director.ended(taskId);
+    expect(task.state).to.equal(TaskState.CANCELLED);
+    expect(task.result).to.match(/^cancelled by operator; CPI createDisk failed: .* was cancelled/);
+    gate.release();
+    director.cpi.endsCalls = true;
+    expect(await director.ended(await startProvide(name, first))).to.include({ state: TaskState.DONE });
   });
 
   it("cancelled after it has ended, or unknown -> refused", async () => {

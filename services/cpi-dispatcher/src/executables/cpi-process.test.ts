@@ -54,7 +54,7 @@ describe("what a CPI's executable answers", function () {
     ["of 2 MB -> all of it", `${LINE}\n`.repeat((2 * MIB) / 95), Math.floor((2 * MIB) / 95), false],
     ["of 8 MB -> as much as there is room for", `${LINE}\n`.repeat((8 * MIB) / 95), Math.floor((4 * MIB) / 95), true],
     ["of 8 MB without a line break -> its beginning", LINE.repeat((8 * MIB) / 94), 1, false],
-    ["of 2 million empty lines -> none", "\n".repeat(2_000_000), 0, false],
+    ["of 2 million empty lines -> none", "\n".repeat(2_000_000), 0, true],
   ];
   for (const [what, log, passedOn, cut] of CASES)
     it(`a log ${what} is passed on, and the answer counts`, async () => {

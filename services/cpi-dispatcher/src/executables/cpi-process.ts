@@ -1,12 +1,12 @@
 import { DomainError } from "@diskmesh/domain";
 import type { CpiCall, JsonObject } from "../cpi.js";
-import { parseAnswer } from "../model/answers.js";
+import { type CpiAnswer, parseAnswer } from "../model/answers.js";
 import { errorOfCpi } from "../model/cpi-errors.js";
 import type { CpiMethod } from "../model/methods.js";
 import { Redactor, redactedRequest } from "../model/redaction.js";
 import { requestContext, requestText } from "../model/request.js";
 import { LineSplitter } from "./line-splitter.js";
-import { type ExecutableLimits, runExecutable } from "./run-executable.js";
+import { type ExecutableLimits, type Output, runExecutable } from "./run-executable.js";
 import type { RunFolder } from "./run-folder.js";
 
 export interface CpiProcessOptions {
@@ -22,6 +22,8 @@ export interface CpiProcessOptions {
 export interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
   /** Longest time of a call. */
   readonly callTimeoutMs: number;
+  /** Of info, which does no work. */
+  readonly infoTimeoutMs: number;
   /** Of create_stemcell, which copies an image. */
   readonly createStemcellTimeoutMs: number;
 }
@@ -62,14 +64,15 @@ export class CpiProcess {
     const context = requestContext(call, properties);
     const visible = redactedRequest(method, args, context, Object.keys(properties));
     say(`[${name}] ${JSON.stringify(visible)}`);
-    let text: string;
+    let output: Output;
     try {
       const running = { execPath, request: requestText(method, args, context, apiVersion), limits, runFolder };
-      text = await runExecutable({ ...running, signal: call.signal, onLine: say });
+      output = await runExecutable({ ...running, signal: call.signal, onLine: say });
     } catch (error) {
       throw error === call.signal.reason ? error : withCpi(error, name, method);
     }
-    const answer = withCpiOn(name, method, () => parseAnswer(text));
+    const { text, givenUp } = output;
+    const answer = givenUp ? answerOfGivenUp(text, givenUp) : withCpiOn(name, method, () => parseAnswer(text));
     sayLog(answer.log, this.#options.limits, say);
     if (answer.error === undefined) return answer.result;
     const error = {
@@ -81,6 +84,17 @@ export class CpiProcess {
     const { vmCid = "", diskCid = "" } = request;
     throw errorOfCpi(error, { cpi: name, method, requestId: call.requestId, vmCid, diskCid });
   }
+}
+
+/** A success had happened before the CPI heard of its end; of a failure nobody knows what it is about. */
+function answerOfGivenUp(text: string, givenUp: Error): CpiAnswer {
+  try {
+    const answer = parseAnswer(text);
+    if (answer.error === undefined) return answer;
+  } catch {
+    // It was ended in the middle of its answer.
+  }
+  throw givenUp;
 }
 
 /** Checks an answer; what is wrong with it is said of the CPI and method. */
@@ -101,8 +115,13 @@ function withCpi(error: unknown, cpi: string, method: CpiMethod): unknown {
 }
 
 function limitsOf(method: CpiMethod, limits: CpiLimits): ExecutableLimits {
-  const setting = method === "create_stemcell" ? "createStemcellTimeoutMs" : "callTimeoutMs";
+  const setting = timeoutSettingOf(method, limits);
   return { ...limits, timeoutMs: limits[setting], timeoutSetting: `executables.${setting}` };
+}
+
+function timeoutSettingOf(method: CpiMethod, { callTimeoutMs, infoTimeoutMs }: CpiLimits) {
+  if (method === "create_stemcell") return "createStemcellTimeoutMs";
+  return method === "info" && infoTimeoutMs < callTimeoutMs ? "infoTimeoutMs" : "callTimeoutMs";
 }
 
 /** The log is cut to what is passed on, however long it is. */

@@ -1,7 +1,7 @@
 import { CancelledError, messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 import { resultOf } from "../model/answers.js";
-import { CpiUnusableError } from "../model/errors.js";
+import { CpiUnusableError, InvalidCpiResponseError } from "../model/errors.js";
 import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
 import { secretEnv } from "../model/redaction.js";
 import type { CallLimit } from "./call-limit.js";
@@ -22,7 +22,7 @@ interface LearntInfo {
 export class ExecutableCpi implements Cpi {
   readonly #process: CpiProcess;
   #learnt: LearntInfo | undefined;
-  #asking: Promise<LearntInfo> | undefined;
+  #asking: { readonly answer: Promise<LearntInfo>; readonly signal: AbortSignal } | undefined;
 
   constructor(private readonly options: ExecutableCpiOptions) {
     this.#process = new CpiProcess(options);
@@ -159,7 +159,9 @@ export class ExecutableCpi implements Cpi {
       if (call.signal.aborted) throw call.signal.reason;
       // It was not even asked.
       if (error instanceof CpiUnusableError) throw error;
-      const failed = { outcome: { kind: "failed", message: messageOf(error) }, stemcellFormats: [] } as const;
+      const isDefinite = error instanceof InvalidCpiResponseError;
+      const outcome = { kind: "failed", message: messageOf(error), isDefinite } as const;
+      const failed = { outcome, stemcellFormats: [] };
       if (this.options.assumeV1WhenInfoFails && !isGivenUp(error)) this.#learnt = failed;
       return failed;
     }
@@ -168,16 +170,17 @@ export class ExecutableCpi implements Cpi {
   /** One caller asks, and the others wait for what it hears; when it gives up, the next one asks. */
   async #learnTogether(call: CpiCall): Promise<LearntInfo> {
     while (this.#asking) {
+      const { answer, signal } = this.#asking;
       try {
-        return await unlessAborted(this.#asking, call.signal);
+        return await unlessAborted(answer, call.signal);
       } catch (error) {
-        if (call.signal.aborted || !isGivenUp(error)) throw error;
+        if (call.signal.aborted || !signal.aborted) throw error;
       }
     }
-    const asking = this.options.callLimit.run(call.signal, () => this.#ask(call));
-    this.#asking = asking;
+    const answer = this.options.callLimit.run(call.signal, () => this.#ask(call));
+    this.#asking = { answer, signal: call.signal };
     try {
-      return await asking;
+      return await answer;
     } finally {
       this.#asking = undefined;
     }

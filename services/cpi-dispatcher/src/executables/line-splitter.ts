@@ -3,9 +3,11 @@ import { StringDecoder } from "node:string_decoder";
 export interface LineLimits {
   /** Longest line kept, in characters; the rest of it is dropped. */
   readonly maxLineLength: number;
-  /** All that is kept, in characters. */
+  /** All that is kept, in characters; a short line counts as one of 80, as it costs as much to pass on. */
   readonly maxTotalLength: number;
 }
+
+const SHORT_LINE_LENGTH = 80;
 
 /** Cuts what arrives into lines, and stops listening when it is too much. */
 export class LineSplitter {
@@ -37,7 +39,7 @@ export class LineSplitter {
     const line = this.#rest.replace(/\r$/, "");
     this.#rest = "";
     if (this.#isFull) return;
-    this.#totalLength += line.length + 1;
+    this.#totalLength += Math.max(line.length + 1, SHORT_LINE_LENGTH);
     if (this.#totalLength > this.limits.maxTotalLength) {
       this.#isFull = true;
       this.onLine(`[the rest of the log is dropped: more than ${this.limits.maxTotalLength} characters]`);

@@ -10,13 +10,26 @@ export class PipeReader {
   readonly #closed: Promise<void>;
   #isClosed = false;
   #bytesRead = 0;
+  #bytesPerSecond: number;
+  /** How many bytes may be read now; below 0 what was read too early. */
+  #allowance: number;
+  #countedAtMs = performance.now();
+  #resumeTimer: NodeJS.Timeout | undefined;
 
+  /**
+   * At most so many bytes are read in a second, those of the last second included: whoever writes faster waits, as its
+   * pipe is full.
+   */
   constructor(
     readonly pipe: Readable,
     onBytes: (bytes: Buffer) => void,
+    bytesPerSecond = Number.POSITIVE_INFINITY,
   ) {
+    this.#bytesPerSecond = bytesPerSecond;
+    this.#allowance = bytesPerSecond;
     pipe.on("data", (bytes: Buffer) => {
       this.#bytesRead += bytes.length;
+      this.#slowDown(bytes.length);
       onBytes(bytes);
     });
     // A process may close its outputs early, or be killed.
@@ -24,6 +37,7 @@ export class PipeReader {
     this.#closed = new Promise((resolve) => {
       pipe.once("close", () => {
         this.#isClosed = true;
+        clearTimeout(this.#resumeTimer);
         resolve();
       });
     });
@@ -35,6 +49,25 @@ export class PipeReader {
    */
   async untilQuiet(signal: AbortSignal, maxMs = Number.POSITIVE_INFINITY): Promise<void> {
     await Promise.race([this.#closed, this.#quiet(signal, maxMs)]);
+  }
+
+  /** From now on reads as fast as it can: its writer has ended, and what it left behind is little. */
+  hurry(): void {
+    this.#bytesPerSecond = Number.POSITIVE_INFINITY;
+    clearTimeout(this.#resumeTimer);
+    this.pipe.resume();
+  }
+
+  #slowDown(bytes: number): void {
+    if (this.#bytesPerSecond === Number.POSITIVE_INFINITY) return;
+    const nowMs = performance.now();
+    const gained = ((nowMs - this.#countedAtMs) / 1_000) * this.#bytesPerSecond;
+    this.#allowance = Math.min(this.#bytesPerSecond, this.#allowance + gained) - bytes;
+    this.#countedAtMs = nowMs;
+    if (this.#allowance >= 0) return;
+    this.pipe.pause();
+    clearTimeout(this.#resumeTimer);
+    this.#resumeTimer = setTimeout(() => this.pipe.resume(), (-this.#allowance / this.#bytesPerSecond) * 1_000);
   }
 
   async #quiet(signal: AbortSignal, maxMs: number): Promise<void> {

@@ -13,10 +13,13 @@ import { RunFolder } from "./run-folder.js";
 const LIMITS: ExecutableLimits = {
   timeoutMs: 10_000,
   timeoutSetting: "executables.callTimeoutMs",
+  endGraceMs: 1_000,
   maxRequestBytes: 1_000_000,
   maxAnswerBytes: 100_000,
   maxLogLineLength: 1_000,
   maxLogLength: 5_000,
+  logBytesPerSecond: 1_000_000,
+  maxLogBytes: 2_000_000,
 };
 
 describe("a CPI's process", function () {
@@ -39,7 +42,7 @@ describe("a CPI's process", function () {
     expect(await processesOf(runs)).to.deep.equal([]);
   });
 
-  const run = (script: string, limits: Partial<ExecutableLimits> = {}, signal = new AbortController().signal) =>
+  const runWhole = (script: string, limits: Partial<ExecutableLimits> = {}, signal = new AbortController().signal) =>
     runExecutable({
       execPath: writeScript(folder, "cpi", script),
       request: '{"method":"info"}',
@@ -48,8 +51,9 @@ describe("a CPI's process", function () {
       signal,
       onLine: (line) => lines.push(line),
     });
+  const run = async (...call: Parameters<typeof runWhole>) => (await runWhole(...call)).text;
 
-  const failure = (running: Promise<string>) =>
+  const failure = (running: Promise<unknown>) =>
     running.then(
       () => expect.fail("it did not fail"),
       (error: unknown) => error as Error,
@@ -80,7 +84,7 @@ describe("a CPI's process", function () {
     const execPath = writeScript(folder, "cpi", "echo answer");
     const request = "x".repeat(900_000);
     const call = { execPath, request, limits: LIMITS, runFolder, signal: new AbortController().signal };
-    expect(await runExecutable({ ...call, onLine: () => {} })).to.equal("answer\n");
+    expect(await runExecutable({ ...call, onLine: () => {} })).to.have.property("text", "answer\n");
   });
 
   it("is heard on standard error, line by line, while it works", async () => {
@@ -96,6 +100,33 @@ describe("a CPI's process", function () {
     expect(lines[0]).to.equal("x".repeat(1_000));
     expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
     expect(lines.join("").length).to.be.below(6_000);
+  });
+
+  it("may talk faster than it is read: it waits, and loses nothing", async () => {
+    const startedAtMs = performance.now();
+    const script = 'head -c 600000 /dev/zero | tr "\\0" "x" | fold -w 99 >&2; echo answer; echo >&2; echo last >&2';
+    const limits = { logBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
+    expect(await run(script, limits)).to.equal("answer\n");
+    // What fits into pipes on the way is not waited for.
+    expect(performance.now() - startedAtMs).to.be.above(1_500);
+    expect(lines.join("").length).to.equal(600_004);
+    expect(lines.at(-1)).to.equal("last");
+  });
+
+  it("that floods its log is killed, and no more is read than is allowed", async () => {
+    const error = await failure(run("yes >&2", { logBytesPerSecond: 1_000_000, maxLogBytes: 1_500_000 }));
+    expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
+    expect(error.message).to.include("more than 1500000 bytes to standard error (maxLogBytes)");
+    expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
+    expect(lines.length).to.be.below(100);
+  });
+
+  it("may leave behind somebody who floods its log: its answer counts", async () => {
+    const flood = `setsid sh -c 'echo $$ >&2; touch ${folder}/started; exec yes >&2' > /dev/null &`;
+    expect(await run(`${flood} while [ ! -e ${folder}/started ]; do sleep 0.01; done; echo answer`)).to.equal(
+      "answer\n",
+    );
+    await eventually(async () => (await processesOf(runs)).length === 0);
   });
 
   for (const [what, script, says] of [
@@ -144,6 +175,30 @@ describe("a CPI's process", function () {
     expect(await running).to.have.property("message", "enough");
     expect(performance.now() - startedAtMs).to.be.below(1_000);
     expect(environmentOf(Number(lines[0])), "the orphan lives").to.equal("");
+  });
+
+  describe("that its caller gives up", () => {
+    const givenUp = async (script: string) => {
+      const controller = new AbortController();
+      const running = runWhole(script, {}, controller.signal);
+      const settled = running.catch((error: unknown) => error);
+      await eventually(() => lines.length > 0);
+      const reason = new CancelledError("enough");
+      controller.abort(reason);
+      return { settled: await settled, reason };
+    };
+    const UNTIL_TOLD = "echo ready >&2; while true; do sleep 0.05; done";
+
+    it("may clean up, and what it had done by then counts", async () => {
+      const { settled, reason } = await givenUp(`trap 'echo done; exit 0' TERM; ${UNTIL_TOLD}`);
+      expect(settled).to.deep.equal({ text: "done\n", givenUp: reason });
+    });
+
+    it("and goes on all the same -> it is killed, and the caller hears its own reason", async () => {
+      const { settled, reason } = await givenUp(`trap 'echo told >&2' TERM; ${UNTIL_TOLD}`);
+      expect(settled).to.equal(reason);
+      expect(lines).to.include("told");
+    });
   });
 
   it("ends its orphans with itself, even those that hold its outputs open", async () => {

@@ -13,12 +13,18 @@ export interface ExecutableLimits {
   readonly timeoutMs: number;
   /** What that is called in the config, for messages. */
   readonly timeoutSetting: string;
+  /** Time to clean up for one that was given up: SIGTERM comes first, SIGKILL then. */
+  readonly endGraceMs: number;
   readonly maxRequestBytes: number;
   readonly maxAnswerBytes: number;
   /** Longest line of a log that is passed on, in characters. */
   readonly maxLogLineLength: number;
   /** Most of the log of one call that is passed on, in characters. */
   readonly maxLogLength: number;
+  /** How fast standard error is read. */
+  readonly logBytesPerSecond: number;
+  /** Most bytes on standard error; a CPI that writes more is killed. */
+  readonly maxLogBytes: number;
 }
 
 export interface ExecutableCall {
@@ -40,11 +46,18 @@ const GROUP_ANSWER_MS = 2_000;
 /** After the answer, the longest that a log is read which somebody else still writes. */
 const LAST_LINES_MS = 200;
 
+/** What a CPI wrote to its standard output. */
+export interface Output {
+  readonly text: string;
+  /** Why its caller gave it up, if it did: the CPI may have been ended in the middle, and says whatever it says then. */
+  readonly givenUp: Error | undefined;
+}
+
 /**
  * Runs a CPI once: the request on its standard input, the answer on its standard output, which is returned. When this
  * returns or throws, no process of its group is left, whatever it has started.
  */
-export async function runExecutable(call: ExecutableCall): Promise<string> {
+export async function runExecutable(call: ExecutableCall): Promise<Output> {
   const { execPath, request, limits, signal } = call;
   signal.throwIfAborted();
   const requestBytes = Buffer.byteLength(request);
@@ -103,12 +116,15 @@ function cannotRun(error: NodeJS.ErrnoException, execPath: string): Error {
 
 /** A process from its start until nothing of it is left. */
 class Run {
-  readonly ended: Promise<string>;
+  readonly ended: Promise<Output>;
   readonly #stdout: PipeReader;
   readonly #stderr: PipeReader;
   readonly #answer: Buffer[] = [];
   #answerBytes = 0;
-  readonly #failed = new AbortController();
+  #logBytes = 0;
+  readonly #ending = new AbortController();
+  #failure: Error | undefined;
+  #givenUp: Error | undefined;
   #isLate = false;
 
   constructor(
@@ -121,7 +137,7 @@ class Run {
       onLine,
     );
     this.#stdout = new PipeReader(child.stdout, (bytes) => this.#keep(bytes));
-    this.#stderr = new PipeReader(child.stderr, (bytes) => lines.write(bytes));
+    this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.logBytesPerSecond);
     // A CPI may end without having read its request.
     child.stdin.on("error", () => {});
     child.on("error", () => {});
@@ -129,48 +145,66 @@ class Run {
     this.ended = this.#run().finally(() => lines.end());
   }
 
-  async #run(): Promise<string> {
+  async #run(): Promise<Output> {
     const { child, call } = this;
     const exited = new Promise<void>((resolve) => child.once("exit", () => resolve()));
-    const abort = () => this.fail(call.signal.reason);
+    let killTimer: NodeJS.Timeout | undefined;
+    const abort = () => {
+      this.#giveUp(call.signal.reason);
+      killTimer = setTimeout(() => this.#signalGroup("SIGKILL"), call.limits.endGraceMs);
+    };
     const timer = setTimeout(() => this.#endLate(), call.limits.timeoutMs);
     call.signal.addEventListener("abort", abort);
     if (call.signal.aborted) abort();
     try {
       await exited;
-      if (this.#isLate && child.signalCode !== null) this.fail(tooSlow(call));
+      clearTimeout(killTimer);
+      if (this.#isLate && child.signalCode !== null && !this.#givenUp) this.fail(tooSlow(call));
       await this.#readAnswer(child.pid as number);
     } finally {
       clearTimeout(timer);
+      clearTimeout(killTimer);
       call.signal.removeEventListener("abort", abort);
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
     }
-    this.#failed.signal.throwIfAborted();
-    return this.#text();
+    if (this.#failure) throw this.#failure;
+    return { text: this.#text(), givenUp: this.#givenUp };
   }
 
   /** Reads what came before the exit, and what of the group or others that hold the pipe still comes; ends the group. */
   async #readAnswer(groupId: number): Promise<void> {
-    const failed = this.#failed.signal;
-    await this.#stdout.untilQuiet(failed, GROUP_ANSWER_MS);
+    const ending = this.#ending.signal;
+    await this.#stdout.untilQuiet(ending, GROUP_ANSWER_MS);
     // What is left of the group has no business going on.
     await endGroup(groupId);
-    await this.#stdout.untilQuiet(failed, this.#isLate ? GROUP_ANSWER_MS : undefined);
-    await this.#stderr.untilQuiet(failed, LAST_LINES_MS);
+    await this.#stdout.untilQuiet(ending, this.#isLate ? GROUP_ANSWER_MS : undefined);
+    this.#stderr.hurry();
+    await this.#stderr.untilQuiet(ending, LAST_LINES_MS);
   }
 
   #text(): string {
     const { exitCode, signalCode } = this.child;
     if (this.#answerBytes > 0) return Buffer.concat(this.#answer).toString("utf8");
+    if (this.#givenUp) throw this.#givenUp;
     throw invalid(`there is none: the CPI ended with ${signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`}`);
   }
 
   #keep(bytes: Buffer): void {
-    if (this.#failed.signal.aborted) return;
+    if (this.#failure) return;
     this.#answerBytes += bytes.length;
     const { maxAnswerBytes } = this.call.limits;
     if (this.#answerBytes <= maxAnswerBytes) this.#answer.push(bytes);
     else this.fail(invalid(`it has more than ${maxAnswerBytes} bytes (maxAnswerBytes); the CPI was killed`));
+  }
+
+  #pass(bytes: Buffer, lines: LineSplitter): void {
+    if (this.#failure) return;
+    lines.write(bytes);
+    this.#logBytes += bytes.length;
+    const { maxLogBytes } = this.call.limits;
+    // What others write who hold the pipe is no failure of a CPI that has ended.
+    if (this.#logBytes <= maxLogBytes || this.child.exitCode !== null) return;
+    this.fail(invalid(`the CPI wrote more than ${maxLogBytes} bytes to standard error (maxLogBytes) and was killed`));
   }
 
   /** Its time is over. The answer of one that had ended in time, while this process was busy, counts all the same. */
@@ -180,21 +214,29 @@ class Run {
     this.#isLate = true;
     // Then somebody else goes on and on with its answer.
     if (hasEnded) this.fail(tooSlow(this.call));
-    else this.#killGroup();
+    else this.#signalGroup("SIGKILL");
+  }
+
+  /** Nobody waits for it any more. It may clean up, and an answer that it had by then still counts. */
+  #giveUp(reason: Error): void {
+    this.#givenUp = reason;
+    this.#ending.abort();
+    this.#signalGroup("SIGTERM");
   }
 
   /** Kills it all, unless it has ended. */
   fail(failure: Error): void {
-    if (this.#failed.signal.aborted) return;
-    this.#failed.abort(failure);
+    if (this.#failure) return;
+    this.#failure = failure;
+    this.#ending.abort();
     this.#answer.length = 0;
     // The exit that follows goes on with the rest.
-    this.#killGroup();
+    this.#signalGroup("SIGKILL");
   }
 
-  #killGroup(): void {
+  #signalGroup(signal: "SIGTERM" | "SIGKILL"): void {
     try {
-      process.kill(-(this.child.pid as number), "SIGKILL");
+      process.kill(-(this.child.pid as number), signal);
     } catch {
       // It has ended already.
     }

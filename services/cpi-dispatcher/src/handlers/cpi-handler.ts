@@ -104,7 +104,9 @@ export async function withCpis<Response>(
     context.log.during(logId, (onLogLine) =>
       work(context.configs.find(said.directorId, said.cpiConfigVersion), wanted, { ...cpiCall, signal, onLogLine }),
     );
-  return director ? context.fence.run(director, call.signal, run) : context.fence.runUnfenced(call.signal, run);
+  return director
+    ? context.fence.run(director, call.signal, run, cpiCall.requestId)
+    : context.fence.runUnfenced(call.signal, run);
 }
 
 /** Narrows what a director says of itself. */

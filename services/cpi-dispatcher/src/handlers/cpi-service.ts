@@ -12,6 +12,7 @@ import { deleteSnapshot } from "./delete-snapshot.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import { deleteVm } from "./delete-vm.js";
 import { detachDisk } from "./detach-disk.js";
+import { endCalls } from "./end-calls.js";
 import { fence } from "./fence.js";
 import { getDisks } from "./get-disks.js";
 import { hasDisk } from "./has-disk.js";
@@ -58,6 +59,7 @@ export function addCpiService(server: RpcServer, context: DispatcherContext): vo
       watchCpiLog: DIRECTORS,
       listCpis: READERS,
       fence: DIRECTORS,
+      endCalls: DIRECTORS,
     },
     handlers: {
       info: info(context),
@@ -84,6 +86,7 @@ export function addCpiService(server: RpcServer, context: DispatcherContext): vo
       watchCpiLog: watchCpiLog(context),
       listCpis: listCpis(context),
       fence: fence(context),
+      endCalls: endCalls(context),
     },
   });
 }

@@ -150,6 +150,39 @@ describe("CPI executables behind the dispatcher", function () {
       expect((await bench.director.hasVm({ context: context({ cpi: "broken" }), vmCid: "v" })).exists).to.equal(true);
     });
 
+    const info = (then: string) => `read -r request; printf '%s\\n' "$request" >> "$0.requests"\n${then}`;
+    for (const [what, script, says] of [
+      ["no answer", info("exit 1"), "exit code 1"],
+      ["garbage", info("echo garbage"), "it is not JSON"],
+      ["a malformed description", recording('{"api_version":"two"}'), "'api_version' of 'info' is no whole number"],
+      ["no end of an answer", info("yes"), "maxAnswerBytes"],
+    ] as const)
+      it(`with an info of ${what} -> CPI_UNUSABLE, which is not worth a repetition; mended, it is asked again`, async () => {
+        const broken = bench.dispatcher.scriptCpi("a", script);
+        await bench.dispatcher.setCpis([broken]);
+        const has = () => bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" });
+        const error = await has().catch((thrown) => thrown);
+        expect(await reasonOfFailed(Promise.reject(error))).to.equal("CPI_UNUSABLE");
+        expect(error).to.include({ outcome: "not_done", retryable: false });
+        expect(error.message).to.include(says).and.to.include("(CPI 'a', method 'info')");
+        expect(requestsOf(broken)).to.have.length(1);
+        bench.dispatcher.scriptCpi("a", answers("true"));
+        expect((await has()).exists).to.equal(true);
+      });
+
+    it("with an info that hangs -> its own time, once for all who wait for it", async () => {
+      const hanging = bench.dispatcher.scriptCpi("a", info("sleep 60"));
+      await bench.dispatcher.setCpis([hanging]);
+      const calls = Array.from({ length: 3 }, () =>
+        bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" }).catch((thrown) => thrown),
+      );
+      for (const error of await Promise.all(calls)) {
+        expect(error).to.include({ name: "UnavailableError", outcome: "not_done" });
+        expect(error.message).to.include("longer than 4000 ms (executables.infoTimeoutMs)");
+      }
+      expect(requestsOf(hanging)).to.have.length(1);
+    });
+
     it("v2 and v3 keep the networks that create_vm settled", async () => {
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", answers('["vm-1",{"n":{"ip":"10.0.0.9"}}]'))]);
       const made = await bench.director.createVm({ ...newVm, context: context({ cpi: "a", stemcellApiVersion: 3 }) });

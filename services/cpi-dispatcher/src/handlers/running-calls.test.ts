@@ -86,6 +86,26 @@ describe("running calls of CPIs", function () {
       }
     });
 
+    it("are ended by their director, by request id, and say themselves what came of them", async () => {
+      const finishing = `read -r request\ntrap 'echo "$answer"; exit' TERM\nanswer='{"result":${V2},"error":null,"log":""}'
+case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sleep 60 & wait ;; *) echo "$answer" ;; esac`;
+      const cpis = [bench.dispatcher.scriptCpi("a", SLOW), bench.dispatcher.scriptCpi("b", finishing)];
+      await bench.dispatcher.setCpis(cpis);
+      const has = (cpi: string, requestId: string) =>
+        bench.director.hasVm({ context: context({ cpi, requestId }), vmCid: requestId });
+      const [ended, finished, other] = [has("a", "task-1"), has("b", "task-1"), has("a", "task-2")];
+      for (const call of [ended, other]) call.catch(() => {});
+      await eventually(async () => (await processesOf(bench.dispatcher.runFolder)).length >= 8);
+      const request = { directorId: "d1", directorGeneration: 1, requestId: "task-1" };
+      expect(await bench.director.endCalls(request)).to.deep.equal({ calls: 2 });
+      expect(await reasonOfFailed(ended)).to.equal("CANCELLED");
+      expect((await finished).exists).to.equal(true);
+      expect(await processesOf(bench.dispatcher.runFolder)).to.have.length(3);
+      expect(await bench.director.endCalls(request)).to.deep.equal({ calls: 0 });
+      expect(await bench.director.endCalls({ ...request, requestId: "task-2" })).to.deep.equal({ calls: 1 });
+      expect(await reasonOfFailed(other)).to.equal("CANCELLED");
+    });
+
     it("are gone within a second of being cancelled, and at their deadline", async () => {
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("a", SLOW)]);
       await bench.director.info({ context: context({ cpi: "a" }) });

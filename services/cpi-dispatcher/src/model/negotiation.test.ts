@@ -1,5 +1,6 @@
 import { UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
+import { CpiUnusableError } from "./errors.js";
 import { type InfoOutcome, type Negotiated, negotiate, type VersionsMet } from "./negotiation.js";
 
 const answered = (apiVersion?: number): InfoOutcome => ({ kind: "answered", apiVersion });
@@ -65,7 +66,7 @@ describe("the version of the CPI contract", () => {
     ],
     [
       "an info that failed, taken for v1 where that is configured",
-      { info: { kind: "failed", message: "boom" }, assumeV1WhenInfoFails: true },
+      { info: { kind: "failed", message: "boom", isDefinite: true }, assumeV1WhenInfoFails: true },
       { apiVersion: 1, usesRegistry: true },
     ],
   ];
@@ -74,8 +75,12 @@ describe("the version of the CPI contract", () => {
       expect(negotiate(met(given))).to.include(expected);
     });
 
-  it("an info that failed -> the call fails, with nothing done, and says why", () => {
-    const failing = () => negotiate(met({ info: { kind: "failed", message: "boom" } }));
-    expect(failing).to.throw(UnavailableError, "boom").with.property("outcome", "not_done");
-  });
+  for (const [what, isDefinite, type] of [
+    ["failed -> the call may be repeated", false, UnavailableError],
+    ["cannot get better -> the call need not be repeated", true, CpiUnusableError],
+  ] as const)
+    it(`an info that ${what}; nothing is done, and the error says why`, () => {
+      const failing = () => negotiate(met({ info: { kind: "failed", message: "boom", isDefinite } }));
+      expect(failing).to.throw(type, "boom").with.property("outcome", "not_done");
+    });
 });

@@ -1,4 +1,5 @@
 import { UnavailableError } from "@diskmesh/domain";
+import { CpiUnusableError } from "./errors.js";
 
 /** The highest version of the CPI contract that this dispatcher speaks. */
 export const HIGHEST_API_VERSION = 3;
@@ -8,7 +9,12 @@ export type InfoOutcome =
   | { readonly kind: "answered"; readonly apiVersion: number | undefined }
   /** The CPI knows no such method. */
   | { readonly kind: "not_implemented" }
-  | { readonly kind: "failed"; readonly message: string };
+  | {
+      readonly kind: "failed";
+      readonly message: string;
+      /** Nothing will make it better but somebody who mends the CPI: its answer was malformed, or there was none. */
+      readonly isDefinite: boolean;
+    };
 
 export interface VersionsMet {
   /** The director's preferred version; 0 for the highest there is. */
@@ -59,5 +65,6 @@ function cpiVersion({ info, assumeV1WhenInfoFails }: VersionsMet): number {
   if (info.kind === "answered") return Math.max(1, info.apiVersion ?? 1);
   if (info.kind === "not_implemented" || assumeV1WhenInfoFails) return 1;
   // A CPI of version 2 in trouble, taken for one of version 1, would leave VMs whose agents find no settings.
-  throw new UnavailableError(`the CPI's version is not known, because its info method failed: ${info.message}`);
+  const message = `the CPI's version is not known, because its info method failed: ${info.message}`;
+  throw info.isDefinite ? new CpiUnusableError(`${message}; mend the CPI first`) : new UnavailableError(message);
 }

@@ -48,6 +48,7 @@ export class ScriptDispatcher {
       bench.dispatcher = await new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
         maxConcurrentCalls: 4,
         callTimeoutMs: 5_000,
+        infoTimeoutMs: 4_000,
         createStemcellTimeoutMs: 20_000,
       }).start();
       bench.director = bench.dispatcher.client("director");

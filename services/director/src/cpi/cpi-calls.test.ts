@@ -47,6 +47,7 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
     checkMayAct: () => {},
     callTimeoutMs: 1_000,
     retryMs: 10_000,
+    endTimeoutMs: 5_000,
     clock,
     random: () => 0.5,
   });

@@ -6,7 +6,7 @@ import { CpiCallError, isConfigUnknown, passes } from "./cpi-error.js";
 import type { CpiLogs, LogSink } from "./cpi-logs.js";
 
 export type CpiClient = Client<typeof CpiServiceService>;
-type CpiMethod = Exclude<keyof CpiClient, "close" | "fence" | "listCpis" | "setCpiConfig" | "watchCpiLog">;
+type CpiMethod = Exclude<keyof CpiClient, "close" | "endCalls" | "fence" | "listCpis" | "setCpiConfig" | "watchCpiLog">;
 type RequestOf<Method extends CpiMethod> = Omit<Parameters<CpiClient[Method]>[0], "context">;
 type ResponseOf<Method extends CpiMethod> = Awaited<ReturnType<CpiClient[Method]>>;
 
@@ -41,6 +41,8 @@ export interface CpiCallsOptions {
   readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
   readonly retryMs: number;
+  /** How long the dispatcher may take to end the calls of a task that shall stop. Then they are cut off. */
+  readonly endTimeoutMs: number;
   readonly preferredApiVersion: number;
   readonly clock: Clock;
   readonly random: () => number;
@@ -50,7 +52,7 @@ export interface CpiCallsOptions {
 export interface CallerSignals extends LogSink {
   /** The process ends: the next director fences this one and starts over. */
   readonly stopping: AbortSignal;
-  /** The task shall stop. A call under way is not cut off, since what it did would not be known; it is not repeated. */
+  /** The task shall stop. The dispatcher ends calls under way, and says what came of them; none is repeated. */
   readonly stopped: AbortSignal;
   readonly requestId: string;
 }
@@ -63,6 +65,8 @@ export interface RepeatOptions {
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
+/** A call may still be on its way to the dispatcher when that is told to end it. */
+const END_AGAIN_MS = 250;
 
 /** Calls of CPI methods on behalf of tasks: with the director's generation, a time limit, and repeated while that helps. */
 export class CpiCalls {
@@ -112,12 +116,10 @@ export class CpiCalls {
       try {
         const context = await this.#contextOf(target, signals.requestId, logId);
         checkMayAct();
-        const options = {
-          signal: signals.stopping,
-          deadlineMs: timeoutMs ?? callTimeoutMs,
-          requestId: signals.requestId,
-        };
-        return await start({ ...request, context }, options);
+        const deadlineMs = timeoutMs ?? callTimeoutMs;
+        const call = (signal: AbortSignal) =>
+          start({ ...request, context }, { signal, deadlineMs, requestId: signals.requestId });
+        return await this.#untilStopped(call, signals);
       } catch (error) {
         someUnknown ||= !(error instanceof DomainError) || error.outcome === "unknown";
         const delayMs = Math.max(backoffMs(attempts, BACKOFF, random()), retryAfterMs(error));
@@ -131,6 +133,39 @@ export class CpiCalls {
         if (signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
       }
     }
+  }
+
+  /** Makes a call. When its task shall stop, it is ended, and its answer still heard if that comes in time. */
+  async #untilStopped<Result>(call: (signal: AbortSignal) => Promise<Result>, signals: CallerSignals): Promise<Result> {
+    const { stopped, stopping } = signals;
+    const [cut, settled] = [new AbortController(), new AbortController()];
+    const cutOff = () => cut.abort(stopping.reason);
+    const end = () => void this.#endCalls(signals, cut, settled.signal);
+    stopping.addEventListener("abort", cutOff);
+    stopped.addEventListener("abort", end);
+    if (stopping.aborted) cutOff();
+    if (stopped.aborted) end();
+    try {
+      return await call(cut.signal);
+    } finally {
+      settled.abort();
+      stopping.removeEventListener("abort", cutOff);
+      stopped.removeEventListener("abort", end);
+    }
+  }
+
+  /** Has the dispatcher end what runs for a task; cuts the call off if that does not help in time. */
+  async #endCalls(signals: CallerSignals, cut: AbortController, settled: AbortSignal): Promise<void> {
+    const { client, directorId, directorGeneration, clock, endTimeoutMs } = this.#options;
+    const request = { directorId, directorGeneration, requestId: signals.requestId };
+    const untilMs = clock.monotonicMs() + endTimeoutMs;
+    for (let leftMs = endTimeoutMs; leftMs > 0 && !cut.signal.aborted; leftMs = untilMs - clock.monotonicMs()) {
+      // A dispatcher that is away, or too old to know how: the call is cut off in the end.
+      await client.endCalls(request, { signal: settled, deadlineMs: leftMs }).catch(() => {});
+      await clock.sleep(END_AGAIN_MS, settled).catch(() => {});
+      if (settled.aborted) return;
+    }
+    cut.abort(signals.stopped.reason);
   }
 
   /** False when the dispatcher could not be told now. One that refuses the config does so next time, too. */

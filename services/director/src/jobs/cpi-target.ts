@@ -16,8 +16,18 @@ export function recorded(thing: {
   return { cpi, az: cpi === "" ? "" : az, stemcellApiVersion };
 }
 
-/** Of the step of a job that is all about one CPI, which is recorded under that name. Nothing when nothing is. */
-export function cpiOfStep(context: JobContext, tables: DirectorTables, recorded: string | undefined): { cpi?: string } {
-  if (recorded === undefined) return {};
-  return { cpi: currentCpi(recorded, context.cpiConfigs.current(tables)) ?? recorded };
+/** Recorded CPIs by their present names, for a step; what has none recorded is left out. */
+export function cpisOfStep(
+  context: Pick<JobContext, "cpiConfigs">,
+  tables: DirectorTables,
+  ...recorded: readonly (string | undefined)[]
+): { readonly cpis: readonly string[] } {
+  const names = context.cpiConfigs.current(tables);
+  const known = recorded.filter((cpi) => cpi !== undefined);
+  return { cpis: known.map((cpi) => currentCpi(cpi, names) ?? cpi) };
+}
+
+/** Every CPI there is; the default one, by its empty name, when there is no cpi-config. */
+export function allCpis(context: Pick<JobContext, "cpiConfigs">, tables: DirectorTables): readonly string[] {
+  return context.cpiConfigs.current(tables).cpis?.map((cpi) => cpi.name) ?? [""];
 }

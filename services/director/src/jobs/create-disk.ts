@@ -3,7 +3,7 @@ import { cpiOfAz, sameCpi } from "../model/cpi-choice.js";
 import { decideCreate } from "../model/disk-decisions.js";
 import type { JobOf } from "../model/task.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpiOfStep } from "./cpi-target.js";
+import { cpisOfStep } from "./cpi-target.js";
 import { refuseUnlessOpen } from "./deployment-steps.js";
 import { createDisk, metadataFor, setDiskMetadata } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
@@ -16,7 +16,7 @@ export const createDiskOnly: Planner<"create_dynamic_disk"> = (context, job, tab
   const az = azNamed(context.cloudConfigs.current(tables), job.az);
   return {
     locks: [{ type: "disk", resource: job.diskName }],
-    ...cpiOfStep(context, tables, az.cpi),
+    ...cpisOfStep(context, tables, az.cpi),
     run: (run) => create(context, run, job),
   };
 };

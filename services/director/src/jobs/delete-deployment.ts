@@ -1,6 +1,7 @@
 import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
+import { cpisOfStep } from "./cpi-target.js";
 import { deleteIfThere } from "./delete-disk.js";
-import { instancesOf } from "./deployment-steps.js";
+import { cpisOfDeployment, instancesOf } from "./deployment-steps.js";
 import type { Planner } from "./job.js";
 import { deleteInstance } from "./vm-steps.js";
 
@@ -9,10 +10,12 @@ export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tab
   const { deployment: name } = job;
   const deployment = tables.deployments.get(name);
   const instances = instancesOf(tables, name);
+  const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, name));
   const disks = [...tables.disks.by("byDeployment", name)];
   if (deployment !== undefined && !deployment.deleting) {
     return {
       locks: [{ type: "deployment", resource: name }],
+      ...ofCpis,
       run: async (run) => {
         await run.stage("Preparing deletion", name, () =>
           context.tablet.transact((tx) => tx.deployments.put({ ...deployment, deleting: true })),
@@ -25,6 +28,7 @@ export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tab
   const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
   return {
     locks: locksOfStep(name, step, attached),
+    ...ofCpis,
     run: async (run) => {
       if (step.do === "delete_instance") await deleteInstance(context, run, step.instance);
       else if (step.do === "delete_disk") await deleteIfThere(context, run, step.disk.name);

@@ -1,13 +1,13 @@
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { decideDelete } from "../model/disk-decisions.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpiOfStep } from "./cpi-target.js";
+import { cpisOfStep } from "./cpi-target.js";
 import { createDisk, deleteDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
 
 /** Deletes a disk that is attached to nothing. */
 export const deleteDynamicDisk: Planner<"delete_dynamic_disk"> = (context, job, tables) => ({
-  ...cpiOfStep(context, tables, tables.disks.get(job.diskName)?.cpi),
+  ...cpisOfStep(context, tables, tables.disks.get(job.diskName)?.cpi),
   locks: [{ type: "disk", resource: job.diskName }],
   run: (run) => deleteIfThere(context, run, job.diskName),
 });

@@ -4,14 +4,15 @@ import { checkCid } from "../model/cid.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { recorded } from "./cpi-target.js";
+import { allCpis, cpisOfStep, recorded } from "./cpi-target.js";
 import type { JobContext, Planner } from "./job.js";
 
 /** Deletes a persistent disk that no instance has; one that nobody knows, with whatever CPI has it. */
 export const deleteOrphanedDisk: Planner<"delete_orphaned_disk"> = (context, { diskCid }, tables) => {
   const disk = orphanOf(tables, diskCid);
   const resource = disk?.diskId ?? diskCid;
-  return { locks: [{ type: "disk", resource }], run: (run) => deleteOrphan(context, run, diskCid, disk) };
+  const ofCpis = disk === undefined ? { cpis: allCpis(context, tables) } : cpisOfStep(context, tables, disk.cpi);
+  return { locks: [{ type: "disk", resource }], ...ofCpis, run: (run) => deleteOrphan(context, run, diskCid, disk) };
 };
 
 function orphanOf(tables: DirectorTables, diskCid: string): PersistentDisk | undefined {

@@ -4,13 +4,15 @@ import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
 import { type DirectorTables, stemcellKey } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { cpisOfStep } from "./cpi-target.js";
 import type { JobContext, Planner } from "./job.js";
 
 type DeleteJob = JobOf<"delete_stemcell">;
 
 /** Deletes a stemcell from all CPIs that have it. */
-export const deleteStemcell: Planner<"delete_stemcell"> = (context, job) => ({
+export const deleteStemcell: Planner<"delete_stemcell"> = (context, job, tables) => ({
   locks: [{ type: "stemcell", resource: formatStemcell(job) }],
+  ...cpisOfStep(context, tables, ...[...tables.stemcells.by("byStemcell", formatStemcell(job))].map(({ cpi }) => cpi)),
   run: (run) => deleteAll(context, run, job),
 });
 

@@ -7,7 +7,8 @@ import { decideVmChange, type VmChange } from "../model/vm-change.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { checkVms } from "./check-vms.js";
-import { instancesOf, recordManifest } from "./deployment-steps.js";
+import { cpisOfStep } from "./cpi-target.js";
+import { cpisOfDeployment, instancesOf, recordManifest } from "./deployment-steps.js";
 import type { JobContext, Planner } from "./job.js";
 import { type PersistentDiskWork, persistentDiskOf, runPersistentDiskStep } from "./persistent-disk-steps.js";
 import { addressesIn, groupOf, manifestOf, planVm } from "./vm-spec.js";
@@ -18,9 +19,12 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
   const { deployment: name, manifest } = job;
   const deployment = tables.deployments.get(name);
   const ownLock: LockName = { type: "deployment", resource: name };
+  const { groups } = context.manifests.read(manifest);
+  const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, name, groups));
   if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
-    return { locks: [ownLock], run: (run) => recordManifest(context, run, name, manifest) };
-  if (deployment.checkedByTaskId !== taskId) return { locks: [ownLock], run: (run) => checkVms(context, run, name) };
+    return { locks: [ownLock], ...ofCpis, run: (run) => recordManifest(context, run, name, manifest) };
+  if (deployment.checkedByTaskId !== taskId)
+    return { locks: [ownLock], ...ofCpis, run: (run) => checkVms(context, run, name) };
   const workOf = persistentDiskWorkOf(context, tables, name);
   const step = decideDeploy(instancesOf(tables, name), {
     changeOf: vmChangeOf(context, tables),
@@ -29,6 +33,7 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
   const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
   return {
     locks: locksOfStep(name, step, attached),
+    ...ofCpis,
     run: async (run) => {
       if (step.do === "nothing") return `/deployments/${name}`;
       if (step.do === "persistent_disk") await runPersistentDiskStep(context, run, workOf(step.instance));

@@ -19,6 +19,22 @@ export function instancesOf(tables: DirectorTables, deployment: string): Instanc
   );
 }
 
+/** Every CPI that a deployment may have to do with: those of its azs, and those that have what it has already. */
+export function cpisOfDeployment(
+  context: Pick<JobContext, "cloudConfigs">,
+  tables: DirectorTables,
+  deployment: string,
+  groups: readonly GroupSpec[] = [],
+): string[] {
+  const azs = new Set(groups.flatMap((group) => group.azs));
+  const wanted = context.cloudConfigs.current(tables).azs.filter((az) => azs.has(az.name));
+  const made = [...tables.instances.by("byDeployment", deployment)].filter(({ vmState }) => vmState !== "none");
+  const persistent = [...tables.persistentDisks.by("byDeployment", deployment)];
+  const attachable = persistent.filter((disk) => disk.orphanedAtMs === null);
+  const things = [...wanted, ...made, ...attachable, ...tables.disks.by("byDeployment", deployment)];
+  return things.map(({ cpi }) => cpi);
+}
+
 /** Nothing may be added to a deployment whose deletion has begun. */
 function refuseDeletingDeployment(tables: DirectorTables, name: string): void {
   if (tables.deployments.get(name)?.deleting !== true) return;

@@ -1,7 +1,7 @@
 import { decideDetach } from "../model/disk-decisions.js";
 import type { LockName } from "../model/locks.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpiOfStep } from "./cpi-target.js";
+import { cpisOfStep } from "./cpi-target.js";
 import { detachDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
 
@@ -10,7 +10,7 @@ export const detachDynamicDisk: Planner<"detach_dynamic_disk"> = (context, job, 
   const { instanceId = "", cpi } = tables.disks.get(job.diskName) ?? {};
   const locks: LockName[] = instanceId === "" ? [] : [{ type: "instance", resource: instanceId }];
   locks.push({ type: "disk", resource: job.diskName });
-  return { locks, ...cpiOfStep(context, tables, cpi), run: (run) => detach(context, run, job.diskName) };
+  return { locks, ...cpisOfStep(context, tables, cpi), run: (run) => detach(context, run, job.diskName) };
 };
 
 async function detach(context: JobContext, run: TaskRun, diskName: string): Promise<string> {

@@ -38,8 +38,8 @@ export interface JobContext {
 export interface Step {
   /** In the order of locks. */
   readonly locks: readonly LockName[];
-  /** The CPI whose workers do it, by its present name; absent where it may be several. */
-  readonly cpi?: string | undefined;
+  /** All CPIs that the task may have to ask, as far as is known now, by their present names: see WorkerShares. */
+  readonly cpis: readonly string[];
   /** Returns the task's result when it is through, nothing when there is more to do. Throws to fail the task. */
   run(run: TaskRun): Promise<string | undefined>;
 }

@@ -5,7 +5,7 @@ import { targetOf } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { LockName } from "../model/locks.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpiOfStep } from "./cpi-target.js";
+import { cpisOfStep } from "./cpi-target.js";
 import { attachDisk, createDisk, metadataFor, setDiskMetadata, tellAgentOfDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
 
@@ -21,8 +21,8 @@ export const provideDisk: Planner<"provide_dynamic_disk"> = (context, job, table
   const { cpi } = targetOf(job.instanceId, tables.instances.get(job.instanceId));
   const { diskName, instanceId, pool, sizeMib, metadata } = job;
   const wanted = { diskName, instanceId, made: { pool, sizeMib }, metadata };
-  const ofCpi = cpiOfStep(context, tables, cpi);
-  return { locks: locksOf(wanted), ...ofCpi, run: (run) => provide(context, run, wanted) };
+  const ofCpis = cpisOfStep(context, tables, cpi);
+  return { locks: locksOf(wanted), ...ofCpis, run: (run) => provide(context, run, wanted) };
 };
 
 /** The same for a disk that must be there, as it is. */
@@ -30,8 +30,8 @@ export const attachDiskOnly: Planner<"attach_dynamic_disk"> = (context, job, tab
   const { cpi } = targetOf(job.instanceId, tables.instances.get(job.instanceId));
   const { diskName, instanceId, metadata } = job;
   const wanted = { diskName, instanceId, made: undefined, metadata };
-  const ofCpi = cpiOfStep(context, tables, cpi);
-  return { locks: locksOf(wanted), ...ofCpi, run: (run) => provide(context, run, wanted) };
+  const ofCpis = cpisOfStep(context, tables, cpi);
+  return { locks: locksOf(wanted), ...ofCpis, run: (run) => provide(context, run, wanted) };
 };
 
 function locksOf(wanted: Wanted): LockName[] {

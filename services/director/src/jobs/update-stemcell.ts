@@ -2,27 +2,38 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { currentCpi } from "../model/cpi-choice.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
+import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { allCpis } from "./cpi-target.js";
 import type { JobContext, Planner } from "./job.js";
 
 type UpdateJob = JobOf<"update_stemcell">;
 
 /** Makes an uploaded stemcell with every CPI that takes it and does not have it. */
-export const updateStemcell: Planner<"update_stemcell"> = (context, job) => ({
+export const updateStemcell: Planner<"update_stemcell"> = (context, job, tables) => ({
   locks: [{ type: "stemcell", resource: formatStemcell(job) }],
+  cpis: cpisToAsk(context, tables, job).cpis,
   run: (run) => update(context, run, job),
 });
 
+/** Those that have it already are not asked. */
+function cpisToAsk(
+  context: JobContext,
+  tables: DirectorTables,
+  job: UpdateJob,
+): { readonly cpis: readonly string[]; readonly exceptCpis: string[]; readonly existing: readonly Stemcell[] } {
+  const existing = [...tables.stemcells.by("byStemcell", formatStemcell(job))];
+  const names = context.cpiConfigs.current(tables);
+  const exceptCpis = job.fix ? [] : existing.flatMap(({ cpi }) => currentCpi(cpi, names) ?? []);
+  return { cpis: allCpis(context, tables).filter((cpi) => !exceptCpis.includes(cpi)), exceptCpis, existing };
+}
+
 async function update(context: JobContext, run: TaskRun, job: UpdateJob): Promise<string> {
   const shown = formatStemcell(job);
-  const { cpis, existing } = await context.tablet.read((tables) => ({
-    cpis: context.cpiConfigs.current(tables),
-    existing: [...tables.stemcells.by("byStemcell", shown)],
-  }));
+  const { exceptCpis, existing } = await context.tablet.read((tables) => cpisToAsk(context, tables, job));
   if (existing.some((stemcell) => stemcell.deleting)) {
     throw new InvalidStateError(`stemcell \`${shown}\` is being deleted: delete it again to finish that first`);
   }
-  const exceptCpis = job.fix ? [] : existing.flatMap(({ cpi }) => currentCpi(cpi, cpis) ?? []);
   const made = await run.stage("Update stemcell", `Uploading stemcell ${shown} to the cloud`, () =>
     create(context, run, job, exceptCpis),
   );

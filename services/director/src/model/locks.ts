@@ -117,6 +117,11 @@ export class LockTable {
     return this.#give(taskId, this.#ofTask.get(taskId) ?? [], nowMs);
   }
 
+  /** In the order of locks. */
+  heldBy(taskId: number): readonly LockName[] {
+    return this.#ofTask.get(taskId) ?? [];
+  }
+
   /** The task is at work still: the deadlines of its locks are put off. */
   renew(taskId: number, nowMs: number): void {
     for (const lock of this.#ofTask.get(taskId) ?? []) (this.#held.get(keyOf(lock)) as Held).renewedAtMs = nowMs;

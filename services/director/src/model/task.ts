@@ -156,11 +156,16 @@ export function requestStop(task: Task, stop: Stop, nowMs: number): Task {
 export type TaskEnd =
   | { readonly event: "succeed"; readonly result: string }
   | { readonly event: "fail"; readonly result: string }
-  | { readonly event: "heed" };
+  /** With what is not known of its last act. */
+  | { readonly event: "heed"; readonly unknown?: string };
 
 export function end(task: Task, how: TaskEnd, nowMs: number): Task {
   const state = nextState(task, how.event, task.stop);
-  return ended(task, state, how.event === "heed" ? (task.stop?.why ?? "task cancelled") : how.result, nowMs);
+  return ended(task, state, how.event === "heed" ? heedText(task, how.unknown) : how.result, nowMs);
+}
+
+function heedText({ stop }: Task, unknown: string | undefined): string {
+  return [stop?.why ?? "task cancelled", ...(unknown === undefined ? [] : [unknown])].join("; ");
 }
 
 function ended(task: Task, state: TaskState, result: string, nowMs: number): Task {

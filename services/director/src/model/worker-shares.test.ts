@@ -4,46 +4,59 @@ import { WorkerShares } from "./worker-shares.js";
 describe("worker shares", () => {
   it("all workers of a CPI taken -> the next task waits, and another CPI's does not", () => {
     const shares = new WorkerShares(2);
-    expect([1, 2, 3].map((taskId) => shares.take(taskId, "a"))).to.deep.equal([true, true, false]);
-    expect(shares.take(4, "b")).to.equal(true);
-    expect(shares.take(3, "a")).to.equal(false);
+    expect([1, 2, 3].map((taskId) => shares.take(taskId, ["a"]).hasWorker)).to.deep.equal([true, true, false]);
+    expect(shares.take(4, ["b"]).hasWorker).to.equal(true);
+    expect(shares.take(3, ["a"]).hasWorker).to.equal(false);
   });
 
   it("released -> the one that has waited longest has it, and need not ask", () => {
     const shares = new WorkerShares(1);
-    for (const taskId of [1, 2, 3]) shares.take(taskId, "a");
+    for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     expect(shares.release(1)).to.equal(2);
-    expect(shares.take(4, "a")).to.equal(false);
-    expect(shares.take(2, "a")).to.equal(true);
+    expect(shares.take(4, ["a"]).hasWorker).to.equal(false);
+    expect(shares.take(2, ["a"]).hasWorker).to.equal(true);
     expect(shares.release(2)).to.equal(3);
     expect(shares.release(3)).to.equal(4);
     expect(shares.release(4)).to.equal(undefined);
-    expect(shares.take(5, "a")).to.equal(true);
+    expect(shares.take(5, ["a"]).hasWorker).to.equal(true);
   });
 
   it("gone while it waits -> nobody gets a worker for it, nor it one", () => {
     const shares = new WorkerShares(1);
-    for (const taskId of [1, 2, 3]) shares.take(taskId, "a");
+    for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     expect(shares.release(2)).to.equal(undefined);
     expect(shares.release(1)).to.equal(3);
   });
 
   it("granted and gone before it ran -> the next one has it", () => {
     const shares = new WorkerShares(1);
-    for (const taskId of [1, 2, 3]) shares.take(taskId, "a");
+    for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]).hasWorker;
     shares.release(1);
     expect(shares.release(2)).to.equal(3);
   });
 
-  it("another CPI while it waits -> it waits there; while it has a worker -> it keeps that", () => {
+  it("other CPIs by now -> the task changes its share, and the next in line has its worker", () => {
     const shares = new WorkerShares(1);
-    for (const taskId of [1, 2]) shares.take(taskId, "a");
-    expect(shares.take(2, "b")).to.equal(true);
-    expect(shares.release(1)).to.equal(undefined);
-    expect(shares.take(3, "a")).to.equal(true);
-    expect(shares.take(3, "b")).to.equal(true);
-    expect(shares.release(2)).to.equal(undefined);
-    expect(shares.take(4, "b")).to.equal(true);
+    for (const taskId of [1, 2, 3]) shares.take(taskId, ["a"]);
+    expect(shares.take(2, ["b"])).to.deep.equal({ hasWorker: true, next: undefined });
+    expect(shares.take(1, ["b"])).to.deep.equal({ hasWorker: false, next: 3 });
+    expect(shares.take(3, ["a"])).to.deep.equal({ hasWorker: true, next: undefined });
+    expect(shares.release(2)).to.equal(1);
+  });
+
+  it("the same CPIs in another order, or twice -> the same share", () => {
+    const shares = new WorkerShares(1);
+    expect(shares.take(1, ["a", "b"]).hasWorker).to.equal(true);
+    expect(shares.take(2, ["b", "a", "b"]).hasWorker).to.equal(false);
+  });
+
+  it("tasks that also ask a CPI that hangs take all workers of their share -> none of those that do not", () => {
+    const shares = new WorkerShares(1);
+    for (const [taskId, cpis] of [["b"], ["a", "b"], ["b", "c"], [], ["", "b"]].entries())
+      expect(shares.take(taskId, cpis).hasWorker).to.equal(true);
+    for (const [taskId, cpis] of [["a"], ["c"], ["a", "c"], [""]].entries())
+      expect(shares.take(10 + taskId, cpis).hasWorker).to.equal(true);
+    expect(shares.take(20, ["b", "a"]).hasWorker).to.equal(false);
   });
 
   it("nobody knows a task -> nothing happens", () => {

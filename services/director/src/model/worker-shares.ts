@@ -1,32 +1,41 @@
+/** A task that got a worker, so that it may go on. */
+export interface Taken {
+  readonly hasWorker: boolean;
+  /** The task that has got the worker of another share instead, if one had waited for it. */
+  readonly next: number | undefined;
+}
+
 /**
- * The workers of one queue, so many for each CPI: tasks that wait for one that hangs keep no other's waiting. Whoever
- * gets no worker waits in line for the next one of its CPI.
+ * The workers of one queue, so many for each set of CPIs: tasks have to do with the same CPIs, or none of them ever
+ * waits for another. So whoever asks CPIs that work is not kept waiting by those that hang, not even where a task asks
+ * both kinds: it has a share with its like. Whoever gets no worker waits in line for the next one of its share.
  */
 export class WorkerShares {
   readonly #shares = new Map<string, { readonly holders: Set<number>; readonly waiting: Set<number> }>();
   /** Which share a task holds a worker of, or waits for. */
   readonly #shareOf = new Map<number, string>();
 
-  constructor(private readonly workersPerCpi: number) {}
+  constructor(private readonly workersPerShare: number) {}
 
-  /** Whether the task has a worker now. A worker that it has already stays its own, whatever CPI is named. */
-  take(taskId: number, cpi: string): boolean {
+  /** Gives the task a worker, or a place in line. A task that has to do with other CPIs by now changes its share. */
+  take(taskId: number, cpis: readonly string[]): Taken {
+    const name = JSON.stringify([...new Set(cpis)].sort());
     const present = this.#shareOf.get(taskId);
-    if (present !== undefined && this.#shares.get(present)?.holders.has(taskId)) return true;
-    if (present !== undefined && present !== cpi) this.release(taskId);
-    const share = this.#shares.get(cpi) ?? { holders: new Set(), waiting: new Set() };
-    this.#shares.set(cpi, share);
-    this.#shareOf.set(taskId, cpi);
-    const isFree = share.holders.size < this.workersPerCpi;
-    (isFree ? share.holders : share.waiting).add(taskId);
-    return isFree;
+    if (present === name && this.#shares.get(present)?.holders.has(taskId)) return { hasWorker: true, next: undefined };
+    const next = present === undefined || present === name ? undefined : this.release(taskId);
+    const share = this.#shares.get(name) ?? { holders: new Set(), waiting: new Set() };
+    this.#shares.set(name, share);
+    this.#shareOf.set(taskId, name);
+    const hasWorker = share.holders.size < this.workersPerShare;
+    (hasWorker ? share.holders : share.waiting).add(taskId);
+    return { hasWorker, next };
   }
 
   /** The task needs no worker any more. Returns the task that has got it instead, if one has waited. */
   release(taskId: number): number | undefined {
-    const cpi = this.#shareOf.get(taskId);
-    const share = cpi === undefined ? undefined : this.#shares.get(cpi);
-    if (cpi === undefined || share === undefined) return undefined;
+    const name = this.#shareOf.get(taskId);
+    const share = name === undefined ? undefined : this.#shares.get(name);
+    if (name === undefined || share === undefined) return undefined;
     this.#shareOf.delete(taskId);
     share.waiting.delete(taskId);
     const [next] = share.holders.delete(taskId) ? share.waiting : [];
@@ -34,7 +43,7 @@ export class WorkerShares {
       share.waiting.delete(next);
       share.holders.add(next);
     }
-    if (share.holders.size + share.waiting.size === 0) this.#shares.delete(cpi);
+    if (share.holders.size + share.waiting.size === 0) this.#shares.delete(name);
     return next;
   }
 }

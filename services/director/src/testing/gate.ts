@@ -14,9 +14,14 @@ export class Gate {
     });
   }
 
-  pass(): Promise<void> {
+  /** Rejects with the signal's reason when it aborts first. */
+  async pass(signal = new AbortController().signal): Promise<void> {
     this.#reach();
-    return this.#released;
+    signal.throwIfAborted();
+    await Promise.race([
+      this.#released,
+      new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
+    ]);
   }
 
   release(): void {

@@ -7,7 +7,13 @@ import {
   type CreateVmRequest,
   type WatchCpiLogResponse,
 } from "@diskmesh/api/cpi";
-import { InvalidStateError, NotFoundError, NotImplementedError, ResourceExhaustedError } from "@diskmesh/domain";
+import {
+  CancelledError,
+  InvalidStateError,
+  NotFoundError,
+  NotImplementedError,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
 import { type CallContext, DEFAULT_RPC_SERVER_LIMITS, type Handlers, RpcServer, type TlsFiles } from "@diskmesh/rpc";
 
 import { Gate } from "./gate.js";
@@ -82,6 +88,9 @@ export class MemoryCpi {
   capacityMib = 10_000;
   readonly #failures: { readonly method: Method; readonly error: Error; readonly after: boolean }[] = [];
   readonly #gates: { readonly method: Method; readonly after: boolean; readonly gate: Gate }[] = [];
+  /** Whether calls end when the director says so, as a dispatcher ends a process. */
+  endsCalls = true;
+  readonly #underWay = new Map<AbortController, string>();
   #generation = 0;
   #active = 0;
 
@@ -256,6 +265,11 @@ export class MemoryCpi {
         this.#disk(diskCid, cpi, context).metadata = metadata;
         return { response: {}, about: diskCid };
       }),
+      endCalls: async ({ requestId }) => {
+        const found = [...this.#underWay].filter(([, id]) => this.endsCalls && id === requestId);
+        for (const [call] of found) call.abort(new CancelledError("its director ended it"));
+        return { calls: found.length };
+      },
       fence: async ({ directorGeneration }) => {
         this.#generation = Math.max(this.#generation, directorGeneration);
         while (this.#active > 0) await sleep(5);
@@ -277,26 +291,29 @@ export class MemoryCpi {
       const context = request.context ?? CpiContext.fromPartial({});
       if (context.directorGeneration < this.#generation) throw new InvalidStateError("outdated director");
       this.#active++;
+      const ending = new AbortController();
+      this.#underWay.set(ending, context.requestId);
       try {
         this.contexts.push({ method, context });
         for (const line of this.noise) this.#logs.get(context.logId)?.(line);
-        await this.#interfere(method, false);
+        await this.#interfere(method, false, ending.signal);
         if (this.lacking.has(method)) throw new NotImplementedError(`this CPI has no ${method}`);
         const { response, about } = effect(request, context.unknownId ? ANY : this.#cpiOf(method, context), context);
         // What only looks is not among the calls that have an effect.
         if (about !== null) this.calls.push(`${method} ${about}`);
-        await this.#interfere(method, true);
+        await this.#interfere(method, true, ending.signal);
         return response;
       } finally {
+        this.#underWay.delete(ending);
         this.#active--;
       }
     };
   }
 
-  async #interfere(method: Method, after: boolean): Promise<void> {
+  async #interfere(method: Method, after: boolean, ending: AbortSignal): Promise<void> {
     const gateIndex = this.#gates.findIndex((each) => each.method === method && each.after === after);
     const [gated] = gateIndex < 0 ? [] : this.#gates.splice(gateIndex, 1);
-    await gated?.gate.pass();
+    await gated?.gate.pass(ending);
     const failureIndex = this.#failures.findIndex((each) => each.method === method && each.after === after);
     const [failure] = failureIndex < 0 ? [] : this.#failures.splice(failureIndex, 1);
     if (failure) throw failure.error;

@@ -37,6 +37,14 @@ export class LockKeeper {
     return outcome;
   }
 
+  /** Gives back all locks of a task but those of these types, and its place in any queue. */
+  keep(taskId: number, types: readonly LockType[]): void {
+    this.settle(
+      taskId,
+      this.#table.heldBy(taskId).filter(({ type }) => types.includes(type)),
+    );
+  }
+
   renew(taskId: number): void {
     this.#table.renew(taskId, this.#nowMs());
   }

@@ -126,7 +126,7 @@ describe("task runner", () => {
             ),
         );
       }
-      return { locks: [DISK], run: async () => `saw ${seen}` };
+      return { locks: [DISK], cpis: [], run: async () => `saw ${seen}` };
     });
     expect((await ended(await add())).result).to.equal("saw new");
     expect(plans).to.equal(2);
@@ -136,6 +136,7 @@ describe("task runner", () => {
     appendDelayMs = 200;
     await start(() => ({
       locks: [],
+      cpis: [],
       run: async (run) => {
         await run.stage("Working", "on it", async () => {});
         return "done";
@@ -149,6 +150,7 @@ describe("task runner", () => {
   it("a bug in a job -> an error of the task that tells nothing of the inside", async () => {
     await start(() => ({
       locks: [DISK],
+      cpis: [],
       run: async () => {
         throw new TypeError("secret is undefined");
       },
@@ -174,7 +176,7 @@ describe("task runner", () => {
         run.checkpoint();
         return "done";
       };
-      await start(() => ({ locks: [DISK], run }), limits);
+      await start(() => ({ locks: [DISK], cpis: [], run }), limits);
       times.start();
       const taskId = await add();
       const state = async () => (await tablet.read((tables) => tables.tasks.get(taskKey(taskId))))?.state;
@@ -189,6 +191,7 @@ describe("task runner", () => {
     await start(
       () => ({
         locks: [DISK],
+        cpis: [],
         run: async (run) => {
           // Until long after the deadline that it was granted.
           for (const startedAtMs = performance.now(); performance.now() < startedAtMs + 3_000; ) {
@@ -209,6 +212,7 @@ describe("task runner", () => {
     await start(
       (_, job) => ({
         locks: [DISK],
+        cpis: [],
         run: async () => {
           order.push(job.diskName);
           return "";
@@ -231,16 +235,22 @@ describe("task runner", () => {
         goOn = resolve;
       });
       ran = [];
-      const plan: Planner<"detach_dynamic_disk"> = (_, { diskName }) => ({
-        locks: [{ type: "disk", resource: diskName }],
-        cpi: diskName.startsWith("stuck") ? "stuck" : "well",
-        run: async (run) => {
-          ran.push(diskName);
-          if (diskName.startsWith("stuck")) await hanging;
-          run.checkpoint();
-          return diskName;
-        },
-      });
+      const plan: Planner<"detach_dynamic_disk"> = (_, { diskName }) => {
+        const turns = diskName.startsWith("turns");
+        const turned = turns && ran.includes(diskName);
+        const names = (diskName.split("-")[0] as string).split("+");
+        const disk: LockName = { type: "disk", resource: diskName };
+        return {
+          locks: turns ? [{ type: "deployment", resource: "web" }, disk] : [disk],
+          cpis: turns ? [turned ? "stuck" : "well"] : names,
+          run: async (run) => {
+            ran.push(diskName);
+            if (names.includes("stuck")) await hanging;
+            run.checkpoint();
+            return turns && !turned ? undefined : diskName;
+          },
+        };
+      };
       await start(plan, { workers: 2 });
     });
     afterEach(() => goOn());
@@ -260,6 +270,24 @@ describe("task runner", () => {
       goOn();
       for (const taskId of stuck) expect((await ended(taskId)).state).to.equal("done");
       expect(ran.slice(-2)).to.deep.equal(["stuck-3", "stuck-4"]);
+    });
+
+    it("tasks that ask it and another CPI -> take no worker from those that ask the other alone", async () => {
+      await stuckTwice();
+      await addAll("stuck+well-1", "stuck+well-2", "stuck+well-3");
+      await eventually(() => ran.length === 4);
+      for (const taskId of await addAll("well-1", "well-2")) await ended(taskId);
+      expect(ran).to.deep.equal(["stuck-1", "stuck-2", "stuck+well-1", "stuck+well-2", "well-1", "well-2"]);
+    });
+
+    it("a task that comes to ask it -> waits there, and locks nothing that others need", async () => {
+      await stuckTwice();
+      const [turned] = await addAll("turns-1");
+      await eventually(async () => ran.includes("turns-1") && (await taskOf(turned as number))?.state === "queued");
+      expect(locks.list().map(({ resource }) => resource)).to.deep.equal(["web", "stuck-1", "stuck-2"]);
+      for (const taskId of await addAll("well-1", "well-2")) await ended(taskId);
+      goOn();
+      expect(await ended(turned as number)).to.include({ state: "done", attempts: 1 });
     });
 
     it("one that is cancelled while it waits -> ends, and keeps nobody from the next worker", async () => {

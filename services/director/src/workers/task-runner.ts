@@ -19,7 +19,7 @@ export interface TaskRunnerOptions {
   readonly taskLog: TaskLog;
   readonly changes: TaskChanges;
   readonly times: TaskTimes;
-  /** Tasks of each CPI that run at once; and of those that are no CPI's. */
+  /** Tasks that run at once which have to do with the same CPIs. */
   readonly workers: Readonly<Record<TaskQueue, number>>;
   /** Most tasks there are. */
   readonly queueLengths: Readonly<Record<TaskQueue, number>>;
@@ -33,13 +33,10 @@ type Planned =
   | { readonly kind: "end"; readonly how: TaskEnd }
   | { readonly kind: "over" };
 
-/** The share of tasks that are no CPI's. No CPI has that name. */
-const NO_CPI = "no CPI";
-
 /**
  * Runs tasks. A queue holds ids; what to do for one is planned from the tables each time, step by step, so a task may
- * be left at any moment and taken up again: when it waits for a lock, it gives its worker back. A CPI has so many
- * workers of a queue, and when they all wait for it, the other CPIs have theirs.
+ * be left at any moment and taken up again: when it waits for a lock, it gives its worker back. Each set of CPIs has so
+ * many workers of a queue, and when these all wait for one that hangs, those who do not ask it have theirs.
  */
 export class TaskRunner {
   readonly #options: TaskRunnerOptions;
@@ -180,7 +177,7 @@ export class TaskRunner {
         return "ended";
       }
       const { task, step } = planned;
-      if (!this.#shares[task.queue].take(taskId, step.cpi ?? NO_CPI)) {
+      if (!this.#takeWorker(task, step)) {
         await this.#putBack(task);
         return "waiting_for_worker";
       }
@@ -204,6 +201,14 @@ export class TaskRunner {
         return "ended";
       }
     }
+  }
+
+  /** A task that gets no worker keeps what orders it among its like alone, so that it is in nobody else's way. */
+  #takeWorker({ taskId, queue }: Task, { cpis }: Step): boolean {
+    const { hasWorker, next } = this.#shares[queue].take(taskId, cpis);
+    if (next !== undefined) this.enqueue({ taskId: next, queue });
+    if (!hasWorker) this.#options.locks.keep(taskId, ["deployment", "stemcell"]);
+    return hasWorker;
   }
 
   #plan(taskId: number): Promise<Planned> {
@@ -258,7 +263,10 @@ export class TaskRunner {
       return result === undefined ? "more" : { event: "succeed", result };
     } catch (error) {
       if (run.stopping.aborted) return "interrupted";
-      if (run.stopped.aborted) return { event: "heed" };
+      if (run.stopped.aborted) {
+        const isUnknown = error instanceof DomainError && error.outcome === "unknown";
+        return isUnknown ? { event: "heed", unknown: messageOf(error) } : { event: "heed" };
+      }
       return { event: "fail", result: this.#textOf(run.taskId, error) };
     }
   }

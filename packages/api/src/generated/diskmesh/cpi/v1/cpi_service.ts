@@ -355,6 +355,22 @@ export interface FenceRequest {
 export interface FenceResponse {
 }
 
+/** Calls to end. */
+export interface EndCallsRequest {
+  /** Identifies the director that made them. */
+  directorId: string;
+  /** Its tablet's generation. */
+  directorGeneration: number;
+  /** What the calls' context has as request_id. */
+  requestId: string;
+}
+
+/** None of them runs. Others may have come under the same request id meanwhile. */
+export interface EndCallsResponse {
+  /** How many there were. */
+  calls: number;
+}
+
 /** How large the disk shall be. */
 export interface ResizeDiskRequest {
   /** Which CPI. */
@@ -2883,6 +2899,140 @@ export const FenceResponse: MessageFns<FenceResponse> = {
   },
 };
 
+function createBaseEndCallsRequest(): EndCallsRequest {
+  return { directorId: "", directorGeneration: 0, requestId: "" };
+}
+
+export const EndCallsRequest: MessageFns<EndCallsRequest> = {
+  encode(message: EndCallsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.directorId !== "") {
+      writer.uint32(10).string(message.directorId);
+    }
+    if (message.directorGeneration !== 0) {
+      writer.uint32(16).int64(message.directorGeneration);
+    }
+    if (message.requestId !== "") {
+      writer.uint32(26).string(message.requestId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndCallsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndCallsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.directorId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.directorGeneration = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.requestId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<EndCallsRequest>, I>>(base?: I): EndCallsRequest {
+    return EndCallsRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EndCallsRequest>, I>>(object: I): EndCallsRequest {
+    const message = createBaseEndCallsRequest();
+    message.directorId = object.directorId ?? "";
+    message.directorGeneration = object.directorGeneration ?? 0;
+    message.requestId = object.requestId ?? "";
+    return message;
+  },
+};
+
+function createBaseEndCallsResponse(): EndCallsResponse {
+  return { calls: 0 };
+}
+
+export const EndCallsResponse: MessageFns<EndCallsResponse> = {
+  encode(message: EndCallsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.calls !== 0) {
+      writer.uint32(8).int32(message.calls);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EndCallsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEndCallsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.calls = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<EndCallsResponse>, I>>(base?: I): EndCallsResponse {
+    return EndCallsResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<EndCallsResponse>, I>>(object: I): EndCallsResponse {
+    const message = createBaseEndCallsResponse();
+    message.calls = object.calls ?? 0;
+    return message;
+  },
+};
+
 function createBaseResizeDiskRequest(): ResizeDiskRequest {
   return { context: undefined, diskCid: "", sizeMib: 0 };
 }
@@ -4255,7 +4405,7 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
  * For directors alone. Errors keep the meaning of the CPI's error type: NOT_FOUND with reason VM_NOT_FOUND or
  * DISK_NOT_FOUND, FAILED_PRECONDITION with DISK_NOT_ATTACHED, RESOURCE_EXHAUSTED with NO_DISK_SPACE, UNIMPLEMENTED.
  * FAILED_PRECONDITION with CPI_UNUSABLE: the CPI was not asked, because there is none of that name, or its description is
- * wrong, or its executable cannot be run.
+ * wrong, or its executable cannot be run, or its info crashed or answered what cannot be read.
  * A call of a director generation below the highest one fenced is refused with reason OUTDATED.
  */
 export type CpiServiceService = typeof CpiServiceService;
@@ -4518,6 +4668,20 @@ export const CpiServiceService = {
     responseSerialize: (value: FenceResponse): Buffer => Buffer.from(FenceResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): FenceResponse => FenceResponse.decode(value),
   },
+  /**
+   * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
+   * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
+   * CPI had one by then, else CANCELLED, and what it has done is not known.
+   */
+  endCalls: {
+    path: "/diskmesh.cpi.v1.CpiService/EndCalls" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: EndCallsRequest): Buffer => Buffer.from(EndCallsRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): EndCallsRequest => EndCallsRequest.decode(value),
+    responseSerialize: (value: EndCallsResponse): Buffer => Buffer.from(EndCallsResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): EndCallsResponse => EndCallsResponse.decode(value),
+  },
 } as const;
 
 export interface CpiServiceServer extends UntypedServiceImplementation {
@@ -4572,6 +4736,12 @@ export interface CpiServiceServer extends UntypedServiceImplementation {
   listCpis: handleUnaryCall<ListCpisRequest, ListCpisResponse>;
   /** A new director leads: calls of lower generations are refused from now on; answers once those under way have ended. */
   fence: handleUnaryCall<FenceRequest, FenceResponse>;
+  /**
+   * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
+   * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
+   * CPI had one by then, else CANCELLED, and what it has done is not known.
+   */
+  endCalls: handleUnaryCall<EndCallsRequest, EndCallsResponse>;
 }
 
 export interface CpiServiceClient extends Client {
@@ -4949,6 +5119,26 @@ export interface CpiServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: FenceResponse) => void,
+  ): ClientUnaryCall;
+  /**
+   * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
+   * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
+   * CPI had one by then, else CANCELLED, and what it has done is not known.
+   */
+  endCalls(
+    request: EndCallsRequest,
+    callback: (error: ServiceError | null, response: EndCallsResponse) => void,
+  ): ClientUnaryCall;
+  endCalls(
+    request: EndCallsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EndCallsResponse) => void,
+  ): ClientUnaryCall;
+  endCalls(
+    request: EndCallsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EndCallsResponse) => void,
   ): ClientUnaryCall;
 }
 
