@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
+import { ActionCode, AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
@@ -170,18 +170,43 @@ describe("the devices of a host, from its files to the registry", function () {
     await until("other", ready);
   });
 
-  it("one file under two listed paths -> held once, the other is in ERROR and says why", async () => {
+  it("one file under two listed paths -> one device is taken in, the other is refused and says why", async () => {
     const devices = [...LISTED, { deviceId: "twin", path: "FILES/twin" }];
     await start({ devices }, () => symlinkSync(path("list-1"), path("twin")));
     await eventually(() => mesh.device("twin"), PATIENCE);
-    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
-    await eventually(async () => {
-      const both = [await mesh.device("listed"), await mesh.device("twin")];
-      expect(both.map((device) => device.attachState)).to.have.members([AttachState.ATTACHED, AttachState.ATTACHING]);
-      const failed = both.find((device) => device.attachState === AttachState.ATTACHING);
-      expect(failed?.lastError).to.match(/lies on the same bytes as device (listed|twin), file/);
-    }, PATIENCE);
+    const { result } = await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
+    expect(result?.message).to.match(/1 of its 2 devices; .*twin of host h1 .*same bytes as device listed of host h1/);
+    await until("listed", ready);
+    const twin = await until("twin", { attachState: AttachState.UNKNOWN });
+    expect(twin.lastError).to.contain("same bytes as device listed of host h1");
     expect(held("list-1")).to.equal(1);
+  });
+
+  it("two agents on one file -> one host's device is in operation, the other's is refused until that is removed", async () => {
+    mesh = await RegistryMesh.start({
+      hostIds: ["h1", "h2"],
+      agent: (hostId, folder) => {
+        files = join(folder, "files");
+        makeDeviceFile(join(files, "list-1"), SIZE);
+        return { devices: [{ deviceId: `${hostId}-file`, path: join(files, "list-1") }] };
+      },
+    });
+    for (const hostId of ["h1", "h2"]) await eventually(() => mesh.device(`${hostId}-file`), PATIENCE);
+    const on = (hostId: string) => ({ hostId, dryRun: false });
+    expect((await mesh.operator.addHost(on("h1"))).result?.code).to.equal(ActionCode.S_OK);
+    await until("h1-file", ready);
+    const { result } = await mesh.operator.addHost(on("h2"));
+    expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
+    expect(result?.message).to.match(/device h2-file of host h2 lies on the same bytes as device h1-file of host h1/);
+    expect((await mesh.device("h2-file")).lastError).to.contain("device h1-file of host h1");
+    expect([held("list-1"), openFiles(mesh.agent("h2").pid).includes(path("list-1"))]).to.deep.equal([1, false]);
+    await eventually(async () => {
+      expect((await mesh.operator.removeHost({ ...on("h1"), keepData: false })).result?.code).to.equal(ActionCode.S_OK);
+    }, PATIENCE);
+    expect((await mesh.operator.addHost(on("h2"))).result?.code).to.equal(ActionCode.S_OK);
+    await until("h2-file", ready);
+    expect((await mesh.operator.addHost(on("h1"))).result?.code).to.equal(ActionCode.E_INVALID_STATE);
   });
 
   describe("block devices", () => {

@@ -40,6 +40,15 @@ export const configSchema = z.strictObject({
   heartbeat: heartbeatConfig,
   /** How long the word of an UNAVAILABLE host is waited for before its closing devices count as detached. */
   unavailableRemovalTimeoutMs: durationMsConfig.default(3_600_000),
+  /**
+   * Serial numbers that several drives bear by the fault of who made them. Any other one on two hosts means one drive that
+   * both see, of which one host's device is refused.
+   */
+  serialNumbersOfMany: z
+    .array(z.string().min(1).max(255))
+    .max(10_000)
+    .default([])
+    .transform((serialNumbers): ReadonlySet<string> => new Set(serialNumbers)),
   /** When callers of CMS actions and CreateDisk are told to ask again. */
   retryAfter: z
     .strictObject({

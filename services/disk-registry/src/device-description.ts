@@ -1,6 +1,7 @@
 import type { Device as DeviceMessage, Host as HostMessage } from "@diskmesh/api/registry";
 import type { Context } from "./context.js";
 import { removalTimesOutAtMs } from "./model/remove-action.js";
+import { whyRefused } from "./model/same-bytes.js";
 import type { Device, Host, RegistryTables } from "./model/schema.js";
 import { deviceMessage, hostMessage } from "./wire.js";
 
@@ -11,8 +12,11 @@ export function describeDevice(
   device: Device,
 ): DeviceMessage {
   const host = tables.hosts.get(device.hostId);
+  const inOperation = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
+  const refused = inOperation ? undefined : whyRefused(tables, device, config.serialNumbersOfMany);
   const removalTimesOut = device.attachState === "CLOSING" && host !== undefined;
-  return deviceMessage(device, leader, {
+  const described = device.lastError || refused === undefined ? device : { ...device, lastError: refused };
+  return deviceMessage(described, leader, {
     ...workers.progressOf(device),
     removalTimesOutAtMs: removalTimesOut ? removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs) : undefined,
   });

@@ -13,8 +13,9 @@ export function removalLimits({ unavailableRemovalTimeoutMs, retryAfter }: Confi
   };
 }
 
-export function hostLimits({ limits, heartbeat }: Config): HostLimits {
-  return { maxHosts: limits.maxHosts, probationMs: heartbeat.probationMs };
+export function hostLimits({ limits, heartbeat, serialNumbersOfMany }: Config): HostLimits {
+  const { probationMs } = heartbeat;
+  return { maxHosts: limits.maxHosts, probationMs, sharedSerialNumbers: serialNumbersOfMany };
 }
 
 export function diskLimits({ limits, retryAfter }: Config): DiskLimits {

@@ -7,11 +7,11 @@ import { runAction } from "../run-action.js";
 
 export async function addDevice(context: Context, request: AddDeviceRequest): Promise<AddDeviceResponse> {
   const selector = parseDeviceSelector(request);
-  const { clock } = context;
+  const { clock, config } = context;
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.addDevice(tx, selector, clock.nowMs()),
+    (tx) => model.addDevice(tx, selector, clock.nowMs(), config.serialNumbersOfMany),
     (tables) => namedDevices(tables, selector),
   );
   return { result };

@@ -7,11 +7,11 @@ import { runAction } from "../run-action.js";
 
 export async function addHost(context: Context, request: AddHostRequest): Promise<AddHostResponse> {
   const hostId = parseHostId(request.hostId);
-  const { clock } = context;
+  const { clock, config } = context;
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.addHost(tx, hostId, clock.nowMs()),
+    (tx) => model.addHost(tx, hostId, clock.nowMs(), config.serialNumbersOfMany),
     (tables) => devicesOfHost(tables, hostId),
   );
   return { result };

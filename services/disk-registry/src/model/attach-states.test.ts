@@ -13,6 +13,7 @@ const EXPECTED: readonly [AttachEvent, string, string][] = [
   ["attach_confirmed", "ATTACHING", "ATTACHED same"],
   ["attach_failed", "ATTACHING", "ATTACHING same"],
   ["registered_without", "ATTACHED", "ATTACHING next"],
+  ["refused", "ATTACHING ATTACHED", "CLOSING next"],
   ["remove", "ATTACHING ATTACHED", "CLOSING next"],
   ["remove", "CLOSING", "CLOSING same"],
   ["remove", "DETACHED", "DETACHED same"],

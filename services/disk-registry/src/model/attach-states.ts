@@ -22,6 +22,8 @@ export type AttachEvent =
   | "attach_failed"
   /** The agent registers without holding it. */
   | "registered_without"
+  /** Another device in operation lies on the same bytes, and there is no disk on this one. */
+  | "refused"
   /** RemoveHost or RemoveDevice, with no disk left on any device that it names. */
   | "remove"
   /** The agent confirms the detach of the current generation, or has no such device. */
@@ -52,6 +54,7 @@ export const TRANSITIONS: Readonly<Record<AttachEvent, Readonly<Partial<Record<A
   attach_confirmed: { ATTACHING: to("ATTACHED", "same") },
   attach_failed: { ATTACHING: to("ATTACHING", "same") },
   registered_without: { ATTACHED: to("ATTACHING", "next") },
+  refused: { ATTACHING: to("CLOSING", "next"), ATTACHED: to("CLOSING", "next") },
   remove: {
     ATTACHING: to("CLOSING", "next"),
     ATTACHED: to("CLOSING", "next"),

@@ -12,6 +12,7 @@ import { backFromUnavailable } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
 import { restartPublication } from "./publications.js";
 import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
+import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
 
 export interface ReportedExport {
@@ -62,6 +63,7 @@ export interface HostLimits {
   readonly maxHosts: number;
   /** How long a host that was UNAVAILABLE must be heard until it is ONLINE; 0 and absent: not at all. */
   readonly probationMs?: number | undefined;
+  readonly sharedSerialNumbers?: SharedSerialNumbers | undefined;
 }
 
 /** Refuses an agent that obeys another registry: its stamps say nothing here, and ours say nothing to it. */
@@ -101,6 +103,7 @@ export function registerAgent(
   const before = tx.hosts.get(registration.hostId);
   putHost(tx, registration, before, limits, nowMs);
   const newStart = before?.bootId !== registration.bootId;
+  const shared = limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS;
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
   const own: TakenIn[] = [];
@@ -114,9 +117,9 @@ export function registerAgent(
     const device =
       known === undefined
         ? newDevice(tx, registration.hostId, reported, nowMs)
-        : mergeReported(tx, known, reported, newStart, nowMs);
+        : mergeReported(tx, known, reported, newStart, shared, nowMs);
     own.push({ device, reported });
-    const reason = whyNotAllowed(device);
+    const reason = whyNotAllowed(tx, device, shared);
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
     (reason === "" ? allowed : unknown).push(stamped);
   }
@@ -191,7 +194,10 @@ function mergeAllLost(tx: RegistryTransaction, hostId: HostId, own: readonly Tak
   for (const device of devicesOfHost(tx, hostId)) if (!reportedIds.has(device.deviceId)) mergeLost(tx, device, nowMs);
 }
 
-function whyNotAllowed(device: Device): string {
+function whyNotAllowed(tables: RegistryTables, device: Device, shared: SharedSerialNumbers): string {
+  const isAllowed = device.attachState === "ATTACHING" || device.attachState === "ATTACHED";
+  const refused = isAllowed ? undefined : whyRefused(tables, device, shared);
+  if (refused !== undefined) return refused;
   switch (device.attachState) {
     case "ATTACHING":
     case "ATTACHED":

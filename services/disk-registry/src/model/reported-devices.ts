@@ -1,6 +1,7 @@
 import { type DeviceId, fileDifference, type HostId, isKnownSame, type Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
+import { type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
 
 /** A device as its agent found it. */
@@ -53,13 +54,18 @@ export function mergeReported(
   device: Device,
   reported: ReportedDevice,
   newStart: boolean,
+  shared: SharedSerialNumbers,
   nowMs: number,
 ): Device {
   let merged = isAsKnown(device, reported) ? device : mergeIdentity(device, reported);
   const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
-  if (!heldSince && merged.replacement === undefined && !isKnownSame(device, reported)) merged = distrusted(merged);
+  const isSameAsLeft = heldSince || (isKnownSame(device, reported) && !device.missing);
+  if (!isSameAsLeft && merged.replacement === undefined) merged = distrusted(merged);
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
+  const isInOperation = merged.attachState === "ATTACHED" || merged.attachState === "ATTACHING";
+  if (isInOperation && merged.diskId === "" && whoHasTheBytes(tx, merged, shared))
+    merged = advance(tx, merged, "refused", nowMs);
   const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
   if (mustLetGo && reported.attached && merged.detachConfirmed) merged = { ...merged, detachConfirmed: false };
   // Unchanged devices are not written: 10,000 agents register at once after a restart.
@@ -68,7 +74,10 @@ export function mergeReported(
   return merged;
 }
 
-/** While nobody held it, another drive of its size may have come into its place: its bytes are anybody's. */
+/**
+ * While nobody held it, another drive of its size may have come into its place, or it has been elsewhere: its bytes are
+ * anybody's.
+ */
 export function distrusted(device: Device): Device {
   if (device.dirty || device.diskId !== "") return device;
   return { ...device, dirty: true, eraseSessionNumber: 0 };
@@ -81,7 +90,7 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
     return;
   }
   const healthMessage = `the agent of host ${device.hostId} reports no such device`;
-  const lost: Device = { ...device, health: "ERROR", healthMessage };
+  const lost: Device = { ...device, health: "ERROR", healthMessage, missing: true };
   const merged = lost.attachState === "ATTACHED" ? advance(tx, lost, "registered_without", nowMs) : lost;
   if (!sameFields(merged, device)) tx.devices.put(merged);
 }
@@ -90,6 +99,7 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
 function isAsKnown(device: Device, reported: ReportedDevice): boolean {
   return (
     device.replacement === undefined &&
+    !device.missing &&
     device.path === reported.path &&
     device.offsetBytes === reported.offsetBytes &&
     device.sizeBytes === reported.sizeBytes &&
@@ -103,7 +113,7 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
 }
 
 function mergeIdentity(device: Device, reported: ReportedDevice): Device {
-  const { replacement: _, ...known } = device;
+  const { replacement: _, missing: __, ...known } = device;
   const { pool, health, healthMessage } = reported;
   const change = identityChange(device, reported);
   if (change === "") {

@@ -71,6 +71,8 @@ export interface Device extends DeviceIdentity {
   /** The session under which it is being erased; 0 when none was taken. */
   readonly eraseSessionNumber: number;
   readonly stateChangedAtMs: number;
+  /** Its agent's last registration did not tell of it. */
+  readonly missing?: true | undefined;
   /** What its agent found in its place, until AddDevice accepts it. */
   readonly replacement?: DeviceIdentity | undefined;
 }
@@ -159,6 +161,8 @@ const devices: Table<Device> = {
   key: (device) => device.deviceId,
   indexes: {
     byHost: (device) => device.hostId,
+    byFileIdentity: (device) => device.fileIdentity || undefined,
+    bySerialNumber: (device) => device.serialNumber || undefined,
     usedByHost: (device) => (device.diskId === "" ? undefined : device.hostId),
     // No byte of either part can be the separator: host ids and pool names hold no space.
     freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),

@@ -1,0 +1,79 @@
+import type { Device, RegistryTables } from "./schema.js";
+
+/** Serial numbers that an operator says several drives bear: they tell nothing. */
+export type SharedSerialNumbers = ReadonlySet<string>;
+
+export const NO_SHARED_SERIAL_NUMBERS: SharedSerialNumbers = new Set();
+
+/**
+ * The device in operation that lies on the same bytes as this one and has the place, with why it is thought so; undefined
+ * when there is none. Of two in operation the one with a disk has it, then the one that is ATTACHED, then the one that was
+ * ordered first: so it does not matter which agent registers first.
+ *
+ * A file identity is told by the kernel of one boot of one machine, so agents of two hosts that tell the same one run on
+ * that machine. Two machines that see one file over a network are kept apart by the file's lock, and two that see one
+ * drive by its serial number.
+ */
+export function whoHasTheBytes(
+  tables: RegistryTables,
+  device: Device,
+  shared: SharedSerialNumbers,
+): { readonly other: Device; readonly why: string } | undefined {
+  const { fileIdentity, serialNumber } = device;
+  if (fileIdentity)
+    for (const other of tables.devices.by("byFileIdentity", fileIdentity)) {
+      const shares = other.hostId !== device.hostId || overlap(device, other);
+      if (shares && hasThePlace(other, device)) return { other, why: `both are on the file ${fileIdentity}` };
+    }
+  if (tellsDrivesApart(serialNumber, shared))
+    for (const other of tables.devices.by("bySerialNumber", serialNumber)) {
+      if (other.hostId !== device.hostId && hasThePlace(other, device))
+        return { other, why: `both have the serial number ${JSON.stringify(serialNumber)}` };
+    }
+  return undefined;
+}
+
+/** Why a device is refused, for people; undefined when it is not. */
+export function whyRefused(tables: RegistryTables, device: Device, shared: SharedSerialNumbers): string | undefined {
+  const found = whoHasTheBytes(tables, device, shared);
+  if (found === undefined) return undefined;
+  const { other, why } = found;
+  const place =
+    other.diskId === ""
+      ? `is in operation (${other.attachState})`
+      : `holds disk ${other.diskId} (${other.attachState})`;
+  return (
+    `device ${device.deviceId} of host ${device.hostId} lies on the same bytes as device ${other.deviceId} of host ` +
+    `${other.hostId}, which ${place}: ${why}; take ${other.deviceId} out of operation first, or ${device.deviceId} out ` +
+    "of its agent's configuration"
+  );
+}
+
+/** 0: it has no claim to its bytes. One that its agent reports no more has been taken away, unless a disk is on it. */
+function claimOf({ diskId, attachState, missing }: Device): number {
+  if (diskId !== "") return 3;
+  if (missing) return 0;
+  if (attachState === "ATTACHED") return 2;
+  return attachState === "ATTACHING" || attachState === "CLOSING" ? 1 : 0;
+}
+
+function hasThePlace(other: Device, device: Device): boolean {
+  if (other.deviceId === device.deviceId) return false;
+  const [theirs, ours] = [claimOf(other), claimOf(device)];
+  return theirs > ours || (theirs > 0 && theirs === ours && other.generation < device.generation);
+}
+
+function overlap(a: Device, b: Device): boolean {
+  // Nothing is known of the length of a device of size 0, which its agent could not look at.
+  const end = ({ offsetBytes, sizeBytes }: Device) => offsetBytes + (sizeBytes || Number.POSITIVE_INFINITY);
+  return a.offsetBytes < end(b) && b.offsetBytes < end(a);
+}
+
+/** What QEMU gives IDE and SATA drives by default, one character over and over, and counted digits. */
+const PLACEHOLDER = /^(?:QM\d{5}|(.)\1*|0?123456789\w*)$/;
+
+/** Whether no two drives are made with this serial number. */
+function tellsDrivesApart(serialNumber: string, shared: SharedSerialNumbers): boolean {
+  if (serialNumber === "" || shared.has(serialNumber)) return false;
+  return !PLACEHOLDER.test(serialNumber.replace(/-part\d+$/, ""));
+}
