@@ -20,6 +20,7 @@ const commands = {
   bench: () => runModule("test/dist/bench/main.js"),
   "kill-test": () => runModule("test/dist/kill-test/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),
+  fuzz: () => runModule("test/dist/fuzz/main.js"),
 };
 
 // The module's own exit code is the process's: it sets process.exitCode or exits.

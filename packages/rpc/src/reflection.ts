@@ -1,7 +1,7 @@
 import { EventEmitter } from "node:events";
 import { readdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import { InvalidArgumentError } from "@diskmesh/domain";
+import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import type {
   MethodDefinition,
   Server,
@@ -65,7 +65,9 @@ export class Reflection {
         try {
           messages.emit("data", method.requestDeserialize(bytes));
         } catch (error) {
-          call.emit("error", statusOfError(error, "none"));
+          // The library itself throws nothing: it answers what it does not know.
+          const text = `the request of ${path} cannot be decoded: ${messageOf(error)}`;
+          call.emit("error", statusOfError(new InvalidArgumentError(text, { about: { method: path } }), "none"));
         }
       });
     } catch (error) {

@@ -2,6 +2,7 @@ import { ActionCode, type ActionResult, AttachState, type Device } from "@diskme
 import { DomainError, NotFoundError } from "@diskmesh/domain";
 import { fillRange, isZero } from "../mesh/device-files.js";
 import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { Random } from "../random.js";
 import type { Account, DeviceAccount } from "./account.js";
 
 const RETRY_MS = 50;
@@ -43,19 +44,19 @@ export class HostCaller {
     private readonly mesh: RegistryMesh,
     private readonly account: Account,
     private readonly hostId: string,
-    private readonly random: () => number,
+    private readonly random: Random,
     private readonly calls: Calls,
   ) {}
 
   async run(isOver: () => boolean): Promise<void> {
     while (!isOver()) {
       await this.#step(isOver);
-      await pause(this.random() * 150);
+      await pause(this.random.next() * 150);
     }
   }
 
   async #step(isOver: () => boolean): Promise<void> {
-    const choice = this.random();
+    const choice = this.random.next();
     if (choice < 0.2) await this.addHost();
     else if (choice < 0.35) await this.removeHost(isOver);
     else if (choice < 0.65) await this.#addDevices();
@@ -102,8 +103,8 @@ export class HostCaller {
   /** One device by id, or all on its path. */
   #chosen() {
     const devices = this.account.of(this.hostId);
-    const one = devices[Math.floor(this.random() * devices.length)] as DeviceAccount;
-    if (this.random() < 0.5) return { devices: [one], request: this.#named({ deviceId: one.deviceId, path: "" }) };
+    const one = devices[Math.floor(this.random.next() * devices.length)] as DeviceAccount;
+    if (this.random.next() < 0.5) return { devices: [one], request: this.#named({ deviceId: one.deviceId, path: "" }) };
     const onPath = devices.filter((device) => device.path === one.path);
     return { devices: onPath, request: this.#named({ deviceId: "", path: one.path }) };
   }
@@ -124,7 +125,7 @@ export class HostCaller {
   /** Asks again until it is done, or as callers do, leaves it for later. */
   async #remove(devices: readonly DeviceAccount[], call: Call, isOver: () => boolean): Promise<void> {
     for (const device of devices) device.told = "unsettled";
-    const patient = this.random() < 0.7;
+    const patient = this.random.next() < 0.7;
     for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
       const result = await this.#answer(call, devices);
       const code = result?.code;
@@ -133,7 +134,7 @@ export class HostCaller {
         for (const device of devices) device.told = "out";
         for (const device of await this.#compare(devices)) this.#requireErased(device, result.unerasedDeviceIds);
         // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
-        if (!isOver() && this.random() < 0.5) await pause(this.random() * OUT_FOR_MS);
+        if (!isOver() && this.random.next() < 0.5) await pause(this.random.next() * OUT_FOR_MS);
         return;
       }
       if (code !== ActionCode.E_TRY_AGAIN) return;

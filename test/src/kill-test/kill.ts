@@ -1,9 +1,9 @@
 import type { DatabaseProcess } from "@diskmesh/tablet/testing";
 import { eventually, type ServiceProcess } from "@diskmesh/testkit";
 import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import { Random } from "../random.js";
 import type { Account } from "./account.js";
 import { type Calls, PATIENCE_MS } from "./callers.js";
-import { seededRandom } from "./random.js";
 import type { Store } from "./stores.js";
 
 export interface KillCounts {
@@ -49,8 +49,8 @@ export async function kill(killing: Killing): Promise<void> {
   const { database } = store;
   const over = until(isOver);
   // A killer for each: while one process is started again, another may be killed.
-  const killer = (index: number, pauses: Pauses, act: (random: () => number) => Promise<() => Promise<void>>) => {
-    const random = seededRandom(seed * 7 + index);
+  const killer = (index: number, pauses: Pauses, act: (random: Random) => Promise<() => Promise<void>>) => {
+    const random = new Random(seed * 7 + index);
     return again({ calls, isOver, over, pauses, random }, () => act(random));
   };
   const registries = mesh.registries.map((process) => new KilledRegistry(process, database !== undefined, account));
@@ -76,7 +76,7 @@ export async function kill(killing: Killing): Promise<void> {
   );
   const killDatabase = (process: DatabaseProcess) =>
     killer(500, PAUSES_WITH_DATABASE, async (random) => {
-      const withIt = random() < ALL_AT_ONCE_SHARE ? registries : [];
+      const withIt = random.next() < ALL_AT_ONCE_SHARE ? registries : [];
       await Promise.all([process.kill(), ...withIt.map((registry) => registry.kill())]);
       kills.database++;
       await pauseOf(DATABASE_AWAY, random);
@@ -90,7 +90,7 @@ export async function kill(killing: Killing): Promise<void> {
 interface Rhythm extends Pick<Killing, "calls" | "isOver"> {
   readonly over: Promise<void>;
   readonly pauses: Pauses;
-  readonly random: () => number;
+  readonly random: Random;
 }
 
 /** `act` kills and starts again, and returns how to wait until what was started has come to do something. */
@@ -98,9 +98,9 @@ async function again({ calls, isOver, over, pauses, random }: Rhythm, act: () =>
   await pauseOf(pauses, random);
   while (!isOver()) {
     const worked = await act();
-    if (random() < SPARED_SHARE) {
+    if (random.next() < SPARED_SHARE) {
       await Promise.race([worked(), over]);
-      if (random() < WITH_ANSWER_SHARE) {
+      if (random.next() < WITH_ANSWER_SHARE) {
         await Promise.race([calls.next(), over]);
         continue;
       }
@@ -166,8 +166,8 @@ class KilledRegistry {
   }
 }
 
-function pauseOf({ least, most }: Pauses, random: () => number): Promise<void> {
-  return pauseMs(least + random() * (most - least));
+function pauseOf({ least, most }: Pauses, random: Random): Promise<void> {
+  return pauseMs(least + random.next() * (most - least));
 }
 
 async function until(condition: () => boolean): Promise<void> {

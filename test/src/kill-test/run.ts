@@ -4,10 +4,10 @@ import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { fillRange, makeDeviceFile, openFiles } from "../mesh/device-files.js";
 import { RegistryMesh } from "../mesh/registry-mesh.js";
+import { Random } from "../random.js";
 import { Account } from "./account.js";
 import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
 import { type KillCounts, kill } from "./kill.js";
-import { seededRandom } from "./random.js";
 import type { Store } from "./stores.js";
 
 export interface KillTestOptions {
@@ -67,7 +67,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   );
   const calls = new Calls();
   const callers = hostIds.map(
-    (hostId, index) => new HostCaller(mesh, account, hostId, seededRandom(seed * 1_000 + index), calls),
+    (hostId, index) => new HostCaller(mesh, account, hostId, new Random(seed * 1_000 + index), calls),
   );
   for (const hostId of hostIds) await eventually(() => mesh.operator.getHost({ hostId }), { timeoutMs: PATIENCE_MS });
   report(`${store.title}: killing for ${seconds} s, seed ${seed}`);

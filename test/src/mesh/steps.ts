@@ -11,6 +11,9 @@ import type { TestMesh } from "./test-mesh.js";
 const PATIENCE_MS = 60_000;
 const RETRY_MS = 200;
 
+/** What the steps need of a mesh. */
+type Mesh = Pick<TestMesh, "clients" | "group" | "hostIds">;
+
 /** Repeats a call while it fails as retryable. */
 export async function retrying<T>(what: string, call: () => Promise<T>): Promise<T> {
   const untilMs = performance.now() + PATIENCE_MS;
@@ -37,7 +40,7 @@ export async function runTask(what: string, start: () => Promise<{ task?: Task |
   }
 }
 
-export async function addHosts(mesh: TestMesh): Promise<void> {
+export async function addHosts(mesh: Mesh): Promise<void> {
   for (const hostId of mesh.hostIds) {
     const { result } = await retrying(`AddHost ${hostId}`, () =>
       mesh.clients.registry.addHost({ hostId, dryRun: false }),
@@ -47,18 +50,19 @@ export async function addHosts(mesh: TestMesh): Promise<void> {
   }
 }
 
-export async function listDevices(mesh: TestMesh): Promise<Device[]> {
+export async function listDevices(mesh: Mesh): Promise<Device[]> {
   const all = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 1_000, pageToken: "" };
   const { devices } = await retrying("ListDevices", () => mesh.clients.registry.listDevices(all));
   return devices;
 }
 
-/** Waits until every device of the mesh is ATTACHED and erased. */
-export async function devicesReady(mesh: TestMesh): Promise<void> {
+/** Waits until every device of the mesh's hosts is ATTACHED and erased. */
+export async function devicesReady(mesh: Mesh): Promise<void> {
   await eventually(
     async () => {
       const waiting = (await listDevices(mesh)).filter(
-        ({ attachState, dirty }) => attachState !== AttachState.ATTACHED || dirty,
+        ({ hostId, attachState, dirty }) =>
+          mesh.hostIds.includes(hostId) && (attachState !== AttachState.ATTACHED || dirty),
       );
       if (waiting.length === 0) return;
       throw new Error(
@@ -70,7 +74,7 @@ export async function devicesReady(mesh: TestMesh): Promise<void> {
 }
 
 /** Deploys an instance for every host, and answers their ids in order of host. */
-export async function deployInstances(mesh: TestMesh): Promise<string[]> {
+export async function deployInstances(mesh: Mesh): Promise<string[]> {
   const content = "azs:\n- name: z1\ndisk_types:\n- name: default\n  disk_size: 1\n";
   await retrying("UpdateConfig", () => mesh.clients.configs.updateConfig({ type: "cloud", name: "", content }));
   const manifest = `name: work\ninstance_groups:\n- name: worker\n  instances: ${mesh.hostIds.length}\n  azs: [z1]\n`;
@@ -79,7 +83,7 @@ export async function deployInstances(mesh: TestMesh): Promise<string[]> {
   return mesh.hostIds.map((hostId) => instances.find(({ agentId }) => agentId === hostId)?.instanceId ?? "");
 }
 
-export async function provideDisk(mesh: TestMesh, diskName: string, instanceId: string): Promise<string> {
+export async function provideDisk(mesh: Mesh, diskName: string, instanceId: string): Promise<string> {
   const request = {
     diskName,
     instanceId,
@@ -93,16 +97,16 @@ export async function provideDisk(mesh: TestMesh, diskName: string, instanceId: 
   return disk?.diskCid ?? "";
 }
 
-export async function detachDisk(mesh: TestMesh, diskName: string): Promise<void> {
+export async function detachDisk(mesh: Mesh, diskName: string): Promise<void> {
   await runTask(`detach ${diskName}`, () => mesh.clients.disks.detachDisk({ diskName, wait: true }));
 }
 
-export async function deleteDisk(mesh: TestMesh, diskName: string): Promise<void> {
+export async function deleteDisk(mesh: Mesh, diskName: string): Promise<void> {
   await runTask(`delete ${diskName}`, () => mesh.clients.disks.deleteDisk({ diskName, wait: true }));
 }
 
 /** Opens a disk where an instance's programs find it, as often as it takes. */
-export async function openDisk(mesh: TestMesh, hostId: string, diskCid: string): Promise<NbdClient> {
+export async function openDisk(mesh: Mesh, hostId: string, diskCid: string): Promise<NbdClient> {
   const socketPath = join(mesh.group.baseFolder(hostId), "data/dynamic_disks", diskCid);
   let client: NbdClient | undefined;
   await eventually(

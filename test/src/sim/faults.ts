@@ -1,4 +1,4 @@
-import type { Random } from "./random.js";
+import type { Random } from "../random.js";
 
 /** How badly the world behaves. Probabilities unless named otherwise. Each seed draws its own. */
 export interface Faults {

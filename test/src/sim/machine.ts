@@ -7,8 +7,8 @@ import type {
   OpenHandle,
 } from "@diskmesh/disk-agent/simulation";
 import { DeviceIoError } from "@diskmesh/domain";
+import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
-import type { Random } from "./random.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 
 export const BLOCK_BYTES = 4_096;

@@ -8,9 +8,9 @@ import {
   type ServiceDefinition,
   statusOfError,
 } from "@diskmesh/rpc";
+import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import { LateAbort } from "./late-abort.js";
-import type { Random } from "./random.js";
 import type { ServedMethod, SimServer } from "./sim-server.js";
 import { SimStream } from "./stream.js";
 import type { SimProcess, Timeline } from "./timeline.js";

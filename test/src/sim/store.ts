@@ -1,9 +1,9 @@
 import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
 import { FencedError, UnavailableError } from "@diskmesh/domain";
 import type { Change, Claim, TabletStorage } from "@diskmesh/tablet";
+import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import type { SimNetwork } from "./network.js";
-import type { Random } from "./random.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 
 const TABLET_ID = "tablet-sim";

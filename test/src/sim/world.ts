@@ -1,3 +1,4 @@
+import { Random } from "../random.js";
 import { Acknowledged } from "./acknowledged.js";
 import { AgentNode, CACHE_FILE, type DevicePlace } from "./agent-node.js";
 import { Chaos } from "./chaos.js";
@@ -7,7 +8,6 @@ import { calm, drawFaults, type Faults } from "./faults.js";
 import { Machine } from "./machine.js";
 import { SimNetwork } from "./network.js";
 import { Operator } from "./operator.js";
-import { Random } from "./random.js";
 import { RegistryNode } from "./registry-node.js";
 import { SimStore } from "./store.js";
 import { settled, Timeline } from "./timeline.js";

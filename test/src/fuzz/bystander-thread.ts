@@ -1,0 +1,196 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parentPort, workerData } from "node:worker_threads";
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { CpiServiceService } from "@diskmesh/api/cpi";
+import { LockServiceService } from "@diskmesh/api/director";
+import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { messageOf } from "@diskmesh/domain";
+import { AgentClient, connectNats } from "@diskmesh/mbus";
+import { createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
+import { NOOP } from "../bench/noop.js";
+import type { BystanderWork, TooLate, Waited, Watched } from "./bystanders.js";
+
+const EVERY_MS = 50;
+const TRY_MS = 5_000;
+const RETRY_MS = 20;
+const REPORT_MS = 1_000;
+const READ_BYTES = 4_096;
+
+type Ask = () => Promise<unknown>;
+
+/** One client that asks, waits for the answer, however long it takes, and asks again. */
+class Asker {
+  calls = 0;
+  worstMs = 0;
+  worstNetMs = 0;
+  error = "";
+  #sinceMs: number | undefined;
+  #turnsWaitedMs = 0;
+  /** The waits that ended lately, for whoever compares his own. */
+  readonly #lately: { readonly fromMs: number; readonly toMs: number }[] = [];
+
+  constructor(
+    readonly name: string,
+    private readonly ask: Ask,
+    private readonly pid: number,
+    private readonly control: Asker | undefined,
+    private readonly onWaited: (asker: Asker, waitedMs: number, netMs: number) => void,
+  ) {}
+
+  async run(): Promise<never> {
+    for (;;) {
+      await this.once();
+      await sleep(EVERY_MS);
+    }
+  }
+
+  async once(): Promise<void> {
+    this.error = "";
+    this.#sinceMs = performance.now();
+    this.#turnsWaitedMs = turnsWaitedMs(this.pid);
+    for (;;) {
+      try {
+        await this.ask();
+        break;
+      } catch (error) {
+        this.error = messageOf(error);
+        await sleep(RETRY_MS);
+      }
+    }
+    this.look();
+    this.#lately.push({ fromMs: this.#sinceMs, toMs: performance.now() });
+    if (this.#lately.length > 1_000) this.#lately.splice(0, 500);
+    this.#sinceMs = undefined;
+    this.calls++;
+  }
+
+  /** Takes account of the wait so far, be it over or not. */
+  look(): void {
+    if (this.#sinceMs === undefined) return;
+    const waitedMs = performance.now() - this.#sinceMs;
+    const controlMs = this.control?.longestSince(this.#sinceMs) ?? 0;
+    const netMs = Math.max(0, waitedMs - Math.max(controlMs, turnsWaitedMs(this.pid) - this.#turnsWaitedMs));
+    this.worstMs = Math.max(this.worstMs, waitedMs);
+    this.worstNetMs = Math.max(this.worstNetMs, netMs);
+    this.onWaited(this, waitedMs, netMs);
+  }
+
+  /** The longest wait of which some part lies behind that time. */
+  longestSince(fromMs: number): number {
+    const nowMs = performance.now();
+    const ended = this.#lately.filter(({ toMs }) => toMs >= fromMs).map(({ fromMs: began, toMs }) => toMs - began);
+    return Math.max(0, ...ended, this.#sinceMs === undefined ? 0 : nowMs - this.#sinceMs);
+  }
+}
+
+/** How long the main thread of a process has been ready to run while others ran, as Linux counts it; else 0. */
+function turnsWaitedMs(pid: number): number {
+  try {
+    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6;
+  } catch {
+    return 0;
+  }
+}
+
+const work = workerData as BystanderWork;
+const told = new Set<string>();
+let started = false;
+
+function tell(asker: Asker, waitedMs: number, netMs: number): void {
+  if (!started || netMs < work.limitMs || told.has(asker.name)) return;
+  // Once: the run ends with it.
+  told.add(asker.name);
+  const late: TooLate = { name: asker.name, waitedMs, netMs, error: asker.error };
+  parentPort?.postMessage({ late });
+}
+
+function grpc<Definition extends ServiceDefinition>(
+  definition: Definition,
+  { address, target, serverName }: Watched & { kind: "grpc" },
+) {
+  const options = { address, tls: work.tls, serverRole: target, defaultDeadlineMs: TRY_MS };
+  return createClient(definition, { ...options, ...(serverName !== undefined && { serverName }) });
+}
+
+/** Cheap questions, each of which goes all the way through its service. */
+async function askerOf(watched: Watched): Promise<Ask> {
+  switch (watched.kind) {
+    case "grpc":
+      return grpcAsker(watched);
+    case "nbd": {
+      let client: NbdClient | undefined;
+      return async () => {
+        client ??= await NbdClient.connect({ socketPath: watched.socketPath });
+        await client.read(0, READ_BYTES).catch((error: unknown) => {
+          client = undefined;
+          throw error;
+        });
+      };
+    }
+    case "mbus": {
+      const nats = await connectNats({ servers: [watched.address], tls: watched.tls, name: "bystander" });
+      await nats.whenConnected(AbortSignal.timeout(30_000));
+      const limits = { requestTimeoutMs: TRY_MS, callTimeoutMs: TRY_MS, taskPollIntervalMs: 20 };
+      const agents = new AgentClient({ nats, directorId: "bystander", ...limits });
+      return () => agents.call(watched.hostId, "ping", []);
+    }
+    case "http":
+      return async () => {
+        const url = `http://127.0.0.1:${watched.port}/instances/none/settings`;
+        const response = await fetch(url, { signal: AbortSignal.timeout(TRY_MS) });
+        await response.arrayBuffer();
+      };
+  }
+}
+
+function grpcAsker(watched: Watched & { kind: "grpc" }): Ask {
+  switch (watched.target) {
+    case "director": {
+      const client = grpc(LockServiceService, watched);
+      return () => client.listLocks({});
+    }
+    case "cpi-dispatcher": {
+      const client = grpc(CpiServiceService, watched);
+      return () => client.listCpis({ context: undefined });
+    }
+    case "disk-registry": {
+      const client = grpc(DiskRegistryServiceService, watched);
+      return () => client.getHost({ hostId: "host-1" });
+    }
+    case "disk-agent": {
+      const client = grpc(DiskAgentServiceService, watched);
+      return () => client.listDevices({});
+    }
+  }
+}
+
+function controlAsk({ address, tls }: { address: string; tls: TlsFiles }): Ask {
+  const client = createClient(NOOP, { address, tls, serverRole: "disk-registry", defaultDeadlineMs: TRY_MS });
+  return () => client.call(Buffer.alloc(16));
+}
+
+const control = new Asker("control", controlAsk(work.control), work.control.pid, undefined, () => {});
+const askers = await Promise.all(
+  work.watched.map(async (watched) => new Asker(watched.name, await askerOf(watched), watched.pid, control, tell)),
+);
+// The first call opens a connection, which is no matter of fuzz.
+await Promise.all([control, ...askers].map((asker) => asker.once()));
+started = true;
+for (const asker of [control, ...askers]) {
+  asker.worstMs = 0;
+  asker.worstNetMs = 0;
+  void asker.run();
+}
+parentPort?.postMessage("ready");
+setInterval(() => {
+  for (const asker of askers) asker.look();
+  const waits: Waited[] = [control, ...askers].map(({ name, calls, worstMs, worstNetMs }) => ({
+    name,
+    calls,
+    worstMs,
+    worstNetMs,
+  }));
+  parentPort?.postMessage({ waits });
+}, REPORT_MS);

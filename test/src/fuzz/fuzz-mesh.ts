@@ -1,0 +1,215 @@
+import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { CpiServiceService } from "@diskmesh/api/cpi";
+import {
+  ConfigServiceService,
+  DeploymentServiceService,
+  DynamicDiskServiceService,
+  StemcellServiceService,
+  TaskServiceService,
+} from "@diskmesh/api/director";
+import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { createDevelopmentCertificates } from "@diskmesh/pki";
+import { createClient, type TlsFiles } from "@diskmesh/rpc";
+import { type NatsServer, type ServiceProcess, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
+import { makeDeviceFile } from "../mesh/device-files.js";
+import { ServiceGroup, type ServicePlan } from "../mesh/service-group.js";
+import { type Caller, Targets } from "./targets.js";
+import { VICTIM_AZ, VICTIM_DEVICES, VICTIM_HOST } from "./vocabulary.js";
+
+/** The host whose disks must go on. */
+export const HOST = "host-1";
+/** One for each disk that stands, one that comes and goes, and some that are being erased. */
+const DEVICES = 6;
+const CLIENT_DEADLINE_MS = 30_000;
+
+export const VM_REGISTRY = { user: "cpi", password: "password-of-the-vm-registry" } as const;
+
+/** What its operator wants of it, whatever is uploaded meanwhile. */
+export const CLOUD_CONFIG = `
+azs: [{ name: z1, cpi: fleet }, { name: z9, cpi: old }]
+disk_types: [{ name: default, disk_size: 1 }]
+networks: [{ name: private, subnets: [{ range: 127.0.9.0/24, gateway: 127.0.9.1, azs: [z9] }] }]
+`;
+
+/** Of version 1, so that the director serves the Registry. Its VM has no agent. */
+const OLD_CPI = `#!/bin/sh
+case "$(cat)" in
+  *'"method":"info"'*) echo '{"result":null,"error":{"type":"Bosh::Clouds::NotImplemented","message":"no info","ok_to_retry":false},"log":""}' ;;
+  *'"method":"has_vm"'*) echo '{"result":true,"error":null,"log":""}' ;;
+  *) echo '{"result":"old-1","error":null,"log":""}' ;;
+esac
+`;
+
+/** Every service as a real process: a host whose disks must go on, and one that is there to be hurt. */
+export class FuzzMesh implements AsyncDisposable {
+  readonly hostIds = [HOST];
+  readonly clients;
+  readonly targets: Targets;
+
+  private constructor(
+    readonly group: ServiceGroup,
+    readonly nats: NatsServer,
+    private readonly strangers: string,
+  ) {
+    const limits = { defaultDeadlineMs: CLIENT_DEADLINE_MS };
+    this.clients = {
+      registry: group.client(DiskRegistryServiceService, "disk-registry", limits),
+      configs: group.client(ConfigServiceService, "director", limits),
+      deployments: group.client(DeploymentServiceService, "director", limits),
+      disks: group.client(DynamicDiskServiceService, "director", limits),
+      tasks: group.client(TaskServiceService, "director", limits),
+      stemcells: group.client(StemcellServiceService, "director", limits),
+    };
+    const addresses = {
+      director: group.address("director"),
+      "cpi-dispatcher": group.address("cpi-dispatcher"),
+      "disk-registry": group.address("disk-registry"),
+      "disk-agent": group.address(VICTIM_HOST),
+    };
+    this.targets = new Targets(addresses, (caller) => this.filesOf(caller));
+  }
+
+  static async start(): Promise<FuzzMesh> {
+    const names = ["director", "cpi-dispatcher", "disk-registry", "vm-registry"];
+    const group = await ServiceGroup.prepare({ names, hostIds: [HOST, VICTIM_HOST] });
+    try {
+      const strangers = temporaryFolder();
+      await createDevelopmentCertificates(strangers, { hostIds: [] });
+      const mesh = new FuzzMesh(group, await group.startNats(), strangers);
+      await group.start(mesh.#services(), [mesh.#agent(), mesh.#victim()]);
+      return mesh;
+    } catch (error) {
+      await group[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  get processes(): ReadonlyMap<string, ServiceProcess> {
+    return this.group.processes;
+  }
+
+  filesOf(caller: Caller): TlsFiles {
+    if (caller === "stranger") return filesIn(this.strangers, "operator");
+    return this.group.certificates.files(caller === "disk-agent" ? `disk-agent-${VICTIM_HOST}` : caller);
+  }
+
+  /** Where the agent of the host links the socket of a disk. */
+  socketPath(diskCid: string): string {
+    return join(this.group.baseFolder(HOST), "data/dynamic_disks", diskCid);
+  }
+
+  get vmRegistryPort(): number {
+    return this.group.listen("vm-registry").port;
+  }
+
+  /** A director's own client of the dispatcher. */
+  dispatcherClient() {
+    const client = createClient(CpiServiceService, {
+      address: this.group.address("cpi-dispatcher"),
+      tls: this.filesOf("director"),
+      serverRole: "cpi-dispatcher",
+      defaultDeadlineMs: CLIENT_DEADLINE_MS,
+    });
+    this.group.closeLater(client);
+    return client;
+  }
+
+  /** An executable file in a folder of its own below the mesh's. */
+  executable(name: string, script: string): string {
+    const folder = join(this.group.folder, "cpis", name);
+    mkdirSync(folder, { recursive: true });
+    const path = join(folder, "cpi");
+    writeFileSync(path, script);
+    chmodSync(path, 0o755);
+    return path;
+  }
+
+  get cpiConfig(): string {
+    const old = this.executable("old", OLD_CPI);
+    return JSON.stringify({
+      cpis: [
+        { name: "fleet", type: "fleet", migrated_from: [{ name: "" }] },
+        { name: "old", type: "old", exec_path: old },
+      ],
+    });
+  }
+
+  /** Has the director make a VM of version 1, since it serves the Registry only then. Nobody waits for its agent. */
+  async needVmRegistry(): Promise<void> {
+    const stemcell = stemcellFile({ name: "old", version: "1", operating_system: "old", api_version: 1 });
+    async function* upload() {
+      yield { part: { $case: "header" as const, value: { digest: "", fix: false, wait: true } } };
+      yield { part: { $case: "chunk" as const, value: stemcell } };
+    }
+    const { task } = await this.clients.stemcells.uploadStemcell(upload());
+    if (task?.state !== "TASK_STATE_DONE") throw new Error(`the stemcell was not taken: ${task?.result}`);
+    const manifest = `
+name: old
+stemcells: [{ alias: old, os: old, version: latest }]
+instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, networks: [{ name: private }] }]
+`;
+    await this.clients.deployments.deploy({ manifest, wait: false });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.group[Symbol.asyncDispose]();
+  }
+
+  #services(): ServicePlan[] {
+    const { group, nats } = this;
+    // What clients do wrong is no line of a log that anybody reads: a million of them would only fill the disk.
+    const log = { level: "error" };
+    const configs = {
+      "disk-registry": {
+        tablet: { storage: group.dataFolder("disk-registry") },
+        heartbeat: { intervalMs: 500, timeoutMs: 10_000 },
+      },
+      "cpi-dispatcher": {
+        registry: { address: group.address("disk-registry") },
+        executables: { runFolder: join(group.folder, "run") },
+      },
+      director: {
+        tablet: { storage: group.dataFolder("director") },
+        stemcells: { folder: join(group.folder, "stemcells") },
+        dispatcher: { address: group.address("cpi-dispatcher") },
+        nats: { servers: [nats.address] },
+        dynamicDisks: { enabled: true },
+        registry: { listen: group.listen("vm-registry"), ...VM_REGISTRY },
+      },
+    };
+    return (Object.keys(configs) as (keyof typeof configs)[]).map((service) => ({
+      name: service,
+      service,
+      config: { log, ...configs[service] },
+    }));
+  }
+
+  #agent(): ServicePlan {
+    const registry = this.group.address("disk-registry");
+    const options = { registry, devices: DEVICES, deviceSizeBytes: MIB_BYTES, nats: this.nats };
+    const plan = this.group.hostAgent(HOST, options);
+    return { ...plan, config: { ...plan.config, log: { level: "error" } } };
+  }
+
+  #victim(): ServicePlan {
+    const { group, nats } = this;
+    const devices = VICTIM_DEVICES.map((deviceId, index) => ({
+      deviceId,
+      path: makeDeviceFile(group.deviceFile(VICTIM_HOST, index), MIB_BYTES),
+    }));
+    const tls = this.filesOf("disk-agent");
+    const own = { devices, nats: { servers: [nats.address], tls }, log: { level: "error" } };
+    const config = { ...group.agentConfig(VICTIM_HOST, group.address("disk-registry"), VICTIM_AZ), ...own };
+    return { name: VICTIM_HOST, service: "disk-agent", config };
+  }
+}
+
+function filesIn(folder: string, name: string): TlsFiles {
+  return {
+    caFile: join(folder, "ca.pem"),
+    certFile: join(folder, `${name}.pem`),
+    keyFile: join(folder, `${name}-key.pem`),
+  };
+}

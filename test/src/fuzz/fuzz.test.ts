@@ -1,0 +1,86 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect } from "chai";
+import { type FuzzedMesh, fuzzedMesh } from "./fuzzed-mesh.js";
+import { ProtoMessages } from "./proto-messages.js";
+import { resultLines } from "./result-lines.js";
+import { fuzz } from "./run.js";
+import { keptSeedsOf } from "./seeds.js";
+import { inputAt, type Surface } from "./surface.js";
+import { GrpcSurface } from "./surfaces/grpc.js";
+import { StoreFilesSurface } from "./surfaces/store-files.js";
+import { SURFACE_NAMES } from "./surfaces.js";
+import { sendTimed } from "./thread-lane.js";
+
+/** Always the same: what is found by another seed becomes a seed that is kept. */
+const SEED = 1;
+const INPUTS_EACH = 30;
+/** Above the limit of a run by hand: tests run beside others, on machines that have no time for any. */
+const WAIT_LIMIT_MS = 4_000;
+const PAUSE_MS = 5_500;
+
+describe("fuzz", function () {
+  this.timeout(240_000);
+
+  const silent = () => {};
+  let fuzzed: FuzzedMesh;
+
+  before(async () => {
+    fuzzed = await fuzzedMesh(silent, WAIT_LIMIT_MS);
+  });
+  after(() => fuzzed?.[Symbol.asyncDispose]());
+
+  it("of every surface for a moment, and of all that was ever found -> nothing is found, and a disk is provided", async () => {
+    const at = { last: INPUTS_EACH - 1 };
+    const result = await fuzz({ seed: SEED, surfaces: SURFACE_NAMES, at, report: silent }, fuzzed);
+    expect(result.finds, resultLines(result).join("\n")).to.deep.equal([]);
+    expect(result.provided).to.be.above(0);
+    for (const { name, sent } of result.lanes) expect(sent, name).to.equal(INPUTS_EACH + keptSeedsOf(name).length);
+    const counts = new Map(result.lanes.map((lane) => [lane.name, lane.counts]));
+    // Not all of it is refused at the door.
+    expect([...(counts.get("grpc")?.keys() ?? [])]).to.include.members(["status 7", "status 12"]);
+    for (const name of ["http2", "nbd"]) expect(counts.get(name)?.get("answered"), name).to.be.above(0);
+    expect([...(counts.get("registry-http")?.keys() ?? [])].join()).to.match(/200|401|404/);
+    expect(counts.get("stemcells")?.get("taken"), "stemcells taken").to.be.above(0);
+  });
+
+  it("of a service that stands still -> its clients wait too long", async () => {
+    const paused = fuzzed.mesh.group.process("cpi-dispatcher");
+    const running = fuzz({ seed: SEED, surfaces: ["mbus"], minutes: 1, report: silent }, fuzzed);
+    paused.signal("SIGSTOP");
+    await sleep(PAUSE_MS);
+    paused.signal("SIGCONT");
+    const { finds } = await running;
+    expect(finds[0]?.what).to.match(/^cpi-dispatcher kept a client waiting/);
+    expect(finds[0]?.suspects.map(({ surface }) => surface)).to.include("mbus");
+  });
+
+  it("of a process that ends -> says which, and what was sent last", async () => {
+    const running = fuzz({ seed: SEED, surfaces: ["mbus"], minutes: 1, report: silent }, fuzzed);
+    await fuzzed.mesh.group.process("host-2").kill();
+    const result = await running;
+    expect(result.finds.map(({ what }) => what).join()).to.match(/host-2 ended with SIGKILL/);
+    expect(resultLines(result).join("\n")).to.match(new RegExp(`--seed ${SEED} --surface mbus --at \\d+`));
+  });
+});
+
+describe("an input of fuzz", () => {
+  it("follows from seed, surface and index alone", () => {
+    const surface = new GrpcSurface({} as never, new ProtoMessages());
+    expect(inputAt(surface, 1, 7)).to.deep.equal(inputAt(surface, 1, 7));
+    expect(inputAt(surface, 1, 7)).not.to.deep.equal(inputAt(surface, 1, 8));
+    expect(inputAt(surface, 2, 7)).not.to.deep.equal(inputAt(surface, 1, 7));
+    expect(inputAt(new StoreFilesSurface("/nowhere"), 1, 7)).not.to.deep.equal(inputAt(surface, 1, 7));
+  });
+
+  const slow = (slowTimes: number): Surface => ({
+    name: "slow",
+    atOnce: 1,
+    next: () => Buffer.alloc(0),
+    send: () => (slowTimes-- > 0 ? sleep(1_100) : Promise.resolve()),
+  });
+
+  it("that a parser takes a second for, each time -> a find", async () => {
+    expect(await sendTimed(slow(2), Buffer.alloc(0))).to.match(/^took 1\d\d\d ms$/);
+    expect(await sendTimed(slow(1), Buffer.alloc(0))).to.equal(undefined);
+  });
+});

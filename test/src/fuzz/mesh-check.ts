@@ -1,0 +1,105 @@
+import { randomBytes } from "node:crypto";
+import { DomainError } from "@diskmesh/domain";
+import {
+  addHosts,
+  deleteDisk,
+  detachDisk,
+  devicesReady,
+  openDisk,
+  provideDisk,
+  retrying,
+  runTask,
+} from "../mesh/steps.js";
+import { CLOUD_CONFIG, type FuzzMesh, HOST } from "./fuzz-mesh.js";
+
+const DEPLOYMENT = "mesh";
+const DATA_BYTES = 256 * 1024;
+const ALL_DISKS = { pageSize: 0, pageToken: "" };
+
+/** What the mesh is for, done again and again while it is under fuzz, by an operator who sets right what others changed. */
+export class MeshCheck {
+  #instanceId = "";
+  readonly #kept = new Set<string>();
+  #round = 0;
+
+  constructor(private readonly mesh: FuzzMesh) {}
+
+  /** Takes the host into operation and gives it an instance. */
+  async prepare(): Promise<void> {
+    const { mesh } = this;
+    await addHosts(mesh);
+    await this.#configure();
+    const manifest = `name: ${DEPLOYMENT}\ninstance_groups:\n- {name: ${DEPLOYMENT}, instances: 1, azs: [z1]}\n`;
+    await runTask("Deploy", () => mesh.clients.deployments.deploy({ manifest, wait: true }));
+    const { instances } = await mesh.clients.deployments.listInstances({ deployment: DEPLOYMENT });
+    this.#instanceId = instances[0]?.instanceId ?? "";
+    await devicesReady(mesh);
+  }
+
+  /** Provides a disk that stays, and answers where its socket is. */
+  async keepDisk(name: string): Promise<string> {
+    const diskCid = await provideDisk(this.mesh, name, this.#instanceId);
+    this.#kept.add(name).add(diskCid);
+    return this.mesh.socketPath(diskCid);
+  }
+
+  /** Provides a disk, writes and reads it, and takes it away. Throws when any of it does not come about. */
+  async provide(): Promise<void> {
+    const { mesh } = this;
+    const name = `check-${++this.#round}`;
+    await this.#configure();
+    await addHosts(mesh);
+    await this.#deleteOthers();
+    const diskCid = await provideDisk(mesh, name, this.#instanceId);
+    const disk = await openDisk(mesh, HOST, diskCid);
+    try {
+      const data = randomBytes(DATA_BYTES);
+      await disk.write(0, data, { fua: true });
+      if (!(await disk.read(0, data.length)).equals(data))
+        throw new Error(`${name} reads other bytes than were written`);
+    } finally {
+      await disk.disconnect();
+    }
+    await detachDisk(mesh, name);
+    await deleteDisk(mesh, name);
+  }
+
+  /** The configs as they should be. */
+  async #configure(): Promise<void> {
+    const { configs } = this.mesh.clients;
+    const { configs: found } = await retrying("ListConfigs", () => configs.listConfigs({ type: "" }));
+    for (const { type, name } of found)
+      if (name !== "default") await trying(() => configs.deleteConfig({ type, name }));
+    const put = (type: string, content: string) =>
+      retrying("UpdateConfig", () => configs.updateConfig({ type, name: "", content }));
+    // The cpi-config first: the cloud config's azs name its CPIs.
+    await put("cpi", this.mesh.cpiConfig);
+    await put("cloud", CLOUD_CONFIG);
+  }
+
+  /** Disks that fuzz made of devices that are needed here. */
+  async #deleteOthers(): Promise<void> {
+    const { registry, disks } = this.mesh.clients;
+    const dynamic = await retrying("ListDisks", () => disks.listDisks({ deployment: "", ...ALL_DISKS }));
+    for (const { diskName } of dynamic.disks)
+      if (!this.#kept.has(diskName)) {
+        await trying(() => disks.detachDisk({ diskName, wait: true }));
+        await trying(() => disks.deleteDisk({ diskName, wait: true }));
+      }
+    const made = await retrying("ListDisks", () => registry.listDisks({ hostId: "", ...ALL_DISKS }));
+    for (const { diskId } of made.disks)
+      if (!this.#kept.has(diskId)) {
+        await trying(() => registry.unpublishDisk({ diskId, hostId: "" }));
+        await trying(() => registry.deleteDisk({ diskId }));
+      }
+  }
+}
+
+/** What is gone, or not yet to be had, is left: the next look sees it. */
+async function trying(call: () => Promise<unknown>): Promise<void> {
+  try {
+    await call();
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+  }
+}

@@ -1,0 +1,250 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { messageOf } from "@diskmesh/domain";
+import { repositoryFolder } from "../repository-folder.js";
+import type { Waited } from "./bystanders.js";
+import { type FuzzedMesh, fuzzedMesh } from "./fuzzed-mesh.js";
+import type { Lane } from "./lane.js";
+import { type InputRange, LocalLane } from "./lane.js";
+import { PARSER_NAMES } from "./parsers.js";
+import { keptSeedsOf } from "./seeds.js";
+import { makeSurface } from "./surfaces.js";
+import { ThreadLane } from "./thread-lane.js";
+import { lastWords, type Usage } from "./watched-processes.js";
+
+export interface FuzzOptions {
+  readonly seed: number;
+  /** Ends after so long, or so many inputs, whichever comes first. */
+  readonly minutes?: number;
+  readonly inputs?: number;
+  /** By name. */
+  readonly surfaces: readonly string[];
+  /** Only these inputs of each surface, from the first of the kept ones on unless told; all unless given. */
+  readonly at?: { readonly first?: number; readonly last: number };
+  /** Gets lines for people. */
+  readonly report: (line: string) => void;
+}
+
+/** Something that must not be, and where to look for its cause. */
+export interface FuzzFind {
+  readonly what: string;
+  /** Inputs that may have done it. */
+  readonly suspects: readonly { readonly surface: string; readonly index: number }[];
+}
+
+export interface FuzzResult {
+  readonly seed: number;
+  readonly tookMs: number;
+  readonly lanes: readonly {
+    readonly name: string;
+    readonly sent: number;
+    readonly counts: ReadonlyMap<string, number>;
+  }[];
+  readonly waits: readonly Waited[];
+  /** After the first tenth and at the end, by process; empty for runs too short to judge. */
+  readonly usages: readonly { readonly name: string; readonly first: Usage; readonly end: Usage }[];
+  /** Disks that were provided, written, read and taken away meanwhile. */
+  readonly provided: number;
+  readonly finds: readonly FuzzFind[];
+}
+
+const CHECK_EVERY_INPUTS = 10_000;
+const LOOK_MS = 200;
+const PROGRESS_EVERY_MS = 30_000;
+/** What was under way ends, idle connections are closed, and memory is given back. */
+const SETTLE_MS = 10_000;
+const FIRST_SHARE = 0.1;
+/** Before that caches, code and buffers of a process still grow to the size that they keep. */
+const MEMORY_JUDGED_FROM_MS = 5 * 60_000;
+const MEMORY_GROWTH_MAX = 1.2;
+/** Connections that stand at the one look and not at the other. */
+const DESCRIPTORS_SLACK = 12;
+
+/** Starts what the surfaces need, and fuzzes it until the time is over or something is found. */
+export async function runFuzz(options: FuzzOptions): Promise<FuzzResult> {
+  const needsMesh = options.surfaces.some((name) => !PARSER_NAMES.includes(name));
+  await using fuzzed = needsMesh ? await fuzzedMesh(options.report) : undefined;
+  // Awaited here: what it fuzzes goes when this returns.
+  return await fuzz(options, fuzzed);
+}
+
+/** Fuzzes a mesh that is there already. */
+export function fuzz(options: FuzzOptions, fuzzed: FuzzedMesh | undefined): Promise<FuzzResult> {
+  return new FuzzRun(options, fuzzed).run();
+}
+
+class FuzzRun {
+  readonly #startedMs = performance.now();
+  readonly #finds: FuzzFind[] = [];
+  #lanes: Lane[] = [];
+  #provided = 0;
+  #checking: Promise<void> | undefined;
+  #checkedInputs = 0;
+  #first: ReadonlyMap<string, Usage> | undefined;
+
+  constructor(
+    private readonly options: FuzzOptions,
+    private readonly fuzzed: FuzzedMesh | undefined,
+  ) {}
+
+  async run(): Promise<FuzzResult> {
+    this.#lanes = await Promise.all(this.options.surfaces.map((name) => this.#lane(name)));
+    this.fuzzed?.onLate(({ name, waitedMs, netMs, error }) =>
+      this.#found(
+        `${name} kept a client waiting for ${Math.round(waitedMs)} ms, ${Math.round(netMs)} ms longer than an idle server did (${error || "and then answered"})`,
+      ),
+    );
+    const ended = Promise.all(
+      this.#lanes.map((lane) => lane.run(({ index, what }) => this.#found(what, [{ surface: lane.name, index }]))),
+    );
+    let over = false;
+    void ended.then(() => {
+      over = true;
+    });
+    await this.#watch(() => over);
+    for (const lane of this.#lanes) lane.stop();
+    await ended;
+    return this.#finish();
+  }
+
+  async #lane(name: string): Promise<Lane> {
+    const { seed, at } = this.options;
+    const range: InputRange = { seed, first: -keptSeedsOf(name).length, ...at };
+    if (PARSER_NAMES.includes(name)) return new ThreadLane(name, range);
+    if (this.fuzzed === undefined) throw new Error(`${name} needs the mesh`);
+    return new LocalLane(await makeSurface(name, this.fuzzed), range);
+  }
+
+  get #sent(): number {
+    return this.#lanes.reduce((sum, { sent }) => sum + sent, 0);
+  }
+
+  /** From 0 to 1. */
+  get #share(): number {
+    const { minutes, inputs } = this.options;
+    const byTime = minutes === undefined ? 0 : (performance.now() - this.#startedMs) / (minutes * 60_000);
+    return Math.max(byTime, inputs === undefined ? 0 : this.#sent / inputs);
+  }
+
+  async #watch(isOver: () => boolean): Promise<void> {
+    let toldMs = performance.now();
+    while (!isOver() && this.#share < 1 && this.#finds.length === 0) {
+      await sleep(LOOK_MS);
+      this.#lookAtProcesses();
+      this.#checkMesh();
+      if (this.#first === undefined && this.#share >= FIRST_SHARE) await this.#takeFirst();
+      if (performance.now() - toldMs < PROGRESS_EVERY_MS) continue;
+      toldMs = performance.now();
+      this.options.report(this.#progress());
+    }
+    await this.#checking;
+    this.#lookAtProcesses();
+  }
+
+  #lookAtProcesses(): void {
+    for (const [name, process] of this.fuzzed?.mesh.processes ?? []) {
+      if (process.exit !== undefined) {
+        const { code, signal } = process.exit;
+        this.#found(`${name} ended with ${signal ?? `exit code ${code}`}:\n${lastWords(process)}`);
+      } else if (/"level":"error"/.test(process.logs)) this.#found(`${name} logged an error:\n${lastWords(process)}`);
+    }
+  }
+
+  #checkMesh(): void {
+    const { fuzzed } = this;
+    if (fuzzed === undefined || this.#checking !== undefined) return;
+    if (this.#sent - this.#checkedInputs < CHECK_EVERY_INPUTS) return;
+    this.#checkedInputs = this.#sent;
+    this.#checking = this.#provide(fuzzed).finally(() => {
+      this.#checking = undefined;
+    });
+  }
+
+  async #provide({ check }: FuzzedMesh): Promise<void> {
+    try {
+      await check.provide();
+      this.#provided++;
+    } catch (error) {
+      this.#found(`the mesh did not provide a disk: ${messageOf(error)}`);
+    }
+  }
+
+  async #takeFirst(): Promise<void> {
+    this.#first = new Map();
+    const { minutes = 0 } = this.options;
+    if (this.fuzzed === undefined || minutes * 60_000 < MEMORY_JUDGED_FROM_MS) return;
+    for (const lane of this.#lanes) lane.paused = true;
+    await sleep(SETTLE_MS);
+    this.#first = await this.fuzzed.usages();
+    for (const lane of this.#lanes) lane.paused = false;
+  }
+
+  async #finish(): Promise<FuzzResult> {
+    const { fuzzed } = this;
+    const tookMs = performance.now() - this.#startedMs;
+    if (fuzzed !== undefined && this.#finds.length === 0) await this.#provide(fuzzed);
+    const compared = this.#finds.length === 0 ? await this.#compareUsages() : [];
+    return {
+      seed: this.options.seed,
+      tookMs,
+      lanes: this.#lanes,
+      waits: fuzzed?.waits ?? [],
+      usages: compared,
+      provided: this.#provided,
+      finds: this.#finds,
+    };
+  }
+
+  async #compareUsages() {
+    if (this.fuzzed === undefined || this.#first === undefined || this.#first.size === 0) return [];
+    await sleep(SETTLE_MS);
+    const last = await this.fuzzed.usages();
+    return [...this.#first].flatMap(([name, first]) => {
+      const end = last.get(name);
+      if (end === undefined) return [];
+      const growth = end.residentBytes / first.residentBytes;
+      if (growth > MEMORY_GROWTH_MAX)
+        this.#found(`${name} has ${growth.toFixed(2)} times the memory it had after a tenth of the inputs`, []);
+      if (end.descriptors > first.descriptors + DESCRIPTORS_SLACK)
+        this.#found(
+          `${name} has ${end.descriptors} descriptors, after ${first.descriptors} after a tenth of the inputs`,
+          [],
+        );
+      return [{ name, first, end }];
+    });
+  }
+
+  #found(what: string, suspects = this.#suspects()): void {
+    if (this.#finds.some((find) => find.what === what)) return;
+    this.#finds.push({ what, suspects });
+    this.#write(suspects);
+  }
+
+  /** What the mesh was sent last. */
+  #suspects(): { surface: string; index: number }[] {
+    const sending = this.#lanes.filter(({ name }) => !PARSER_NAMES.includes(name));
+    return sending.flatMap((lane) => lane.suspects().map((index) => ({ surface: lane.name, index })));
+  }
+
+  #write(suspects: FuzzFind["suspects"]): void {
+    const folder = findsFolder(this.options.seed);
+    mkdirSync(folder, { recursive: true });
+    for (const { surface, index } of suspects) {
+      const input = this.#lanes.find(({ name }) => name === surface)?.inputAt(index);
+      if (input !== undefined) writeFileSync(join(folder, `${surface}-${index}.hex`), `${input.toString("hex")}\n`);
+    }
+  }
+
+  #progress(): string {
+    const seconds = Math.round((performance.now() - this.#startedMs) / 1_000);
+    const lanes = this.#lanes.map(({ name, sent }) => `${name} ${sent}`).join(", ");
+    const worst = this.fuzzed?.waits.reduce((most, { worstNetMs }) => Math.max(most, worstNetMs), 0) ?? 0;
+    return `${seconds} s: ${this.#sent} inputs (${lanes}); ${this.#provided} disks provided; longest wait ${Math.round(worst)} ms`;
+  }
+}
+
+/** Where the inputs of a find are kept, in hex, a file each. */
+export function findsFolder(seed: number): string {
+  return join(repositoryFolder, ".cache/fuzz", `seed-${seed}`);
+}

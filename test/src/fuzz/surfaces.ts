@@ -1,0 +1,65 @@
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { connect } from "node:tls";
+import type { FuzzMesh } from "./fuzz-mesh.js";
+import { VM_REGISTRY } from "./fuzz-mesh.js";
+import { PARSER_NAMES } from "./parsers.js";
+import { ProtoMessages } from "./proto-messages.js";
+import type { Surface } from "./surface.js";
+import { ConfigsSurface } from "./surfaces/configs.js";
+import { CpiAnswersSurface } from "./surfaces/cpi-answers.js";
+import { GrpcSurface } from "./surfaces/grpc.js";
+import { Http2Surface } from "./surfaces/http2.js";
+import { MbusSurface } from "./surfaces/mbus.js";
+import { NbdSurface } from "./surfaces/nbd.js";
+import { RegistryHttpSurface } from "./surfaces/registry-http.js";
+import { StemcellsSurface } from "./surfaces/stemcells.js";
+import { TlsSurface } from "./surfaces/tls.js";
+
+export interface SurfaceParts {
+  readonly mesh: FuzzMesh;
+  /** Of the disk that is there to be hurt. */
+  readonly nbdSocketPath: string;
+}
+
+/** Surfaces of the mesh, by name. */
+const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise<Surface>>> = {
+  grpc: ({ mesh }) => new GrpcSurface(mesh.targets, new ProtoMessages()),
+  http2: ({ mesh }) => new Http2Surface(mesh.targets),
+  tls: async ({ mesh }) => new TlsSurface(mesh.targets, await clientHello()),
+  nbd: ({ nbdSocketPath }) => new NbdSurface(nbdSocketPath),
+  mbus: ({ mesh }) =>
+    MbusSurface.connect({
+      address: mesh.nats.address,
+      director: mesh.filesOf("director"),
+      agent: mesh.filesOf("disk-agent"),
+    }),
+  "registry-http": ({ mesh }) => new RegistryHttpSurface(mesh.targets, { port: mesh.vmRegistryPort, ...VM_REGISTRY }),
+  configs: ({ mesh }) => new ConfigsSurface(mesh.clients),
+  stemcells: ({ mesh }) => new StemcellsSurface(mesh.clients.stemcells),
+  "cpi-answers": ({ mesh }) => new CpiAnswersSurface(mesh),
+};
+
+export const MESH_SURFACE_NAMES = Object.keys(MAKERS);
+export const SURFACE_NAMES = [...MESH_SURFACE_NAMES, ...PARSER_NAMES];
+
+/** A surface of the mesh by its name. */
+export function makeSurface(name: string, parts: SurfaceParts): Surface | Promise<Surface> {
+  const make = MAKERS[name];
+  if (make === undefined) throw new Error(`there is no surface ${name}: give one of ${SURFACE_NAMES.join(", ")}`);
+  return make(parts);
+}
+
+/** What an ordinary client says first. Its random part differs from run to run, and no server looks at that. */
+async function clientHello(): Promise<Buffer> {
+  const server = createServer().listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const address = server.address();
+  const port = typeof address === "object" && address !== null ? address.port : 0;
+  const client = connect({ port, host: "127.0.0.1", ALPNProtocols: ["h2"] }).on("error", () => {});
+  const [socket] = await once(server, "connection");
+  const [hello] = await once(socket, "data");
+  client.destroy();
+  server.close();
+  return hello;
+}

@@ -1,0 +1,131 @@
+import type { Socket } from "node:net";
+import type { Random } from "../../random.js";
+import { randomBytes, spoilBytes } from "../strange.js";
+import { Counts, Find, type Surface } from "../surface.js";
+import { type Caller, came, closedWithin, TARGETS, type Target, type Targets } from "../targets.js";
+
+/** What a stranger does at a port. */
+export interface TlsInput {
+  readonly target: Target;
+  readonly act: "bytes" | "handshake";
+  /** In base64, for `bytes`. */
+  readonly writes: readonly string[];
+  /** For `handshake`: whose certificate, if any, and what is said behind it. */
+  readonly caller?: Caller;
+  readonly alpn?: string;
+  readonly version?: "TLSv1.2" | "TLSv1.3";
+  /** How long it stays, whatever comes back. */
+  readonly stayMs: number;
+}
+
+/** A ClientHello as Node sends it, taken down by `recordHello`. */
+const HELD_OPEN = 60;
+
+/** Bytes that are no TLS, handshakes that do not go on, and certificates of nobody here. */
+export class TlsSurface implements Surface {
+  readonly name = "tls";
+  readonly atOnce = 4;
+  readonly counts = new Counts();
+  /** Handshakes that were left where they were, the oldest first. */
+  readonly #held: Socket[] = [];
+
+  constructor(
+    private readonly targets: Targets,
+    /** What an ordinary client says first. */
+    private readonly hello: Buffer,
+  ) {}
+
+  next(random: Random): Buffer {
+    const target = random.pick(TARGETS);
+    const stayMs = random.pick([0, 5, 20]);
+    const input: TlsInput = random.chance(0.8)
+      ? {
+          target,
+          act: "bytes",
+          writes: this.#writes(random).map((bytes) => bytes.toString("base64")),
+          stayMs: random.chance(0.05) ? 5_000 : stayMs,
+        }
+      : {
+          target,
+          act: "handshake",
+          writes: random.chance(0.5) ? [randomBytes(random, 40).toString("base64")] : [],
+          ...(random.chance(0.7) && { caller: random.pick(["stranger", "operator", "nats"] as const) }),
+          alpn: random.pick(["h2", "http/1.1", "nothing"]),
+          version: random.pick(["TLSv1.2", "TLSv1.3"]),
+          stayMs,
+        };
+    return Buffer.from(JSON.stringify(input));
+  }
+
+  async send(input: Buffer): Promise<void> {
+    const read = JSON.parse(input.toString()) as TlsInput;
+    await (read.act === "bytes" ? this.#bytes(read) : this.#handshake(read));
+  }
+
+  close(): void {
+    for (const socket of this.#held) socket.destroy();
+  }
+
+  #writes(random: Random): Buffer[] {
+    const { hello } = this;
+    switch (random.below(6)) {
+      case 0:
+        return [randomBytes(random, random.pick([0, 1, 5, 100, 20_000]))];
+      case 1:
+        return [hello.subarray(0, random.below(hello.length))];
+      case 2:
+        return [hello, randomBytes(random, random.pick([1, 5, 500]))];
+      case 3:
+        return [hello, record(random)];
+      case 4:
+        return [
+          Buffer.from(
+            random.pick(["GET / HTTP/1.1\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "\r\n\r\n", "NBDMAGIC"]),
+          ),
+        ];
+      default:
+        return [spoilBytes(random, hello)];
+    }
+  }
+
+  async #bytes({ target, writes, stayMs }: TlsInput): Promise<void> {
+    const socket = this.targets.tcp(this.targets.port(target));
+    if (!(await came(socket, "connect"))) return this.counts.add("not let in");
+    for (const write of writes) if (!socket.destroyed) socket.write(Buffer.from(write, "base64"));
+    if (stayMs >= 1_000) return this.#hold(socket);
+    await closedWithin(socket, stayMs);
+    this.counts.add("bytes");
+  }
+
+  async #handshake({ target, writes, caller, alpn, version, stayMs }: TlsInput): Promise<void> {
+    const options = { ALPNProtocols: [alpn ?? "h2"], ...(version && { minVersion: version, maxVersion: version }) };
+    const socket = this.targets.tls(target, caller, options);
+    let heard = 0;
+    socket.on("data", (bytes: Buffer) => {
+      heard += bytes.length;
+    });
+    // Under TLS 1.3 the client is done before the server has looked at its certificate.
+    const open = await came(socket, "secureConnect");
+    for (const write of writes) if (!socket.destroyed) socket.write(Buffer.from(write, "base64"));
+    await closedWithin(socket, Math.max(stayMs, open ? 5 : 0));
+    this.counts.add(open ? "handshakes that ended" : "handshakes refused");
+    if (heard > 0 && (caller === undefined || caller === "stranger"))
+      throw new Find(
+        `${target} spoke to one ${caller === undefined ? "without a certificate" : "of another authority"}: ${heard} bytes`,
+      );
+  }
+
+  #hold(socket: Socket): void {
+    this.counts.add("left half open");
+    this.#held.push(socket);
+    if (this.#held.length > HELD_OPEN) this.#held.shift()?.destroy();
+  }
+}
+
+/** A TLS record with anything in it. */
+function record(random: Random): Buffer {
+  const payload = randomBytes(random, random.pick([0, 1, 100, 16_384]));
+  const head = Buffer.from([random.pick([20, 21, 22, 23, 24, random.below(256)]), 3, random.below(5), 0, 0]);
+  head.writeUInt16BE(random.chance(0.7) ? payload.length : random.below(65_536), 3);
+  return Buffer.concat([head, payload]);
+}

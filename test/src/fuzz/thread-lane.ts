@@ -1,0 +1,141 @@
+import { once } from "node:events";
+import { setTimeout as sleep } from "node:timers/promises";
+import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
+import { messageOf } from "@diskmesh/domain";
+import { temporaryFolder } from "@diskmesh/testkit";
+import type { InputRange, Lane, SurfaceFind } from "./lane.js";
+import { parserOf } from "./parsers.js";
+import { inputAt, type Surface } from "./surface.js";
+
+/** What both threads see, by place. */
+const INDEX = 0;
+const SENT = 1;
+const PAUSED = 2;
+const STOPPED = 3;
+const PLACES = 4;
+
+const LOOK_MS = 250;
+/** A parser that takes longer holds up its whole process. */
+const SLOW_MS = 1_000;
+/** No input may end the thread by taking so long that nobody waits any more. */
+const STUCK_MS = 60_000;
+/** Parsers are so much faster than servers that they would be all that is fuzzed. */
+const INPUTS_BEFORE_A_REST = 20;
+const REST_MS = 50;
+
+interface Work {
+  readonly name: string;
+  readonly range: InputRange;
+  readonly folder: string;
+  readonly shared: Int32Array<SharedArrayBuffer>;
+}
+
+interface FromThread {
+  readonly find?: SurfaceFind;
+  readonly counts?: ReadonlyMap<string, number>;
+}
+
+/** A lane for a parser, in a thread that may be stuck or run out of memory without anything else being so. */
+export class ThreadLane implements Lane {
+  counts: ReadonlyMap<string, number> = new Map();
+  readonly #shared = new Int32Array(new SharedArrayBuffer(4 * PLACES));
+  readonly #folder = temporaryFolder();
+  readonly #surface: Surface;
+
+  constructor(
+    readonly name: string,
+    private readonly range: InputRange,
+  ) {
+    this.#surface = parserOf(name, this.#folder);
+  }
+
+  get sent(): number {
+    return Atomics.load(this.#shared, SENT);
+  }
+
+  get paused(): boolean {
+    return Atomics.load(this.#shared, PAUSED) === 1;
+  }
+
+  set paused(paused: boolean) {
+    Atomics.store(this.#shared, PAUSED, paused ? 1 : 0);
+  }
+
+  suspects(): readonly number[] {
+    return [Atomics.load(this.#shared, INDEX)];
+  }
+
+  inputAt(index: number): Buffer {
+    return inputAt(this.#surface, this.range.seed, index);
+  }
+
+  stop(): void {
+    Atomics.store(this.#shared, STOPPED, 1);
+  }
+
+  async run(onFind: (find: SurfaceFind) => void): Promise<void> {
+    const work: Work = { name: this.name, range: this.range, folder: this.#folder, shared: this.#shared };
+    const thread = new Worker(new URL(import.meta.url), { workerData: work });
+    const ended = once(thread, "exit");
+    thread.on("message", ({ find, counts }: FromThread) => {
+      if (find !== undefined) onFind(find);
+      if (counts !== undefined) this.counts = counts;
+    });
+    thread.on("error", (error) => onFind({ index: this.#index, what: `the thread ended: ${messageOf(error)}` }));
+    const watching = this.#watch(thread, onFind);
+    await ended;
+    clearInterval(watching);
+  }
+
+  get #index(): number {
+    return Atomics.load(this.#shared, INDEX);
+  }
+
+  #watch(thread: Worker, onFind: (find: SurfaceFind) => void): NodeJS.Timeout {
+    let seen = -1;
+    let sinceMs = performance.now();
+    return setInterval(() => {
+      if (this.paused || this.#index !== seen) {
+        seen = this.#index;
+        sinceMs = performance.now();
+      } else if (performance.now() - sinceMs > STUCK_MS) {
+        onFind({ index: seen, what: `no end within ${STUCK_MS} ms` });
+        void thread.terminate();
+      }
+    }, LOOK_MS);
+  }
+}
+
+async function runThread({ name, range, folder, shared }: Work): Promise<void> {
+  const surface = parserOf(name, folder);
+  const { first, last = Number.POSITIVE_INFINITY, seed } = range;
+  for (let index = first; index <= last && Atomics.load(shared, STOPPED) === 0; index++) {
+    while (Atomics.load(shared, PAUSED) === 1 && Atomics.load(shared, STOPPED) === 0) await sleep(LOOK_MS);
+    Atomics.store(shared, INDEX, index);
+    const what = await sendTimed(surface, inputAt(surface, seed, index));
+    if (what !== undefined) parentPort?.postMessage({ find: { index, what } } satisfies FromThread);
+    Atomics.add(shared, SENT, 1);
+    if (index % INPUTS_BEFORE_A_REST === 0) await sleep(REST_MS);
+  }
+  // A subclass of Map would not pass between threads.
+  parentPort?.postMessage({ counts: new Map(surface.counts) } satisfies FromThread);
+  await surface.close?.();
+}
+
+/** What is wrong, if anything. One that was slow has another try: the machine may have done something else. */
+export async function sendTimed(surface: Surface, input: Buffer): Promise<string | undefined> {
+  let tookMs = 0;
+  for (let attempt = 0; attempt < 2; attempt++) {
+    const startedMs = performance.now();
+    try {
+      await surface.send(input);
+    } catch (error) {
+      return messageOf(error);
+    }
+    tookMs = performance.now() - startedMs;
+    if (tookMs < SLOW_MS) return undefined;
+  }
+  return `took ${Math.round(tookMs)} ms`;
+}
+
+if (!isMainThread && workerData?.shared !== undefined) await runThread(workerData as Work);

@@ -1,0 +1,45 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ServiceProcess } from "@diskmesh/testkit";
+
+const PAGE_BYTES = 4_096;
+const SAMPLES = 5;
+const SAMPLE_EVERY_MS = 400;
+
+export interface Usage {
+  readonly residentBytes: number;
+  readonly descriptors: number;
+}
+
+/** What a process has of the machine, now. Undefined when it is gone. */
+export function usageOf(pid: number): Usage | undefined {
+  try {
+    const pages = Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]);
+    return { residentBytes: pages * PAGE_BYTES, descriptors: readdirSync(`/proc/${pid}/fd`).length };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The usage of some processes, each the least of a few looks: what a collection is about to free does not count. */
+export async function usages(processes: ReadonlyMap<string, ServiceProcess>): Promise<Map<string, Usage>> {
+  const least = new Map<string, Usage>();
+  for (let sample = 0; sample < SAMPLES; sample++) {
+    if (sample > 0) await sleep(SAMPLE_EVERY_MS);
+    for (const [name, process] of processes) {
+      const now = usageOf(process.pid);
+      if (now === undefined) continue;
+      const known = least.get(name) ?? now;
+      least.set(name, {
+        residentBytes: Math.min(known.residentBytes, now.residentBytes),
+        descriptors: Math.min(known.descriptors, now.descriptors),
+      });
+    }
+  }
+  return least;
+}
+
+/** What a process that was not to end said last. */
+export function lastWords(process: ServiceProcess): string {
+  return process.logs.trimEnd().split("\n").slice(-6).join("\n");
+}
