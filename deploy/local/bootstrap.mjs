@@ -19,6 +19,7 @@ const commands = {
   verify: () => verify(root),
   bench: () => runModule("test/dist/bench/main.js"),
   "kill-test": () => runModule("test/dist/kill-test/main.js"),
+  soak: () => runModule("test/dist/soak/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),
   fuzz: () => runModule("test/dist/fuzz/main.js"),
 };

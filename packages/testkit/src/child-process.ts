@@ -6,6 +6,8 @@ export interface ChildOptions {
   readonly name: string;
   readonly command: string;
   readonly args: readonly string[];
+  /** Runs the command and becomes it, e.g. `nsenter` with its options. */
+  readonly launcher?: readonly string[] | undefined;
   readonly env?: Readonly<Record<string, string>>;
   /** What the process writes is appended here too, for looking at after a failure. */
   readonly logFile: string;
@@ -27,7 +29,8 @@ export class Child {
   readonly #process: ChildProcess;
 
   constructor(private readonly options: ChildOptions) {
-    this.#process = spawn(options.command, options.args, {
+    const [command = "", ...args] = [...(options.launcher ?? []), options.command, ...options.args];
+    this.#process = spawn(command, args, {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, ...options.env },
     });

@@ -1,8 +1,9 @@
 export { type TestCertificates, testCertificates } from "./certificates.js";
-export type { Exit } from "./child-process.js";
+export { Child, type ChildOptions, type Exit } from "./child-process.js";
 export { type EventuallyOptions, eventually } from "./eventually.js";
 export { temporaryFolder } from "./folders.js";
 export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";
+export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";
 export { ServiceProcess, type ServiceProcessOptions, spawnService } from "./service-process.js";
 export { skipBecause } from "./skip.js";

@@ -22,6 +22,10 @@ export interface NatsOptions {
   readonly users: readonly NatsUser[];
   /** A free port is chosen when it is left out; restarts keep it. */
   readonly port?: number;
+  /** Where it listens; 127.0.0.1 when it is left out. */
+  readonly host?: string | undefined;
+  /** Runs it and becomes it, e.g. `nsenter` with its options. */
+  readonly launcher?: readonly string[] | undefined;
 }
 
 /** Starts a real nats-server with TLS, which lets in only the certificates of the users given. */
@@ -41,7 +45,11 @@ export class NatsServer {
 
   /** For `servers` of a client. */
   get address(): string {
-    return `127.0.0.1:${this.port}`;
+    return `${this.#host}:${this.port}`;
+  }
+
+  get #host(): string {
+    return this.options.host ?? "127.0.0.1";
   }
 
   get pid(): number {
@@ -55,21 +63,27 @@ export class NatsServer {
 
   async start(): Promise<void> {
     const configFile = join(this.options.folder, `nats-${this.port}.conf`);
-    writeFileSync(configFile, natsConfig(this.options, this.port));
+    writeFileSync(configFile, natsConfig(this.options, this.address));
     const child = new Child({
       name: "nats-server",
       command: "nats-server",
       args: ["-c", configFile],
+      launcher: this.options.launcher,
       logFile: join(this.options.folder, `nats-${this.port}.log`),
     });
     this.#child = child;
     await eventually(
       async () => {
-        if (!child.exit) await connectTo(this.port);
+        if (!child.exit) await connectTo(this.#host, this.port);
       },
       { timeoutMs: 10_000 },
     );
     if (child.exit) throw new Error(`nats-server did not start:\n${child.output}`);
+  }
+
+  /** Sends a signal and does not wait, e.g. SIGSTOP and SIGCONT. */
+  signal(signal: NodeJS.Signals): void {
+    if (this.#child?.exit === undefined) this.#child?.signal(signal);
   }
 
   /** Ends it at once, as a crash would; clients see their connections break. */
@@ -99,7 +113,7 @@ export class NatsServer {
   }
 }
 
-function natsConfig(options: NatsOptions, port: number): string {
+function natsConfig(options: NatsOptions, address: string): string {
   const { caFile, certFile, keyFile } = options.certs.files("nats");
   const users = options.users.map((one) => ({
     user: one.user,
@@ -112,15 +126,15 @@ function natsConfig(options: NatsOptions, port: number): string {
   // nats-server reads JSON as its own format. Certificates are mapped to users by e-mail, DNS name, URI and at last the
   // subject, in this order; our DNS names and subjects are no users, so it is the URI that counts.
   return JSON.stringify({
-    listen: `127.0.0.1:${port}`,
+    listen: address,
     tls: { ca_file: caFile, cert_file: certFile, key_file: keyFile, verify_and_map: true, timeout: 5 },
     authorization: { users },
   });
 }
 
-function connectTo(port: number): Promise<void> {
+function connectTo(host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const socket = createConnection(port, "127.0.0.1", () => {
+    const socket = createConnection(port, host, () => {
       socket.destroy();
       resolve();
     });

@@ -25,6 +25,8 @@ export interface ServiceProcessOptions {
   readonly waitFor?: "serving" | "listening" | "nothing";
   readonly startTimeoutMs?: number;
   readonly env?: Readonly<Record<string, string>>;
+  /** Runs it and becomes it, e.g. `nsenter` with its options. */
+  readonly launcher?: readonly string[] | undefined;
 }
 
 /** Starts a real service process and waits for it as `waitFor` says. */
@@ -68,6 +70,7 @@ export class ServiceProcess {
       name: this.options.name,
       command: process.execPath,
       args: [this.options.mainFile, "--config", configFile],
+      launcher: this.options.launcher,
       logFile: join(this.options.folder, `${this.options.name}.log`),
       // What a killed process leaves in its temporary folder goes with the test's own.
       env: { TMPDIR: this.options.folder, ...this.options.env },

@@ -41,7 +41,7 @@ export class Calls {
  */
 export class HostCaller {
   constructor(
-    private readonly mesh: RegistryMesh,
+    private readonly mesh: Pick<RegistryMesh, "operator" | "device">,
     private readonly account: Account,
     private readonly hostId: string,
     private readonly random: Random,
@@ -50,12 +50,13 @@ export class HostCaller {
 
   async run(isOver: () => boolean): Promise<void> {
     while (!isOver()) {
-      await this.#step(isOver);
+      await this.step(isOver);
       await pause(this.random.next() * 150);
     }
   }
 
-  async #step(isOver: () => boolean): Promise<void> {
+  /** One action, and what it takes until it is answered. */
+  async step(isOver: () => boolean): Promise<void> {
     const choice = this.random.next();
     if (choice < 0.2) await this.addHost();
     else if (choice < 0.35) await this.removeHost(isOver);

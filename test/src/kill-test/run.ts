@@ -1,12 +1,12 @@
 import { join } from "node:path";
-import { AttachState, HostState } from "@diskmesh/api/registry";
 import { messageOf } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
-import { fillRange, makeDeviceFile, openFiles } from "../mesh/device-files.js";
+import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
 import { RegistryMesh } from "../mesh/registry-mesh.js";
 import { Random } from "../random.js";
 import { Account } from "./account.js";
 import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
+import { converge, watchDescriptors } from "./convergence.js";
 import { type KillCounts, kill } from "./kill.js";
 import type { Store } from "./stores.js";
 
@@ -31,7 +31,6 @@ export interface KillTestResult {
 }
 
 const DEVICE_BYTES = 64 * 1024;
-const LOOK_EVERY_MS = 10;
 
 /**
  * Adds and removes on real processes, while the registry, the agents and the database are killed at any moment. What a
@@ -58,7 +57,7 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
     // An agent that is started again is not silent for that long, however loaded the machine is.
     registry: {
       heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 0 },
-      ...(store.tablet === undefined ? {} : { tablet: store.tablet }),
+      ...(store.tablet === undefined ? {} : { tablet: store.tablet("disk-registry") }),
     },
     registries: store.registries,
   });
@@ -93,77 +92,4 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   if (account.violations.length === 0) await converge(mesh, account, hostIds, callers);
   const convergedMs = performance.now() - startedAtMs;
   return { violations: account.violations, kills, calls, descriptorChecks: watching.checks, convergedMs };
-}
-
-function watchDescriptors(
-  mesh: RegistryMesh,
-  account: Account,
-  hostIds: readonly string[],
-): Disposable & { readonly checks: number } {
-  let checks = 0;
-  const timer = setInterval(() => {
-    // Nothing of what was told changes while a table is read.
-    for (const hostId of hostIds) checks += account.compareOpenFiles(hostId, openFilesOf(mesh, hostId));
-  }, LOOK_EVERY_MS);
-  return {
-    get checks() {
-      return checks;
-    },
-    [Symbol.dispose]: () => clearInterval(timer),
-  };
-}
-
-function openFilesOf(mesh: RegistryMesh, hostId: string): string[] {
-  return openFiles(mesh.agent(hostId).pid);
-}
-
-/** No more kills: every second host is added, the others are removed, and all of it must come true. */
-async function converge(
-  mesh: RegistryMesh,
-  account: Account,
-  hostIds: readonly string[],
-  callers: readonly HostCaller[],
-): Promise<void> {
-  const patience = { timeoutMs: PATIENCE_MS, everyMs: 100 };
-  const never = () => false;
-  await Promise.all(
-    hostIds.map(async (hostId, index) => {
-      const isAdded = index % 2 === 0;
-      try {
-        await eventually(async () => {
-          const { host } = await mesh.operator.getHost({ hostId });
-          return host?.state === HostState.ONLINE;
-        }, patience);
-        // A purged host is known again once its agent has registered.
-        await eventually(() => Promise.all(account.of(hostId).map(({ deviceId }) => mesh.device(deviceId))), patience);
-        const caller = callers[index];
-        if (isAdded) await caller?.addHost();
-        else await caller?.removeHost(never);
-        await eventually(() => converged(mesh, account, hostId, isAdded), patience);
-      } catch (error) {
-        account.violated(`${hostId} did not converge: ${error instanceof Error ? error.message : error}`);
-      }
-    }),
-  );
-}
-
-async function converged(mesh: RegistryMesh, account: Account, hostId: string, isAdded: boolean): Promise<void> {
-  const { devices: held } = await mesh.agentClient(hostId).listDevices({});
-  const open = openFilesOf(mesh, hostId);
-  for (const { deviceId, path } of account.of(hostId)) {
-    const device = await mesh.device(deviceId);
-    const wanted = isAdded ? [AttachState.ATTACHED] : [AttachState.DETACHED, AttachState.UNKNOWN];
-    const known = held.find((one) => one.deviceId === deviceId);
-    const problem = [
-      wanted.some((state) => state === device.attachState) ? "" : `it is ${device.attachState} (${device.lastError})`,
-      known?.attached === isAdded ? "" : `its agent says attached: ${known?.attached}`,
-      known?.stamp?.deviceGeneration === device.deviceGeneration
-        ? ""
-        : `its agent obeyed generation ${known?.stamp?.deviceGeneration}, not ${device.deviceGeneration}`,
-      open.filter((file) => file === path).length === (isAdded ? 1 : 0)
-        ? ""
-        : `descriptors of ${path}: not ${isAdded ? 1 : 0}`,
-    ].filter((text) => text !== "");
-    if (problem.length > 0) throw new Error(`${deviceId}: ${problem.join("; ")}`);
-  }
 }

@@ -1,7 +1,9 @@
 import {
+  type DatabasePlace,
   type DatabaseProcess,
   databaseUrl,
   documentDatabase,
+  newDocumentDatabase,
   newTabletName,
   removeTablet,
 } from "@diskmesh/tablet/testing";
@@ -9,32 +11,41 @@ import {
 export const STORE_NAMES = ["lmdb", "mongodb"] as const;
 export type StoreName = (typeof STORE_NAMES)[number];
 
-/** Where the registry keeps its tablet during a kill test. */
+/** Where services keep their tablets during a test. */
 export interface Store {
+  readonly name: StoreName;
   /** For people. */
   readonly title: string;
-  /** Processes of the registry, one of which leads. */
+  /** Processes of a service, one of which leads. */
   readonly registries: number;
-  /** The `tablet` part of their config; the mesh's own folder when absent. */
-  readonly tablet?: object;
+  /** The `tablet` part of a service's config; a folder of its own when absent. */
+  readonly tablet?: (service: string) => object;
   /** Killed as well; absent when the store has no process, or one that is not the test's own. */
   readonly database?: DatabaseProcess | undefined;
   readonly remove: () => Promise<void>;
 }
 
-/** The store, or why there is none here. */
-export async function openStore(name: StoreName): Promise<Store | string> {
-  if (name === "lmdb") return { title: "LMDB", registries: 1, remove: async () => {} };
-  const found = await documentDatabase();
+/** The store, or why there is none here; `place` asks for a database of the caller's own. */
+export async function openStore(name: StoreName, place?: DatabasePlace): Promise<Store | string> {
+  if (name === "lmdb") return { name, title: "LMDB", registries: 1, remove: async () => {} };
+  const found = await (place === undefined ? documentDatabase() : newDocumentDatabase(place));
   if (typeof found === "string") return found;
-  const [url, tabletName] = [databaseUrl(found.url), newTabletName()];
+  const [url, prefix] = [databaseUrl(found.url), newTabletName()];
+  const names = new Set<string>();
   // Short, so that much is done between one takeover and the next.
   const lease = { timeMs: 1_500, safeTimeMs: 1_200, renewIntervalMs: 300 };
   return {
+    name,
     title: `MongoDB (${found.title})`,
     registries: 2,
-    tablet: { storage: url, name: tabletName, lease },
+    tablet: (service) => {
+      const tabletName = `${prefix}-${service}`;
+      names.add(tabletName);
+      return { storage: url, name: tabletName, lease };
+    },
     database: found.process,
-    remove: () => removeTablet(url, tabletName),
+    remove: async () => {
+      for (const tabletName of names) await removeTablet(url, tabletName);
+    },
   };
 }

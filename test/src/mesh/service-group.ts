@@ -30,6 +30,14 @@ export interface ServiceGroupOptions {
   readonly hostIds: readonly string[];
   /** Certificates of agents that are no process of ours. */
   readonly moreAgents?: readonly string[];
+  /** Where each of them listens; all on 127.0.0.1 when absent. */
+  readonly places?: Places;
+}
+
+/** Addresses for processes by name, and what runs a process where it has its address. */
+export interface Places {
+  host(name: string): string;
+  launcher(name: string): readonly string[];
 }
 
 export interface ServicePlan {
@@ -37,7 +45,8 @@ export interface ServicePlan {
   readonly service: ServiceName;
   /** Laid over where it listens and its certificates. */
   readonly config: object;
-  readonly waitFor?: "serving" | "listening";
+  readonly waitFor?: "serving" | "listening" | "nothing";
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 export interface HostAgentOptions {
@@ -58,15 +67,18 @@ export class ServiceGroup implements AsyncDisposable {
     readonly certificates: TestCertificates,
     readonly hostIds: readonly string[],
     private readonly addresses: ReadonlyMap<string, string>,
+    private readonly places?: Places,
   ) {
     mkdirSync(join(this.folder, "data"));
   }
 
   /** Makes certificates and finds ports; starts nothing. */
-  static async prepare({ names, hostIds, moreAgents = [] }: ServiceGroupOptions): Promise<ServiceGroup> {
+  static async prepare({ names, hostIds, moreAgents = [], places }: ServiceGroupOptions): Promise<ServiceGroup> {
     const addresses = new Map<string, string>();
-    for (const name of [...names, ...hostIds]) addresses.set(name, `127.0.0.1:${await freePort()}`);
-    return new ServiceGroup(await testCertificates({ hostIds: [...hostIds, ...moreAgents] }), hostIds, addresses);
+    for (const name of [...names, ...hostIds])
+      addresses.set(name, `${places?.host(name) ?? "127.0.0.1"}:${await freePort()}`);
+    const certificates = await testCertificates({ hostIds: [...hostIds, ...moreAgents] });
+    return new ServiceGroup(certificates, hostIds, addresses, places);
   }
 
   get operatorFiles(): TlsFiles {
@@ -144,7 +156,13 @@ export class ServiceGroup implements AsyncDisposable {
       ...this.hostIds.map((hostId) => ({ role: "disk-agent", name: parseHostId(hostId) }) as const),
     ];
     const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
-    const nats = await startNats({ folder: this.folder, certs: this.certificates, users: [...users, ...moreUsers] });
+    const nats = await startNats({
+      folder: this.folder,
+      certs: this.certificates,
+      users: [...users, ...moreUsers],
+      host: this.places?.host("nats"),
+      launcher: this.places?.launcher("nats"),
+    });
     this.closeLater({ close: () => nats.kill() });
     return nats;
   }
@@ -176,7 +194,7 @@ export class ServiceGroup implements AsyncDisposable {
     for (const one of this.#open) await one.close();
   }
 
-  #process({ name, service, config, waitFor = "serving" }: ServicePlan): ServiceProcess {
+  #process({ name, service, config, waitFor = "serving", env }: ServicePlan): ServiceProcess {
     const isAgent = service === "disk-agent";
     return new ServiceProcess({
       name,
@@ -188,7 +206,8 @@ export class ServiceGroup implements AsyncDisposable {
         ...config,
       },
       // As deploy/local does: a hung device file holds a thread of the pool.
-      ...(isAgent ? { env: { UV_THREADPOOL_SIZE: "64" } } : {}),
+      env: { ...(isAgent ? { UV_THREADPOOL_SIZE: "64" } : {}), ...env },
+      launcher: this.places?.launcher(name),
       health: {
         address: this.address(name),
         tls: this.operatorFiles,

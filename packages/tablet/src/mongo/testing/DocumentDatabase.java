@@ -16,15 +16,15 @@ import org.h2.mvstore.MVMap;
 import org.h2.mvstore.MVStore;
 
 /**
- * A MongoDB-compatible server for tests, which keeps its data in one file. Run it with the file and the port, and
- * "old" for one that is too old; it says "ready" on its standard output, and ends with its standard input.
+ * A MongoDB-compatible server for tests, which keeps its data in one file. Run it with the file, the address
+ * and the port, and "old" for one that is too old; it says "ready" on its standard output, and ends with its standard input.
  */
 public class DocumentDatabase {
   public static void main(String[] args) throws Exception {
     DurableBackend backend = new DurableBackend(args[0]);
-    if (args.length < 3) backend.version(new ModernVersion());
+    if (args.length < 4) backend.version(new ModernVersion());
     MongoServer server = new MongoServer(backend);
-    server.bind("127.0.0.1", Integer.parseInt(args[1]));
+    server.bind(args[1], Integer.parseInt(args[2]));
     System.out.println("ready");
     while (System.in.read() >= 0) {
       // Whoever started it still lives.

@@ -18,6 +18,14 @@ export interface DocumentDatabase {
   readonly process?: DatabaseProcess;
 }
 
+/** Where a server of the tests listens, and what runs it and becomes it, e.g. `nsenter` with its options. */
+export interface DatabasePlace {
+  readonly host: string;
+  readonly launcher: readonly string[];
+}
+
+const LOCAL: DatabasePlace = { host: "127.0.0.1", launcher: [] };
+
 const SOURCE = fileURLToPath(new URL("../../../src/mongo/testing/", import.meta.url));
 const CACHE = fileURLToPath(new URL("../../../../../.cache/", import.meta.url));
 const FETCH_TIMEOUT_MS = 5 * 60_000;
@@ -27,47 +35,63 @@ let found: Promise<DocumentDatabase | string> | undefined;
 
 /** The server that all tests of this process share, or the reason why there is none. */
 export function documentDatabase(): Promise<DocumentDatabase | string> {
-  found ??= find().catch((error) => `no MongoDB-compatible server could be started: ${messageOf(error)}`);
+  found ??= newDocumentDatabase(LOCAL);
   return found;
 }
 
-async function find(): Promise<DocumentDatabase | string> {
+/** A server of the caller's own, or the one that is named from outside, or the reason why there is none. */
+export async function newDocumentDatabase(place: DatabasePlace): Promise<DocumentDatabase | string> {
+  try {
+    return await find(place);
+  } catch (error) {
+    return `no MongoDB-compatible server could be started: ${messageOf(error)}`;
+  }
+}
+
+/** Gets what a server here is started from, while there is a network; why there can be none is told by starting it. */
+export async function fetchDocumentDatabase(): Promise<void> {
+  if (!process.env.DISKMESH_TEST_MONGODB_URL && !isOnPath("mongod") && hasJavaServer()) await javaLibraries();
+}
+
+async function find(place: DatabasePlace): Promise<DocumentDatabase | string> {
   const url = process.env.DISKMESH_TEST_MONGODB_URL;
   if (url) return { title: "the server of DISKMESH_TEST_MONGODB_URL", url };
-  if (isOnPath("mongod")) return startMongod();
+  if (isOnPath("mongod")) return startMongod(place);
   const missing = ["java", "mvn"].filter((program) => !isOnPath(program));
-  if (missing.length === 0) return startJavaServer();
+  if (missing.length === 0) return startJavaServer(undefined, place);
   return `DISKMESH_TEST_MONGODB_URL is not set, mongod is not on PATH, nor is ${missing.join(", nor ")} for mongo-java-server`;
 }
 
-async function startMongod(): Promise<DocumentDatabase> {
+async function startMongod({ host, launcher }: DatabasePlace): Promise<DocumentDatabase> {
   const [folder, port] = [temporaryFolder(), await freePort()];
   // A replica set of one: then read and write concerns mean something.
-  const args = ["--dbpath", folder, "--port", `${port}`, "--bind_ip", "127.0.0.1", "--replSet", "test"];
-  const process = new DatabaseProcess("mongod", args, "Waiting for connections");
+  const args = ["--dbpath", folder, "--port", `${port}`, "--bind_ip", host, "--replSet", "test"];
+  const process = new DatabaseProcess([...launcher, "mongod", ...args], "Waiting for connections");
   await process.start();
-  const client = new MongoClient(`mongodb://127.0.0.1:${port}/?directConnection=true`);
+  const address = `${host}:${port}`;
+  const client = new MongoClient(`mongodb://${address}/?directConnection=true`);
   try {
-    await client.db("admin").command({
-      replSetInitiate: { _id: "test", members: [{ _id: 0, host: `127.0.0.1:${port}` }] },
-    });
+    await client.db("admin").command({ replSetInitiate: { _id: "test", members: [{ _id: 0, host: address }] } });
     await eventually(async () => (await client.db("admin").command({ hello: 1 })).isWritablePrimary === true, {
       timeoutMs: START_TIMEOUT_MS,
     });
   } finally {
     await client.close();
   }
-  return { title: "mongod", url: `mongodb://127.0.0.1:${port}`, process };
+  return { title: "mongod", url: `mongodb://${address}`, process };
 }
 
 /** `version` "old" gives one that today's driver refuses. */
-export async function startJavaServer(version?: "old"): Promise<DocumentDatabase> {
+export async function startJavaServer(
+  version?: "old",
+  { host, launcher }: DatabasePlace = LOCAL,
+): Promise<DocumentDatabase> {
   const [folder, port, libraries] = [temporaryFolder(), await freePort(), await javaLibraries()];
   const source = join(SOURCE, "DocumentDatabase.java");
-  const args = ["-cp", join(libraries, "*"), source, join(folder, "data"), `${port}`, ...(version ? [version] : [])];
-  const process = new DatabaseProcess("java", args, "ready");
+  const args = ["-cp", join(libraries, "*"), source, join(folder, "data"), host, `${port}`];
+  const process = new DatabaseProcess([...launcher, "java", ...args, ...(version ? [version] : [])], "ready");
   await process.start();
-  return { title: "mongo-java-server", url: `mongodb://127.0.0.1:${port}`, process };
+  return { title: "mongo-java-server", url: `mongodb://${host}:${port}`, process };
 }
 
 export function hasJavaServer(): boolean {
@@ -101,7 +125,7 @@ export class DatabaseProcess {
   readonly #args: readonly string[];
   readonly #readyWhenSaid: string;
 
-  constructor(command: string, args: readonly string[], readyWhenSaid: string) {
+  constructor([command = "", ...args]: readonly string[], readyWhenSaid: string) {
     this.#command = command;
     this.#args = args;
     this.#readyWhenSaid = readyWhenSaid;
@@ -131,6 +155,11 @@ export class DatabaseProcess {
     // The tests may end while it runs.
     child.unref();
     for (const stream of [child.stdin, child.stdout, child.stderr]) (stream as unknown as { unref(): void }).unref();
+  }
+
+  get pid(): number {
+    if (this.#child?.pid === undefined) throw new Error(`${this.#command} was not started`);
+    return this.#child.pid;
   }
 
   signal(signal: NodeJS.Signals): void {

@@ -1,0 +1,85 @@
+import { AttachState, HostState } from "@diskmesh/api/registry";
+import { eventually } from "@diskmesh/testkit";
+import { openFiles } from "../mesh/device-files.js";
+import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { Account } from "./account.js";
+import { type HostCaller, PATIENCE_MS } from "./callers.js";
+
+/** A mesh, as far as it is looked at. */
+export type LookedAt = Pick<RegistryMesh, "operator" | "device" | "agent" | "agentClient">;
+
+const LOOK_EVERY_MS = 10;
+
+/** Looks all the time at what agents hold open, whatever else goes on. */
+export function watchDescriptors(
+  mesh: LookedAt,
+  account: Account,
+  hostIds: readonly string[],
+): Disposable & { readonly checks: number } {
+  let checks = 0;
+  const timer = setInterval(() => {
+    // Nothing of what was told changes while a table is read.
+    for (const hostId of hostIds) checks += account.compareOpenFiles(hostId, openFilesOf(mesh, hostId));
+  }, LOOK_EVERY_MS);
+  return {
+    get checks() {
+      return checks;
+    },
+    [Symbol.dispose]: () => clearInterval(timer),
+  };
+}
+
+function openFilesOf(mesh: LookedAt, hostId: string): string[] {
+  return openFiles(mesh.agent(hostId).pid);
+}
+
+/** No more kills: every second host is added, the others are removed, and all of it must come true. */
+export async function converge(
+  mesh: LookedAt,
+  account: Account,
+  hostIds: readonly string[],
+  callers: readonly HostCaller[],
+): Promise<void> {
+  const patience = { timeoutMs: PATIENCE_MS, everyMs: 100 };
+  const never = () => false;
+  await Promise.all(
+    hostIds.map(async (hostId, index) => {
+      const isAdded = index % 2 === 0;
+      try {
+        await eventually(async () => {
+          const { host } = await mesh.operator.getHost({ hostId });
+          return host?.state === HostState.ONLINE;
+        }, patience);
+        // A purged host is known again once its agent has registered.
+        await eventually(() => Promise.all(account.of(hostId).map(({ deviceId }) => mesh.device(deviceId))), patience);
+        const caller = callers[index];
+        if (isAdded) await caller?.addHost();
+        else await caller?.removeHost(never);
+        await eventually(() => converged(mesh, account, hostId, isAdded), patience);
+      } catch (error) {
+        account.violated(`${hostId} did not converge: ${error instanceof Error ? error.message : error}`);
+      }
+    }),
+  );
+}
+
+async function converged(mesh: LookedAt, account: Account, hostId: string, isAdded: boolean): Promise<void> {
+  const { devices: held } = await mesh.agentClient(hostId).listDevices({});
+  const open = openFilesOf(mesh, hostId);
+  for (const { deviceId, path } of account.of(hostId)) {
+    const device = await mesh.device(deviceId);
+    const wanted = isAdded ? [AttachState.ATTACHED] : [AttachState.DETACHED, AttachState.UNKNOWN];
+    const known = held.find((one) => one.deviceId === deviceId);
+    const problem = [
+      wanted.some((state) => state === device.attachState) ? "" : `it is ${device.attachState} (${device.lastError})`,
+      known?.attached === isAdded ? "" : `its agent says attached: ${known?.attached}`,
+      known?.stamp?.deviceGeneration === device.deviceGeneration
+        ? ""
+        : `its agent obeyed generation ${known?.stamp?.deviceGeneration}, not ${device.deviceGeneration}`,
+      open.filter((file) => file === path).length === (isAdded ? 1 : 0)
+        ? ""
+        : `descriptors of ${path}: not ${isAdded ? 1 : 0}`,
+    ].filter((text) => text !== "");
+    if (problem.length > 0) throw new Error(`${deviceId}: ${problem.join("; ")}`);
+  }
+}

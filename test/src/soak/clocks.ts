@@ -1,0 +1,42 @@
+import { existsSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** Where Debian, Fedora and Arch have it. */
+const LIBRARIES = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"].map(
+  (folder) => `${folder}/faketime/libfaketime.so.1`,
+);
+
+/** Wall clocks of single processes, which can be moved while these run: libfaketime reads how far from a file. */
+export class Clocks {
+  readonly #library = LIBRARIES.find(existsSync);
+
+  constructor(private readonly folder: string) {}
+
+  /** Why clocks cannot be moved here; undefined when they can. */
+  get problem(): string | undefined {
+    return this.#library === undefined ? "libfaketime (Debian: apt-get install faketime) is not installed" : undefined;
+  }
+
+  /** What a process must be started with for its clock to be moved; nothing when that is impossible. */
+  environment(name: string): Readonly<Record<string, string>> {
+    if (this.#library === undefined) return {};
+    this.set(name, 0);
+    return {
+      LD_PRELOAD: this.#library,
+      FAKETIME_TIMESTAMP_FILE: this.#file(name),
+      FAKETIME_CACHE_DURATION: "1",
+      // As when a clock is set: time that is measured goes on, and files keep theirs.
+      FAKETIME_DONT_FAKE_MONOTONIC: "1",
+      NO_FAKE_STAT: "1",
+    };
+  }
+
+  /** Moves the clock of a process to so many seconds from the true time. */
+  set(name: string, seconds: number): void {
+    writeFileSync(this.#file(name), `${seconds < 0 ? "" : "+"}${seconds}\n`);
+  }
+
+  #file(name: string): string {
+    return join(this.folder, `${name}.clock`);
+  }
+}

@@ -1,0 +1,78 @@
+import { AttachState, HostState } from "@diskmesh/api/registry";
+import { messageOf } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { repairDevices } from "./operations/index.js";
+import { PATIENCE_MS, type Soak } from "./soak.js";
+import type { SoakMesh } from "./soak-mesh.js";
+import { underWay } from "./under-way.js";
+
+const LOOK = { timeoutMs: PATIENCE_MS, everyMs: 500 };
+
+/** No more faults and no more work: everything must be as if there had been none. */
+export async function mustConverge(soak: Soak): Promise<void> {
+  const { mesh, violations } = soak;
+  const checks: Readonly<Record<string, () => Promise<string[]>>> = {
+    "every process is up": async () =>
+      [...mesh.supervised.values()].filter((one) => !one.isUp).map(({ name }) => `${name} is not up`),
+    "every host is ONLINE": () => hostsNotOnline(mesh),
+    "every device of a work host is ATTACHED and clean": async () => {
+      await repairDevices(soak);
+      return devicesNotReady(mesh);
+    },
+    "no disk is left": () => disksLeft(mesh),
+    "no task is left": () => tasksLeft(mesh),
+  };
+  for (const [name, check] of Object.entries(checks)) {
+    try {
+      await underWay(name, (wentWrong) =>
+        eventually(async () => {
+          const problems = await check();
+          if (problems.length === 0) return;
+          wentWrong(problems.join("; "));
+          throw new Error(problems.join("; "));
+        }, LOOK),
+      );
+    } catch (error) {
+      violations.add(`converges: ${name}: not within ${PATIENCE_MS} ms: ${messageOf(error)}`);
+    }
+  }
+}
+
+async function hostsNotOnline({ quietClients, hostIds }: SoakMesh): Promise<string[]> {
+  const hosts = await Promise.all(hostIds.map((hostId) => quietClients.registry.getHost({ hostId })));
+  return hosts.flatMap(({ host }) => (host?.state === HostState.ONLINE ? [] : [`${host?.hostId} is ${host?.state}`]));
+}
+
+async function devicesNotReady({ quietClients, workHosts }: SoakMesh): Promise<string[]> {
+  const all = { attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 1_000, pageToken: "" };
+  const lists = await Promise.all(workHosts.map((hostId) => quietClients.registry.listDevices({ hostId, ...all })));
+  return lists
+    .flatMap(({ devices }) => devices)
+    .filter(
+      ({ attachState, dirty, health }) => attachState !== AttachState.ATTACHED || dirty || health !== "HEALTH_ONLINE",
+    )
+    .map((one) => `${one.deviceId} ${one.attachState} ${one.health} dirty=${one.dirty} ${one.lastError}`);
+}
+
+async function disksLeft({ quietClients }: SoakMesh): Promise<string[]> {
+  const all = { pageSize: 1_000, pageToken: "" };
+  const { disks } = await quietClients.registry.listDisks({ hostId: "", ...all });
+  const { disks: dynamic } = await quietClients.disks.listDisks({ deployment: "", ...all });
+  const persistent = await quietClients.deployments.listPersistentDisks({ deployment: "", orphaned: false, ...all });
+  return [
+    ...disks.map(({ diskId }) => `disk ${diskId}`),
+    ...dynamic.map(({ diskName }) => `dynamic disk ${diskName}`),
+    ...persistent.disks.map(({ diskCid }) => `persistent disk ${diskCid}`),
+  ];
+}
+
+async function tasksLeft({ quietClients }: SoakMesh): Promise<string[]> {
+  const states = ["TASK_STATE_QUEUED", "TASK_STATE_PROCESSING", "TASK_STATE_CANCELLING"] as const;
+  const { tasks } = await quietClients.tasks.listTasks({
+    states: [...states],
+    deployment: "",
+    pageSize: 100,
+    pageToken: "",
+  });
+  return tasks.map(({ taskId, type, state }) => `task ${taskId} (${type}) is ${state}`);
+}

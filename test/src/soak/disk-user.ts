@@ -1,0 +1,91 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { NbdClient, NbdRequestError } from "@diskmesh/disk-agent/nbd-client";
+import { messageOf } from "@diskmesh/domain";
+import { BLOCK_BYTES, type DiskContent } from "./disk-content.js";
+import { PATIENCE_MS, type Soak, type Worker } from "./soak.js";
+import { underWay } from "./under-way.js";
+
+const RETRY_MS = 300;
+/** Longer than a drive hangs, and than I/O on another host waits. */
+const IO_TIMEOUT_MS = 90_000;
+const BLOCKS_READ_AT_ONCE = 64;
+
+/** A program on a host that has a disk open, and opens it again when its server went away. */
+export class DiskUser {
+  #client: NbdClient | undefined;
+
+  constructor(
+    private readonly soak: Soak,
+    private readonly socketPath: string,
+    private readonly content: DiskContent,
+  ) {}
+
+  /** Writes some blocks; each is answered as durable in the end, however often it is tried. */
+  async write(count: number, { random }: Worker): Promise<void> {
+    for (let done = 0; done < count; done++) {
+      const block = random.below(this.content.blocks);
+      const data = this.content.begin(block);
+      const isForced = random.next() < 0.5;
+      await this.#use("NBD write", async (client) => {
+        await client.write(block * BLOCK_BYTES, data, { fua: isForced });
+        if (!isForced) await client.flush();
+      });
+      this.content.settle(block, data);
+    }
+  }
+
+  /** Reads all of the disk, and compares. */
+  async verify(): Promise<void> {
+    const { content, soak } = this;
+    for (let first = 0; first < content.blocks; first += BLOCKS_READ_AT_ONCE) {
+      const count = Math.min(BLOCKS_READ_AT_ONCE, content.blocks - first);
+      const bytes = await this.#use("NBD read", (client) => client.read(first * BLOCK_BYTES, count * BLOCK_BYTES));
+      for (let index = 0; index < count; index++) {
+        const seen = Buffer.from(bytes.subarray(index * BLOCK_BYTES, (index + 1) * BLOCK_BYTES));
+        const problem = content.look(first + index, seen);
+        if (problem !== undefined) soak.violations.add(`one writer, nothing lost: ${problem}`);
+      }
+    }
+  }
+
+  async close(): Promise<void> {
+    const client = this.#client;
+    this.#client = undefined;
+    if (client !== undefined) await within(2_000, client.disconnect()).catch(() => {});
+  }
+
+  /** Until it works: a request is tried again on a new connection. */
+  #use<T>(name: string, act: (client: NbdClient) => Promise<T>): Promise<T> {
+    const untilMs = performance.now() + PATIENCE_MS;
+    return underWay(`${name} through ${this.socketPath}`, async (wentWrong) => {
+      for (;;) {
+        try {
+          return await this.soak.measures.time(name, () => this.#tryIt(act));
+        } catch (error) {
+          wentWrong(error);
+          await this.close();
+          if (performance.now() > untilMs)
+            throw new Error(`${name} through ${this.socketPath} failed for ${PATIENCE_MS} ms: ${messageOf(error)}`);
+          await delay(RETRY_MS);
+        }
+      }
+    });
+  }
+
+  async #tryIt<T>(act: (client: NbdClient) => Promise<T>): Promise<T> {
+    this.#client ??= await within(IO_TIMEOUT_MS, NbdClient.connect({ socketPath: this.socketPath }));
+    return within(IO_TIMEOUT_MS, act(this.#client));
+  }
+}
+
+async function within<T>(limitMs: number, work: Promise<T>): Promise<T> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new NbdRequestError("a request", "no answer")), limitMs);
+  });
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

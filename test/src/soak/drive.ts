@@ -1,0 +1,86 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { Child, eventually, onExit } from "@diskmesh/testkit";
+
+const START_TIMEOUT_MS = 20_000;
+
+/** A device file that can be told to fail or to hang: nbdkit serves it, FUSE shows it as a file. */
+export class Drive {
+  readonly #forget: () => void;
+
+  private constructor(
+    readonly path: string,
+    private readonly failingFile: string,
+    private readonly server: Child,
+    private readonly fuse: Child,
+  ) {
+    // Else the folder of the test could not be removed.
+    this.#forget = onExit(() => this.#unmount());
+  }
+
+  /** Why there can be none here; undefined when there can. */
+  static problem(): string | undefined {
+    if (!existsSync("/dev/fuse")) return "there is no /dev/fuse";
+    for (const program of ["nbdkit", "nbdfuse"])
+      if (spawnSync(program, ["--version"]).error !== undefined) return `${program} is not on PATH`;
+    return undefined;
+  }
+
+  static async open(folder: string, sizeBytes: number): Promise<Drive> {
+    mkdirSync(folder, { recursive: true });
+    const at = (name: string) => join(folder, name);
+    for (const name of ["image", "drive"]) writeFileSync(at(name), "");
+    execFileSync("truncate", ["-s", `${sizeBytes}`, at("image")]);
+    const failing = at("failing");
+    const errors = ["error=EIO", "error-rate=100%", `error-file=${failing}`];
+    const server = new Child({
+      name: "nbdkit",
+      command: "nbdkit",
+      args: ["--foreground", "--unix", at("socket"), "--filter=error", "file", at("image"), ...errors],
+      logFile: at("nbdkit.log"),
+    });
+    await eventually(() => existsSync(at("socket")), { timeoutMs: START_TIMEOUT_MS });
+    const fuse = new Child({
+      name: "nbdfuse",
+      command: "nbdfuse",
+      args: [at("drive"), "--unix", at("socket")],
+      logFile: at("nbdfuse.log"),
+    });
+    const isMounted = () => spawnSync("mountpoint", ["-q", at("drive")]).status === 0;
+    await eventually(isMounted, { timeoutMs: START_TIMEOUT_MS });
+    return new Drive(at("drive"), failing, server, fuse);
+  }
+
+  /** Everything that reaches it fails with EIO from now on; what the kernel has cached is still read. */
+  fail(): void {
+    writeFileSync(this.failingFile, "");
+  }
+
+  mend(): void {
+    rmSync(this.failingFile, { force: true });
+  }
+
+  /** Nothing that reaches it is answered from now on. */
+  hang(): void {
+    this.server.signal("SIGSTOP");
+  }
+
+  resume(): void {
+    this.server.signal("SIGCONT");
+  }
+
+  async close(): Promise<void> {
+    this.#forget();
+    this.resume();
+    this.#unmount();
+    for (const child of [this.fuse, this.server]) {
+      if (child.exit === undefined) child.signal("SIGKILL");
+      await child.exited;
+    }
+  }
+
+  #unmount(): void {
+    spawnSync("umount", ["--lazy", this.path]);
+  }
+}

@@ -1,0 +1,78 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { messageOf } from "@diskmesh/domain";
+import type { Fault } from "./faults/fault.js";
+import type { Planned } from "./schedule.js";
+import type { SoakMesh } from "./soak-mesh.js";
+import type { OwnExit } from "./supervised.js";
+import type { Violations } from "./violations.js";
+
+/** How long a fault is felt after its end, by who starts just then. */
+const FELT_AFTER_MS = 60_000;
+
+/** A fault as it was. */
+export interface Had {
+  readonly fault: string;
+  readonly target: string;
+  readonly beginMs: number;
+  endMs: number | undefined;
+}
+
+/** Does to the mesh what was planned. */
+export class FaultRunner {
+  readonly had: Had[] = [];
+  readonly #startedAtMs = performance.now();
+  /** By fault and target: how the last one of it ends. */
+  readonly #last = new Map<string, Promise<void>>();
+
+  constructor(
+    private readonly mesh: SoakMesh,
+    private readonly faults: readonly Fault[],
+    private readonly violations: Violations,
+    private readonly report: (line: string) => void,
+  ) {}
+
+  /** Resolves when the last fault has ended. */
+  async run(plan: readonly Planned[]): Promise<void> {
+    const running: Promise<void>[] = [];
+    for (const planned of [...plan].sort((a, b) => a.beginMs - b.beginMs)) {
+      await delay(Math.max(0, planned.beginMs - this.#nowMs()));
+      const key = `${planned.fault} ${planned.target}`;
+      // The same fault on the same target comes after the last one's end.
+      const work = (this.#last.get(key) ?? Promise.resolve()).then(() => this.#have(planned));
+      this.#last.set(key, work);
+      running.push(work);
+    }
+    await Promise.all(running);
+  }
+
+  /** What explains that a process ended by itself; undefined when nothing does. */
+  excuseOf(exit: OwnExit): string | undefined {
+    const felt = this.had.filter(({ endMs }) => endMs === undefined || endMs + FELT_AFTER_MS > this.#nowMs());
+    if (felt.some(({ fault, target }) => fault === "full disk" && target === exit.name)) return "its disk was full";
+    const { name, database } = this.mesh.store;
+    const usesDatabase = name === "mongodb" && /^(?:director|disk-registry)-/.test(exit.name);
+    const wasWithout = felt.some(({ target }) => /\bdatabase\b/.test(target));
+    if (usesDatabase && database !== undefined && !exit.wasUp && wasWithout)
+      return "it found no database when it started";
+    return undefined;
+  }
+
+  async #have({ fault: name, target, lengthMs }: Planned): Promise<void> {
+    const fault = this.faults.find((one) => one.name === name);
+    const had: Had = { fault: name, target, beginMs: this.#nowMs(), endMs: undefined };
+    this.had.push(had);
+    try {
+      const end = await fault?.begin(this.mesh, target);
+      this.report(`${name}: ${target}, for ${(lengthMs / 1_000).toFixed(1)} s`);
+      await delay(lengthMs);
+      await end?.();
+    } catch (error) {
+      this.violations.add(`the soak itself: ${name} of ${target} failed: ${messageOf(error)}`);
+    }
+    had.endMs = this.#nowMs();
+  }
+
+  #nowMs(): number {
+    return Math.round(performance.now() - this.#startedAtMs);
+  }
+}

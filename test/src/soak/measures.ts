@@ -1,0 +1,92 @@
+import { DomainError } from "@diskmesh/domain";
+
+export interface Figures {
+  readonly name: string;
+  readonly done: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly longestMs: number;
+}
+
+export interface ErrorCount {
+  readonly name: string;
+  readonly kind: string;
+  readonly count: number;
+  /** The first that was seen. */
+  readonly example: string;
+}
+
+/** How long things took that went well, and what went wrong, by name. */
+export class Measures {
+  readonly #tookMs = new Map<string, number[]>();
+  readonly #errors = new Map<string, ErrorCount>();
+
+  took(name: string, ms: number): void {
+    const all = this.#tookMs.get(name);
+    if (all === undefined) this.#tookMs.set(name, [ms]);
+    else all.push(ms);
+  }
+
+  failed(name: string, kind: string, example: string): void {
+    const key = `${name} ${kind}`;
+    const known = this.#errors.get(key);
+    this.#errors.set(key, known ? { ...known, count: known.count + 1 } : { name, kind, count: 1, example });
+  }
+
+  async time<T>(name: string, work: () => Promise<T>): Promise<T> {
+    const startedAtMs = performance.now();
+    try {
+      const result = await work();
+      this.took(name, performance.now() - startedAtMs);
+      return result;
+    } catch (error) {
+      this.failed(name, kindOf(error), error instanceof Error ? error.message : String(error));
+      throw error;
+    }
+  }
+
+  get total(): number {
+    return [...this.#tookMs.values()].reduce((sum, all) => sum + all.length, 0);
+  }
+
+  get figures(): Figures[] {
+    return [...this.#tookMs].map(([name, all]) => figuresOf(name, all)).sort(byName);
+  }
+
+  get errors(): ErrorCount[] {
+    return [...this.#errors.values()].sort((a, b) => byName(a, b) || b.count - a.count);
+  }
+}
+
+export function figuresOf(name: string, tookMs: readonly number[]): Figures {
+  const sorted = [...tookMs].sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.ceil(share * sorted.length) - 1)] ?? 0;
+  return { name, done: sorted.length, p50Ms: at(0.5), p99Ms: at(0.99), longestMs: sorted.at(-1) ?? 0 };
+}
+
+function byName(a: { readonly name: string }, b: { readonly name: string }): number {
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
+}
+
+/** The class of a domain error, the code of a system's, else what it calls itself. */
+function kindOf(error: unknown): string {
+  if (error instanceof DomainError) return error.name;
+  if (error instanceof Error) return (error as { readonly code?: string }).code ?? error.name;
+  return typeof error;
+}
+
+/** The client, with every call measured under the name of its method. */
+export function measured<Client extends object>(client: Client, service: string, measures: Measures): Client {
+  return new Proxy(client, {
+    get(target, property, receiver) {
+      const method: unknown = Reflect.get(target, property, receiver);
+      if (typeof method !== "function" || typeof property !== "string") return method;
+      return (...args: unknown[]) => {
+        const result: unknown = method.apply(target, args);
+        // A stream is no call that ends soon.
+        if (!(result instanceof Promise)) return result;
+        return measures.time(`${service}.${property[0]?.toUpperCase()}${property.slice(1)}`, () => result);
+      };
+    },
+  });
+}

@@ -1,0 +1,29 @@
+import { exists, type Operation, persistently } from "../soak.js";
+
+/** A cloud config of its own name: stored, read again, told apart from the next, deleted now and then. */
+export const configs: Operation = {
+  name: "config: update, read, delete",
+  workers: 1,
+  async run(soak, { slot, round, random }) {
+    const client = soak.mesh.clients.configs;
+    const [type, name] = ["cloud", `soak-${slot}`];
+    const content = `vm_types: [{name: soak-${slot}-${round}}]\n`;
+    const update = () => client.updateConfig({ type, name, content });
+    const { config: stored } = await persistently(`UpdateConfig ${name}`, update);
+    const { config: read } = await persistently(`GetConfig ${name}`, () => client.getConfig({ type, name }));
+    if (read?.content !== content || read.configId !== stored?.configId)
+      soak.violations.add(
+        `acknowledged is there: config ${stored?.configId} of ${name} was stored, not ${read?.configId}`,
+      );
+    await persistently("DiffConfig", () => client.diffConfig({ type, name, content: "vm_types: []\n" }));
+    if (random.next() > 0.3) return;
+    try {
+      await persistently(`DeleteConfig ${name}`, () => client.deleteConfig({ type, name }));
+    } catch (error) {
+      // An answer was lost, and the repeated call found nothing any more: known by what is there now.
+      if (!(error instanceof Error) || !/NotFound/.test(error.message)) throw error;
+    }
+    if (await exists(`GetConfig ${name}`, () => soak.mesh.quietClients.configs.getConfig({ type, name })))
+      soak.violations.add(`acknowledged is there: config ${name} was deleted, and is there`);
+  },
+};

@@ -1,0 +1,51 @@
+import { join } from "node:path";
+import { BLOCK_BYTES, DiskContent } from "../disk-content.js";
+import { DiskUser } from "../disk-user.js";
+import { exists, type Operation, persistently, type Soak, type Worker } from "../soak.js";
+import { DEVICE_BYTES, WORK_AZ } from "../soak-mesh.js";
+import { workInstances } from "./work-instances.js";
+
+const MOST_DEVICES = 2;
+const MOST_MOVES = 3;
+const MOST_WRITES = 20;
+
+/** A disk at the registry: made, written to on one host after the other, compared, deleted. */
+export const disks: Operation = {
+  name: "disk: create, publish, write, move, delete",
+  workers: 3,
+  async run(soak, worker) {
+    const diskId = `soak-disk-${worker.slot}-${worker.round}`;
+    const { registry } = soak.mesh.clients;
+    const sizeBytes = (1 + worker.random.below(MOST_DEVICES)) * DEVICE_BYTES;
+    const wanted = { diskId, sizeBytes, az: WORK_AZ, hostId: "", pool: "", spreadRacks: worker.random.next() < 0.5 };
+    const labels = [{ name: "made-by", value: "soak" }];
+    await persistently(`CreateDisk ${diskId}`, () => registry.createDisk({ ...wanted, labels }));
+    // What it held before, somebody else's data or nobody's, is erased.
+    const content = new DiskContent(diskId, sizeBytes / BLOCK_BYTES);
+    for (let moves = 1 + worker.random.below(MOST_MOVES); moves > 0; moves--)
+      await useOnHost(soak, worker, diskId, content);
+    await persistently(`DeleteDisk ${diskId}`, () => registry.deleteDisk({ diskId }));
+    if (await exists(`GetDisk ${diskId}`, () => soak.mesh.quietClients.registry.getDisk({ diskId })))
+      soak.violations.add(`acknowledged is there: ${diskId} was deleted, and is there`);
+  },
+};
+
+async function useOnHost(soak: Soak, worker: Worker, diskId: string, content: DiskContent): Promise<void> {
+  const { clients, group } = soak.mesh;
+  // The VM of the other deployment comes and goes, and takes all disks from its host.
+  const { agentId: hostId } = worker.random.pick(await workInstances(soak));
+  const publish = () => clients.registry.publishDisk({ diskId, hostId });
+  const { disk } = await persistently(`PublishDisk ${diskId} on ${hostId}`, publish);
+  if (disk?.publication?.hostId !== hostId)
+    soak.violations.add(`acknowledged is there: ${diskId} was published on ${hostId}, and is not`);
+  const user = new DiskUser(soak, join(group.baseFolder(hostId), "exports", `${diskId}.sock`), content);
+  try {
+    await user.verify();
+    await user.write(1 + worker.random.below(MOST_WRITES), worker);
+    if (worker.random.next() < 0.3) await user.verify();
+  } finally {
+    await user.close();
+  }
+  const unpublish = () => clients.registry.unpublishDisk({ diskId, hostId: "" });
+  await persistently(`UnpublishDisk ${diskId}`, unpublish);
+}

@@ -1,0 +1,46 @@
+import { join } from "node:path";
+import { BLOCK_BYTES, DiskContent } from "../disk-content.js";
+import { DiskUser } from "../disk-user.js";
+import { exists, type Operation, persistently, runTask, type Soak, type Worker } from "../soak.js";
+import { DEVICE_BYTES } from "../soak-mesh.js";
+import { DISK_TYPE } from "./deployment-names.js";
+import { workInstances } from "./work-instances.js";
+
+const MOST_MOVES = 3;
+const MOST_WRITES = 20;
+
+/** A dynamic disk at the director: provided for one instance after the other, written to, compared, deleted. */
+export const dynamicDisks: Operation = {
+  name: "dynamic disk: provide, write, detach, delete",
+  workers: 2,
+  async run(soak, worker) {
+    const diskName = `soak-dynamic-${worker.slot}-${worker.round}`;
+    const { disks } = soak.mesh.clients;
+    const content = new DiskContent(diskName, DEVICE_BYTES / BLOCK_BYTES);
+    for (let moves = 1 + worker.random.below(MOST_MOVES); moves > 0; moves--)
+      await useInVm(soak, worker, diskName, content);
+    await runTask(soak, `DeleteDisk ${diskName}`, () => disks.deleteDisk({ diskName, wait: true }));
+    if (await exists(`GetDisk ${diskName}`, () => soak.mesh.quietClients.disks.getDisk({ diskName })))
+      soak.violations.add(`acknowledged is there: ${diskName} was deleted, and is there`);
+  },
+};
+
+async function useInVm(soak: Soak, worker: Worker, diskName: string, content: DiskContent): Promise<void> {
+  const { clients, group } = soak.mesh;
+  const { instanceId, agentId } = worker.random.pick(await workInstances(soak));
+  const wanted = { diskName, instanceId, diskPoolName: DISK_TYPE, sizeBytes: DEVICE_BYTES, metadata: undefined };
+  const provide = () => clients.disks.provideDisk({ ...wanted, wait: true });
+  await runTask(soak, `ProvideDisk ${diskName}`, provide);
+  const { disk } = await persistently(`GetDisk ${diskName}`, () => clients.disks.getDisk({ diskName }));
+  if (disk?.instanceId !== instanceId)
+    soak.violations.add(`acknowledged is there: ${diskName} was provided for ${instanceId}, not ${disk?.instanceId}`);
+  const link = join(group.baseFolder(agentId), "data/dynamic_disks", disk?.diskCid ?? "");
+  const user = new DiskUser(soak, link, content);
+  try {
+    await user.verify();
+    await user.write(1 + worker.random.below(MOST_WRITES), worker);
+  } finally {
+    await user.close();
+  }
+  await runTask(soak, `DetachDisk ${diskName}`, () => clients.disks.detachDisk({ diskName, wait: true }));
+}

@@ -1,0 +1,65 @@
+import { AttachState } from "@diskmesh/api/registry";
+import { DomainError } from "@diskmesh/domain";
+import { type Operation, persistently, type Soak } from "../soak.js";
+import { workInstances } from "./work-instances.js";
+
+const PAGE_SIZE = 7;
+const WATCH_MS = 5_000;
+
+/** What operators look at: lists by pages, and devices as they change. */
+export const reads: Operation = {
+  name: "list and watch",
+  workers: 1,
+  async run(soak) {
+    const { registry, disks, cpis, locks } = soak.mesh.clients;
+    const [hosts, devices] = [new Set<string>(), new Set<string>()];
+    await pages("ListHosts", async (pageToken) => {
+      const page = await registry.listHosts({ az: "", vmCid: "", pageSize: 2, pageToken });
+      for (const { hostId } of page.hosts) hosts.add(hostId);
+      return page.nextPageToken;
+    });
+    const all = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", pageSize: PAGE_SIZE };
+    await pages("ListDevices", async (pageToken) => {
+      const page = await registry.listDevices({ ...all, pageToken });
+      for (const { deviceId } of page.devices) devices.add(deviceId);
+      return page.nextPageToken;
+    });
+    for (const hostId of soak.mesh.workHosts) {
+      if (!hosts.has(hostId)) soak.violations.add(`acknowledged is there: host ${hostId} is not listed`);
+      if (!devices.has(`${hostId}-d1`)) soak.violations.add(`acknowledged is there: ${hostId}-d1 is not listed`);
+    }
+    await persistently("ListDisks", () => registry.listDisks({ hostId: "", pageSize: 0, pageToken: "" }));
+    await persistently("ListDisks", () => disks.listDisks({ deployment: "", pageSize: 0, pageToken: "" }));
+    const instances = await workInstances(soak);
+    if (instances.length !== 2) soak.violations.add(`acknowledged is there: ${instances.length} instances of 2`);
+    await persistently("ListCpis", () => cpis.listCpis({ context: undefined }));
+    await persistently("ListLocks", () => locks.listLocks({ pageSize: 0, pageToken: "" }));
+    await watch(soak, devices);
+  },
+};
+
+/** The snapshot of a watch has every device that a list had. */
+async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
+  let seen = new Set<string>();
+  const request = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", resumeToken: "" };
+  try {
+    for await (const { update } of soak.mesh.clients.registry.watchDevices(request, { deadlineMs: WATCH_MS })) {
+      if (update?.$case === "snapshotBegin") seen = new Set();
+      if (update?.$case === "device") seen.add(update.value.deviceId);
+      if (update?.$case === "snapshotEnd")
+        for (const deviceId of listed)
+          if (deviceId.startsWith("work-") && !seen.has(deviceId))
+            soak.violations.add(`acknowledged is there: ${deviceId} is listed, and not in a watcher's snapshot`);
+    }
+  } catch (error) {
+    if (!(error instanceof DomainError)) throw error;
+    // Its own deadline, unless somebody was killed.
+    if (error.name !== "TimeoutError") soak.measures.failed("registry.WatchDevices", error.name, error.message);
+  }
+}
+
+async function pages(what: string, page: (pageToken: string) => Promise<string>): Promise<void> {
+  let pageToken = "";
+  do pageToken = await persistently(what, () => page(pageToken));
+  while (pageToken !== "");
+}

@@ -1,0 +1,57 @@
+import { DomainError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { endOf, type Operation, persistently, runTask, type Soak } from "../soak.js";
+import { DEVICE_BYTES, WORK_AZ } from "../soak-mesh.js";
+import { DISK_TYPE, WORK_DEPLOYMENT } from "./deployment-names.js";
+
+/** A task that is cancelled and watched to its end, its output, and what it may have made, deleted. */
+export const tasks: Operation = {
+  name: "task: start, cancel, watch, list",
+  workers: 1,
+  async run(soak, { slot, round, random }) {
+    const { clients } = soak.mesh;
+    const diskName = `soak-task-${slot}-${round}`;
+    const wanted = { diskName, deployment: WORK_DEPLOYMENT, az: WORK_AZ, diskPoolName: DISK_TYPE };
+    const create = () =>
+      clients.disks.createDisk({ ...wanted, sizeBytes: DEVICE_BYTES, metadata: undefined, wait: false });
+    const { task } = await persistently(`CreateDisk ${diskName}`, create);
+    if (task === undefined) throw new Error("the answer has no task");
+    const { taskId } = task;
+    if (random.next() < 0.5) await cancel(soak, taskId);
+    await watch(soak, taskId);
+    const ended = await endOf(soak, task);
+    const output = { taskId, type: "event", fromLine: 0, maxLines: 0 };
+    await persistently(`GetTaskOutput ${taskId}`, () => clients.tasks.getTaskOutput(output));
+    const list = { states: [], deployment: "", pageSize: 20, pageToken: "" };
+    const { tasks: newest } = await persistently("ListTasks", () => clients.tasks.listTasks(list));
+    if ((newest[0]?.taskId ?? 0) < ended.taskId)
+      soak.violations.add(`acknowledged is there: task ${ended.taskId} is newer than all that are listed`);
+    await runTask(soak, `DeleteDisk ${diskName}`, () => clients.disks.deleteDisk({ diskName, wait: true }));
+  },
+};
+
+async function cancel(soak: Soak, taskId: number): Promise<void> {
+  try {
+    await persistently(`CancelTask ${taskId}`, () => soak.mesh.clients.tasks.cancelTask({ taskId }));
+  } catch (error) {
+    // It was quicker.
+    if (!(error instanceof Error && error.cause instanceof InvalidStateError)) throw error;
+  }
+}
+
+/** As far as it goes: whoever serves it may be killed. */
+async function watch(soak: Soak, taskId: number): Promise<void> {
+  let last = -1;
+  try {
+    const request = { taskId, fromIndex: 0 };
+    for await (const { update } of soak.mesh.clients.tasks.watchTask(request, { deadlineMs: 10_000 })) {
+      if (update?.$case !== "event") continue;
+      const event = update.value;
+      if (event.index <= last) soak.violations.add(`events of task ${taskId} in order: ${event.index} after ${last}`);
+      last = event.index;
+    }
+  } catch (error) {
+    if (error instanceof NotFoundError) soak.violations.add(`acknowledged is there: task ${taskId} is unknown`);
+    else if (!(error instanceof DomainError)) throw error;
+    soak.measures.failed("tasks.WatchTask", error.name, error.message);
+  }
+}

@@ -1,0 +1,9 @@
+import type { Instance } from "@diskmesh/api/director";
+import { persistently, type Soak } from "../soak.js";
+import { WORK_DEPLOYMENT } from "./deployment-names.js";
+
+/** Those that stay, each on a host of its own. */
+export async function workInstances({ mesh }: Soak): Promise<Instance[]> {
+  const list = () => mesh.clients.deployments.listInstances({ deployment: WORK_DEPLOYMENT });
+  return (await persistently("ListInstances", list)).instances;
+}

@@ -1,0 +1,30 @@
+import { AttachState } from "@diskmesh/api/registry";
+import { eventually } from "@diskmesh/testkit";
+import { DISK_TYPE, WORK_DEPLOYMENT } from "./operations/deployment-names.js";
+import { PATIENCE_MS, persistently, runTask, type Soak } from "./soak.js";
+import { DEVICE_BYTES, WORK_AZ } from "./soak-mesh.js";
+
+const MIB_BYTES = 1024 * 1024;
+/** One host is left for the deployment that comes and goes. */
+const WORK_INSTANCES = 2;
+
+/** Attaches the devices that disks are made of, and deploys the instances that dynamic disks go to. */
+export async function prepare(soak: Soak): Promise<void> {
+  const { clients, workHosts } = soak.mesh;
+  for (const hostId of workHosts)
+    await persistently(`AddHost ${hostId}`, () => clients.registry.addHost({ hostId, dryRun: false }));
+  const all = { hostId: "", attachState: AttachState.ATTACHED, pool: "", pageSize: 1_000, pageToken: "" };
+  await eventually(
+    async () => {
+      const { devices } = await clients.registry.listDevices(all);
+      return devices.length > 0 && devices.every(({ dirty }) => !dirty);
+    },
+    { timeoutMs: PATIENCE_MS },
+  );
+  const sizes = `disk_types: [{name: ${DISK_TYPE}, disk_size: ${DEVICE_BYTES / MIB_BYTES}}]`;
+  const content = `azs: [{name: ${WORK_AZ}}]\n${sizes}\n`;
+  await persistently("UpdateConfig", () => clients.configs.updateConfig({ type: "cloud", name: "", content }));
+  const group = `{name: worker, instances: ${WORK_INSTANCES}, azs: [${WORK_AZ}]}`;
+  const manifest = `name: ${WORK_DEPLOYMENT}\ninstance_groups: [${group}]\n`;
+  await runTask(soak, "Deploy", () => clients.deployments.deploy({ manifest, wait: true }));
+}

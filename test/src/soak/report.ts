@@ -1,0 +1,100 @@
+import type { Had } from "./fault-runner.js";
+import type { ErrorCount, Figures } from "./measures.js";
+import type { Held, Sample } from "./resources.js";
+import type { OwnExit } from "./supervised.js";
+
+export interface ProcessReport {
+  readonly name: string;
+  readonly starts: number;
+  readonly atFirst: Held | undefined;
+  readonly peak: Omit<Held, "pid"> | undefined;
+  readonly inTheEnd: Held | undefined;
+}
+
+/** All that a soak on one store came to. */
+export interface SoakReport {
+  readonly startedAt: string;
+  readonly store: string;
+  readonly seed: number;
+  readonly totalMs: number;
+  /** From the last fault until everything was as it should be. */
+  readonly convergedMs: number;
+  readonly operations: readonly Figures[];
+  readonly errors: readonly ErrorCount[];
+  readonly faults: readonly {
+    readonly name: string;
+    readonly count: number;
+    /** How many different ones. */
+    readonly targets: number;
+    readonly skipped: string | undefined;
+  }[];
+  readonly hadFaults: readonly Had[];
+  readonly exits: readonly (OwnExit & { readonly excuse: string | undefined })[];
+  /** Looks at descriptors of what was let go of. */
+  readonly descriptorChecks: number;
+  readonly violations: readonly { readonly at: string; readonly text: string }[];
+  readonly processes: readonly ProcessReport[];
+  readonly samples: readonly Sample[];
+}
+
+/** The report for people, without what is only of use to programs. */
+export function tables(report: SoakReport): string {
+  const ms = (value: number) => value.toFixed(value < 10 ? 1 : 0);
+  const parts = [
+    table(
+      ["operation or call", "done", "p50 ms", "p99 ms", "longest ms"],
+      report.operations.map((one) => [one.name, `${one.done}`, ms(one.p50Ms), ms(one.p99Ms), ms(one.longestMs)]),
+    ),
+    table(
+      ["error of", "kind", "count", "the first"],
+      report.errors.map((one) => [one.name, one.kind, `${one.count}`, shortened(one.example)]),
+    ),
+    table(
+      ["fault", "times", "targets", ""],
+      report.faults.map((one) => [
+        one.name,
+        `${one.count}`,
+        `${one.targets}`,
+        one.skipped === undefined ? "" : `skipped: ${one.skipped}`,
+      ]),
+    ),
+    table(
+      ["process", "starts", "MiB at rest", "most", "in the end", "descriptors at rest", "most", "in the end"],
+      report.processes.map(({ name, starts, atFirst, peak, inTheEnd }) => [
+        name,
+        `${starts}`,
+        ...[atFirst, peak, inTheEnd].map((held) => `${held?.residentMib ?? "-"}`),
+        ...[atFirst, peak, inTheEnd].map((held) => `${held?.descriptors ?? "-"}`),
+      ]),
+    ),
+    report.exits
+      .map((exit) => `${exit.at} ${exit.name} ended by itself: ${exit.excuse ?? "nobody knows why"}`)
+      .join("\n"),
+    `${report.descriptorChecks} looks at descriptors of what was let go of; ` +
+      `all as it should be ${report.convergedMs} ms after the last fault`,
+    report.violations.map(({ at, text }) => `VIOLATION ${at}: ${text}`).join("\n"),
+  ];
+  return parts.filter((part) => part !== "").join("\n\n");
+}
+
+const LONGEST_EXAMPLE = 100;
+
+function shortened(text: string): string {
+  const line = text.replace(/\s+/g, " ");
+  return line.length > LONGEST_EXAMPLE ? `${line.slice(0, LONGEST_EXAMPLE)}...` : line;
+}
+
+/** Figures to the right, words to the left. */
+function table(titles: readonly string[], rows: readonly (readonly string[])[]): string {
+  if (rows.length === 0) return "";
+  const widths = titles.map((title, column) => Math.max(title.length, ...rows.map((row) => row[column]?.length ?? 0)));
+  const isFigures = titles.map((_, column) => rows.every((row) => /^[\d.-]+$/.test(row[column] ?? "")));
+  const line = (cells: readonly string[]) =>
+    cells
+      .map((cell, column) =>
+        isFigures[column] ? cell.padStart(widths[column] ?? 0) : cell.padEnd(widths[column] ?? 0),
+      )
+      .join("  ")
+      .trimEnd();
+  return [titles, titles.map((_, column) => "-".repeat(widths[column] ?? 0)), ...rows].map(line).join("\n");
+}

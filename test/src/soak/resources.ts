@@ -1,0 +1,85 @@
+import { readFileSync } from "node:fs";
+import { openFiles } from "../mesh/device-files.js";
+
+const PAGE_BYTES = 4_096;
+const MIB_BYTES = 1024 * 1024;
+const SAMPLE_EVERY_MS = 5_000;
+
+/** What a process holds. */
+export interface Held {
+  readonly pid: number;
+  readonly residentMib: number;
+  readonly descriptors: number;
+}
+
+export interface Sample {
+  readonly atMs: number;
+  readonly processes: Readonly<Record<string, Held>>;
+}
+
+/** What a process may hold more at rest in the end than it did at rest in the beginning. */
+const MORE_DESCRIPTORS = 20;
+const MORE_MEMORY = { times: 2, mib: 64 } as const;
+
+/** What all processes hold, over time. */
+export class Resources implements Disposable {
+  readonly samples: Sample[] = [];
+  readonly #startedAtMs = performance.now();
+  readonly #timer = setInterval(() => this.look(), SAMPLE_EVERY_MS);
+
+  constructor(private readonly pids: () => ReadonlyMap<string, number>) {}
+
+  look(): Sample {
+    const processes: Record<string, Held> = {};
+    for (const [name, pid] of this.pids()) {
+      const held = heldBy(pid);
+      if (held !== undefined) processes[name] = held;
+    }
+    const sample = { atMs: Math.round(performance.now() - this.#startedAtMs), processes };
+    this.samples.push(sample);
+    return sample;
+  }
+
+  /** The most that each process held at any time. */
+  get peaks(): Map<string, Omit<Held, "pid">> {
+    const peaks = new Map<string, Omit<Held, "pid">>();
+    for (const { processes } of this.samples)
+      for (const [name, held] of Object.entries(processes)) {
+        const { residentMib = 0, descriptors = 0 } = peaks.get(name) ?? {};
+        peaks.set(name, {
+          residentMib: Math.max(residentMib, held.residentMib),
+          descriptors: Math.max(descriptors, held.descriptors),
+        });
+      }
+    return peaks;
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+}
+
+/** What grew from one moment at rest to another, one line each. */
+export function growth(before: Sample, after: Sample): string[] {
+  return Object.entries(after.processes).flatMap(([name, now]) => {
+    const then = before.processes[name];
+    if (then === undefined) return [];
+    const found: string[] = [];
+    if (now.descriptors > then.descriptors + MORE_DESCRIPTORS)
+      found.push(`${name} holds ${now.descriptors} descriptors at rest, and held ${then.descriptors}`);
+    if (now.residentMib > then.residentMib * MORE_MEMORY.times + MORE_MEMORY.mib)
+      found.push(`${name} holds ${now.residentMib} MiB at rest, and held ${then.residentMib}`);
+    return found;
+  });
+}
+
+/** Undefined when the process is gone. */
+function heldBy(pid: number): Held | undefined {
+  try {
+    const [, residentPages = "0"] = readFileSync(`/proc/${pid}/statm`, "utf8").split(" ");
+    const residentMib = Math.round((Number(residentPages) * PAGE_BYTES) / MIB_BYTES);
+    return { pid, residentMib, descriptors: openFiles(pid).length };
+  } catch {
+    return undefined;
+  }
+}

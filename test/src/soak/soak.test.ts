@@ -1,0 +1,129 @@
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { Random } from "../random.js";
+import { repositoryFolder } from "../repository-folder.js";
+import { BLOCK_BYTES, DiskContent } from "./disk-content.js";
+import { figuresOf, Measures, measured } from "./measures.js";
+import type { SoakReport } from "./report.js";
+import { growth } from "./resources.js";
+import { planFaults } from "./schedule.js";
+
+const MAIN = join(repositoryFolder, "test/dist/soak/main.js");
+const TIMEOUT_MS = 280_000;
+
+describe("a short soak", function () {
+  this.timeout(TIMEOUT_MS);
+
+  it("all operations, some faults, LMDB -> every promise is kept, and the report says what was done", () => {
+    const folder = temporaryFolder();
+    const args = ["--minutes", "0.35", "--store", "lmdb", "--report", folder, "--faults", "kill,stop,NATS away,EIO"];
+    const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {
+      encoding: "utf8",
+      timeout: TIMEOUT_MS,
+    });
+    expect(status, `${stdout}\n${stderr}`).to.equal(0);
+    const report: SoakReport = JSON.parse(readFileSync(join(folder, "lmdb/report.json"), "utf8"));
+    expect(report.violations).to.deep.equal([]);
+    const done = new Map(report.operations.map((one) => [one.name, one.done]));
+    for (const name of ["NBD write", "registry.PublishDisk", "registry.RemoveDevice", "dynamic disks.ProvideDisk"])
+      expect(done.get(name), name).to.be.above(0);
+    expect(report.hadFaults, "faults").not.to.deep.equal([]);
+    expect(report.faults.find(({ name }) => name === "full disk")?.skipped).to.equal("not asked for");
+    expect(report.samples, "samples").not.to.deep.equal([]);
+  });
+});
+
+describe("the schedule of a soak", () => {
+  const faults = [
+    { name: "one", lengthMs: 1_000, targets: ["a"] },
+    { name: "many", lengthMs: 20_000, targets: ["a", "b", "c"] },
+  ];
+  const plan = (seed: number, totalMs: number) => planFaults({ faults, totalMs, lanes: 2, random: new Random(seed) });
+
+  it("is the same for the same seed, and another for another", () => {
+    expect(plan(1, 600_000)).to.deep.equal(plan(1, 600_000));
+    expect(plan(1, 600_000)).not.to.deep.equal(plan(2, 600_000));
+  });
+
+  it("has every fault on every target, never more at once than lanes, all within its time", () => {
+    const planned = plan(3, 600_000);
+    const had = new Set(planned.map(({ fault, target }) => `${fault} ${target}`));
+    expect([...had].sort()).to.deep.equal(["many a", "many b", "many c", "one a"]);
+    for (const { beginMs, lengthMs } of planned) {
+      expect(beginMs + lengthMs).to.be.at.most(600_000);
+      const atOnce = planned.filter((one) => one.beginMs <= beginMs && beginMs < one.beginMs + one.lengthMs);
+      expect(atOnce.length).to.be.at.most(2);
+    }
+  });
+
+  it("a fault without targets, a short soak -> nothing hangs, and faults are shortened", () => {
+    expect(planFaults({ faults: [], totalMs: 1_000, lanes: 1, random: new Random(1) })).to.deep.equal([]);
+    expect(Math.max(...plan(4, 20_000).map(({ lengthMs }) => lengthMs))).to.be.at.most(4_000);
+  });
+});
+
+describe("what a disk must hold", () => {
+  const other = Buffer.alloc(BLOCK_BYTES, "other");
+
+  it("zeros at first; then what was answered, and nothing else", () => {
+    const content = new DiskContent("d", 2);
+    expect(content.look(0, Buffer.alloc(BLOCK_BYTES))).to.equal(undefined);
+    const written = content.begin(0);
+    content.settle(0, written);
+    expect(content.look(0, written)).to.equal(undefined);
+    expect(content.look(0, Buffer.alloc(BLOCK_BYTES)), "lost").to.match(/holds zeros, not "d block 0 write 1"/);
+    expect(content.look(1, other), "somebody else's").to.match(/block 1 of d holds .*not zeros/);
+  });
+
+  it("a write without an answer -> it or what was before, but from the first look on always the same", () => {
+    const content = new DiskContent("d", 1);
+    const first = content.begin(0);
+    content.settle(0, first);
+    const second = content.begin(0);
+    expect(content.look(0, first)).to.equal(undefined);
+    expect(content.look(0, second), "it came late").to.match(/write 2", not "d block 0 write 1"/);
+    const torn = Buffer.concat([second.subarray(0, 100), first.subarray(100)]);
+    expect(content.look(0, torn)).to.match(/and other things/);
+  });
+});
+
+describe("the figures of a soak", () => {
+  it("percentiles are of what was seen", () => {
+    const tookMs = Array.from({ length: 100 }, (_, index) => 100 - index);
+    expect(figuresOf("x", tookMs)).to.deep.equal({ name: "x", done: 100, p50Ms: 50, p99Ms: 99, longestMs: 100 });
+    expect(figuresOf("x", [])).to.include({ done: 0, p50Ms: 0 });
+  });
+
+  it("calls are timed by method, errors counted by kind, streams passed on", async () => {
+    const measures = new Measures();
+    const client = measured(
+      {
+        get: (value: number) => Promise.resolve(value),
+        fail: () => Promise.reject(new RangeError("out of it")),
+        watch: () => [1, 2],
+      },
+      "service",
+      measures,
+    );
+    expect(await client.get(7)).to.equal(7);
+    for (let times = 0; times < 2; times++) await client.fail().catch(() => {});
+    expect(client.watch()).to.deep.equal([1, 2]);
+    expect(measures.figures.map(({ name, done }) => [name, done])).to.deep.equal([["service.Get", 1]]);
+    expect(measures.errors).to.deep.equal([
+      { name: "service.Fail", kind: "RangeError", count: 2, example: "out of it" },
+    ]);
+  });
+
+  it("growth: descriptors and memory at rest; a process that is new is not judged", () => {
+    const at = (descriptors: number, residentMib: number) => ({
+      atMs: 0,
+      processes: { service: { pid: 1, descriptors, residentMib } },
+    });
+    expect(growth(at(30, 100), at(40, 150))).to.deep.equal([]);
+    expect(growth(at(30, 100), at(51, 265))).to.have.length(2);
+    expect(growth({ atMs: 0, processes: {} }, at(1_000, 1_000))).to.deep.equal([]);
+  });
+});

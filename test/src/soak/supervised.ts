@@ -1,0 +1,89 @@
+import type { ServiceProcess } from "@diskmesh/testkit";
+
+const LOOK_EVERY_MS = 100;
+/** As a supervisor waits, so that what cannot start does not take the machine. */
+const RESTART_AFTER_MS = 500;
+const LAST_LINES = 12;
+
+const IS_UP = /"(?:the director serves|the dispatcher serves|disk-registry serves|stands by|registered)"/;
+
+/** A process that ended though nobody ended it. */
+export interface OwnExit {
+  readonly at: string;
+  readonly name: string;
+  /** Whether it had served, or stood by, before. */
+  readonly wasUp: boolean;
+  readonly how: string;
+  readonly lastLines: string;
+}
+
+/** A service that is started again whenever it has ended, as a supervisor does. */
+export class Supervised implements Disposable {
+  readonly #timer: NodeJS.Timeout;
+  readonly #onOwnExit: (exit: OwnExit) => void;
+  #holds = 0;
+  #wasKilled = false;
+  #starting = false;
+  #logsBefore: number;
+  starts = 1;
+
+  constructor(
+    readonly name: string,
+    readonly process: ServiceProcess,
+    onOwnExit: (exit: OwnExit) => void,
+  ) {
+    this.#onOwnExit = onOwnExit;
+    this.#logsBefore = 0;
+    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS);
+  }
+
+  /** Whether its present run has served or stood by, and goes on. */
+  get isUp(): boolean {
+    return this.process.exit === undefined && this.#holds === 0 && this.#wasUp();
+  }
+
+  /** Kills it; it stays away until what this returns is called. */
+  async kill(): Promise<() => void> {
+    this.#holds++;
+    this.#wasKilled = true;
+    await this.process.kill();
+    let held = true;
+    return () => {
+      if (held) this.#holds--;
+      held = false;
+    };
+  }
+
+  [Symbol.dispose](): void {
+    clearInterval(this.#timer);
+  }
+
+  async #look(): Promise<void> {
+    const { exit } = this.process;
+    if (exit === undefined || this.#holds > 0 || this.#starting) return;
+    this.#starting = true;
+    try {
+      if (!this.#wasKilled) {
+        this.#onOwnExit({
+          at: new Date().toISOString(),
+          name: this.name,
+          wasUp: this.#wasUp(),
+          how: exit.signal ? `signal ${exit.signal}` : `exit code ${exit.code}`,
+          lastLines: this.process.logs.trimEnd().split("\n").slice(-LAST_LINES).join("\n"),
+        });
+        await new Promise((resolve) => setTimeout(resolve, RESTART_AFTER_MS));
+      }
+      if (this.#holds > 0) return;
+      this.#logsBefore = this.process.logs.length;
+      this.#wasKilled = false;
+      this.starts++;
+      await this.process.start();
+    } finally {
+      this.#starting = false;
+    }
+  }
+
+  #wasUp(): boolean {
+    return IS_UP.test(this.process.logs.slice(this.#logsBefore));
+  }
+}
