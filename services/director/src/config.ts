@@ -1,4 +1,4 @@
-import { MIB_BYTES } from "@diskmesh/domain";
+import { MAX_JSON_DEPTH, MIB_BYTES } from "@diskmesh/domain";
 import {
   durationMsConfig,
   listenConfig,
@@ -178,6 +178,31 @@ const fields = z.strictObject({
       instancesPerDeployment: count.default(1_000),
       /** VMs and disks that CPIs may have made unknown to anybody; beyond that the oldest are forgotten. */
       possibleOrphans: count.default(10_000),
+      /** Of YAML from outside: configs, manifests, stemcell.MF. What was accepted once is read again whatever they say. */
+      yaml: z
+        .strictObject({
+          /** Pieces that YAML tells apart: texts, indicators, spaces, line breaks, comments. */
+          tokens: count.default(500_000),
+          /** Lists and mappings inside each other, aliases expanded. */
+          depth: z.int().min(8).max(MAX_JSON_DEPTH).default(MAX_JSON_DEPTH),
+          /** Different keys. */
+          keys: count.default(30_000),
+          aliases: count.default(10_000),
+          mergeKeys: count.default(1_000),
+          /** About what it takes in memory, as JSON, once aliases and merge keys are expanded. */
+          expandedSizeBytes: sizeBytes.default(3 * 1024 * 1024),
+          /** Texts up to this size are read at once; longer ones in threads, so that nothing else waits. */
+          eventLoopSizeBytes: z.int().min(0).max(65_536).default(4_096),
+          /** Threads at once, each for one text. */
+          workers: z.int().min(1).max(64).default(2),
+          /** Texts that wait for a thread. */
+          waiting: count.default(100),
+          /** How long a thread may take, and how long with what was accepted once. */
+          timeoutMs: durationMsConfig.default(5_000),
+          storedTimeoutMs: durationMsConfig.default(60_000),
+          workerMemoryMib: z.int().min(64).max(65_536).default(512),
+        })
+        .prefault({}),
     })
     .prefault({}),
 });

@@ -23,6 +23,8 @@ import { Tasks } from "./workers/tasks.js";
 import { CloudConfigs } from "./yaml/cloud-configs.js";
 import { CpiConfigs } from "./yaml/cpi-configs.js";
 import { Manifests } from "./yaml/manifests.js";
+import { YamlReader } from "./yaml/reader.js";
+import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "./yaml/stemcell-manifest.js";
 
 /** What handlers work with. */
 export interface Context {
@@ -31,6 +33,7 @@ export interface Context {
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
   readonly manifests: Manifests;
+  readonly reader: YamlReader;
   readonly stemcellFiles: StemcellFiles;
   readonly tasks: Tasks;
   readonly taskLog: TaskLog;
@@ -82,16 +85,23 @@ export function createDirector(
   const clock = systemClock;
   const random = Math.random;
   const changes = new TaskChanges();
-  const cloudConfigs = new CloudConfigs(config.content.configSizeBytes);
-  const cpiConfigs = new CpiConfigs(config.content.configSizeBytes);
+  const { configSizeBytes, manifestSizeBytes, instancesPerDeployment: instances, yaml } = config.content;
+  const reader = lifecycle.use("YAML reader", new YamlReader(yaml));
+  const cloudConfigs = new CloudConfigs(reader, { sizeBytes: configSizeBytes, yaml });
+  const cpiConfigs = new CpiConfigs(reader, { sizeBytes: configSizeBytes, yaml });
   const { waitMarginMs } = config.tasks;
   const { stopping } = lifecycle;
   const taskLog = new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log });
   const queueLengths = byQueue(config.tasks.queueLengths);
   const tasks = new Tasks({ tablet, changes, clock, queueLengths, waitMarginMs });
-  const { manifestSizeBytes: sizeBytes, instancesPerDeployment: instances } = config.content;
-  const manifests = new Manifests({ what: "manifest", sizeBytes, instances });
-  const stemcellFiles = lifecycle.use("stemcell files", new StemcellFiles({ ...config.stemcells, tablet, log }));
+  const manifests = new Manifests(reader, { what: "manifest", sizeBytes: manifestSizeBytes, instances, yaml });
+  const stemcellLimits = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES, yaml };
+  const readManifest = (text: string): Promise<StemcellManifest> =>
+    reader.read({ format: "stemcell_manifest", text, limits: stemcellLimits });
+  const stemcellFiles = lifecycle.use(
+    "stemcell files",
+    new StemcellFiles({ ...config.stemcells, readManifest, tablet, log }),
+  );
   const registry = lifecycle.use("Registry", new RegistryServer({ config: config.registry, tablet, log }));
   const { callTimeoutMs } = config.cpi;
   const teller = new CpiConfigTeller({
@@ -156,6 +166,8 @@ export function createDirector(
   };
   const runner = new TaskRunner({
     context: jobs,
+    prepare: async (job, signal) =>
+      job.type === "update_deployment" ? manifests.hold(job.manifest, signal) : undefined,
     planners,
     locks,
     taskLog,
@@ -170,7 +182,7 @@ export function createDirector(
   lifecycle.use("retention", new Retention({ ...config.tasks, tablet, taskLog, log }));
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
-  const configs = { cloudConfigs, cpiConfigs, manifests };
+  const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, clock };
   return { context, runner, times, teller, registry };
 }

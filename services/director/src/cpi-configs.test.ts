@@ -65,7 +65,11 @@ describe("cpi-configs", function () {
       /the default CPI \(the empty name\) comes twice/,
     ],
     ["not YAML", `cpis:\n- name: a\n  properties:\n    key: |${CANARY}\n`, /not valid YAML: line 4/],
-    ["an alias of nothing", `cpis:\n- name: a\n  properties: {key: *${CANARY} }\n`, /cannot be read: see its aliases/],
+    [
+      "an alias of nothing",
+      `cpis:\n- name: a\n  properties: {key: *${CANARY} }\n`,
+      /not valid YAML: line 3: an alias names no anchor/,
+    ],
   ];
   for (const [cause, content, effect] of BAD) {
     it(`${cause} -> refused with the place, and without the secrets`, async () => {

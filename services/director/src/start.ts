@@ -55,6 +55,8 @@ async function lead(
   const state = await openState(config, address, scope, waiting);
   const connections = await connect(config, scope, log);
   const { context, runner, times, teller, registry } = createDirector(config, state, connections, scope, log);
+  const { cloudConfigs, cpiConfigs } = context;
+  await Promise.all([cloudConfigs.load(state.tablet), cpiConfigs.load(state.tablet)]);
   const { generation, documentsRead } = state.tablet;
   log.info({ address, generation, documentsRead }, "the director serves");
   times.start();

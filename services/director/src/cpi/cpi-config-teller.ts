@@ -52,6 +52,10 @@ export class CpiConfigTeller implements CpiConfigSource {
       ...cpiConfigs.current(tables),
       azs: cloudConfigs.current(tables).azs,
     }));
+    const azsOf = new Map<string, string[]>((cpis ?? []).map((cpi) => [cpi.name, []]));
+    for (const az of azs) {
+      if (az.cpi !== "") azsOf.get(currentCpi(az.cpi, { cpis }) ?? "")?.push(az.name);
+    }
     await client.setCpiConfig(
       {
         directorId: tablet.id,
@@ -61,7 +65,7 @@ export class CpiConfigTeller implements CpiConfigSource {
           ...cpi,
           migratedFrom: [...migratedFrom],
           properties: { ...properties },
-          azs: azs.filter((az) => az.cpi !== "" && currentCpi(az.cpi, { cpis }) === cpi.name).map((az) => az.name),
+          azs: azsOf.get(cpi.name) ?? [],
         })),
       },
       { signal, deadlineMs: callTimeoutMs },

@@ -2,8 +2,8 @@ import type { ConfigServiceService } from "@diskmesh/api/director";
 import type { Handler } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { configIdentity, configKey, nextNumber } from "../schema.js";
+import { CPI } from "../yaml/cpi-configs.js";
 import { knownConfig, parseConfigName, parseConfigType } from "./parse-config.js";
-import { checkConfig } from "./update-config.js";
 
 export function deleteConfig(context: Context): Handler<(typeof ConfigServiceService)["deleteConfig"]> {
   return async (request) => {
@@ -11,7 +11,8 @@ export function deleteConfig(context: Context): Handler<(typeof ConfigServiceSer
     const name = parseConfigName(request.name);
     await context.tablet.transact((tx) => {
       const config = knownConfig(tx, type, name, undefined);
-      checkConfig(context, tx, type, name, undefined);
+      const configs = type === CPI ? context.cpiConfigs : context.cloudConfigs;
+      configs.check(tx, name, undefined);
       for (const version of tx.configs.by("byIdentity", configIdentity(config))) {
         tx.configs.delete(configKey(version.configId));
       }

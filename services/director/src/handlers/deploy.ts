@@ -1,20 +1,21 @@
 import type { DeploymentServiceService } from "@diskmesh/api/director";
 import type { Handler } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { checkedManifest } from "../jobs/deployment-steps.js";
+import { checkManifest } from "../jobs/deployment-steps.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./disk-task.js";
 
 export function deploy(context: Context): Handler<(typeof DeploymentServiceService)["deploy"]> {
   return async (request, call) => {
-    const { name } = context.manifests.read(request.manifest);
+    const manifest = await context.manifests.accept(request.manifest, call.signal);
+    const { name } = manifest;
     const task = await startTask(context, call, request.wait, {
       job: { type: "update_deployment", deployment: name, manifest: request.manifest },
       queue: "normal",
       description: `create deployment \`${name}\``,
       deployment: () => name,
       // Checked again when it runs: cloud configs may change until then.
-      check: (tables) => checkedManifest(context, tables, request.manifest),
+      check: (tables) => checkManifest(context, tables, manifest),
     });
     return { task: encodeTask(task) };
   };

@@ -2,11 +2,9 @@ import { type ConfigServiceService, LineChange as WireLineChange } from "@diskme
 import type { Handler } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import type { LineChange } from "../model/line-diff.js";
-import { diffLines } from "../model/line-diff.js";
-import { comparableLines, withoutMarks } from "../yaml/comparable.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { knownConfig, latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
-import { checkConfig } from "./update-config.js";
+import { readConfig } from "./update-config.js";
 
 const CHANGES: Readonly<Record<LineChange, WireLineChange>> = {
   none: WireLineChange.UNSPECIFIED,
@@ -15,23 +13,26 @@ const CHANGES: Readonly<Record<LineChange, WireLineChange>> = {
 };
 
 export function diffConfig(context: Context): Handler<(typeof ConfigServiceService)["diffConfig"]> {
-  return async (request) => {
+  return async (request, call) => {
     const type = parseConfigType(request.type);
     const name = parseConfigName(request.name);
-    const { fromConfigId, toConfigId } = request;
+    const { fromConfigId, toConfigId, content } = request;
+    const read = toConfigId === undefined ? await readConfig(context, type, name, content, call.signal) : undefined;
     const { from, to } = await context.tablet.read((tables) => {
       const from =
         fromConfigId === undefined ? latestConfig(tables, type, name) : knownConfig(tables, type, name, fromConfigId);
       if (toConfigId !== undefined) return { from, to: knownConfig(tables, type, name, toConfigId).content };
-      checkConfig(context, tables, type, name, request.content);
-      return { from, to: request.content };
+      read?.check(tables);
+      return { from, to: content };
     });
-    const linesOf = (content: string): string[] => comparableLines(content, { redact: type === CPI });
-    const lines = diffLines(from === undefined ? [] : linesOf(from.content), linesOf(to));
+    const lines = await context.reader.read(
+      { format: "config_diff", from: from?.content, text: to, redact: type === CPI },
+      { signal: call.signal },
+    );
     const changed = lines.some((line) => line.change !== "none");
     return {
       fromConfigId: from?.configId ?? 0,
-      lines: changed ? lines.map(({ text, change }) => ({ text: withoutMarks(text), change: CHANGES[change] })) : [],
+      lines: changed ? lines.map(({ text, change }) => ({ text, change: CHANGES[change] })) : [],
     };
   };
 }

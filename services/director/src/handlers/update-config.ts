@@ -5,20 +5,26 @@ import type { Context } from "../context.js";
 import type { Config } from "../model/config.js";
 import { configIdentity, configKey, type DirectorTables, type DirectorTransaction, nextNumber } from "../schema.js";
 import { encodeConfig } from "../wire.js";
+import type { Configs } from "../yaml/configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 import { type ConfigType, latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 
 export function updateConfig(context: Context): Handler<(typeof ConfigServiceService)["updateConfig"]> {
-  return async (request) => {
+  return async (request, call) => {
     const { content, expectedLatestId } = request;
     const type = parseConfigType(request.type);
     const name = parseConfigName(request.name);
+    // What is there already may stay, even if it would not be taken any more.
+    const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
+    const unchanged = await context.tablet.read(isThere);
+    const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
     const config = await context.tablet.transact((tx) => {
       const latest = latestConfig(tx, type, name);
       refuseUnexpected(latest, expectedLatestId);
       if (latest?.content === content) return latest;
-      checkConfig(context, tx, type, name, content);
+      if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
+      read.check(tx);
       if (latest === undefined) refuseManyNames(tx, context.config.content.configNames);
       const config: Config = {
         configId: nextNumber(tx, "config"),
@@ -28,6 +34,7 @@ export function updateConfig(context: Context): Handler<(typeof ConfigServiceSer
         createdAtMs: context.clock.nowMs(),
       };
       tx.configs.put(config);
+      read.keep(config);
       forgetOldVersions(tx, config, context.config.content.configVersions);
       return config;
     });
@@ -35,16 +42,30 @@ export function updateConfig(context: Context): Handler<(typeof ConfigServiceSer
   };
 }
 
-/** Throws when the configs of that type are not valid with this content, or, for undefined, without the config. */
-export function checkConfig(
+/** A config that is new, once its text was read and found to be one. */
+interface ReadConfig {
+  /** Throws when it does not go together with the others of its type. */
+  readonly check: (tables: DirectorTables) => void;
+  /** Within the transaction that records it. */
+  readonly keep: (config: Config) => void;
+}
+
+/** Reads a config from outside. Throws InvalidArgumentError when it must not be taken. */
+export function readConfig(
   context: Context,
-  tables: DirectorTables,
   type: ConfigType,
   name: string,
-  content: string | undefined,
-): void {
-  const configs = type === CPI ? context.cpiConfigs : context.cloudConfigs;
-  configs.check(tables, name, content);
+  content: string,
+  signal: AbortSignal,
+): Promise<ReadConfig> {
+  const read = async <Part>(configs: Configs<Part, unknown>): Promise<ReadConfig> => {
+    const part = await configs.read(name, content, signal);
+    return {
+      check: (tables) => configs.check(tables, name, part),
+      keep: (config) => configs.keep(config, part),
+    };
+  };
+  return type === CPI ? read(context.cpiConfigs) : read(context.cloudConfigs);
 }
 
 function refuseUnexpected(latest: Config | undefined, expectedLatestId: number | undefined): void {

@@ -19,7 +19,7 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
   const { deployment: name, manifest } = job;
   const deployment = tables.deployments.get(name);
   const ownLock: LockName = { type: "deployment", resource: name };
-  const { groups } = context.manifests.read(manifest);
+  const { groups } = context.manifests.get(manifest);
   const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, name, groups));
   if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
     return { locks: [ownLock], ...ofCpis, run: (run) => recordManifest(context, run, name, manifest) };

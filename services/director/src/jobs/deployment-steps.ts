@@ -51,34 +51,29 @@ export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
   refuseDeletingDeployment(tables, name);
 }
 
-/** Reads a manifest and checks it against the configs and stemcells there are. */
-export function checkedManifest(
-  context: Pick<JobContext, "manifests" | "cloudConfigs" | "cpiConfigs">,
+/** Checks a manifest against the configs and stemcells there are. */
+export function checkManifest(
+  context: Pick<JobContext, "cloudConfigs" | "cpiConfigs">,
   tables: DirectorTables,
-  text: string,
-): Manifest {
-  const manifest = context.manifests.read(text);
+  manifest: Manifest,
+): void {
   const config = context.cloudConfigs.current(tables);
+  const names = context.cpiConfigs.current(tables);
+  const stemcells = [...tables.stemcells.entries()];
+  const cpiByAz = new Map<Az, string>();
+  const cpiOf = (az: Az): string => {
+    const cpi = cpiByAz.get(az) ?? cpiOfAz(az, names);
+    cpiByAz.set(az, cpi);
+    return cpi;
+  };
   for (const group of manifest.groups) {
     vmCloudProperties(group, {}, config);
     wantedPersistentDisk(group, config);
     for (const network of group.networks) networkNamed(config.networks, network.name);
-    for (const az of group.azs) checkAz(context, tables, manifest, group, azNamed(config, az));
+    const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
+    const cpis = new Set(group.azs.map((az) => cpiOf(azNamed(config, az))));
+    for (const cpi of cpis) if (wanted !== undefined) chooseStemcell(wanted, cpi, stemcells, names);
   }
-  return manifest;
-}
-
-function checkAz(
-  context: Pick<JobContext, "cpiConfigs">,
-  tables: DirectorTables,
-  manifest: Manifest,
-  group: GroupSpec,
-  az: Az,
-): void {
-  const cpis = context.cpiConfigs.current(tables);
-  const cpi = cpiOfAz(az, cpis);
-  const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
-  if (wanted !== undefined) chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
 }
 
 /** Makes the manifest the deployment's, with the instances it wants and those it no longer wants marked, all at once. */
@@ -91,7 +86,8 @@ export async function recordManifest(
   await run.stage("Preparing deployment", name, () =>
     context.tablet.transact((tx) => {
       refuseDeletingDeployment(tx, name);
-      const manifest = checkedManifest(context, tx, text);
+      const manifest = context.manifests.get(text);
+      checkManifest(context, tx, manifest);
       const existing = [...tx.instances.by("byDeployment", name)];
       const placement = placeInstances(name, manifest.groups, existing, context.newId);
       tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0 });

@@ -29,7 +29,7 @@ export function groupOf(manifest: Manifest, instance: Pick<Instance, "group" | "
 }
 
 export function manifestOf(context: JobContext, tables: DirectorTables, deployment: string): Manifest {
-  return context.manifests.read(tables.deployments.get(deployment)?.manifest ?? "");
+  return context.manifests.get(tables.deployments.get(deployment)?.manifest ?? "");
 }
 
 /** What the manifest and the configs say of an instance's VM now. */

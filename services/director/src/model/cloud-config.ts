@@ -67,8 +67,25 @@ function firstTwice(names: readonly string[]): string | undefined {
   return undefined;
 }
 
+interface Named {
+  readonly name: string;
+}
+
+/** By list, which never changes: a deploy looks up the same few names for each of its instances, before every step. */
+const indexes = new WeakMap<readonly Named[], ReadonlyMap<string, Named>>();
+
+/** Of a part of a cloud config, by its name. */
+export function findNamed<Part extends Named>(parts: readonly Part[], name: string): Part | undefined {
+  let index = indexes.get(parts) as ReadonlyMap<string, Part> | undefined;
+  if (index === undefined) {
+    index = new Map(parts.map((part) => [part.name, part]));
+    indexes.set(parts, index);
+  }
+  return index.get(name);
+}
+
 export function azNamed(config: CloudConfig, name: string): Az {
-  const az = config.azs.find((each) => each.name === name);
+  const az = findNamed(config.azs, name);
   if (az === undefined) {
     throw new InvalidStateError(
       `AZ \`${name}\` is in no cloud config: ${listed("AZs", config.azs)}; update the cloud config`,
@@ -79,7 +96,7 @@ export function azNamed(config: CloudConfig, name: string): Az {
 }
 
 export function diskTypeNamed(config: CloudConfig, name: string): DiskType {
-  const diskType = config.diskTypes.find((each) => each.name === name);
+  const diskType = findNamed(config.diskTypes, name);
   if (diskType === undefined) {
     throw new InvalidStateError(
       `could not find disk pool by name \`${name}\`: ${listed("disk_types", config.diskTypes)}; update the cloud config`,
@@ -98,7 +115,7 @@ export function vmExtensionNamed(config: CloudConfig, name: string): NamedProper
 }
 
 function propertiesNamed(what: string, all: readonly NamedProperties[], name: string): NamedProperties {
-  const found = all.find((each) => each.name === name);
+  const found = findNamed(all, name);
   if (found !== undefined) return found;
   throw new InvalidStateError(
     `${what} \`${name}\` is in no cloud config: ${listed(`${what}s`, all)}; update the cloud config`,

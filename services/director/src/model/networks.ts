@@ -1,4 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { findNamed } from "./cloud-config.js";
 import { contains, formatIp, type IpRange, netmaskOf, parseIp } from "./ip.js";
 import type { Json, JsonObject } from "./json.js";
 
@@ -42,6 +43,8 @@ export interface NetworkNeeds {
   readonly isTaken: (network: string, ip: string) => boolean;
 }
 
+const MOST_NAMES_LISTED = 10;
+
 /** The networks argument of create_vm, and the addresses in it that are the instance's from now on. */
 export function settleNetworks(
   wanted: readonly GroupNetwork[],
@@ -64,9 +67,12 @@ export function settleNetworks(
 }
 
 export function networkNamed(known: readonly Network[], name: string): Network {
-  const network = known.find((each) => each.name === name);
+  const network = findNamed(known, name);
   if (network !== undefined) return network;
-  const names = known.map((each) => `\`${each.name}\``).join(", ");
+  const names = known
+    .slice(0, MOST_NAMES_LISTED)
+    .map((each) => `\`${each.name}\``)
+    .join(", ");
   throw new InvalidStateError(
     `network \`${name}\` is in no cloud config: ${names === "" ? "there are no networks" : `the networks are ${names}`}; update the cloud config`,
     { about: { network: name } },

@@ -5,11 +5,7 @@ import { createGunzip } from "node:zlib";
 import { diskFullError, InvalidArgumentError, messageOf, parseId, ResourceExhaustedError } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
 import type { DirectorTablet } from "../schema.js";
-import {
-  parseStemcellManifest,
-  STEMCELL_MANIFEST_SIZE_BYTES,
-  type StemcellManifest,
-} from "../yaml/stemcell-manifest.js";
+import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { Digests } from "./digests.js";
 import { type TarEntry, tarEntries } from "./tar-reader.js";
 
@@ -19,6 +15,8 @@ export interface StemcellFilesOptions {
   readonly unpackedSizeBytes: number;
   readonly entries: number;
   readonly uploads: number;
+  /** Of the stemcell.MF. */
+  readonly readManifest: (text: string) => Promise<StemcellManifest>;
   readonly tablet: DirectorTablet;
   readonly log: Logger;
 }
@@ -144,7 +142,7 @@ export class StemcellFiles {
       if (name === "image") {
         await this.#writeImage(entry, imagePath, image);
         hasImage = true;
-      } else manifest = parseStemcellManifest(await textOf(entry));
+      } else manifest = await this.#options.readManifest(await textOf(entry));
     }
     if (digest !== "") whole.check("the stemcell", digest);
     if (manifest === undefined) throw new InvalidArgumentError("the stemcell has no stemcell.MF");

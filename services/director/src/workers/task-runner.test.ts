@@ -80,6 +80,7 @@ describe("task runner", () => {
     const planners = { detach_dynamic_disk: detach } as unknown as Planners;
     const counts = { urgent: workers, normal: workers, dynamic_disks: workers };
     runner = new TaskRunner({
+      prepare: async () => undefined,
       context,
       planners,
       locks,

@@ -2,7 +2,7 @@ import { DomainError, messageOf } from "@diskmesh/domain";
 import { type Clock, type Logger, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
 import type { JobContext, Planners, Step } from "../jobs/job.js";
-import type { JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
+import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
 import { WorkerShares } from "../model/worker-shares.js";
 import { type DirectorTables, taskKey } from "../schema.js";
@@ -15,6 +15,8 @@ import type { TaskTimes } from "./task-times.js";
 export interface TaskRunnerOptions {
   readonly context: JobContext;
   readonly planners: Planners;
+  /** Gets what is needed to plan a job, which waits for nothing; it is kept until disposed of. */
+  readonly prepare: (job: Job, signal: AbortSignal) => Promise<Disposable | undefined>;
   readonly locks: LockKeeper;
   readonly taskLog: TaskLog;
   readonly changes: TaskChanges;
@@ -169,6 +171,29 @@ export class TaskRunner {
   }
 
   async #advance(taskId: number, run: TaskRun): Promise<"waiting" | "waiting_for_worker" | "ended"> {
+    let prepared: Disposable | undefined;
+    try {
+      prepared = await this.#prepare(taskId, run);
+    } catch (error) {
+      if (run.stopping.aborted) return "waiting";
+      await this.#end(taskId, this.#endBy(run, error));
+      return "ended";
+    }
+    try {
+      return await this.#runSteps(taskId, run);
+    } finally {
+      prepared?.[Symbol.dispose]();
+    }
+  }
+
+  async #prepare(taskId: number, run: TaskRun): Promise<Disposable | undefined> {
+    const { context, prepare } = this.#options;
+    const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+    if (task === undefined || hasEnded(task) || task.state === "cancelling" || task.job === null) return undefined;
+    return prepare(task.job, run.stopped);
+  }
+
+  async #runSteps(taskId: number, run: TaskRun): Promise<"waiting" | "waiting_for_worker" | "ended"> {
     for (;;) {
       const planned = await this.#plan(taskId);
       if (planned.kind === "over") return "ended";
@@ -262,13 +287,14 @@ export class TaskRunner {
       const result = await step.run(run);
       return result === undefined ? "more" : { event: "succeed", result };
     } catch (error) {
-      if (run.stopping.aborted) return "interrupted";
-      if (run.stopped.aborted) {
-        const isUnknown = error instanceof DomainError && error.outcome === "unknown";
-        return isUnknown ? { event: "heed", unknown: messageOf(error) } : { event: "heed" };
-      }
-      return { event: "fail", result: this.#textOf(run.taskId, error) };
+      return run.stopping.aborted ? "interrupted" : this.#endBy(run, error);
     }
+  }
+
+  #endBy(run: TaskRun, error: unknown): TaskEnd {
+    if (!run.stopped.aborted) return { event: "fail", result: this.#textOf(run.taskId, error) };
+    const isUnknown = error instanceof DomainError && error.outcome === "unknown";
+    return isUnknown ? { event: "heed", unknown: messageOf(error) } : { event: "heed" };
   }
 
   async #end(taskId: number, how: TaskEnd): Promise<void> {

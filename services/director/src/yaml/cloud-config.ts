@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from "@diskmesh/domain";
 import { z } from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
 import { parseCidr, parseIp, parseIpRange } from "../model/ip.js";
@@ -33,7 +34,9 @@ const networkSchema = z
     "every subnet of a manual network needs a range",
   );
 
-// BOSH's other keys (compilation, ...) and keys within these are let be, so that one cloud config serves both.
+// BOSH's other keys are let be, so that one cloud config serves both. So are unknown ones within these.
+const KNOWN_KEYS = ["azs", "vm_types", "vm_extensions", "disk_types", "networks", "compilation"];
+
 const cloudConfigSchema = z.looseObject({
   azs: z.array(named.extend({ cpi: nameSchema.nullish() })).nullish(),
   vm_types: z.array(named).nullish(),
@@ -42,9 +45,13 @@ const cloudConfigSchema = z.looseObject({
   networks: z.array(networkSchema).nullish(),
 });
 
+/** Of each kind, in one config. They are put together, and looked through for what comes twice. */
+const MAX_NAMES = 10_000;
+
 /** One cloud config in BOSH's format. */
 export function parseCloudConfig(content: string, limits: TextLimits): CloudConfig {
-  const parsed = parseYaml(content, cloudConfigSchema, limits);
+  const parsed = parseYaml(content, cloudConfigSchema, limits, KNOWN_KEYS);
+  if (!limits.stored) refuseManyNames(parsed, limits.what);
   const properties = ({ name, cloud_properties }: z.output<typeof named>) => ({
     name,
     cloudProperties: cloud_properties ?? {},
@@ -56,6 +63,14 @@ export function parseCloudConfig(content: string, limits: TextLimits): CloudConf
     diskTypes: (parsed.disk_types ?? []).map((type) => ({ ...properties(type), sizeMib: type.disk_size })),
     networks: (parsed.networks ?? []).map(toNetwork),
   };
+}
+
+function refuseManyNames(parsed: z.output<typeof cloudConfigSchema>, what: string): void {
+  const { azs, vm_types, vm_extensions, disk_types, networks } = parsed;
+  for (const [kind, list] of Object.entries({ azs, vm_types, vm_extensions, disk_types, networks })) {
+    if (list == null || list.length <= MAX_NAMES) continue;
+    throw new InvalidArgumentError(`the ${what} has ${list.length} ${kind}: the limit is ${MAX_NAMES}`);
+  }
 }
 
 function toNetwork(network: z.output<typeof networkSchema>): Network {

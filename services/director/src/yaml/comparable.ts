@@ -1,5 +1,6 @@
 import { createHmac, randomBytes } from "node:crypto";
-import { parse, stringify } from "yaml";
+import { stringify } from "yaml";
+import { readYaml, storedLimits } from "./document.js";
 
 const REDACTED = "<redacted>";
 // Known to this process alone, so that a mark says nothing of what it stands for.
@@ -11,7 +12,7 @@ const MARK = /<redacted [0-9a-f]{64}>/g;
  * alone may know is replaced by marks, which still differ when the secrets do.
  */
 export function comparableLines(content: string, { redact }: { readonly redact: boolean }): string[] {
-  const value: unknown = parse(content, { maxAliasCount: 100 });
+  const value = readYaml(content, storedLimits("config"));
   const text = stringify(redact ? redactProperties(value) : value, { lineWidth: 0, aliasDuplicateObjects: false });
   return text.trimEnd().split("\n");
 }

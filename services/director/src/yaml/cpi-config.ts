@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from "@diskmesh/domain";
 import { z } from "zod";
 import type { CpiDefinition } from "../model/cpi-config.js";
 import { parseYaml, type TextLimits } from "./document.js";
@@ -23,9 +24,15 @@ const cpiConfigSchema = z.strictObject({
     .min(1, "give at least one CPI"),
 });
 
+/** In one config. Whatever is about CPIs looks at each of them. */
+const MAX_CPIS = 1_000;
+
 /** One cpi-config in BOSH's format. */
 export function parseCpiConfig(content: string, limits: Omit<TextLimits, "holdsSecrets">): CpiDefinition[] {
-  const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true });
+  const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true }, ["cpis"]);
+  if (!limits.stored && parsed.cpis.length > MAX_CPIS) {
+    throw new InvalidArgumentError(`the ${limits.what} has ${parsed.cpis.length} CPIs: the limit is ${MAX_CPIS}`);
+  }
   return parsed.cpis.map((cpi) => ({
     name: cpi.name,
     type: cpi.type,

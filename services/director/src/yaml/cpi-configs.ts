@@ -1,9 +1,9 @@
 import type { Config } from "../model/config.js";
 import type { CpiNames } from "../model/cpi-choice.js";
 import { type CpiDefinition, refuseDuplicateCpis } from "../model/cpi-config.js";
-import type { DirectorTables } from "../schema.js";
-import { parseCpiConfig } from "./cpi-config.js";
-import { latestConfigs } from "./latest-configs.js";
+import { Configs, type NamedPart } from "./configs.js";
+import type { TextLimits } from "./document.js";
+import type { YamlReader } from "./reader.js";
 
 export const CPI = "cpi";
 
@@ -14,34 +14,21 @@ export interface MergedCpiConfig extends CpiNames {
   readonly cpis: readonly CpiDefinition[] | undefined;
 }
 
-/** The cpi-configs put together, read from YAML once per change. */
-export class CpiConfigs {
-  #read: { readonly lastConfigId: number; readonly config: MergedCpiConfig } | undefined;
-
-  constructor(private readonly sizeBytes: number) {}
-
-  current(tables: DirectorTables): MergedCpiConfig {
-    const lastConfigId = tables.counters.get("config")?.value ?? 0;
-    if (this.#read?.lastConfigId !== lastConfigId) {
-      const configs = latestConfigs(tables, CPI);
-      const version = configs.map((config) => config.configId).join("-");
-      const cpis = configs.length === 0 ? undefined : this.#merge(configs);
-      this.#read = { lastConfigId, config: { version, cpis } };
-    }
-    return this.#read.config;
+/** The cpi-configs put together. */
+export class CpiConfigs extends Configs<readonly CpiDefinition[], MergedCpiConfig> {
+  constructor(reader: YamlReader, limits: Omit<TextLimits, "what">) {
+    super({
+      type: CPI,
+      reader,
+      limits,
+      read: (reader, text, limits, options) => reader.read({ format: "cpi_config", text, limits }, options),
+      merge,
+    });
   }
+}
 
-  /** Throws when the configs, with a new content for one of them or without it, are not valid. */
-  check(tables: DirectorTables, name: string, content: string | undefined): void {
-    const others = latestConfigs(tables, CPI).filter((config) => config.name !== name);
-    this.#merge(content === undefined ? others : [...others, { name, content }]);
-  }
-
-  #merge(configs: readonly Pick<Config, "name" | "content">[]): CpiDefinition[] {
-    const cpis = configs.flatMap((config) =>
-      parseCpiConfig(config.content, { what: `cpi config \`${config.name}\``, sizeBytes: this.sizeBytes }),
-    );
-    refuseDuplicateCpis(cpis);
-    return cpis;
-  }
+function merge(parts: readonly NamedPart<readonly CpiDefinition[]>[], configs: readonly Config[]): MergedCpiConfig {
+  const cpis = parts.flatMap(({ part }) => part);
+  refuseDuplicateCpis(cpis);
+  return { version: configs.map((config) => config.configId).join("-"), cpis: parts.length === 0 ? undefined : cpis };
 }

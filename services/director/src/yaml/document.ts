@@ -1,21 +1,76 @@
-import { InvalidArgumentError } from "@diskmesh/domain";
-import { type Document, isNode, LineCounter, parseDocument } from "yaml";
+import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { Composer, type Document, isMap, isNode, isScalar, LineCounter } from "yaml";
 import type { z } from "zod";
+import { NO_YAML_LIMITS, YamlLimitError, type YamlLimits } from "./limits.js";
+import { plainValue } from "./plain.js";
+import { boundedTokens, YamlError } from "./tokens.js";
 
 /** What a text is, for error messages: "cloud config `default`". */
 export interface TextLimits {
   readonly what: string;
   readonly sizeBytes: number;
+  readonly yaml: YamlLimits;
+  /** It was accepted once, perhaps by an older version: what was added to the rules since does not hold for it. */
+  readonly stored?: boolean;
   /** Then no error quotes the text. */
   readonly holdsSecrets?: boolean;
 }
 
-/** Reads YAML from outside and checks its shape. An error names the line. */
+/** For a text that was accepted once. */
+export function storedLimits(what: string): TextLimits {
+  return { what, sizeBytes: Number.POSITIVE_INFINITY, yaml: NO_YAML_LIMITS, stored: true };
+}
+
+interface ReadDocument {
+  readonly document: Document.Parsed;
+  readonly lines: LineCounter;
+  readonly value: unknown;
+}
+
+const MOST_ISSUES_TOLD = 5;
+const MOST_KEYS_TOLD = 10;
+
+const COMPOSER_OPTIONS: ConstructorParameters<typeof Composer>[0] = {
+  prettyErrors: false,
+  // Takes time that is quadratic in the keys of a mapping; `plainValue` looks for keys that come twice.
+  uniqueKeys: false,
+  // Sets and ordered maps, quadratic too, are read as the mappings and lists that they are.
+  resolveKnownTags: false,
+  customTags: (tags) => tags.filter((tag) => typeof tag === "string" || tag.collection === undefined || isPlain(tag)),
+};
+
+function isPlain(tag: { readonly tag: string }): boolean {
+  return tag.tag === "tag:yaml.org,2002:map" || tag.tag === "tag:yaml.org,2002:seq";
+}
+
+/**
+ * Reads YAML from outside and checks its shape. An error names the line. With `knownKeys`, every other key of the
+ * outermost mapping is refused.
+ */
 export function parseYaml<Schema extends z.ZodType>(
   text: string,
   schema: Schema,
   limits: TextLimits,
+  knownKeys?: readonly string[],
 ): z.output<Schema> {
+  const { what } = limits;
+  const read = readDocument(text, limits);
+  if (knownKeys !== undefined && !limits.stored) refuseUnknownKeys(read, what, knownKeys);
+  const result = schema.safeParse(read.value);
+  if (result.success) return result.data;
+  const issues = result.error.issues.slice(0, MOST_ISSUES_TOLD).map((issue) => {
+    const path = issue.path.map((part) => (typeof part === "symbol" ? String(part) : part));
+    return `line ${lineOf(read, path)}: ${path.join(".") || "the document"}: ${issue.message}`;
+  });
+  throw new InvalidArgumentError(`the ${what} is not as expected: ${issues.join("; ")}`);
+}
+
+/** The value of a YAML text, whatever its shape. */
+export function readYaml(text: string, limits: TextLimits): unknown {
+  return readDocument(text, limits).value;
+}
+
+function readDocument(text: string, limits: TextLimits): ReadDocument {
   const { what } = limits;
   const lengthBytes = Buffer.byteLength(text);
   if (lengthBytes > limits.sizeBytes) {
@@ -23,33 +78,56 @@ export function parseYaml<Schema extends z.ZodType>(
   }
   if (text.trim() === "") throw new InvalidArgumentError(`the ${what} is empty: give YAML`);
   const lines = new LineCounter();
-  const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
-  const [error] = document.errors;
-  if (error) {
-    const text = limits.holdsSecrets ? error.code : error.message;
-    throw new InvalidArgumentError(`the ${what} is not valid YAML: line ${lines.linePos(error.pos[0]).line}: ${text}`);
+  const lineAt = (offset: number): string => `line ${lines.linePos(offset).line}`;
+  try {
+    const document = compose(text, limits, lines);
+    const [error] = document.errors;
+    if (error) throw new YamlError(error.pos[0], limits.holdsSecrets ? error.code : error.message);
+    return { document, lines, value: plainValue(document, limits.yaml) };
+  } catch (error) {
+    if (error instanceof YamlError)
+      throw new InvalidArgumentError(`the ${what} is not valid YAML: ${lineAt(error.offset)}: ${error.message}`);
+    if (error instanceof YamlLimitError)
+      throw new InvalidArgumentError(`the ${what} cannot be read: ${lineAt(error.offset)}: ${error.message}`);
+    // The stack has overflown. What is new never gets so deep.
+    if (error instanceof RangeError) throw new InvalidArgumentError(`the ${what} is nested too deep to be read`);
+    throw error;
   }
-  const result = schema.safeParse(toPlain(document, limits));
-  if (result.success) return result.data;
-  const issues = result.error.issues.slice(0, 5).map((issue) => {
-    const path = issue.path.map((part) => (typeof part === "symbol" ? String(part) : part));
-    return `line ${lineOf(document, lines, path)}: ${path.join(".") || "the document"}: ${issue.message}`;
-  });
-  throw new InvalidArgumentError(`the ${what} is not as expected: ${issues.join("; ")}`);
 }
 
-function toPlain(document: Document.Parsed, { what, holdsSecrets }: TextLimits): unknown {
+function compose(text: string, limits: TextLimits, lines: LineCounter): Document.Parsed {
+  const tokens = boundedTokens(text, limits.yaml, lines.addNewLine);
+  const { stackTraceLimit } = Error;
+  // Every fault of a text becomes an error; a stack for each would take longer than all the rest.
+  Error.stackTraceLimit = 0;
   try {
-    // Aliases are expanded at most so often: a few lines could stand for gigabytes.
-    return document.toJS({ maxAliasCount: 100 });
-  } catch (error) {
-    if (holdsSecrets) throw new InvalidArgumentError(`the ${what} cannot be read: see its aliases`);
-    throw new InvalidArgumentError(`the ${what} cannot be read: ${(error as Error).message}`, { cause: error });
+    const [document] = new Composer(COMPOSER_OPTIONS).compose(tokens, true, text.length);
+    return document as Document.Parsed;
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
+}
+
+function refuseUnknownKeys(read: ReadDocument, what: string, known: readonly string[]): void {
+  const { value } = read;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return;
+  const unknown = Object.keys(value).filter((key) => !known.includes(key));
+  if (unknown.length === 0) return;
+  const told = unknown.slice(0, MOST_KEYS_TOLD).map((key) => `${quoted(key)} in line ${lineOfKey(read, key)}`);
+  const more = unknown.length > MOST_KEYS_TOLD ? ` and ${unknown.length - MOST_KEYS_TOLD} more` : "";
+  throw new InvalidArgumentError(
+    `the ${what} has unknown top-level keys: ${told.join(", ")}${more}; known are ${known.join(", ")}`,
+  );
+}
+
+function lineOfKey({ document, lines }: ReadDocument, name: string): number {
+  const pairs = isMap(document.contents) ? document.contents.items : [];
+  const pair = pairs.find(({ key }) => isScalar(key) && String(key.value) === name);
+  return isScalar(pair?.key) && pair.key.range ? lines.linePos(pair.key.range[0]).line : 1;
 }
 
 /** Of the innermost part of the path that is there. */
-function lineOf(document: Document.Parsed, lines: LineCounter, path: readonly (string | number)[]): number {
+function lineOf({ document, lines }: ReadDocument, path: readonly (string | number)[]): number {
   for (let length = path.length; length >= 0; length--) {
     const node = length === 0 ? document.contents : document.getIn(path.slice(0, length), true);
     if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;

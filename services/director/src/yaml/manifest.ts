@@ -7,7 +7,9 @@ import type { WantedStemcell } from "../model/stemcell.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 
-const MAX_STATIC_IPS = 10_000;
+/** Of one range, and of all in a manifest: a few bytes can stand for millions. */
+const MAX_IPS_OF_RANGE = 10_000;
+const MAX_STATIC_IPS = 20_000;
 
 const groupSchema = z
   .looseObject({
@@ -47,7 +49,22 @@ const stemcellSchema = z
   })
   .refine((stemcell) => (stemcell.os == null) !== (stemcell.name == null), "give either os or name");
 
-// BOSH's other keys (releases, update, jobs, ...) are let be.
+// BOSH's other keys are let be. So are unknown ones within these.
+const KNOWN_KEYS = [
+  "name",
+  "director_uuid",
+  "releases",
+  "stemcells",
+  "update",
+  "instance_groups",
+  "compilation",
+  "properties",
+  "variables",
+  "features",
+  "tags",
+  "addons",
+];
+
 const manifestSchema = z.looseObject({
   name: nameSchema,
   stemcells: z.array(stemcellSchema).nullish(),
@@ -68,14 +85,16 @@ export interface ManifestLimits extends TextLimits {
 
 /** A deployment manifest in BOSH's format. */
 export function parseManifest(text: string, limits: ManifestLimits): Manifest {
-  const parsed = parseYaml(text, manifestSchema, { ...limits, holdsSecrets: true });
+  const parsed = parseYaml(text, manifestSchema, { ...limits, holdsSecrets: true }, KNOWN_KEYS);
   const stemcells = (parsed.stemcells ?? []).map(({ alias, os, name, version }) => ({
     alias,
     os: os ?? "",
     name: name ?? "",
     version,
   }));
-  const groups = (parsed.instance_groups ?? []).map(toGroup);
+  const specs = parsed.instance_groups ?? [];
+  if (!limits.stored) refuseManyGroups(specs, limits);
+  const groups = specs.map(toGroup);
   refuseTwice(
     stemcells.map((stemcell) => stemcell.alias),
     (alias) => `the ${limits.what} has two stemcells \`${alias}\``,
@@ -84,14 +103,26 @@ export function parseManifest(text: string, limits: ManifestLimits): Manifest {
     groups.map((group) => group.name),
     (name) => `the ${limits.what} has two instance groups named \`${name}\``,
   );
-  for (const group of groups) checkGroup(group, stemcells, limits.what);
-  const instances = groups.reduce((sum, group) => sum + group.instances, 0);
-  if (instances > limits.instances) {
-    throw new InvalidArgumentError(
-      `the ${limits.what} wants ${instances} instances: the limit is ${limits.instances} (content.instancesPerDeployment)`,
-    );
-  }
+  const aliases = new Set(stemcells.map((stemcell) => stemcell.alias));
+  for (const group of groups) checkGroup(group, aliases, limits.what);
   return { name: parsed.name, stemcells, tags: parsed.tags ?? {}, groups };
+}
+
+/** Before anything is made of them: a group of none costs as much to look after as one of few. */
+function refuseManyGroups(
+  groups: readonly z.output<typeof groupSchema>[],
+  { what, instances: most }: ManifestLimits,
+): void {
+  const limit = `the limit is ${most} (content.instancesPerDeployment)`;
+  if (groups.length > most)
+    throw new InvalidArgumentError(`the ${what} has ${groups.length} instance groups: ${limit}`);
+  const instances = groups.reduce((sum, group) => sum + group.instances, 0);
+  if (instances > most) throw new InvalidArgumentError(`the ${what} wants ${instances} instances: ${limit}`);
+  const ranges = groups.flatMap((group) => (group.networks ?? []).flatMap((network) => network.static_ips ?? []));
+  const addresses = ranges.reduce((sum, range) => sum + countAddresses(range), 0);
+  if (addresses > MAX_STATIC_IPS) {
+    throw new InvalidArgumentError(`the ${what} has ${addresses} static_ips: the limit is ${MAX_STATIC_IPS}`);
+  }
 }
 
 function toGroup(group: z.output<typeof groupSchema>): GroupSpec {
@@ -114,19 +145,23 @@ function toGroup(group: z.output<typeof groupSchema>): GroupSpec {
 }
 
 function addressesOf(text: string): string[] {
-  const { first, last } = parseIpRange(text);
-  const count = Math.min(last - first + 1, MAX_STATIC_IPS);
-  return Array.from({ length: count }, (_, index) => formatIp(first + index));
+  const { first } = parseIpRange(text);
+  return Array.from({ length: countAddresses(text) }, (_, index) => formatIp(first + index));
 }
 
-function checkGroup(group: GroupSpec, stemcells: readonly WantedStemcell[], what: string): void {
+function countAddresses(text: string): number {
+  const { first, last } = parseIpRange(text);
+  return Math.min(last - first + 1, MAX_IPS_OF_RANGE);
+}
+
+function checkGroup(group: GroupSpec, stemcells: ReadonlySet<string>, what: string): void {
   const where = `in instance group \`${group.name}\``;
   refuseTwice(group.azs, (az) => `the ${what} names az \`${az}\` twice ${where}`);
   refuseTwice(
     group.networks.map((network) => network.name),
     (name) => `the ${what} names network \`${name}\` twice ${where}`,
   );
-  if (group.stemcell !== "" && !stemcells.some((stemcell) => stemcell.alias === group.stemcell)) {
+  if (group.stemcell !== "" && !stemcells.has(group.stemcell)) {
     throw new InvalidArgumentError(
       `the ${what} uses stemcell \`${group.stemcell}\` ${where}, which is no alias of its stemcells`,
     );
@@ -134,6 +169,9 @@ function checkGroup(group: GroupSpec, stemcells: readonly WantedStemcell[], what
 }
 
 function refuseTwice(names: readonly string[], text: (name: string) => string): void {
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw new InvalidArgumentError(text(twice));
+  const seen = new Set<string>();
+  for (const name of names) {
+    if (seen.has(name)) throw new InvalidArgumentError(text(name));
+    seen.add(name);
+  }
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { JsonObject } from "../model/json.js";
-import { parseYaml } from "./document.js";
+import { parseYaml, type TextLimits } from "./document.js";
 import { nameSchema, propertiesSchema } from "./schema.js";
 
 /** "sha1" in a stemcell's manifest: hex SHA-1, or SHA-256 behind its name. */
@@ -30,8 +30,8 @@ export interface StemcellManifest {
 export const STEMCELL_MANIFEST_SIZE_BYTES = 256 * 1024;
 
 /** The stemcell.MF of a stemcell in BOSH's format. */
-export function parseStemcellManifest(text: string): StemcellManifest {
-  const parsed = parseYaml(text, stemcellSchema, { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES });
+export function parseStemcellManifest(text: string, limits: TextLimits): StemcellManifest {
+  const parsed = parseYaml(text, stemcellSchema, limits);
   return {
     name: parsed.name,
     version: parsed.version,

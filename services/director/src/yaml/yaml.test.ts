@@ -1,10 +1,21 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { parseCloudConfig } from "./cloud-config.js";
+import { parseCpiConfig } from "./cpi-config.js";
+import { readYaml, storedLimits } from "./document.js";
+import type { YamlLimits } from "./limits.js";
 import { parseManifest } from "./manifest.js";
 
-const CLOUD = { what: "cloud config `default`", sizeBytes: 10_000 };
-const MANIFEST = { what: "manifest", sizeBytes: 10_000, instances: 10 };
+const YAML: YamlLimits = {
+  tokens: 1_000,
+  depth: 10,
+  keys: 40,
+  aliases: 20,
+  mergeKeys: 10,
+  expandedSizeBytes: 10_000,
+};
+const CLOUD = { what: "cloud config `default`", sizeBytes: 10_000, yaml: YAML };
+const MANIFEST = { what: "manifest", sizeBytes: 10_000, instances: 10, yaml: YAML };
 
 function errorOf(parse: () => unknown): string {
   try {
@@ -94,7 +105,7 @@ compilation: {workers: 3, network: default}
     [
       "aliases that explode",
       `a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [${"*a,".repeat(9)}]\nc: &c [${"*b,".repeat(9)}]\nd: [${"*c,".repeat(9)}]\n`,
-      /cannot be read: .*alias/i,
+      /cannot be read: line 4: it has too many (aliases|bytes)/,
     ],
   ];
   for (const [cause, content, effect] of BAD) {
@@ -172,4 +183,153 @@ instance_groups:
       expect(errorOf(() => parseManifest(text, MANIFEST))).to.match(effect);
     });
   }
+});
+
+describe("limits of YAML", () => {
+  const lines = (count: number, line: (index: number) => string): string =>
+    Array.from({ length: count }, (_, index) => `${line(index)}\n`).join("");
+  const nested = (depth: number): string => `a: ${"[".repeat(depth - 1)}${"]".repeat(depth - 1)}\n`;
+  const read = (text: string, change: Partial<YamlLimits> = {}): unknown =>
+    readYaml(text, { what: "text", sizeBytes: 1_000_000, yaml: { ...YAML, ...change } });
+
+  const ROWS: [keyof YamlLimits, string, string, string, RegExp][] = [
+    ["tokens", "words", lines(199, () => "- a"), lines(200, () => "- a"), /line 200: it is made of too many pieces/],
+    [
+      "depth",
+      "brackets",
+      nested(10),
+      nested(11),
+      /line 1: it is nested too deep: the limit is 10 \(content\.yaml\.depth/,
+    ],
+    ["depth", "single pairs", `${"[a: ".repeat(5)}${"]".repeat(5)}`, `${"[a: ".repeat(6)}${"]".repeat(6)}`, /too deep/],
+    ["depth", "a million brackets", nested(10), "[".repeat(1_000_000), /too deep/],
+    ["depth", "dashes", `${"- ".repeat(9)}a`, `${"- ".repeat(11)}a`, /too deep/],
+    [
+      "depth",
+      "aliases in aliases",
+      lines(9, (i) => (i === 0 ? "a0: &a0 []" : `a${i}: &a${i} [*a${i - 1}]`)),
+      lines(10, (i) => (i === 0 ? "a0: &a0 []" : `a${i}: &a${i} [*a${i - 1}]`)),
+      /line 10: it is nested too deep/,
+    ],
+    [
+      "keys",
+      "lines",
+      lines(40, (i) => `k${i}: 1`),
+      lines(41, (i) => `k${i}: 1`),
+      /line 41: it has too many different keys/,
+    ],
+    [
+      "keys",
+      "mappings",
+      lines(40, (i) => `- {k${i}: 1}`),
+      lines(41, (i) => `- {k${i}: 1}`),
+      /line 41: .*different keys/,
+    ],
+    ["keys", "braces", `{${"a,b,c,d,e,".slice(0, 8)}}`, `{${lines(41, (i) => `k${i},`)}}`, /too many different keys/],
+    [
+      "aliases",
+      "aliases",
+      `- &a 1\n${lines(20, () => "- *a")}`,
+      `- &a 1\n${lines(21, () => "- *a")}`,
+      /too many aliases/,
+    ],
+    [
+      "mergeKeys",
+      "merge keys",
+      `%YAML 1.1\n---\n- &a {b: 1}\n${lines(10, () => "- {<<: *a}")}`,
+      `%YAML 1.1\n---\n- &a {b: 1}\n${lines(11, () => "- {<<: *a}")}`,
+      /line 14: it has too many merge keys/,
+    ],
+    [
+      "expandedSizeBytes",
+      "a long text aliased",
+      `- &a ${"x".repeat(900)}\n${lines(9, () => "- *a")}`,
+      `- &a ${"x".repeat(900)}\n${lines(11, () => "- *a")}`,
+      /line 11: it has too many bytes once its aliases are expanded: the limit is 10000/,
+    ],
+  ];
+  for (const [limit, what, within, beyond, effect] of ROWS)
+    it(`${what}, just within ${limit} -> read; one more -> refused`, () => {
+      read(within);
+      expect(errorOf(() => read(beyond))).to.match(effect);
+    });
+
+  const VALUES: [string, string, unknown][] = [
+    ["keys that are no texts", "1: a\n~: b\ntrue: c\n[x]: d\n", { "1": "a", "": "b", true: "c", '["x"]': "d" }],
+    ["a key that objects have", "__proto__: {a: 1}\n", JSON.parse('{"__proto__": {"a": 1}}')],
+    ["an anchor that comes again", "- &a 1\n- *a\n- &a 2\n- *a\n", [1, 1, 2, 2]],
+    ["an alias as a key", "- &a x\n- {*a : 1}\n", ["x", { x: 1 }]],
+    ["<< where it means nothing", "a: &a {b: 1}\nc: {<<: *a}\n", { a: { b: 1 }, c: { "<<": { b: 1 } } }],
+    [
+      "<< in YAML 1.1, own keys first",
+      "%YAML 1.1\n---\n- &a {b: 1, c: 1}\n- {<<: [*a, {c: 2, d: 2}], b: 3}\n",
+      [
+        { b: 1, c: 1 },
+        { b: 3, c: 1, d: 2 },
+      ],
+    ],
+    ["tags of sets and ordered maps", "- !!set {a, b}\n- !!omap [a: 1]\n", [{ a: null, b: null }, [{ a: 1 }]]],
+    ["comments alone", "# nothing\n", null],
+  ];
+  for (const [what, text, value] of VALUES)
+    it(`${what} -> its value`, () => {
+      expect(read(text)).to.deep.equal(value);
+    });
+
+  const REFUSED: [string, string, RegExp][] = [
+    ["a key twice", "a: 1\nb: 1\na: 2\n", /not valid YAML: line 3: the keys of a mapping must be unique/],
+    ["an alias of nothing", "a: *b\n", /line 1: an alias names no anchor/],
+    ["an alias of what comes later", "- *a\n- &a 1\n", /line 1: an alias names no anchor/],
+    ["an alias of what it is part of", "a: &a [*a]\n", /line 1: an alias names what it is part of/],
+    ["two documents", "a: 1\n---\nb: 1\n", /line 2: it holds more than one document/],
+    ["<< of a text", "%YAML 1.1\n---\n<<: x\n", /line 3: a merge key needs a mapping/],
+  ];
+  for (const [what, text, effect] of REFUSED)
+    it(`${what} -> refused, with the line`, () => {
+      expect(errorOf(() => read(text))).to.match(effect);
+    });
+
+  it("what was accepted once -> read beyond all limits", () => {
+    const text = `${lines(60_000, (index) => `key${index}: 1`)}more: ${"[".repeat(200)}${"]".repeat(200)}\n`;
+    const value = readYaml(text, storedLimits("text")) as object;
+    expect(Object.keys(value)).to.have.length(60_001);
+  });
+
+  it("what was accepted once, deeper than any stack -> an error, no crash", () => {
+    expect(errorOf(() => readYaml(`${"[".repeat(200_000)}${"]".repeat(200_000)}`, storedLimits("text")))).to.match(
+      /nested too deep|call stack/,
+    );
+  });
+});
+
+describe("unknown top-level keys", () => {
+  it("in a manifest or cloud config -> refused by name and line", () => {
+    expect(errorOf(() => parseManifest("name: web\ninstance_group: []\nmeta: 1\n", MANIFEST))).to.match(
+      /manifest has unknown top-level keys: "instance_group" in line 2, "meta" in line 3; known are name, /,
+    );
+    expect(errorOf(() => parseCloudConfig("azs: []\nvm_type: []\n", CLOUD))).to.match(
+      /"vm_type" in line 2; known are azs/,
+    );
+    expect(errorOf(() => parseCpiConfig("cpis: []\nextra: 1\n", CLOUD))).to.match(/"extra" in line 2; known are cpis/);
+  });
+
+  it("very many of them -> the first ones are told", () => {
+    const keys = Array.from({ length: 20 }, (_, index) => `k${index}: 1\n`).join("");
+    const text = errorOf(() => parseCloudConfig(keys, CLOUD));
+    expect(text).to.match(/"k9" in line 10 and 10 more/);
+    expect(text).to.not.contain("k10");
+  });
+
+  it("BOSH's own -> let be", () => {
+    const manifest =
+      "name: web\ndirector_uuid: x\nreleases: []\nstemcells: []\nupdate: {}\ninstance_groups: []\ncompilation: {}\n" +
+      "properties: {}\nvariables: []\nfeatures: {}\ntags: {}\naddons: []\n";
+    expect(parseManifest(manifest, MANIFEST).name).to.equal("web");
+    expect(parseCloudConfig("azs: []\ncompilation: {workers: 1}\n", CLOUD).azs).to.deep.equal([]);
+  });
+
+  it("in what was accepted once -> let be", () => {
+    const config = parseCloudConfig("azs: [{name: z1}]\nmeta: 1\n", storedLimits("cloud config"));
+    expect(config.azs).to.have.length(1);
+  });
 });

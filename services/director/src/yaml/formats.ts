@@ -1,0 +1,64 @@
+import { InvalidArgumentError } from "@diskmesh/domain";
+import type { CloudConfig } from "../model/cloud-config.js";
+import type { CpiDefinition } from "../model/cpi-config.js";
+import { type ChangedLine, diffLines } from "../model/line-diff.js";
+import { parseCloudConfig } from "./cloud-config.js";
+import { comparableLines, withoutMarks } from "./comparable.js";
+import { parseCpiConfig } from "./cpi-config.js";
+import type { TextLimits } from "./document.js";
+import { type Manifest, type ManifestLimits, parseManifest } from "./manifest.js";
+import { parseStemcellManifest, type StemcellManifest } from "./stemcell-manifest.js";
+
+/** What is to be made of one text, or of two. It travels to worker threads. */
+export type Reading =
+  | { readonly format: "cloud_config"; readonly text: string; readonly limits: TextLimits }
+  | { readonly format: "cpi_config"; readonly text: string; readonly limits: TextLimits }
+  | { readonly format: "manifest"; readonly text: string; readonly limits: ManifestLimits }
+  | { readonly format: "stemcell_manifest"; readonly text: string; readonly limits: TextLimits }
+  | {
+      /** Two configs that were accepted, the former one perhaps long ago. */
+      readonly format: "config_diff";
+      readonly from: string | undefined;
+      readonly text: string;
+      readonly redact: boolean;
+    };
+
+export type Format = Reading["format"];
+export type ReadingOf<F extends Format> = Extract<Reading, { readonly format: F }>;
+
+/** What becomes of each. All of it is JSON. */
+export interface Results {
+  readonly cloud_config: CloudConfig;
+  readonly cpi_config: readonly CpiDefinition[];
+  readonly manifest: Manifest;
+  readonly stemcell_manifest: StemcellManifest;
+  readonly config_diff: readonly ChangedLine[];
+}
+
+/** More lines take the director's own thread too long to pass on. */
+const MAX_DIFF_LINES = 50_000;
+
+type Read = { readonly [F in Format]: (reading: ReadingOf<F>) => Results[F] };
+
+const READ: Read = {
+  cloud_config: ({ text, limits }) => parseCloudConfig(text, limits),
+  cpi_config: ({ text, limits }) => parseCpiConfig(text, limits),
+  manifest: ({ text, limits }) => parseManifest(text, limits),
+  stemcell_manifest: ({ text, limits }) => parseStemcellManifest(text, limits),
+  config_diff: ({ from, text, redact }) => {
+    const linesOf = (content: string): string[] => comparableLines(content, { redact });
+    const lines = diffLines(from === undefined ? [] : linesOf(from), linesOf(text));
+    if (lines.length > MAX_DIFF_LINES) {
+      throw new InvalidArgumentError(
+        `the diff has ${lines.length} lines: the limit is ${MAX_DIFF_LINES}; compare the configs themselves`,
+      );
+    }
+    return lines.map(({ text, change }) => ({ text: withoutMarks(text), change }));
+  },
+};
+
+/** Reads at once, on the thread that calls. */
+export function readNow<F extends Format>(reading: ReadingOf<F>): Results[F] {
+  const read = READ[reading.format] as (reading: ReadingOf<F>) => Results[F];
+  return read(reading);
+}

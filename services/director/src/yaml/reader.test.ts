@@ -1,0 +1,106 @@
+import { type DomainError, InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { expect } from "chai";
+import { NO_YAML_LIMITS } from "./limits.js";
+import { YamlReader, type YamlReaderOptions } from "./reader.js";
+
+const OPTIONS: YamlReaderOptions = {
+  eventLoopSizeBytes: 100,
+  workers: 1,
+  waiting: 2,
+  timeoutMs: 60_000,
+  storedTimeoutMs: 60_000,
+  workerMemoryMib: 256,
+};
+const LIMITS = { what: "cloud config `default`", sizeBytes: 64 * 1024 * 1024, yaml: NO_YAML_LIMITS };
+const SMALL = "azs: [{name: z1}]\n";
+const LARGE = `azs:\n${Array.from({ length: 20 }, (_, index) => `- name: z${index}\n`).join("")}`;
+
+/** Takes a thread far longer than any limit that a test sets. */
+const SLOW = `a: [${"1,".repeat(8_000_000)}]\n`;
+
+describe("YAML reader", function () {
+  this.timeout(60_000);
+  const readers: YamlReader[] = [];
+  const newReader = (change: Partial<YamlReaderOptions> = {}): YamlReader => {
+    const reader = new YamlReader({ ...OPTIONS, ...change });
+    readers.push(reader);
+    return reader;
+  };
+  afterEach(() => {
+    for (const reader of readers.splice(0)) reader.close();
+  });
+  const read = (reader: YamlReader, text: string, options: { stored?: boolean; signal?: AbortSignal } = {}) =>
+    reader.read({ format: "cloud_config", text, limits: LIMITS }, options);
+  const errorOf = (reading: Promise<unknown>): Promise<DomainError> =>
+    reading.then(
+      () => {
+        throw new Error("it was read");
+      },
+      (error: unknown) => error as DomainError,
+    );
+
+  it("a small text and a large one -> both are read, and wrong ones refused with the line", async () => {
+    const reader = newReader();
+    expect((await read(reader, SMALL)).azs).to.have.length(1);
+    expect((await read(reader, LARGE)).azs.at(-1)?.name).to.equal("z19");
+    for (const text of ["azs: 1\n", `${LARGE}vm_types: 1\n`]) {
+      const error = await errorOf(read(reader, text));
+      expect(error).to.be.instanceOf(InvalidArgumentError);
+      expect(error.message).to.match(/the cloud config `default` is not as expected: line (1|22): /);
+    }
+  });
+
+  it("a thread takes too long -> an error that names the limit; the next text has its place", async () => {
+    const reader = newReader({ timeoutMs: 1 });
+    const error = await errorOf(read(reader, LARGE));
+    expect(error).to.be.instanceOf(InvalidArgumentError);
+    expect(error.message).to.match(/`default` takes longer to read than 1 ms \(content\.yaml\.timeoutMs\)/);
+    expect((await read(reader, LARGE, { stored: true })).azs).to.have.length(20);
+  });
+
+  it("a thread takes too much memory -> an error that names the limit, and nothing else ends", async () => {
+    const reader = newReader({ workerMemoryMib: 32 });
+    const error = await errorOf(read(reader, SLOW));
+    expect(error).to.be.instanceOf(InvalidArgumentError);
+    expect(error.message).to.match(/takes more memory to read than 32 MiB \(content\.yaml\.workerMemoryMib\)/);
+    expect((await read(reader, LARGE)).azs).to.have.length(20);
+  });
+
+  it("all threads busy -> small texts are read, new ones wait, too many are refused, stored ones are not", async () => {
+    const reader = newReader({ waiting: 1, workerMemoryMib: 2_048 });
+    const stop = new AbortController();
+    const slow = errorOf(read(reader, SLOW, { signal: stop.signal }));
+    const waits = read(reader, LARGE);
+    const error = await errorOf(read(reader, LARGE));
+    expect(error).to.be.instanceOf(ResourceExhaustedError);
+    expect(error.message).to.contain("content.yaml.waiting");
+    const stored = read(reader, LARGE, { stored: true });
+    expect((await read(reader, SMALL)).azs).to.have.length(1);
+    stop.abort(new UnavailableError("the caller left"));
+    expect((await slow).message).to.equal("the caller left");
+    expect((await waits).azs).to.have.length(20);
+    expect((await stored).azs).to.have.length(20);
+  });
+
+  it("the caller leaves while it waits -> its place is the next one's", async () => {
+    const reader = newReader({ workerMemoryMib: 2_048 });
+    const stop = new AbortController();
+    const slow = errorOf(read(reader, SLOW, { signal: stop.signal }));
+    const left = new AbortController();
+    const leaving = errorOf(read(reader, LARGE, { signal: left.signal }));
+    const waits = read(reader, LARGE);
+    left.abort(new UnavailableError("gone"));
+    expect((await leaving).message).to.equal("gone");
+    stop.abort(new UnavailableError("gone, too"));
+    await slow;
+    expect((await waits).azs).to.have.length(20);
+  });
+
+  it("closed -> who is served and who waits hear of it", async () => {
+    const reader = newReader({ workerMemoryMib: 2_048 });
+    const all = [SLOW, LARGE, LARGE].map((text) => errorOf(read(reader, text)));
+    reader.close();
+    for (const error of await Promise.all(all)) expect(error.message).to.equal("the director stops");
+    expect((await errorOf(read(reader, LARGE))).message).to.equal("the director stops");
+  });
+});

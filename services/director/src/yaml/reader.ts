@@ -1,0 +1,135 @@
+import { Worker } from "node:worker_threads";
+import { InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { type Format, type Reading, type ReadingOf, type Results, readNow } from "./formats.js";
+import type { WorkerAnswer } from "./worker.js";
+
+export interface YamlReaderOptions {
+  /** Texts up to this size are read on the event loop: any of them in a few milliseconds. */
+  readonly eventLoopSizeBytes: number;
+  /** Threads at once, each for one text. */
+  readonly workers: number;
+  /** Texts that wait for a thread; more are refused. */
+  readonly waiting: number;
+  /** How long a thread may take for a text that is new. */
+  readonly timeoutMs: number;
+  /** And for one that was accepted once. */
+  readonly storedTimeoutMs: number;
+  readonly workerMemoryMib: number;
+}
+
+export interface ReadOptions {
+  /** It was accepted once: it is never refused for lack of room, and may take longer. */
+  readonly stored?: boolean;
+  readonly signal?: AbortSignal;
+}
+
+/** Where threads run `worker.ts`. */
+const WORKER_FILE = new URL("./worker.js", import.meta.url);
+
+/**
+ * Reads YAML from outside so that nobody else waits for it: what may take long is read by a thread that is made for it,
+ * and ended when it takes too much time or memory.
+ */
+export class YamlReader {
+  readonly #options: YamlReaderOptions;
+  readonly #closing = new AbortController();
+  /** Begin those that wait for a thread, oldest first. */
+  readonly #waiting: (() => void)[] = [];
+  #busy = 0;
+
+  constructor(options: YamlReaderOptions) {
+    this.#options = options;
+  }
+
+  /** Throws InvalidArgumentError for what is no such text, or more than the limits allow. */
+  async read<F extends Format>(reading: ReadingOf<F>, options: ReadOptions = {}): Promise<Results[F]> {
+    if (sizeOf(reading) <= this.#options.eventLoopSizeBytes) return readNow(reading);
+    const stopped = AbortSignal.any([this.#closing.signal, ...(options.signal === undefined ? [] : [options.signal])]);
+    await this.#room(options, stopped);
+    try {
+      stopped.throwIfAborted();
+      return (await this.#inThread(reading, options, stopped)) as Results[F];
+    } finally {
+      // Its room is the next one's.
+      const begin = this.#waiting.shift();
+      if (begin === undefined) this.#busy--;
+      else begin();
+    }
+  }
+
+  /** Ends all threads. */
+  close(): void {
+    this.#closing.abort(new UnavailableError("the director stops"));
+  }
+
+  async #room({ stored }: ReadOptions, stopped: AbortSignal): Promise<void> {
+    const { workers, waiting } = this.#options;
+    if (this.#busy < workers) {
+      this.#busy++;
+      return;
+    }
+    if (!stored && this.#waiting.length >= waiting) {
+      throw new ResourceExhaustedError(
+        `${waiting} texts wait to be read already, which is the limit (content.yaml.waiting): try again later`,
+      );
+    }
+    await new Promise<void>((resolve, reject) => {
+      this.#waiting.push(resolve);
+      const giveUp = (): void => {
+        const place = this.#waiting.indexOf(resolve);
+        if (place < 0) return;
+        this.#waiting.splice(place, 1);
+        reject(stopped.reason);
+      };
+      if (stopped.aborted) giveUp();
+      else stopped.addEventListener("abort", giveUp, { once: true });
+    });
+  }
+
+  async #inThread(reading: Reading, { stored }: ReadOptions, stopped: AbortSignal): Promise<unknown> {
+    const { timeoutMs, storedTimeoutMs, workerMemoryMib } = this.#options;
+    const limitMs = stored ? storedTimeoutMs : timeoutMs;
+    const limitName = stored ? "storedTimeoutMs" : "timeoutMs";
+    const worker = new Worker(WORKER_FILE, {
+      workerData: reading,
+      // Nothing that the process was started with: neither its tracing nor its secrets.
+      execArgv: [],
+      env: {},
+      resourceLimits: { maxOldGenerationSizeMb: workerMemoryMib },
+    });
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      return await new Promise<unknown>((resolve, reject) => {
+        const refuse = (text: string): void => reject(new InvalidArgumentError(text));
+        const what = `the ${whatOf(reading)}`;
+        timer = setTimeout(
+          () => refuse(`${what} takes longer to read than ${limitMs} ms (content.yaml.${limitName}): make it simpler`),
+          limitMs,
+        );
+        stopped.addEventListener("abort", () => reject(stopped.reason), { once: true });
+        worker
+          .once("message", (answer: WorkerAnswer) => {
+            if ("json" in answer) resolve(JSON.parse(answer.json));
+            else refuse(answer.refused);
+          })
+          .once("error", (error: NodeJS.ErrnoException) => {
+            if (error.code !== "ERR_WORKER_OUT_OF_MEMORY") reject(error);
+            refuse(`${what} takes more memory to read than ${workerMemoryMib} MiB (content.yaml.workerMemoryMib)`);
+          })
+          .once("exit", (code) => reject(new Error(`the thread that read ${what} ended with ${code}`)));
+      });
+    } finally {
+      clearTimeout(timer);
+      await worker.terminate();
+    }
+  }
+}
+
+function whatOf(reading: Reading): string {
+  return reading.format === "config_diff" ? "config" : reading.limits.what;
+}
+
+function sizeOf(reading: Reading): number {
+  const from = reading.format === "config_diff" ? (reading.from ?? "") : "";
+  return Buffer.byteLength(reading.text) + Buffer.byteLength(from);
+}
