@@ -1,0 +1,142 @@
+import { existsSync, readFileSync } from "node:fs";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import { skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { ordinaryManifest, SLOW_YAML } from "./testing/slow-yaml.js";
+import { TestDirector } from "./testing/test-director.js";
+
+const MIB_BYTES = 1024 * 1024;
+/** As much as is read on the event loop. */
+const SMALL_BYTES = 4_096;
+/** What the director's own thread may work, at most, between another client's question and its answer. */
+const WAIT_CPU_MS = 100;
+
+/** How long the first thread of a process, its event loop, has had a processor: others' load is not in it. */
+function cpuMsOf(pid: number): number {
+  return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[0]) / 1e6;
+}
+
+describe("YAML that is slow to read", function () {
+  this.timeout(600_000);
+  let director: TestDirector;
+  let pid: number;
+
+  type Send = (content: string) => Promise<unknown>;
+  const deploy: Send = (manifest) => director.deployments.deploy({ manifest, wait: false }, { deadlineMs: 120_000 });
+  const update =
+    (type: string): Send =>
+    (content) =>
+      director.configs.updateConfig({ type, name: "", content }, { deadlineMs: 120_000 });
+  const diff: Send = (content) =>
+    director.configs.diffConfig({ type: "cloud", name: "", content }, { deadlineMs: 120_000 });
+  const WAYS: readonly (readonly [string, Send])[] = [
+    ["manifest", deploy],
+    ["cloud config", update("cloud")],
+    ["cpi config", update("cpi")],
+    ["diff", diff],
+  ];
+
+  before(async function () {
+    if (!existsSync(`/proc/${process.pid}/schedstat`)) skipBecause(this, "/proc does not say how long a thread ran");
+    director = await TestDirector.start({ content: { yaml: { timeoutMs: 60_000 } } });
+    pid = director.process.pid;
+    // What was never run is slower than it will ever be again.
+    for (const [, send] of WAYS) await outcomeOf(send, "- 1\n");
+  });
+  after(() => director?.stop());
+
+  /** "taken", or why it was not. Whatever is no fault of the text fails the test. */
+  async function outcomeOf(send: Send, text: string): Promise<string> {
+    try {
+      await send(text);
+      return "taken";
+    } catch (error) {
+      if (error instanceof InvalidArgumentError) return error.message;
+      throw error;
+    }
+  }
+
+  /** Runs `work` while another client reads on and on. The longest that one of its reads kept it waiting. */
+  async function longestWaitMs(work: () => Promise<unknown>): Promise<number> {
+    let longestMs = 0;
+    let done = false;
+    const working = work().finally(() => {
+      done = true;
+    });
+    while (!done) {
+      const beforeMs = cpuMsOf(pid);
+      await director.configs.listConfigs({ type: "" });
+      longestMs = Math.max(longestMs, cpuMsOf(pid) - beforeMs);
+    }
+    await working;
+    return longestMs;
+  }
+
+  async function expectNoWait(what: string, work: () => Promise<unknown>): Promise<void> {
+    const waitMs = await longestWaitMs(work);
+    if (process.env.SHOW) console.log(`${waitMs.toFixed(1)} ms ${what}`);
+    expect(waitMs, what).to.be.below(WAIT_CPU_MS);
+    expect(director.process.exit).to.equal(undefined);
+  }
+
+  const entries = Object.entries(SLOW_YAML);
+
+  it("a mebibyte of an ordinary manifest -> taken, and nobody else waits", async () => {
+    await director.deploy("first", 0);
+    await expectNoWait("an ordinary manifest", () => deploy(ordinaryManifest(MIB_BYTES)));
+    // The task reads it, too; it ends since there are no such VM types.
+    const { tasks } = await director.tasks.listTasks({
+      states: [],
+      deployment: "ordinary",
+      pageSize: 1,
+      pageToken: "",
+    });
+    expect((await director.ended(tasks[0]?.taskId ?? 0)).result).to.equal("/deployments/ordinary");
+  });
+
+  it("as much as is read at once -> taken or refused, and nobody else waits", async () => {
+    for (const [index, [name, textOf]] of entries.entries()) {
+      const [way, send] = WAYS[index % WAYS.length] as (typeof WAYS)[number];
+      await expectNoWait(`${name} as ${way}`, () => outcomeOf(send, textOf(SMALL_BYTES)));
+    }
+  });
+
+  // A few at once, each taken for something else.
+  for (let at = 0; at < entries.length; at += WAYS.length) {
+    const some = entries.slice(at, at + WAYS.length);
+    it(`a mebibyte of ${some.map(([name]) => name).join(", of ")} -> taken or refused, and nobody else waits`, async () => {
+      const sent = some.map(([name, textOf], index) => {
+        const [way, send] = WAYS[(index + at / WAYS.length) % WAYS.length] as (typeof WAYS)[number];
+        return { what: `${name} as ${way}`, run: () => outcomeOf(send, textOf(MIB_BYTES)) };
+      });
+      await expectNoWait(sent.map(({ what }) => what).join(", "), () => Promise.all(sent.map(({ run }) => run())));
+    });
+  }
+
+  // Whatever of it the director keeps comes over to its own thread, and is put together with other configs there.
+  const KEPT: [string, Send, string][] = [
+    ["a property with very many keys", update("cloud"), vmType(`{${counted(29_000, (i) => `key-${i}: ${i}`)}}`)],
+    ["properties with ever new keys", update("cloud"), vmType(`[${counted(14_000, (i) => `{a${i}: 1, b${i}: 2}`)}]`)],
+    ["very many VM types", update("cloud"), `vm_types: [${counted(10_000, (i) => `{name: type-${i}}`)}]\n`],
+    ["very many CPIs", update("cpi"), `cpis: [${counted(1_000, (i) => `{name: cpi-${i}, type: c}`)}]\n`],
+    [
+      "aliases of properties",
+      update("cloud"),
+      `${vmType(`&a {${counted(2_000, (i) => `key-${i}: 1`)}}`)}vm_extensions: [${counted(18, (i) => `{name: e${i}, cloud_properties: *a }`)}]\n`,
+    ],
+    ["a diff of very many lines", diff, `vm_types:\n${counted(10_000, (i) => `- name: other-${i}\n`, "")}`],
+  ];
+  for (const [what, send, text] of KEPT) {
+    it(`${what} -> taken, and nobody else waits`, async () => {
+      await expectNoWait(what, async () => expect(await outcomeOf(send, text)).to.equal("taken"));
+    });
+  }
+});
+
+function counted(count: number, make: (index: number) => string, between = ", "): string {
+  return Array.from({ length: count }, (_, index) => make(index)).join(between);
+}
+
+function vmType(properties: string): string {
+  return `vm_types: [{name: default, cloud_properties: {all: ${properties}}}]\n`;
+}

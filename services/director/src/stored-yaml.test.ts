@@ -1,0 +1,92 @@
+import { join } from "node:path";
+import { InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
+import { openStorage, Tablet } from "@diskmesh/tablet";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { newTask } from "./model/task.js";
+import { type DirectorTransaction, nextNumber, schema } from "./schema.js";
+import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
+
+const manyKeys = (count: number): string => Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join("");
+/** Accepted by older versions, for which 60,000 unknown keys took a minute, and again at each start. */
+const OLD_CLOUD_CONFIG = `${CLOUD_CONFIG}${manyKeys(60_000)}deep: ${"[".repeat(200)}${"]".repeat(200)}\n`;
+const OLD_MANIFEST = `${manifest("web", 1)}meta: {a: 1}\n${manyKeys(2_000)}`;
+
+describe("configs and manifests that an older version accepted", function () {
+  this.timeout(180_000);
+  let director: TestDirector;
+  const folder = temporaryFolder();
+
+  /** Changes the state as an older director would have left it. */
+  async function leave(work: (tx: DirectorTransaction) => void): Promise<void> {
+    const storage = openStorage(join(folder, "state"), "director");
+    await using tablet = await Tablet.open({ name: "director", schema, storage, address: "" });
+    await tablet.transact(work);
+  }
+
+  function leaveDeploy(tx: DirectorTransaction): number {
+    const taskId = nextNumber(tx, "task");
+    const job = { type: "update_deployment", deployment: "web", manifest: OLD_MANIFEST } as const;
+    const description = "create deployment `web`";
+    tx.tasks.put(newTask({ taskId, description, queue: "normal", user: "operator", deployment: "web", job }, 1));
+    return taskId;
+  }
+
+  before(async () => {
+    await leave((tx) => {
+      const add = (name: string, content: string): void =>
+        tx.configs.put({ configId: nextNumber(tx, "config"), type: "cloud", name, content, createdAtMs: 1 });
+      add("default", OLD_CLOUD_CONFIG);
+      // No version ever took this: whatever it is, the director must start.
+      add("broken", "azs: [");
+      leaveDeploy(tx);
+    });
+    director = await TestDirector.start({ tablet: { storage: join(folder, "state") } });
+  });
+  after(() => director?.stop());
+
+  const update = (name: string, content: string): Promise<unknown> =>
+    director.configs.updateConfig({ type: "cloud", name, content });
+  const errorOf = (call: Promise<unknown>): Promise<Error> =>
+    call.then(
+      () => new Error("it was accepted"),
+      (error: Error) => error,
+    );
+
+  it("one that cannot be read -> the director serves, and what needs it says so, until it is deleted", async () => {
+    expect((await director.ended(1)).result).to.match(/the stored cloud config `broken` cannot be used: .*line 1/);
+    const error = await errorOf(director.deployments.deploy({ manifest: manifest("web", 1), wait: false }));
+    expect(error).to.be.instanceOf(InvalidStateError);
+    await director.configs.deleteConfig({ type: "cloud", name: "broken" });
+  });
+
+  it("unknown keys, too many and too deep -> in use as before", async () => {
+    const { task } = await director.deployments.deploy({ manifest: manifest("more", 1), wait: true });
+    expect(task?.result).to.equal("/deployments/more");
+  });
+
+  it("the same content again -> the same version; as a new one -> refused", async () => {
+    const { config } = await director.configs.updateConfig({ type: "cloud", name: "", content: OLD_CLOUD_CONFIG });
+    expect(config?.configId).to.equal(1);
+    const error = await errorOf(update("other", OLD_CLOUD_CONFIG));
+    expect(error).to.be.instanceOf(InvalidArgumentError);
+    expect(error.message).to.match(/cloud config `other` cannot be read: line \d+: .*content\.yaml\./);
+    expect((await errorOf(update("other", "azs: []\nmeta: 1\n"))).message).to.match(
+      /cloud config `other` has unknown top-level keys: "meta" in line 2/,
+    );
+  });
+
+  it("a deploy of such a manifest, interrupted -> goes on; anew -> refused by name", async () => {
+    const error = await errorOf(director.deployments.deploy({ manifest: OLD_MANIFEST, wait: false }));
+    expect(error.message).to.match(/the manifest has unknown top-level keys: "meta" in line 6/);
+    await director.stop();
+    let taskId = 0;
+    await leave((tx) => {
+      taskId = leaveDeploy(tx);
+    });
+    director = await TestDirector.start({ tablet: { storage: join(folder, "state") } });
+    expect((await director.ended(taskId)).result).to.equal("/deployments/web");
+    const { instances } = await director.deployments.listInstances({ deployment: "web" });
+    expect(instances).to.have.length(1);
+  });
+});
