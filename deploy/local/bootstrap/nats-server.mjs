@@ -4,7 +4,9 @@ import { delimiter, dirname, join } from "node:path";
 import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 
-const MODULE = "github.com/nats-io/nats-server/v2@v2.11.10";
+// One of which no hole is known: packages/mbus/src/server-advisories.ts has the list, by which others are refused.
+const VERSION = "v2.12.15";
+const MODULE = `github.com/nats-io/nats-server/v2@${VERSION}`;
 const INSTALL_TIMEOUT_MS = 5 * 60_000;
 // Where distributions put it; PATH of an ordinary user often lacks them.
 const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/homebrew/bin"];
@@ -14,8 +16,10 @@ const SYSTEM_FOLDERS = ["/usr/sbin", "/usr/local/sbin", "/usr/local/bin", "/opt/
  * from the system's packages when we may, else by Go into `cacheFolder`.
  */
 export async function ensureNatsServer(cacheFolder, systemFolders = SYSTEM_FOLDERS) {
-  const find = () => findProgram("nats-server", [...pathFolders(), ...systemFolders, cacheFolder]);
-  const found = find() ?? ((await install(cacheFolder)) ? find() : undefined);
+  // What an earlier version of this file installed may be one of those that are refused now.
+  const ownFolder = join(cacheFolder, `nats-server-${VERSION}`);
+  const find = () => findProgram("nats-server", [...pathFolders(), ...systemFolders, ownFolder]);
+  const found = find() ?? ((await install(ownFolder)) ? find() : undefined);
   if (!found)
     throw new Failure(
       "nats-server is missing, and there is neither Go nor (for root) apt-get to install it with. Do one of: " +

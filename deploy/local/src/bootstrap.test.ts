@@ -168,7 +168,7 @@ describe("the set-up behind npm start and npm test", () => {
     });
 
     it("is found where an earlier run installed it", async () => {
-      write(join(folder, "cache/nats-server"), program, 0o755);
+      write(join(folder, "cache/nats-server-v2.12.15/nats-server"), program, 0o755);
       expect((await find({ PATH: "" })).output).to.include("found");
     });
 

@@ -4,6 +4,7 @@ import { writeEndpoints } from "./endpoints.js";
 import { HOSTS, type MeshLayout } from "./layout.js";
 import { meshMembers } from "./members.js";
 import { Mesh } from "./mesh.js";
+import { checkNatsServer } from "./nats-server.js";
 import { checkPorts } from "./ports.js";
 import { writeConfigs } from "./service-configs.js";
 import { StateFolder } from "./state-folder.js";
@@ -35,11 +36,13 @@ export class LocalMesh implements AsyncDisposable {
       await createDevelopmentCertificates(layout.certFolder, { hostIds: HOSTS.map(({ hostId }) => hostId) });
       await makeDeviceFiles(layout);
       await writeConfigs(layout);
+      const outdated = await checkNatsServer();
       const [nats = [], ...services] = meshMembers(layout);
       await mesh.start(nats, signal);
       // Services wait for each other by themselves, so that they can load at the same time.
       await Promise.all(services.map((group) => mesh.start(group, signal)));
       await writeEndpoints(layout);
+      if (outdated !== undefined) report(outdated);
       return local;
     } catch (error) {
       await local[Symbol.asyncDispose]();

@@ -1,6 +1,8 @@
+import { readFileSync } from "node:fs";
 import { type Identity, identityUri } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
-import { HOSTS, type MeshLayout } from "./layout.js";
+import { publicKeyPin } from "@diskmesh/pki";
+import { agentName, HOSTS, type MeshLayout } from "./layout.js";
 
 /** The configuration of nats-server: TLS for everybody, and each certificate's own subjects. */
 export function natsConfig(layout: MeshLayout): string {
@@ -9,7 +11,9 @@ export function natsConfig(layout: MeshLayout): string {
     { role: "director", name: "" },
     ...HOSTS.map(({ hostId }) => ({ role: "disk-agent" as const, name: hostId })),
   ];
-  // verify_and_map takes the user's name from the certificate, where ours is a URI. JSON strings are valid there.
+  const pins = identities.map((identity) => publicKeyPin(readFileSync(certFileOf(layout, identity), "utf8"), identity));
+  // verify_and_map takes the first of a certificate's e-mail addresses, DNS names and URIs that is a user, so of one with
+  // two identities the first: only certificates that were looked at are let in. JSON strings are valid there.
   return `listen: ${quote(layout.natsAddress)}
 server_name: "diskmesh-local"
 max_payload: 1048576
@@ -19,6 +23,7 @@ tls {
   key_file: ${quote(keyFile)}
   verify_and_map: true
   timeout: 5
+  pinned_certs: [${pins.map(quote).join(", ")}]
 }
 authorization {
   users: [
@@ -26,6 +31,10 @@ ${identities.map((identity) => `    ${userOf(identity)}`).join("\n")}
   ]
 }
 `;
+}
+
+function certFileOf(layout: MeshLayout, { role, name }: Identity): string {
+  return layout.tlsFiles(role === "disk-agent" ? agentName(name) : "director").certFile;
 }
 
 function userOf(identity: Identity): string {

@@ -4,6 +4,7 @@ import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import { InvalidArgumentError, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
 import { type ConnectionOptions, connect, type NatsConnection as Link } from "nats";
 import { type MbusLog, silentLog } from "./log.js";
+import { whyOutdated, whyRefused } from "./server-advisories.js";
 import { quotedSubject } from "./subjects.js";
 
 export interface NatsOptions {
@@ -15,6 +16,8 @@ export interface NatsOptions {
   readonly connectTimeoutMs?: number;
   readonly reconnect?: ReconnectLimits;
   readonly log?: MbusLog;
+  /** Advisories about nats-server that its packager has dealt with under the same version, e.g. "CVE-2026-33249". */
+  readonly acceptedAdvisories?: readonly string[];
   /** In [0, 1). */
   readonly random?: () => number;
 }
@@ -89,6 +92,8 @@ export class NatsConnection {
   readonly #disconnectListeners = new Set<() => void>();
   readonly #closing = new AbortController();
   #link: Link | undefined;
+  /** The version of the server that was last warned of. */
+  #warnedOf: string | undefined;
 
   constructor(options: NatsOptions, servers: readonly Server[]) {
     this.#options = options;
@@ -183,6 +188,7 @@ export class NatsConnection {
   async #connectOnce(server: Server): Promise<void> {
     const link = await connect(connectionOptions(this.#options, server));
     if (this.#closing.signal.aborted) return link.close();
+    await this.#checkServer(link, server);
     this.#link = link;
     void this.#reportErrors(link);
     for (const entry of this.#entries) this.#activate(link, entry);
@@ -193,6 +199,20 @@ export class NatsConnection {
     if (!this.#closing.signal.aborted)
       this.#log.warn({ server: server.address, error: reason && messageOf(reason) }, "lost the connection to NATS");
     notify(this.#disconnectListeners);
+  }
+
+  /** Closes the link and throws when its server is one that our permissions do not hold. */
+  async #checkServer(link: Link, { address }: Server): Promise<void> {
+    const version = link.info?.version ?? "";
+    const refused = whyRefused(version, this.#options.acceptedAdvisories);
+    if (refused !== undefined) {
+      await link.close();
+      throw new UnavailableError(refused);
+    }
+    const outdated = whyOutdated(version);
+    if (outdated === undefined || this.#warnedOf === version) return;
+    this.#warnedOf = version;
+    this.#log.warn({ server: address, version }, outdated);
   }
 
   #activate(link: Link, entry: Entry): void {

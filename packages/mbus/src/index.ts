@@ -19,3 +19,4 @@ export {
 export { watchHeartbeats } from "./heartbeats.js";
 export type { MbusLog } from "./log.js";
 export { type MbusPermissions, mbusPermissions } from "./permissions.js";
+export { whyOutdated, whyRefused } from "./server-advisories.js";

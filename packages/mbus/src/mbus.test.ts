@@ -18,6 +18,7 @@ import {
   ROOT_CONTEXT,
 } from "@opentelemetry/api";
 import { expect } from "chai";
+import { connect, headers } from "nats";
 import { AgentClient } from "./agent-client.js";
 import { AgentError } from "./agent-error.js";
 import { type AgentMethod, AgentServer } from "./agent-server.js";
@@ -393,6 +394,24 @@ describe("mbus", function () {
       await until(() => heard.length > 0);
       for (const watch of watches) watch.unsubscribe();
       expect(heard).to.deep.equal(["director.process-9.host-2.r1"]);
+    });
+
+    it("do not let a header have the server beat for another", async () => {
+      const heard: string[] = [];
+      const hear = ({ subject, data }: Message) => heard.push(`${subject} ${Buffer.from(data)}`);
+      const watch = director.subscribe("hm.agent.heartbeat.*", hear);
+      await client.call("host-1", "ping", []);
+      const tls = { ...server.certs.files("disk-agent-host-2"), checkServerIdentity: () => undefined };
+      const link = await connect({ servers: [server.nats.address], tls, reconnect: false });
+      const traced = headers();
+      traced.set("Nats-Trace-Dest", "hm.agent.heartbeat.host-3");
+      link.publish("hm.agent.heartbeat.host-2", Buffer.from("{}"), { headers: traced });
+      // What the server itself sends for the first message, if it takes that, is there before the second one.
+      link.publish("hm.agent.heartbeat.host-2", Buffer.from("last"));
+      await until(() => heard.includes("hm.agent.heartbeat.host-2 last"));
+      await link.close();
+      watch.unsubscribe();
+      expect(heard.filter((line) => line.includes("host-3"))).to.deep.equal([]);
     });
 
     it("let it answer only as itself, which is no answer to what was asked of another", async () => {

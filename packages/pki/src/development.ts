@@ -1,7 +1,14 @@
-import { createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
+import { createHash, createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
 import { chmod, mkdir, open, readFile, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { type Identity, identityUri, parseHostId } from "@diskmesh/domain";
+import {
+  formatIdentity,
+  type Identity,
+  InvalidArgumentError,
+  identityUri,
+  parseHostId,
+  quoted,
+} from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
 
 const AUTHORITY_DAYS = 3650;
@@ -110,8 +117,30 @@ function isUsableAuthority(pair: KeyPair): boolean {
 function isUsableCertificate(pair: KeyPair, issuer: X509Certificate, wanted: Wanted): boolean {
   const certificate = parseMatchingCertificate(pair);
   if (!certificate || !validLongEnough(certificate)) return false;
+  return certificate.verify(issuer.publicKey) && isOnly(certificate, wanted.identity);
+}
+
+/** Whether the certificate names this identity and no other, however somebody else may read it. */
+function isOnly(certificate: X509Certificate, identity: Identity): boolean {
   const names = certificate.subjectAltName?.split(", ") ?? [];
-  return certificate.verify(issuer.publicKey) && names.includes(`URI:${identityUri(wanted.identity)}`);
+  const others = names.filter((name) => !/^(DNS:[A-Za-z0-9.-]+|IP Address:[0-9A-Fa-f.:]+)$/.test(name));
+  return others.length === 1 && others[0] === `URI:${identityUri(identity)}`;
+}
+
+/**
+ * The SHA-256 of a certificate's public key in hex, as nats-server pins it. Throws InvalidArgumentError unless the
+ * certificate names this identity and no other: a server that takes the first name that it knows is told of none that
+ * leaves a choice.
+ */
+export function publicKeyPin(certPem: string, identity: Identity): string {
+  const certificate = new X509Certificate(certPem);
+  if (!isOnly(certificate, identity))
+    throw new InvalidArgumentError(
+      `a certificate of ${formatIdentity(identity)} names ${quoted(certificate.subjectAltName ?? "nobody")}: its one URI must be ${identityUri(identity)}, with DNS names and addresses at most beside it`,
+    );
+  return createHash("sha256")
+    .update(certificate.publicKey.export({ type: "spki", format: "der" }))
+    .digest("hex");
 }
 
 /** Undefined when a file is torn or foreign: then both are made anew. */

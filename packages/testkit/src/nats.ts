@@ -20,6 +20,8 @@ export interface NatsOptions {
   readonly folder: string;
   readonly certs: TestCertificates;
   readonly users: readonly NatsUser[];
+  /** SHA-256 of the public keys that are let in, in hex; any that the authority signed by default. */
+  readonly pinnedKeys?: readonly string[];
   /** A free port is chosen when it is left out; restarts keep it. */
   readonly port?: number;
   /** Where it listens; 127.0.0.1 when it is left out. */
@@ -127,7 +129,14 @@ function natsConfig(options: NatsOptions, address: string): string {
   // subject, in this order; our DNS names and subjects are no users, so it is the URI that counts.
   return JSON.stringify({
     listen: address,
-    tls: { ca_file: caFile, cert_file: certFile, key_file: keyFile, verify_and_map: true, timeout: 5 },
+    tls: {
+      ca_file: caFile,
+      cert_file: certFile,
+      key_file: keyFile,
+      verify_and_map: true,
+      timeout: 5,
+      ...(options.pinnedKeys ? { pinned_certs: options.pinnedKeys } : {}),
+    },
     authorization: { users },
   });
 }

@@ -36,7 +36,11 @@ const fields = z.strictObject({
   advertisedAddress: address.optional(),
   tablet: tabletConfig("director"),
   dispatcher: z.strictObject({ address }),
-  nats: z.strictObject({ servers: z.array(address).min(1) }),
+  nats: z.strictObject({
+    servers: z.array(address).min(1),
+    /** Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249. */
+    acceptedAdvisories: z.array(address).max(100).default([]),
+  }),
   /** Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant. */
   dynamicDisks: z
     .strictObject({

@@ -81,7 +81,7 @@ async function connect(config: DirectorConfig, lifecycle: Lifecycle, log: Logger
     maxMessageBytes: config.rpc.maxMessageBytes,
   });
   lifecycle.use("CPI client", cpi);
-  const nats = await connectNats({ servers: config.nats.servers, tls: config.tls, name: "director", log });
+  const nats = await connectNats({ ...config.nats, tls: config.tls, name: "director", log });
   lifecycle.use("NATS connection", nats);
   const { requestTimeoutMs, attachTimeoutMs: callTimeoutMs, taskPollIntervalMs } = config.agents;
   const agents = new AgentClient({

@@ -139,7 +139,14 @@ export const configSchema = z
         "slowAfterMs must be below stalledAfterMs",
       )
       .prefault({}),
-    nats: z.strictObject({ servers: z.array(z.string().min(1)).min(1), tls: tlsConfig }).optional(),
+    nats: z
+      .strictObject({
+        servers: z.array(z.string().min(1)).min(1),
+        tls: tlsConfig,
+        /** Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249. */
+        acceptedAdvisories: z.array(z.string().min(1)).max(100).default([]),
+      })
+      .optional(),
     mbus: z
       .strictObject({
         enabled: z.boolean().default(true),
