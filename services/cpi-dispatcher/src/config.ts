@@ -50,6 +50,12 @@ const executablesConfig = z
     endGraceMs: durationMsConfig.default(2_000),
     maxRequestBytes: z.int().min(1_024).default(4_194_304),
     maxAnswerBytes: z.int().min(1_024).default(67_108_864),
+    /** Lists and objects within each other in an answer. */
+    maxAnswerDepth: z.int().min(8).max(1_000).default(64),
+    /** Values in an answer, those within others included. */
+    maxAnswerValues: z.int().min(1_000).default(200_000),
+    /** Of all answers together that are being read; of too many the longest is refused. */
+    maxAnswersBytes: z.int().min(1_024).default(268_435_456),
     maxLogLineLength: z.int().min(80).default(65_536),
     /**
      * What is passed on, in characters: of standard error, and of the log within the answer. The rest is left out. Short

@@ -3,6 +3,7 @@ import type { CpiConfig as CpiConfigMessage } from "@diskmesh/api/cpi";
 import { DomainError, InvalidArgumentError, messageOf, quoted } from "@diskmesh/domain";
 import type { DispatcherConfig } from "./config.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
+import { AnswerRoom } from "./executables/answer.js";
 import { CallLimit } from "./executables/call-limit.js";
 import { ExecutableCpi } from "./executables/executable-cpi.js";
 import type { RunFolder } from "./executables/run-folder.js";
@@ -27,13 +28,16 @@ const ADDRESS_PATTERN = /^[A-Za-z0-9.:[\]-]{1,255}:\d{1,5}$/;
 
 /** Makes CPIs of descriptions. */
 export class CpiMaker {
+  readonly #answerRoom: AnswerRoom;
   readonly #limits = new Map<string, CallLimit>();
 
   constructor(
     private readonly config: Pick<DispatcherConfig, "executables" | "registry" | "maxCpis">,
     private readonly registries: RegistryClients,
     private readonly runFolder: RunFolder,
-  ) {}
+  ) {
+    this.#answerRoom = new AnswerRoom(config.executables.maxAnswersBytes);
+  }
 
   /**
    * The CPIs of a director's cpi-config. Names that leave open who is meant are refused; of a CPI whose description is
@@ -88,6 +92,7 @@ export class CpiMaker {
       properties,
       limits,
       runFolder: this.runFolder,
+      answerRoom: this.#answerRoom,
       callLimit,
       assumeV1WhenInfoFails,
     });

@@ -68,7 +68,10 @@ const fields = z.strictObject({
     .strictObject({
       /** So many ended tasks are kept, with their outputs. Of one without those, 2,000 characters of result and names. */
       retentionCount: count.default(2_000),
-      /** Most tasks of each queue that have not ended. Those of the normal queue hold manifests. */
+      /**
+       * Most tasks of each queue that have not ended. Those of the normal queue hold manifests. The last sixth of the
+       * places is kept for tasks that ask CPIs which hardly any other asks.
+       */
       queueLengths: z
         .strictObject({
           urgent: count.default(1_000),

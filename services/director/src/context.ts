@@ -7,13 +7,14 @@ import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
 import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
 import type { JobContext } from "./jobs/job.js";
-import { planners } from "./jobs/planners.js";
+import { cpisOfJob, planners } from "./jobs/planners.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
 import { RegistryServer } from "./registry/registry-server.js";
 import { type DirectorTablet, schema } from "./schema.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
+import { QueueRoom } from "./workers/queue-room.js";
 import { Retention } from "./workers/retention.js";
 import { TaskChanges } from "./workers/task-changes.js";
 import { TaskLog } from "./workers/task-log.js";
@@ -93,7 +94,6 @@ export function createDirector(
   const { stopping } = lifecycle;
   const taskLog = new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log });
   const queueLengths = byQueue(config.tasks.queueLengths);
-  const tasks = new Tasks({ tablet, changes, clock, queueLengths, waitMarginMs });
   const manifests = new Manifests(reader, { what: "manifest", sizeBytes: manifestSizeBytes, instances, yaml });
   const stemcellLimits = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES, yaml };
   const readManifest = (text: string): Promise<StemcellManifest> =>
@@ -138,6 +138,9 @@ export function createDirector(
     newId: randomUUID,
     random,
   };
+  const room = new QueueRoom({ queueLengths, cpisOf: (job, tables) => cpisOfJob(jobs, planners, job, tables) });
+  lifecycle.use("queue room", { close: tablet.watch((all) => room.onChanges(all)) });
+  const tasks = new Tasks({ tablet, changes, clock, room, waitMarginMs });
   const timeoutsMs = byQueue(config.tasks.timeoutsMs);
   const deadlineMs = lockDeadlineMs(config);
   const { acquireTimeoutMs } = config.locks;

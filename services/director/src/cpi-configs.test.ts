@@ -1,5 +1,5 @@
 import { TaskState } from "@diskmesh/api/director";
-import { AbortedError, InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
+import { AbortedError, InvalidArgumentError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
@@ -17,7 +17,7 @@ describe("cpi-configs", function () {
   let director: TestDirector;
 
   before(async () => {
-    director = await TestDirector.start();
+    director = await TestDirector.start({ tasks: { queueLengths: { normal: 20 } } });
   });
   after(() => director?.stop());
   beforeEach(async () => {
@@ -213,8 +213,8 @@ describe("cpi-configs", function () {
       tasks.push(task?.taskId ?? 0);
     }
     await Promise.all(gates.map((gate) => gate.reached));
-    // Beyond the workers of both shares.
-    for (let index = 0; index < 6; index++)
+    // Beyond the workers of the share.
+    for (let index = 0; index < 2; index++)
       await director.deployments.deploy({ manifest: manifest(`x${index}`, 1, ["z2"]), wait: false });
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
     expect((await deploy(manifest("web", 0)))?.state).to.equal(TaskState.DONE);
@@ -230,6 +230,30 @@ describe("cpi-configs", function () {
     for (const gate of gates) gate.release();
     for (const { taskId } of live) expect((await director.ended(taskId)).state).to.equal(TaskState.CANCELLED);
     for (const { name } of west) await director.deployments.deleteDeployment({ deployment: name, wait: true });
+  });
+
+  it("all the deploys that a queue takes hang in a CPI -> one with another finds room", async () => {
+    await update(cpiConfig(EAST, WEST));
+    await update(AZS, "cloud");
+    const gates = Array.from({ length: 4 }, () => director.cpi.gate("info", "before"));
+    const taskIds: number[] = [];
+    let refused: Error | undefined;
+    while (refused === undefined && taskIds.length < 20)
+      await director.deployments.deploy({ manifest: manifest(`q${taskIds.length}`, 1, ["z2"]), wait: false }).then(
+        ({ task }) => taskIds.push(task?.taskId ?? 0),
+        (error: Error) => {
+          refused = error;
+        },
+      );
+    expect(refused).to.be.instanceOf(ResourceExhaustedError);
+    expect(refused?.message).to.match(/^\d+ of the \d+ tasks of the queue normal .* have to do with the same CPIs/);
+    expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
+    for (const taskId of taskIds) await director.tasks.cancelTask({ taskId });
+    for (const gate of gates) gate.release();
+    for (const taskId of taskIds) await director.ended(taskId);
+    expect((await deploy(manifest("q0", 0, ["z2"])))?.state).to.equal(TaskState.DONE);
+    for (const index of taskIds.keys())
+      await director.deployments.deleteDeployment({ deployment: `q${index}`, wait: true });
   });
 
   it("a CPI renamed by migrated_from -> what it made is still its own", async () => {

@@ -5,6 +5,7 @@ import { expect } from "chai";
 import { dispatcherConfig } from "../config.js";
 import { InvalidCpiResponseError } from "../model/errors.js";
 import { writeScript } from "../testing/test-dispatcher.js";
+import { AnswerRoom } from "./answer.js";
 import { CpiProcess } from "./cpi-process.js";
 import { RunFolder } from "./run-folder.js";
 
@@ -35,6 +36,7 @@ describe("what a CPI's executable answers", function () {
       execPath: writeScript(folder, "cpi", `exec cat ${answerFile()}`),
       properties: { password: CANARY },
       limits,
+      answerRoom: new AnswerRoom(limits.maxAnswersBytes),
       runFolder: await RunFolder.open(join(folder, "run")),
     });
     const request = { method: "has_vm", args: ["v-1"], apiVersion: 2 } as const;

@@ -5,6 +5,7 @@ import { errorOfCpi } from "../model/cpi-errors.js";
 import type { CpiMethod } from "../model/methods.js";
 import { Redactor, redactedRequest } from "../model/redaction.js";
 import { requestContext, requestText } from "../model/request.js";
+import type { AnswerRoom } from "./answer.js";
 import { LineSplitter } from "./line-splitter.js";
 import { type ExecutableLimits, type Output, runExecutable } from "./run-executable.js";
 import type { RunFolder } from "./run-folder.js";
@@ -17,6 +18,7 @@ export interface CpiProcessOptions {
   readonly properties: JsonObject;
   readonly limits: CpiLimits;
   readonly runFolder: RunFolder;
+  readonly answerRoom: AnswerRoom;
 }
 
 export interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
@@ -56,7 +58,7 @@ export class CpiProcess {
 
   /** Returns the result that the CPI answered, unchecked; throws what it answered as an error. */
   async call(request: CpiRequest, call: CpiCall): Promise<unknown> {
-    const { name, execPath, properties, runFolder } = this.#options;
+    const { name, execPath, properties, runFolder, answerRoom } = this.#options;
     const { method, args, apiVersion } = request;
     const limits = limitsOf(method, this.#options.limits);
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
@@ -66,7 +68,8 @@ export class CpiProcess {
     say(`[${name}] ${JSON.stringify(visible)}`);
     let output: Output;
     try {
-      const running = { execPath, request: requestText(method, args, context, apiVersion), limits, runFolder };
+      const request = requestText(method, args, context, apiVersion);
+      const running = { execPath, request, limits, runFolder, answerRoom };
       output = await runExecutable({ ...running, signal: call.signal, onLine: say });
     } catch (error) {
       throw error === call.signal.reason ? error : withCpi(error, name, method);

@@ -7,6 +7,7 @@ import { expect } from "chai";
 import { CpiUnusableError, InvalidCpiResponseError } from "../model/errors.js";
 import { environmentOf, processesOf } from "../testing/processes.js";
 import { writeScript } from "../testing/test-dispatcher.js";
+import { AnswerRoom } from "./answer.js";
 import { type ExecutableLimits, runExecutable } from "./run-executable.js";
 import { RunFolder } from "./run-folder.js";
 
@@ -16,11 +17,15 @@ const LIMITS: ExecutableLimits = {
   endGraceMs: 1_000,
   maxRequestBytes: 1_000_000,
   maxAnswerBytes: 100_000,
+  maxAnswerDepth: 10,
+  maxAnswerValues: 1_000,
   maxLogLineLength: 1_000,
   maxLogLength: 5_000,
   logBytesPerSecond: 1_000_000,
   maxLogBytes: 2_000_000,
 };
+
+const answerRoom = new AnswerRoom(5_000_000);
 
 describe("a CPI's process", function () {
   this.timeout(20_000);
@@ -48,6 +53,7 @@ describe("a CPI's process", function () {
       request: '{"method":"info"}',
       limits: { ...LIMITS, ...limits },
       runFolder,
+      answerRoom,
       signal,
       onLine: (line) => lines.push(line),
     });
@@ -83,7 +89,7 @@ describe("a CPI's process", function () {
   it("may leave its request unread, even a large one", async () => {
     const execPath = writeScript(folder, "cpi", "echo answer");
     const request = "x".repeat(900_000);
-    const call = { execPath, request, limits: LIMITS, runFolder, signal: new AbortController().signal };
+    const call = { execPath, request, limits: LIMITS, runFolder, answerRoom, signal: new AbortController().signal };
     expect(await runExecutable({ ...call, onLine: () => {} })).to.have.property("text", "answer\n");
   });
 
@@ -134,6 +140,8 @@ describe("a CPI's process", function () {
     ["crashes", "kill -SEGV $$", "signal SIGSEGV"],
     ["says too much", "yes | head -c 200000", "maxAnswerBytes"],
     ["never stops answering", "yes", "maxAnswerBytes"],
+    ["answers a deep nest", "yes [ | head -n 100", "more than 10 levels deep (maxAnswerDepth)"],
+    ["answers lists without end", "yes [], | head -n 5000", "more than 1000 values (maxAnswerValues)"],
   ] as const)
     it(`that ${what} -> InvalidCpiResponseError that says so`, async () => {
       const error = await failure(run(script));
@@ -143,8 +151,29 @@ describe("a CPI's process", function () {
         .and.include(says);
     });
 
+  it("whose answer is the longest when there is no room -> it alone has to go", async () => {
+    const long = `head -c 4000000 /dev/zero; echo there >&2; sleep 100`;
+    const short = "head -c 2000000 /dev/zero; while [ ! -e $0.go ]; do sleep 0.01; done";
+    const limits = { maxAnswerBytes: 10_000_000 };
+    const failing = failure(run(long, limits));
+    await eventually(() => lines.length > 0);
+    writeFileSync(join(folder, "cpi.sh.go"), "");
+    const running = run(short, limits);
+    expect((await failing).message).to.match(/it is the longest of several .* \(maxAnswersBytes\)/);
+    expect(await running).to.have.length(2_000_000);
+    // And the room is free again.
+    expect(await run("head -c 4500000 /dev/zero", limits)).to.have.length(4_500_000);
+  });
+
   it("that cannot be run -> CpiUnusableError that names the file", async () => {
-    const call = { request: "{}", limits: LIMITS, runFolder, signal: new AbortController().signal, onLine: () => {} };
+    const call = {
+      request: "{}",
+      limits: LIMITS,
+      runFolder,
+      answerRoom,
+      signal: new AbortController().signal,
+      onLine: () => {},
+    };
     writeFileSync(join(folder, "plain"), "no program", { mode: 0o644 });
     for (const execPath of ["/nowhere/cpi", folder, join(folder, "plain")]) {
       const error = await failure(runExecutable({ ...call, execPath }));
@@ -282,6 +311,7 @@ describe("the run folder", function () {
         request: "{}",
         limits: LIMITS,
         runFolder,
+        answerRoom,
         signal: controller.signal,
         onLine: (line) => pids.push(Number(line)),
       }).catch(() => {});
@@ -309,7 +339,14 @@ describe("the run folder", function () {
     const runs = join(disk.folder, "runs");
     const runFolder = await RunFolder.open(runs);
     disk.fill();
-    const call = { request: "{}", limits: LIMITS, runFolder, signal: new AbortController().signal, onLine: () => {} };
+    const call = {
+      request: "{}",
+      limits: LIMITS,
+      runFolder,
+      answerRoom,
+      signal: new AbortController().signal,
+      onLine: () => {},
+    };
     const execPath = writeScript(temporaryFolder(), "cpi", "sleep 100");
     const error = (await runExecutable({ ...call, execPath }).catch((thrown: unknown) => thrown)) as Error;
     expect(error).to.be.instanceOf(DiskFullError);

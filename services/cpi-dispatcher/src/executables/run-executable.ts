@@ -2,13 +2,14 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { diskFullError, InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { invalid } from "../model/answers.js";
 import { CpiUnusableError } from "../model/errors.js";
+import { Answer, type AnswerLimits, type AnswerRoom } from "./answer.js";
 import { LineSplitter } from "./line-splitter.js";
 import { PipeReader } from "./pipe-reader.js";
 import { endGroup } from "./process-group.js";
 import type { RunFolder, RunRecord } from "./run-folder.js";
 
 /** What one process of a CPI may use. */
-export interface ExecutableLimits {
+export interface ExecutableLimits extends AnswerLimits {
   /** Longest time of a call. */
   readonly timeoutMs: number;
   /** What that is called in the config, for messages. */
@@ -16,7 +17,6 @@ export interface ExecutableLimits {
   /** Time to clean up for one that was given up: SIGTERM comes first, SIGKILL then. */
   readonly endGraceMs: number;
   readonly maxRequestBytes: number;
-  readonly maxAnswerBytes: number;
   /** Longest line of a log that is passed on, in characters. */
   readonly maxLogLineLength: number;
   /** Most of the log of one call that is passed on, in characters. */
@@ -33,6 +33,7 @@ export interface ExecutableCall {
   readonly request: string;
   readonly limits: ExecutableLimits;
   readonly runFolder: RunFolder;
+  readonly answerRoom: AnswerRoom;
   readonly signal: AbortSignal;
   /** Gets the lines of standard error as they come. */
   readonly onLine: (line: string) => void;
@@ -119,8 +120,7 @@ class Run {
   readonly ended: Promise<Output>;
   readonly #stdout: PipeReader;
   readonly #stderr: PipeReader;
-  readonly #answer: Buffer[] = [];
-  #answerBytes = 0;
+  readonly #answer: Answer;
   #logBytes = 0;
   readonly #ending = new AbortController();
   #failure: Error | undefined;
@@ -136,7 +136,8 @@ class Run {
       { maxLineLength: limits.maxLogLineLength, maxTotalLength: limits.maxLogLength },
       onLine,
     );
-    this.#stdout = new PipeReader(child.stdout, (bytes) => this.#keep(bytes));
+    this.#answer = new Answer(limits, call.answerRoom, (refused) => this.fail(refused));
+    this.#stdout = new PipeReader(child.stdout, (bytes) => this.#answer.add(bytes));
     this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.logBytesPerSecond);
     // A CPI may end without having read its request.
     child.stdin.on("error", () => {});
@@ -168,7 +169,11 @@ class Run {
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy();
     }
     if (this.#failure) throw this.#failure;
-    return { text: this.#text(), givenUp: this.#givenUp };
+    try {
+      return { text: this.#text(), givenUp: this.#givenUp };
+    } finally {
+      this.#answer.drop();
+    }
   }
 
   /** Reads what came before the exit, and what of the group or others that hold the pipe still comes; ends the group. */
@@ -184,17 +189,10 @@ class Run {
 
   #text(): string {
     const { exitCode, signalCode } = this.child;
-    if (this.#answerBytes > 0) return Buffer.concat(this.#answer).toString("utf8");
+    const { text } = this.#answer;
+    if (text !== undefined) return text;
     if (this.#givenUp) throw this.#givenUp;
     throw invalid(`there is none: the CPI ended with ${signalCode ? `signal ${signalCode}` : `exit code ${exitCode}`}`);
-  }
-
-  #keep(bytes: Buffer): void {
-    if (this.#failure) return;
-    this.#answerBytes += bytes.length;
-    const { maxAnswerBytes } = this.call.limits;
-    if (this.#answerBytes <= maxAnswerBytes) this.#answer.push(bytes);
-    else this.fail(invalid(`it has more than ${maxAnswerBytes} bytes (maxAnswerBytes); the CPI was killed`));
   }
 
   #pass(bytes: Buffer, lines: LineSplitter): void {
@@ -229,7 +227,7 @@ class Run {
     if (this.#failure) return;
     this.#failure = failure;
     this.#ending.abort();
-    this.#answer.length = 0;
+    this.#answer.drop();
     // The exit that follows goes on with the rest.
     this.#signalGroup("SIGKILL");
   }

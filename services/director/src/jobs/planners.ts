@@ -1,3 +1,5 @@
+import type { JobOf, JobType } from "../model/task.js";
+import type { DirectorTables } from "../schema.js";
 import { createDiskOnly } from "./create-disk.js";
 import { deleteDeployment } from "./delete-deployment.js";
 import { deleteDynamicDisk } from "./delete-disk.js";
@@ -5,7 +7,7 @@ import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
-import type { Planners } from "./job.js";
+import type { JobContext, Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { updateStemcell } from "./update-stemcell.js";
 
@@ -22,3 +24,17 @@ export const planners: Planners = {
   delete_stemcell: deleteStemcell,
   delete_orphaned_disk: deleteOrphanedDisk,
 };
+
+/** The CPIs that a job may have to ask, by what is recorded now; none when it cannot be planned. */
+export function cpisOfJob<Type extends JobType>(
+  context: JobContext,
+  all: Planners,
+  job: JobOf<Type>,
+  tables: DirectorTables,
+): readonly string[] {
+  try {
+    return (all[job.type as Type] as Planner<Type>)(context, job, tables, 0).cpis;
+  } catch {
+    return [];
+  }
+}

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { WorkerShares } from "./worker-shares.js";
+import { mayJoin, WorkerShares } from "./worker-shares.js";
 
 describe("worker shares", () => {
   it("all workers of a CPI taken -> the next task waits, and another CPI's does not", () => {
@@ -62,4 +62,27 @@ describe("worker shares", () => {
   it("nobody knows a task -> nothing happens", () => {
     expect(new WorkerShares(1).release(1)).to.equal(undefined);
   });
+});
+
+describe("the room of a queue", () => {
+  const fill = (limit: number, lengths: number[], share: number): void => {
+    const length = () => lengths.reduce((sum, each) => sum + each, 0);
+    const more = () => ({ ofShare: lengths[share] ?? 0, length: length(), limit });
+    while (length() < limit && mayJoin(more())) lengths[share] = (lengths[share] ?? 0) + 1;
+  };
+
+  const cases: [what: string, limit: number, full: number, left: number][] = [
+    ["one share", 200, 1, 33],
+    ["two full shares", 200, 2, 31],
+    ["ten full shares", 200, 10, 15],
+    ["one share of a short queue", 5, 1, 0],
+  ];
+  for (const [what, limit, full, left] of cases)
+    it(`${what} -> ${left} of ${limit} places are left for another`, () => {
+      const lengths = Array.from({ length: full }, () => 0);
+      for (const index of lengths.keys()) fill(limit, lengths, index);
+      const taken = lengths.reduce((sum, each) => sum + each, 0);
+      expect(limit - taken).to.equal(left);
+      if (left > 0) expect(mayJoin({ ofShare: 0, length: taken, limit })).to.equal(true);
+    });
 });

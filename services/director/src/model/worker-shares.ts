@@ -1,3 +1,17 @@
+/** The share of tasks that have to do with these CPIs. */
+export const shareNameOf = (cpis: readonly string[]): string => JSON.stringify([...new Set(cpis)].sort());
+
+/** The last of so many places of a queue are kept for shares that have few. */
+const PLACES_PER_KEPT_ONE = 6;
+const FEW_TASKS = 2;
+
+/** Whether a queue has room for another task of a share. The last sixth of its places is for shares with hardly a task. */
+export function mayJoin(queue: { readonly ofShare: number; readonly length: number; readonly limit: number }): boolean {
+  const { ofShare, length, limit } = queue;
+  const kept = Math.floor(limit / PLACES_PER_KEPT_ONE);
+  return length < (ofShare < FEW_TASKS ? limit : limit - kept);
+}
+
 /** A task that got a worker, so that it may go on. */
 export interface Taken {
   readonly hasWorker: boolean;
@@ -19,7 +33,7 @@ export class WorkerShares {
 
   /** Gives the task a worker, or a place in line. A task that has to do with other CPIs by now changes its share. */
   take(taskId: number, cpis: readonly string[]): Taken {
-    const name = JSON.stringify([...new Set(cpis)].sort());
+    const name = shareNameOf(cpis);
     const present = this.#shareOf.get(taskId);
     if (present === name && this.#shares.get(present)?.holders.has(taskId)) return { hasWorker: true, next: undefined };
     const next = present === undefined || present === name ? undefined : this.release(taskId);

@@ -1,16 +1,16 @@
-import { formatIdentity, InvalidStateError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
+import { formatIdentity, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import { hasEnded, type Job, newTask, requestStop, type Stop, type Task, type TaskQueue } from "../model/task.js";
 import { type DirectorTables, type DirectorTablet, type DirectorTransaction, nextNumber, taskKey } from "../schema.js";
+import type { QueueRoom } from "./queue-room.js";
 import type { TaskChanges } from "./task-changes.js";
 
 export interface TasksOptions {
   readonly tablet: DirectorTablet;
   readonly changes: TaskChanges;
   readonly clock: Clock;
-  /** Most tasks of each queue that have not ended. */
-  readonly queueLengths: Readonly<Record<TaskQueue, number>>;
+  readonly room: QueueRoom;
   readonly waitMarginMs: number;
 }
 
@@ -34,15 +34,10 @@ export class Tasks {
 
   /** Records a task. Once this resolves it will be run, whatever happens to this process. */
   start(call: CallContext, wanted: WantedTask): Promise<Task> {
-    const { tablet, clock, queueLengths } = this.#options;
+    const { tablet, clock, room } = this.#options;
     return tablet.transact((tx) => {
       const { job, queue, description } = wanted;
-      const queueLength = queueLengths[queue];
-      if (tx.tasks.count("liveByQueue", queue) >= queueLength) {
-        throw new ResourceExhaustedError(
-          `${queueLength} tasks of the queue ${queue} have not ended yet, which is the limit (tasks.queueLengths): try again later`,
-        );
-      }
+      const note = room.admit(job, queue, tx);
       wanted.check?.(tx);
       const user = call.identity.name === "" ? formatIdentity(call.identity) : call.identity.name;
       const deployment = wanted.deployment(tx);
@@ -51,6 +46,7 @@ export class Tasks {
         clock.nowMs(),
       );
       tx.tasks.put(task);
+      note(task.taskId);
       return task;
     });
   }

@@ -1,0 +1,88 @@
+import { invalid } from "../model/answers.js";
+import type { InvalidCpiResponseError } from "../model/errors.js";
+import { JsonMeter } from "../model/json-meter.js";
+
+export interface AnswerLimits {
+  readonly maxAnswerBytes: number;
+  /** Lists and objects within each other. */
+  readonly maxAnswerDepth: number;
+  /** Values in all, those within others included. */
+  readonly maxAnswerValues: number;
+}
+
+/** The memory for answers that are being read, of all CPIs together. When it is full, the longest has to go. */
+export class AnswerRoom {
+  readonly #bytesOf = new Map<Answer, number>();
+  #bytes = 0;
+
+  constructor(private readonly maxBytes: number) {}
+
+  grow(answer: Answer, bytes: number): void {
+    this.#bytesOf.set(answer, (this.#bytesOf.get(answer) ?? 0) + bytes);
+    this.#bytes += bytes;
+    if (this.#bytes <= this.maxBytes) return;
+    const [longest] = [...this.#bytesOf].reduce((a, b) => (b[1] > a[1] ? b : a));
+    longest.refuse(
+      `it is the longest of several that together have more than ${this.maxBytes} bytes (maxAnswersBytes)`,
+    );
+  }
+
+  release(answer: Answer): void {
+    this.#bytes -= this.#bytesOf.get(answer) ?? 0;
+    this.#bytesOf.delete(answer);
+  }
+}
+
+/** What a process writes to its standard output, as far as there is room for it. */
+export class Answer {
+  #parts: Buffer[] = [];
+  #bytes = 0;
+  #isDropped = false;
+  readonly #meter: JsonMeter;
+
+  constructor(
+    private readonly limits: AnswerLimits,
+    private readonly room: AnswerRoom,
+    private readonly onRefused: (error: InvalidCpiResponseError) => void,
+  ) {
+    this.#meter = new JsonMeter({ maxDepth: limits.maxAnswerDepth, maxValues: limits.maxAnswerValues });
+  }
+
+  /** Undefined when there is nothing. */
+  get text(): string | undefined {
+    return this.#bytes === 0 ? undefined : Buffer.concat(this.#parts).toString("utf8");
+  }
+
+  add(bytes: Buffer): void {
+    if (this.#isDropped) return;
+    const why = this.#tooMuch(bytes);
+    if (why !== undefined) this.refuse(why);
+    else {
+      this.#parts.push(bytes);
+      this.room.grow(this, bytes.length);
+    }
+  }
+
+  #tooMuch(bytes: Buffer): string | undefined {
+    this.#bytes += bytes.length;
+    const { maxAnswerBytes, maxAnswerDepth, maxAnswerValues } = this.limits;
+    if (this.#bytes > maxAnswerBytes) return `it has more than ${maxAnswerBytes} bytes (maxAnswerBytes)`;
+    const measured = this.#meter.add(bytes);
+    if (measured === "depth") return `it is more than ${maxAnswerDepth} levels deep (maxAnswerDepth)`;
+    if (measured === "values") return `it has more than ${maxAnswerValues} values (maxAnswerValues)`;
+    return undefined;
+  }
+
+  refuse(why: string): void {
+    this.drop();
+    this.onRefused(invalid(`${why}; the CPI was killed`));
+  }
+
+  /** Nobody wants it any more. */
+  drop(): void {
+    this.#isDropped = true;
+    this.#parts = [];
+    this.#bytes = 0;
+    this.room.release(this);
+  }
+}
