@@ -1,6 +1,7 @@
-import { EventEmitter } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
+import { Worker } from "node:worker_threads";
 import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import type {
   MethodDefinition,
@@ -11,6 +12,7 @@ import type {
 } from "@grpc/grpc-js";
 import type { PackageDefinition } from "@grpc/proto-loader";
 import { protoPath as healthProtoFile } from "grpc-health-check";
+import type { DescriptorsWork } from "./descriptors-thread.js";
 import { statusOfError } from "./status-of-error.js";
 
 const OWN_PROTO_FOLDER = fileURLToPath(new URL("../proto", import.meta.url));
@@ -76,16 +78,14 @@ export class Reflection {
   }
 
   async #load(): Promise<Methods> {
-    const [{ load }, { ReflectionService }, { completeDescriptors }] = await Promise.all([
-      import("@grpc/proto-loader"),
+    const [fileDescriptorProtos, { ReflectionService }] = await Promise.all([
+      loadDescriptors({
+        files: [...this.files, "google/rpc/error_details.proto", healthProtoFile],
+        includeDirs: [this.protoFolder, OWN_PROTO_FOLDER],
+      }),
       import("@grpc/reflection"),
-      import("./descriptors.js"),
     ]);
-    const loaded = await load([...this.files, "google/rpc/error_details.proto", healthProtoFile], {
-      includeDirs: [this.protoFolder, OWN_PROTO_FOLDER],
-      keepCase: true,
-    });
-    const described = { files: { fileDescriptorProtos: completeDescriptors(loaded) } } as unknown as PackageDefinition;
+    const described = { files: { fileDescriptorProtos } } as unknown as PackageDefinition;
     const methods = new Map<string, MethodDefinition<unknown, unknown> & { handle(call: EventEmitter): void }>();
     // The library knows only how to add itself to a server: this one takes down what it would serve.
     const addService: Server["addService"] = (definition, implementation: UntypedServiceImplementation) => {
@@ -98,6 +98,13 @@ export class Reflection {
     new ReflectionService(described, { services: [...this.services] }).addToServer({ addService } as Server);
     return methods;
   }
+}
+
+/** In a thread: it takes a third of a second of processor time, in which nobody else would be answered. */
+async function loadDescriptors(work: DescriptorsWork): Promise<Buffer[]> {
+  const thread = new Worker(new URL("./descriptors-thread.js", import.meta.url), { workerData: work });
+  const [descriptors] = (await once(thread, "message")) as [Uint8Array[]];
+  return descriptors.map((bytes) => Buffer.from(bytes));
 }
 
 function bytesMethod(path: string): MethodDefinition<Buffer, Buffer> {

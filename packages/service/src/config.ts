@@ -190,7 +190,14 @@ function parseYaml(file: string): unknown {
   const [error] = document.errors;
   // Only the first line: the rest quotes the file, which may hold secrets.
   if (error) throw new ConfigError(`config ${file} is not valid YAML: ${error.message.split("\n")[0]}`);
-  return document.toJS() ?? {};
+  try {
+    return document.toJS() ?? {};
+  } catch {
+    // What was thrown quotes the alias, which may be a password that begins with a star.
+    throw new ConfigError(
+      `config ${file} has an alias that nothing is named by: put values that begin with * in quotes`,
+    );
+  }
 }
 
 function describeIssue(issue: z.core.$ZodIssue): string[] {

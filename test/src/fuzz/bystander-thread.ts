@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
@@ -11,6 +10,7 @@ import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import { NOOP } from "../bench/noop.js";
 import type { BystanderWork, TooLate, Waited, Watched } from "./bystanders.js";
+import { waitedForTurnsMs } from "./watched-processes.js";
 
 const EVERY_MS = 50;
 const TRY_MS = 5_000;
@@ -49,7 +49,7 @@ class Asker {
   async once(): Promise<void> {
     this.error = "";
     this.#sinceMs = performance.now();
-    this.#turnsWaitedMs = turnsWaitedMs(this.pid);
+    this.#turnsWaitedMs = waitedForTurnsMs(this.pid);
     for (;;) {
       try {
         await this.ask();
@@ -71,7 +71,7 @@ class Asker {
     if (this.#sinceMs === undefined) return;
     const waitedMs = performance.now() - this.#sinceMs;
     const controlMs = this.control?.longestSince(this.#sinceMs) ?? 0;
-    const netMs = Math.max(0, waitedMs - Math.max(controlMs, turnsWaitedMs(this.pid) - this.#turnsWaitedMs));
+    const netMs = Math.max(0, waitedMs - Math.max(controlMs, waitedForTurnsMs(this.pid) - this.#turnsWaitedMs));
     this.worstMs = Math.max(this.worstMs, waitedMs);
     this.worstNetMs = Math.max(this.worstNetMs, netMs);
     this.onWaited(this, waitedMs, netMs);
@@ -82,15 +82,6 @@ class Asker {
     const nowMs = performance.now();
     const ended = this.#lately.filter(({ toMs }) => toMs >= fromMs).map(({ fromMs: began, toMs }) => toMs - began);
     return Math.max(0, ...ended, this.#sinceMs === undefined ? 0 : nowMs - this.#sinceMs);
-  }
-}
-
-/** How long the main thread of a process has been ready to run while others ran, as Linux counts it; else 0. */
-function turnsWaitedMs(pid: number): number {
-  try {
-    return Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, "utf8").split(" ")[1]) / 1e6;
-  } catch {
-    return 0;
   }
 }
 

@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CpiServiceService } from "@diskmesh/api/cpi";
 import {
@@ -10,7 +10,7 @@ import {
 } from "@diskmesh/api/director";
 import { DiskRegistryServiceService } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { createDevelopmentCertificates } from "@diskmesh/pki";
+import { createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
 import { type NatsServer, type ServiceProcess, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { makeDeviceFile } from "../mesh/device-files.js";
@@ -52,6 +52,8 @@ export class FuzzMesh implements AsyncDisposable {
     readonly group: ServiceGroup,
     readonly nats: NatsServer,
     private readonly strangers: string,
+    /** An operator who is nobody else: what is limited by identity must not be shared with fuzz. */
+    readonly bystanderFiles: TlsFiles,
   ) {
     const limits = { defaultDeadlineMs: CLIENT_DEADLINE_MS };
     this.clients = {
@@ -77,7 +79,8 @@ export class FuzzMesh implements AsyncDisposable {
     try {
       const strangers = temporaryFolder();
       await createDevelopmentCertificates(strangers, { hostIds: [] });
-      const mesh = new FuzzMesh(group, await group.startNats(), strangers);
+      const bystander = await bystanderFiles(group.certificates.folder);
+      const mesh = new FuzzMesh(group, await group.startNats(), strangers, bystander);
       await group.start(mesh.#services(), [mesh.#agent(), mesh.#victim()]);
       return mesh;
     } catch (error) {
@@ -204,6 +207,25 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, networks:
     const config = { ...group.agentConfig(VICTIM_HOST, group.address("disk-registry"), VICTIM_AZ), ...own };
     return { name: VICTIM_HOST, service: "disk-agent", config };
   }
+}
+
+async function bystanderFiles(folder: string): Promise<TlsFiles> {
+  const [certPem, keyPem] = ["ca.pem", "ca-key.pem"].map((name) => readFileSync(join(folder, name), "utf8"));
+  const made = await issueCertificate(
+    { certPem: certPem as string, keyPem: keyPem as string },
+    {
+      identity: { role: "operator", name: "bystander" },
+      commonName: "bystander",
+      dnsNames: [],
+      ipAddresses: [],
+      validDays: 1,
+      usages: ["client"],
+    },
+  );
+  const files = filesIn(folder, "bystander");
+  writeFileSync(files.certFile, made.certPem);
+  writeFileSync(files.keyFile, made.keyPem, { mode: 0o600 });
+  return files;
 }
 
 function filesIn(folder: string, name: string): TlsFiles {

@@ -39,7 +39,7 @@ async function watched(mesh: FuzzMesh, report: (line: string) => void, limitMs: 
   const watchedSocketPath = await check.keepDisk("watched");
   await mesh.needVmRegistry();
   await eventually(() => accepts(mesh.vmRegistryPort), { timeoutMs: PATIENCE_MS });
-  const tls = mesh.filesOf("operator");
+  const tls = mesh.bystanderFiles;
   const control = await startNoopServer(mesh.filesOf("disk-registry"), tls);
   mesh.group.closeLater({ close: async () => control[Symbol.asyncDispose]() });
   const work = {

@@ -14,7 +14,7 @@ export function resultLines({ seed, tookMs, lanes, waits, usages, provided, find
     ),
     ...waits.map(
       ({ name, calls, worstMs, worstNetMs }) =>
-        `  ${name.padEnd(16)} ${String(calls).padStart(6)} calls, longest wait ${worstMs.toFixed(0).padStart(5)} ms, ${worstNetMs.toFixed(0).padStart(5)} ms beyond the control's`,
+        `  ${name.padEnd(16)} ${String(calls).padStart(6)} calls, longest wait ${worstMs.toFixed(0).padStart(5)} ms, ${worstNetMs.toFixed(0).padStart(5)} ms of it not the machine's`,
     ),
     ...usages.map(
       ({ name, first, end }) =>

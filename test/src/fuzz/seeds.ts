@@ -32,13 +32,18 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
   ),
   {
     surface: "grpc",
-    did: "was told of a bug instead of its own mistake: bytes that are no reflection request",
+    did: "bytes that are no reflection request: answered as a bug of ours, and all others waited while descriptors were made",
     input: () => {
       const path = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
       return grpc("disk-registry", [
         { ...HEALTH, path, chunks: [Buffer.from("0000000002ffff", "hex").toString("base64")] },
       ]);
     },
+  },
+  {
+    surface: "config-files",
+    did: "printed a stack, and a password that begins with a star: an alias of nothing",
+    input: () => Buffer.from("aregistry: *password\n"),
   },
 ];
 

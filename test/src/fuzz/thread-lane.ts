@@ -6,6 +6,7 @@ import { temporaryFolder } from "@diskmesh/testkit";
 import type { InputRange, Lane, SurfaceFind } from "./lane.js";
 import { parserOf } from "./parsers.js";
 import { inputAt, type Surface } from "./surface.js";
+import { waitedForTurnsMs } from "./watched-processes.js";
 
 /** What both threads see, by place. */
 const INDEX = 0;
@@ -126,14 +127,14 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
 export async function sendTimed(surface: Surface, input: Buffer): Promise<string | undefined> {
   let tookMs = 0;
   for (let attempt = 0; attempt < 2; attempt++) {
-    const startedMs = performance.now();
+    const startedMs = performance.now() - waitedForTurnsMs();
     try {
       await surface.send(input);
     } catch (error) {
       return messageOf(error);
     }
-    tookMs = performance.now() - startedMs;
-    if (tookMs < SLOW_MS) return undefined;
+    tookMs = performance.now() - waitedForTurnsMs() - startedMs;
+    if (tookMs < SLOW_MS || surface.waits) return undefined;
   }
   return `took ${Math.round(tookMs)} ms`;
 }

@@ -11,6 +11,19 @@ export interface Usage {
   readonly descriptors: number;
 }
 
+/**
+ * How long the main thread of a process, or the one that asks, has been ready to run while others ran, as Linux counts it;
+ * else 0.
+ */
+export function waitedForTurnsMs(pid?: number): number {
+  const path = pid === undefined ? "/proc/thread-self/schedstat" : `/proc/${pid}/task/${pid}/schedstat`;
+  try {
+    return Number(readFileSync(path, "utf8").split(" ")[1]) / 1e6;
+  } catch {
+    return 0;
+  }
+}
+
 /** What a process has of the machine, now. Undefined when it is gone. */
 export function usageOf(pid: number): Usage | undefined {
   try {

@@ -24,6 +24,7 @@ const OPENER = fileURLToPath(new URL("../store-opener.js", import.meta.url));
 export class StoreFilesSurface implements Surface {
   readonly name = "store-files";
   readonly atOnce = 1;
+  readonly waits = true;
   readonly counts = new Counts();
   #sound: Promise<string> | undefined;
   #opener: ChildProcess | undefined;
