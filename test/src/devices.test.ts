@@ -161,7 +161,10 @@ describe("the devices of a host, from its files to the registry", function () {
     await mesh.agent("h1").restart();
     await until("other", { attachState: AttachState.ATTACHING, health: "HEALTH_ERROR" });
     await until("listed", ready);
-    await mesh.operator.removeDevice({ hostId: "h1", deviceId: "other", path: "", dryRun: false, keepData: false });
+    const remove = { hostId: "h1", deviceId: "other", path: "", dryRun: false };
+    const stuck = (await mesh.operator.removeDevice({ ...remove, keepData: false })).result;
+    expect(stuck?.message).to.contain("1 devices cannot be erased: other (ERROR: ");
+    await mesh.operator.removeDevice({ ...remove, keepData: true });
     await until("other", { attachState: AttachState.DETACHED });
     rmSync(path("other"));
     makeDeviceFile(path("other"), SIZE);

@@ -82,8 +82,15 @@ export function calm(): Faults {
   return { ...CALM };
 }
 
+/** One kind of trouble with little else in its way: every tenth seed has one, for mistakes that chance seldom meets. */
+const SCENARIOS: readonly Partial<Faults>[] = [
+  // Connections between agents break while their writes hang in the drive.
+  { streamBreak: 0.7, ioMs: 100, slowIo: 0.5, lateMessage: 0.1, lateMessageMs: 200 },
+];
+
 /** Some kinds of trouble, each of its own strength: all at once would let nothing get far enough to break. */
-export function drawFaults(random: Random): Faults {
+export function drawFaults(random: Random, seed: number): Faults {
+  if (seed % 10 === 9) return { ...CALM, ...random.pick(SCENARIOS) };
   const some = (probability: number, low: number, high: number): number =>
     random.chance(probability) ? random.between(low, high) : 0;
   return {

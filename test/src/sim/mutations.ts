@@ -315,8 +315,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
-    withinSeeds: 2000,
-    rare: true,
+    withinSeeds: 800,
     edits: [
       {
         file: `${AGENT}block-io/serve-stream.js`,

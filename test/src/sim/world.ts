@@ -52,7 +52,7 @@ export class World implements Observer {
   constructor(seed: number) {
     this.random = new Random(seed);
     this.#serviceRandom = this.random.fork();
-    this.#trouble = drawFaults(this.random);
+    this.#trouble = drawFaults(this.random, seed);
     this.#buildSteps = this.random.pick([0, 80, LONGEST_BUILD_STEPS, LONGEST_BUILD_STEPS]);
     this.hosts = ["h1", "h2", "h3"].slice(0, 1 + this.random.below(3));
     this.orders = new OrderWatch(this);
