@@ -1,3 +1,5 @@
 /** For tests of what stands on a tablet: a real MongoDB-compatible server, and a tablet's own place in it. */
 export { type DatabaseProcess, type DocumentDatabase, documentDatabase } from "../mongo/testing/document-database.js";
 export { databaseUrl, newTabletName, removeTablet, withDatabase } from "../mongo/testing/test-location.js";
+export { firstReleaseDocuments, makeFirstReleaseFolder } from "./first-release.js";
+export { TrackedStorage } from "./tracked-storage.js";
