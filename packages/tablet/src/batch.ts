@@ -1,8 +1,8 @@
-import type { Change } from "./schema.js";
+import type { StoredChange } from "./storage.js";
 
 /** Transactions that become durable together. */
 export interface Batch {
-  readonly changes: Map<string, Change>;
+  readonly changes: Map<string, StoredChange>;
   sizeBytes: number;
   transactions: number;
   /** True once handed to the storage: later transactions go into the next batch. */
@@ -10,6 +10,17 @@ export interface Batch {
   readonly durable: Promise<void>;
   readonly resolve: () => void;
   readonly reject: (reason: Error) => void;
+}
+
+/** Adds the changes of a transaction: of two of one key the later one counts, in place of what the earlier one replaced. */
+export function addToBatch(batch: Batch, changes: readonly StoredChange[], sizeBytes: number): void {
+  for (const change of changes) {
+    const id = `${change.table}\0${change.key}`;
+    const earlier = batch.changes.get(id);
+    batch.changes.set(id, earlier === undefined ? change : { ...change, previous: earlier.previous });
+  }
+  batch.sizeBytes += sizeBytes;
+  batch.transactions++;
 }
 
 export function newBatch(): Batch {

@@ -29,6 +29,15 @@ export function sealDocument(document: unknown): number {
   return seal(document, "document", NESTING_MAX);
 }
 
+/** Freezes plain JSON in depth. */
+export function freezeDocument(document: object): void {
+  for (const name in document) {
+    const value = (document as Record<string, unknown>)[name];
+    if (typeof value === "object" && value !== null) freezeDocument(value);
+  }
+  Object.freeze(document);
+}
+
 function seal(value: unknown, path: string, depthLeft: number): number {
   switch (typeof value) {
     case "string":

@@ -7,5 +7,6 @@ export { DEFAULT_MONGO_LIMITS, type MongoStorageLimits } from "./mongo/mongo-sto
 export { type MongoOptions, openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
 export * from "./open-storage.js";
 export * from "./schema.js";
+export { checkOf, shapeOf } from "./shape.js";
 export * from "./storage.js";
 export * from "./tablet.js";

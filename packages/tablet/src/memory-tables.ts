@@ -1,20 +1,14 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
-import { checkKey, sealDocument } from "./document.js";
+import type { Versioned } from "./checksums.js";
+import { checkKey, freezeDocument, sealDocument } from "./document.js";
 import { MemoryTable } from "./memory-table.js";
-import type {
-  Change,
-  PageOptions,
-  ReadableTable,
-  Schema,
-  Table,
-  Tables,
-  Transaction,
-  WritableTable,
-} from "./schema.js";
+import type { PageOptions, ReadableTable, Schema, Table, Tables, Transaction, WritableTable } from "./schema.js";
+import type { StoredChange } from "./storage.js";
 
 /** What one transaction replaced, so that it can be undone, and what it leaves behind, so that it can be stored. */
 interface Replaced {
   readonly table: MemoryTable<object>;
+  readonly version: number;
   readonly tableName: string;
   readonly key: string;
   /** Before the transaction. */
@@ -28,7 +22,7 @@ const CHANGE_OVERHEAD_BYTES = 64;
 export interface Transacted<T> {
   readonly result: T;
   /** At most one per key, in the order in which the keys were first touched. */
-  readonly changes: Change[];
+  readonly changes: StoredChange[];
   /** An upper estimate of what the changes take in a storage. */
   readonly sizeBytes: number;
 }
@@ -82,19 +76,27 @@ export class MemoryTables<S extends Schema> {
     }
   }
 
-  /** Puts a document that was read from storage. */
-  load(tableName: string, key: string, document: object): void {
+  /** Puts a document that was read from storage. Returns what the storage must be told when it was upgraded. */
+  load(tableName: string, key: string, stored: Versioned): StoredChange | undefined {
     const table = this.#byName.get(tableName);
     if (table === undefined) throw new TypeError(`there is no table ${tableName}`);
-    sealDocument(document);
-    const ownKey = table.definition.key(document);
+    const { definition, memory } = table;
+    const document = upgraded(tableName, key, definition, stored);
+    // What a storage gave back is plain JSON.
+    if (document === stored.document) freezeDocument(document);
+    else sealDocument(document);
+    const wrong = definition.check?.(document);
+    if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
+    const ownKey = definition.key(document);
     if (ownKey !== key) {
       throw new TypeError(
         `table ${tableName}: the document stored as ${JSON.stringify(key)} has the key ${JSON.stringify(ownKey)}`,
       );
     }
     // ownKey is the string inside the document: keeping the other one would cost a second copy per document.
-    table.memory.replace(ownKey, document);
+    memory.replace(ownKey, document);
+    const version = versionOf(definition);
+    return version === stored.version ? undefined : { table: tableName, key, document, version, previous: stored };
   }
 
   #put(tableName: string, document: object): void {
@@ -102,13 +104,16 @@ export class MemoryTables<S extends Schema> {
     const documentSizeBytes = sealDocument(document);
     const key = definition.key(document);
     checkKey(tableName, key);
-    this.#note(tableName, memory, key, memory.replace(key, document), documentSizeBytes);
+    // What could not be loaded again must not be stored.
+    const wrong = definition.check?.(document);
+    if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
+    this.#note(tableName, key, memory.replace(key, document), documentSizeBytes);
   }
 
   #delete(tableName: string, key: string): boolean {
     const { memory } = this.#writable(tableName);
     if (!memory.has(key)) return false;
-    this.#note(tableName, memory, key, memory.replace(key, undefined), 0);
+    this.#note(tableName, key, memory.replace(key, undefined), 0);
     return true;
   }
 
@@ -118,29 +123,47 @@ export class MemoryTables<S extends Schema> {
     return this.#byName.get(tableName) as { definition: Table<object>; memory: MemoryTable<object> };
   }
 
-  #note(
-    tableName: string,
-    table: MemoryTable<object>,
-    key: string,
-    previous: object | undefined,
-    documentSizeBytes: number,
-  ): void {
+  #note(tableName: string, key: string, previous: object | undefined, documentSizeBytes: number): void {
+    const { definition, memory: table } = this.#writable(tableName);
+    const version = versionOf(definition);
     const replaced = this.#replaced as Map<string, Replaced>;
     const sizeBytes = documentSizeBytes + CHANGE_OVERHEAD_BYTES + 3 * key.length;
     const id = `${tableName}\0${key}`;
     const earlier = replaced.get(id);
     if (earlier !== undefined) earlier.sizeBytes = sizeBytes;
-    else replaced.set(id, { table, tableName, key, previous, sizeBytes });
+    else replaced.set(id, { table, version, tableName, key, previous, sizeBytes });
   }
 }
 
-function collect(replaced: Map<string, Replaced>, sizeBytesMax: number): { changes: Change[]; sizeBytes: number } {
-  const changes: Change[] = [];
+function versionOf(definition: Table<object>): number {
+  return definition.version ?? 1;
+}
+
+function upgraded(tableName: string, key: string, definition: Table<object>, stored: Versioned): object {
+  const version = versionOf(definition);
+  if (stored.version === version) return stored.document;
+  const which = `table ${tableName}, document ${JSON.stringify(key)}: it has version ${stored.version}`;
+  if (stored.version > version) throw new TypeError(`${which}, and this program knows no higher one than ${version}`);
+  if (definition.upgrade === undefined) throw new TypeError(`${which}, from which no upgrade leads to ${version}`);
+  return definition.upgrade(stored.document, stored.version);
+}
+
+function collect(
+  replaced: Map<string, Replaced>,
+  sizeBytesMax: number,
+): { changes: StoredChange[]; sizeBytes: number } {
+  const changes: StoredChange[] = [];
   let totalBytes = 0;
-  for (const { table, tableName, key, previous, sizeBytes } of replaced.values()) {
+  for (const { table, version, tableName, key, previous, sizeBytes } of replaced.values()) {
     const current = table.get(key);
     if (current === previous) continue;
-    changes.push({ table: tableName, key, document: current ?? null });
+    changes.push({
+      table: tableName,
+      key,
+      document: current ?? null,
+      version,
+      previous: previous === undefined ? null : { document: previous, version },
+    });
     totalBytes += sizeBytes;
   }
   if (totalBytes > sizeBytesMax) {

@@ -3,6 +3,15 @@ export interface Table<Doc> {
   readonly key: (doc: Doc) => string;
   /** Each index maps a document to the value it is found under, or to undefined when it is not in that index. */
   readonly indexes: Readonly<Record<string, (doc: Doc) => string | undefined>>;
+  /** Says what is wrong with a document of this table, or undefined. Absent: any object will do. */
+  readonly check?: ((document: object) => string | undefined) | undefined;
+  /**
+   * The version of the documents' shape, 1 when absent; it goes up whenever older programs must not use what this one
+   * writes. Stored documents of lower versions are brought up by `upgrade` before anything serves, those of higher ones
+   * are refused.
+   */
+  readonly version?: number | undefined;
+  readonly upgrade?: ((document: object, version: number) => object) | undefined;
   /**
    * What a document becomes when it is restored from a backup; absent: it is restored as it was. A counter goes up by
    * `counterStep`, which is more than it can have given out since the backup.
@@ -20,6 +29,9 @@ export type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
 export function table<Doc extends object>(definition: {
   key: (doc: Doc) => string;
   indexes?: Record<string, (doc: Doc) => string | undefined>;
+  check?: (document: object) => string | undefined;
+  version?: number;
+  upgrade?: (document: object, version: number) => object;
   onRestore?: (doc: Doc, counterStep: number) => Doc;
 }): Table<Doc> {
   return { indexes: {}, ...definition };

@@ -1,4 +1,16 @@
+import type { Versioned } from "./checksums.js";
 import type { Change } from "./schema.js";
+
+/** A change as a storage gets it: with what it needs to keep the checksums of the whole state. */
+export interface StoredChange extends Change {
+  /** The version of its table's shape that the document has. */
+  readonly version: number;
+  /** What was there before, null: nothing. It must be what the storage holds. */
+  readonly previous: Versioned | null;
+}
+
+/** Called with each stored document. */
+export type OnDocument = (table: string, key: string, stored: Versioned) => void;
 
 /** Who wants to lead. A writer id is new with every attempt; the address is where a standby sends callers. */
 export interface Leader {
@@ -42,11 +54,17 @@ export interface TabletStorage {
    * the leader has handed it over or no longer renews it.
    */
   claim(leader: Leader, options?: ClaimOptions): Promise<Claim>;
-  /** Calls back once per stored document, in any order. Documents are plain JSON values. */
-  load(onDocument: (table: string, key: string, document: object) => void): Promise<void>;
+  /**
+   * Calls back once per stored document, in any order. Documents are plain JSON values. InvalidStateError, at the end at
+   * the latest, when what is stored is not whole: then nothing that came is to be believed.
+   */
+  load(onDocument: OnDocument): Promise<void>;
   /** Resolves when all changes are durable. FencedError when a newer claim exists: then nothing of them is visible. */
-  commit(changes: readonly Change[]): Promise<void>;
-  /** Proves that this claim still leads. FencedError when it does not. */
+  commit(changes: readonly StoredChange[]): Promise<void>;
+  /**
+   * Proves that this claim still leads. FencedError when it does not; InvalidStateError when what is stored has been
+   * deleted or replaced meanwhile.
+   */
   renew(): Promise<void>;
   /**
    * Proves, durably, that this claim still leads, and takes a generation above that number and above its own, which it

@@ -12,7 +12,7 @@ import {
 import { expect } from "chai";
 import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import { type Change, table } from "./schema.js";
-import type { Claim, Leader, TabletStorage } from "./storage.js";
+import type { Claim, Leader, OnDocument, StoredChange, TabletStorage } from "./storage.js";
 import { Tablet, type TabletLimits } from "./tablet.js";
 import { errorOf } from "./testing/error-of.js";
 
@@ -56,11 +56,11 @@ class GatedStorage implements TabletStorage {
     return this.#inner.claimAbove(generation);
   }
 
-  load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+  load(onDocument: OnDocument): Promise<void> {
     return this.#inner.load(onDocument);
   }
 
-  async commit(changes: readonly Change[]): Promise<void> {
+  async commit(changes: readonly StoredChange[]): Promise<void> {
     this.commits.push(changes);
     await this.#gate;
     if (this.failWith !== undefined) throw this.failWith;
@@ -185,10 +185,11 @@ describe("Tablet", () => {
       storage.go();
       await Promise.all(all);
       expect(storage.commits.map((changes) => changes.length)).to.deep.equal([1, 10]);
-      expect(storage.commits[1]?.[9]).to.deep.equal({
+      expect(storage.commits[1]?.[9]).to.deep.include({
         table: "hosts",
         key: "h9",
         document: { hostId: "h9", az: "z49" },
+        previous: null,
       });
     });
 

@@ -9,11 +9,13 @@ import {
   servedElsewhere,
   UnavailableError,
 } from "@diskmesh/domain";
-import { type Batch, newBatch } from "./batch.js";
+import { addToBatch, type Batch, newBatch } from "./batch.js";
+import type { Versioned } from "./checksums.js";
 import { monotonicClock, type TabletClock } from "./clock.js";
+import { commitSized } from "./commit-sized.js";
 import { MemoryTables } from "./memory-tables.js";
 import type { Change, Schema, Tables, Transaction } from "./schema.js";
-import type { Claim, ClaimOptions, TabletStorage } from "./storage.js";
+import type { Claim, ClaimOptions, StoredChange, TabletStorage } from "./storage.js";
 
 export interface TabletLimits {
   /** The largest commit, if the storage takes it. A larger transaction is refused. */
@@ -111,7 +113,12 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       const claim = await storage.claim({ writer: randomUUID(), address }, { signal, onStandby, onFollowing });
       // Made before the load, which may outlast a lease: it renews that from here on.
       tablet = new Tablet(options, claim, memory);
-      await storage.load((table, key, document) => load(memory, name, table, key, document));
+      const upgrades: StoredChange[] = [];
+      await storage.load((table, key, stored) => {
+        const upgrade = load(memory, name, table, key, stored);
+        if (upgrade !== undefined) upgrades.push(upgrade);
+      });
+      await tablet.#storeUpgrades(upgrades);
       tablet.#documentsRead = storage.documentsRead;
       tablet.#refuseWhenEnded();
       signal?.throwIfAborted();
@@ -120,6 +127,14 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       if (tablet !== undefined) tablet.#stop(new UnavailableError(`tablet ${name} could not be opened`));
       await storage.close({ handOver: true }).catch(() => {});
       throw error;
+    }
+  }
+
+  /** Each document has its version, so that it does not matter where this is interrupted. */
+  async #storeUpgrades(upgrades: readonly StoredChange[]): Promise<void> {
+    for (const changes of commitSized(upgrades, this.#limits.commitSizeBytes)) {
+      this.#refuseWhenEnded();
+      await this.#commit(changes);
     }
   }
 
@@ -253,15 +268,13 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     return this.#batches.at(-1)?.durable ?? Promise.resolve();
   }
 
-  #enqueue(changes: readonly Change[], sizeBytes: number): void {
+  #enqueue(changes: readonly StoredChange[], sizeBytes: number): void {
     let batch = this.#batches.at(-1);
     if (batch === undefined || batch.sealed || batch.sizeBytes + sizeBytes > this.#limits.commitSizeBytes) {
       batch = newBatch();
       this.#batches.push(batch);
     }
-    for (const change of changes) batch.changes.set(`${change.table}\0${change.key}`, change);
-    batch.sizeBytes += sizeBytes;
-    batch.transactions++;
+    addToBatch(batch, changes, sizeBytes);
     this.#pendingSizeBytes += sizeBytes;
     this.#pendingTransactions++;
     if (this.#committing) return;
@@ -291,7 +304,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#committing = false;
   }
 
-  async #commit(changes: readonly Change[]): Promise<void> {
+  async #commit(changes: readonly StoredChange[]): Promise<void> {
     const { commitTimeoutMs } = this.#limits;
     let cancel: () => void = () => {};
     const timeout = new Promise<never>((_, reject) => {
@@ -366,10 +379,10 @@ function load<S extends Schema>(
   tabletName: string,
   table: string,
   key: string,
-  document: object,
-): void {
+  stored: Versioned,
+): StoredChange | undefined {
   try {
-    memory.load(table, key, document);
+    return memory.load(table, key, stored);
   } catch (error) {
     throw new InvalidStateError(
       `tablet ${tabletName}: its storage holds what this version cannot use: ${messageOf(error)}; run the version that wrote it, or restore a backup`,

@@ -1,4 +1,5 @@
-import { type Tables, type Tablet, type Transaction, table } from "@diskmesh/tablet";
+import { checkOf, shapeOf, type Tables, type Tablet, type Transaction, table } from "@diskmesh/tablet";
+import { z } from "zod";
 import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
@@ -8,12 +9,25 @@ import type { PossibleOrphan } from "./model/possible-orphan.js";
 import type { RegistrySettings } from "./model/registry-settings.js";
 import { formatStemcell, type Stemcell } from "./model/stemcell.js";
 import { hasEnded, type Task } from "./model/task.js";
+import {
+  configShape,
+  deploymentShape,
+  diskShape,
+  instanceShape,
+  persistentDiskShape,
+  possibleOrphanShape,
+  registrySettingsShape,
+  stemcellShape,
+  taskShape,
+} from "./shapes.js";
 
 /** The last number given out, by what is counted. */
 interface Counter {
   readonly name: "config" | "task";
   readonly value: number;
 }
+
+const counterShape = shapeOf<Counter>()({ name: z.enum(["config", "task"]), value: z.int().min(0) });
 
 /** Numbers as keys that sort as the numbers do. */
 export function configKey(configId: number): string {
@@ -37,8 +51,13 @@ export function stemcellKey(stemcell: Pick<Stemcell, "name" | "version" | "cpi">
 
 /** The director's tablet. */
 export const schema = {
-  stemcells: table<Stemcell>({ key: stemcellKey, indexes: { byStemcell: formatStemcell } }),
+  stemcells: table<Stemcell>({
+    key: stemcellKey,
+    indexes: { byStemcell: formatStemcell },
+    check: checkOf(stemcellShape),
+  }),
   persistentDisks: table<PersistentDisk>({
+    check: checkOf(persistentDiskShape),
     key: (disk) => disk.diskId,
     indexes: {
       byDeployment: (disk) => disk.deployment,
@@ -47,14 +66,20 @@ export const schema = {
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
-  possibleOrphans: table<PossibleOrphan>({ key: (orphan) => orphan.token }),
+  possibleOrphans: table<PossibleOrphan>({ key: (orphan) => orphan.token, check: checkOf(possibleOrphanShape) }),
   registrySettings: table<RegistrySettings>({
+    check: checkOf(registrySettingsShape),
     key: (settings) => settings.id,
     indexes: { byAgent: (settings) => (settings.agentId === "" ? undefined : settings.agentId) },
   }),
-  configs: table<Config>({ key: (config) => configKey(config.configId), indexes: { byIdentity: configIdentity } }),
-  deployments: table<Deployment>({ key: (deployment) => deployment.name }),
+  configs: table<Config>({
+    key: (config) => configKey(config.configId),
+    indexes: { byIdentity: configIdentity },
+    check: checkOf(configShape),
+  }),
+  deployments: table<Deployment>({ key: (deployment) => deployment.name, check: checkOf(deploymentShape) }),
   instances: table<Instance>({
+    check: checkOf(instanceShape),
     key: (instance) => instance.instanceId,
     indexes: {
       byDeployment: (instance) => instance.deployment,
@@ -63,6 +88,7 @@ export const schema = {
     },
   }),
   disks: table<Disk>({
+    check: checkOf(diskShape),
     key: (disk) => disk.name,
     indexes: {
       byDeployment: (disk) => disk.deployment,
@@ -71,6 +97,7 @@ export const schema = {
     },
   }),
   tasks: table<Task>({
+    check: checkOf(taskShape),
     key: (task) => taskKey(task.taskId),
     indexes: {
       byDeployment: (task) => (task.deployment === "" ? undefined : task.deployment),
@@ -79,6 +106,7 @@ export const schema = {
     },
   }),
   counters: table<Counter>({
+    check: checkOf(counterShape),
     key: (counter) => counter.name,
     onRestore: (counter, step) => ({ ...counter, value: counter.value + step }),
   }),

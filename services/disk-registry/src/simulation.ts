@@ -2,5 +2,6 @@
 export { buildContext, type RegistryEdges } from "./build-context.js";
 export { type Config, configSchema } from "./config.js";
 export type { Context } from "./context.js";
-export { type Device, type Disk, type Host, type RegistrySchema, schema } from "./model/schema.js";
+export type { Device, Disk, Host, RegistrySchema } from "./model/schema.js";
 export { addServices } from "./services.js";
+export { storedSchema as schema } from "./stored-schema.js";

@@ -4,8 +4,8 @@ import { grpcAgents } from "./agent-clients.js";
 import { buildContext } from "./build-context.js";
 import type { Config } from "./config.js";
 import type { Context, RegistryTablet } from "./context.js";
-import { schema } from "./model/schema.js";
 import { addServices } from "./services.js";
+import { storedSchema as schema } from "./stored-schema.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */
 export async function start(lifecycle: Lifecycle, config: Config, log: Logger): Promise<void> {

@@ -2,7 +2,14 @@ import { randomUUID } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { openStorage } from "@diskmesh/tablet";
-import { databaseUrl, documentDatabase, newTabletName, removeTablet, withDatabase } from "@diskmesh/tablet/testing";
+import {
+  databaseUrl,
+  documentDatabase,
+  newTabletName,
+  removeTablet,
+  TrackedStorage,
+  withDatabase,
+} from "@diskmesh/tablet/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { open } from "lmdb";
 import { type Measurement, measurement } from "./measure.js";
@@ -69,10 +76,10 @@ async function benchCommits(
   tabletName: string,
   bareWrite: Write,
 ): Promise<Measurement[]> {
-  const storage = openStorage(url, tabletName);
+  const storage = new TrackedStorage(openStorage(url, tabletName));
   try {
     await storage.claim({ writer: randomUUID(), address: "" });
-    await storage.load(() => {});
+    await storage.load();
     const commit: Write = (index) =>
       storage.commit([{ table: "devices", key: document(index).id, document: document(index) }]);
     const [commits, bareWrites] = await latenciesInTurns(commit, bareWrite);

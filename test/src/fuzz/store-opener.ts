@@ -15,7 +15,7 @@ async function open(folder: string): Promise<Opened> {
   try {
     await storage.claim({ writer: "fuzz", address: "127.0.0.1:1" });
     await storage.load(() => {});
-    await storage.commit([{ table: "hosts", key: "host-1", document: { after: "fuzz" } }]);
+    await storage.commit([{ table: "hosts", key: "host-1", document: { after: "fuzz" }, version: 1, previous: null }]);
     return { outcome: "opened" };
   } catch (error) {
     return { outcome: error instanceof DomainError ? "refused" : "failed otherwise" };

@@ -1,6 +1,6 @@
 import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
 import { FencedError, UnavailableError } from "@diskmesh/domain";
-import type { Change, Claim, TabletStorage } from "@diskmesh/tablet";
+import type { Change, Claim, OnDocument, TabletStorage } from "@diskmesh/tablet";
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import type { SimNetwork } from "./network.js";
@@ -117,14 +117,14 @@ export class SimStorage implements TabletStorage {
     return claim;
   }
 
-  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+  async load(onDocument: OnDocument): Promise<void> {
     const stored = await this.#reach(() => {
       const documents: [string, string, string][] = [];
       for (const table of this.store.tableNames())
         for (const [key, document] of this.store.entries(table)) documents.push([table, key, JSON.stringify(document)]);
       return documents;
     });
-    for (const [table, key, text] of stored) onDocument(table, key, JSON.parse(text));
+    for (const [table, key, text] of stored) onDocument(table, key, { document: JSON.parse(text), version: 1 });
   }
 
   async commit(changes: readonly Change[]): Promise<void> {

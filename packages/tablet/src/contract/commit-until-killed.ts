@@ -6,11 +6,12 @@ import { randomUUID } from "node:crypto";
 import { writeSync } from "node:fs";
 import { FencedError } from "@diskmesh/domain";
 import type { TabletStorage } from "../storage.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
 
 const [moduleUrl, argument] = process.argv.slice(2) as [string, string];
 const { openLocation } = (await import(moduleUrl)) as { openLocation(argument: string): TabletStorage };
 
-const storage = openLocation(argument);
+const storage = new TrackedStorage(openLocation(argument));
 await storage.claim({ writer: `child-${randomUUID()}`, address: "127.0.0.1:1" });
 let n = 0;
 await storage.load((table, key, document) => {

@@ -6,6 +6,7 @@ import { FencedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { Change } from "../schema.js";
 import type { Claim, TabletStorage } from "../storage.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
 import { randomOf } from "./random.js";
 
 /** One tablet's state somewhere, as an adapter's tests provide it. */
@@ -26,7 +27,7 @@ const CHILD = fileURLToPath(new URL("./commit-until-killed.js", import.meta.url)
 export function storageContract(name: string, makeLocation: () => Promise<StorageLocation>): void {
   describe(`storage contract: ${name}`, () => {
     let location: StorageLocation;
-    let opened: TabletStorage[];
+    let opened: TrackedStorage[];
 
     beforeEach(async () => {
       location = await makeLocation();
@@ -38,20 +39,20 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       await location.remove();
     });
 
-    function open(): TabletStorage {
-      const storage = location.open();
+    function open(): TrackedStorage {
+      const storage = new TrackedStorage(location.open());
       opened.push(storage);
       return storage;
     }
 
-    async function openClaimed(writer = "writer"): Promise<TabletStorage> {
+    async function openClaimed(writer = "writer"): Promise<TrackedStorage> {
       const storage = open();
       await claim(storage, writer);
       return storage;
     }
 
     /** Ready to commit. */
-    async function openLoaded(writer?: string): Promise<TabletStorage> {
+    async function openLoaded(writer?: string): Promise<TrackedStorage> {
       const storage = await openClaimed(writer);
       await storage.load(() => {});
       return storage;
@@ -358,7 +359,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         }
       });
 
-      async function reloaded(storage: TabletStorage): Promise<Contents> {
+      async function reloaded(storage: TrackedStorage): Promise<Contents> {
         await storage.close({ handOver: true });
         const again = await openClaimed("reader");
         const contents = await contentsOf(again);
@@ -390,7 +391,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
 }
 
 /** Tests name their writers for whoever looks; each claim is another one. */
-function claim(storage: TabletStorage, writer: string): Promise<Claim> {
+function claim(storage: TrackedStorage, writer: string): Promise<Claim> {
   return storage.claim({ writer: `${writer}-${randomUUID()}`, address: "127.0.0.1:1" });
 }
 
@@ -453,7 +454,7 @@ function remove(table: string, key: string): Change {
   return { table, key, document: null };
 }
 
-async function contentsOf(storage: TabletStorage): Promise<Contents> {
+async function contentsOf(storage: TrackedStorage): Promise<Contents> {
   const contents: Contents = new Map();
   await storage.load((table, key, document) => {
     expect(contents.has(`${table}/${key}`), `${table}/${key} came twice`).to.equal(false);

@@ -1,10 +1,14 @@
-import { mkdirSync } from "node:fs";
+import { mkdirSync, type Stats, statSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { type Database, open, type RootDatabase } from "lmdb";
+import { newerFormat, STORE_FORMAT } from "../format.js";
 import { checkDataFile } from "./data-file.js";
+import { hadEarlierLife, markEarlierLife, refuseLostData } from "./earlier-life.js";
+import { LMDB_OPTIONS } from "./lmdb-options.js";
 import { checkRoom, noRoomError } from "./room.js";
+import { tryInOtherProcess } from "./trial.js";
 
 export interface LmdbOptions {
   /** Made when it does not exist. Nothing else may be in it. */
@@ -19,11 +23,10 @@ export type LmdbKind = "tablet" | "event log";
 /** Values are JSON or plain text; keys are the UTF-8 of theirs. */
 export type TextDatabase = Database<string, Buffer>;
 
-/** Address space, not disk space. LMDB maps more when a file outgrows it, but then must wait for all readers. */
-const MAP_SIZE_BYTES = 64 * 2 ** 30;
-const FORMAT_VERSION = 1;
-const DATABASES_MAX = 64;
-const META = "_meta";
+/** The formats that this program writes. */
+const FORMATS: Readonly<Record<LmdbKind, number>> = { tablet: STORE_FORMAT, "event log": 1 };
+const FORMAT_KEY = Buffer.from("format");
+export const META = "_meta";
 
 /** One LMDB environment: a folder, its lock, and the meta database that says what the folder holds. */
 export class LmdbEnvironment {
@@ -31,12 +34,15 @@ export class LmdbEnvironment {
   readonly #folder: string;
   #root: RootDatabase<string, Buffer>;
   #meta: TextDatabase;
+  #format = STORE_FORMAT;
+  readonly #file: Stats;
 
   private constructor(folder: string, lock: FolderLock | undefined, root: RootDatabase<string, Buffer>) {
     this.#folder = folder;
     this.#lock = lock;
     this.#root = root;
     this.#meta = openText(root, META);
+    this.#file = statSync(join(folder, "data.mdb"));
   }
 
   /**
@@ -50,16 +56,19 @@ export class LmdbEnvironment {
     try {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       lock = options.exclusive === false ? undefined : await FolderLock.take(folder);
-      checkDataFile(join(folder, "data.mdb"));
+      refuseLostData(folder);
+      const isThere = checkDataFile(join(folder, "data.mdb"));
       checkRoom(folder);
+      if (isThere) await tryInOtherProcess(folder, formatText(kind));
       root = openRoot(folder);
       const environment = new LmdbEnvironment(folder, lock, root);
       await environment.#checkFormat(kind);
+      markEarlierLife(folder);
       return environment;
     } catch (error) {
       await root?.close().catch(() => {});
       lock?.release();
-      if (error instanceof UnavailableError) throw error;
+      if (error instanceof UnavailableError || error instanceof InvalidStateError) throw error;
       const noRoom = noRoomError(error, `cannot open the ${kind}`, folder);
       if (noRoom !== undefined) throw noRoom;
       throw new InvalidStateError(
@@ -99,29 +108,47 @@ export class LmdbEnvironment {
     this.#lock?.release();
   }
 
+  /** Of a tablet: the format it is in. */
+  get format(): number {
+    return this.#format;
+  }
+
+  /** Inside a write transaction, of a tablet. */
+  upgradeFormat(): void {
+    this.#meta.putSync(FORMAT_KEY, formatText("tablet"));
+    this.#format = FORMATS.tablet;
+  }
+
+  /** Throws InvalidStateError when the data file was deleted, or another one is in its place: writes go nowhere then. */
+  refuseReplaced(): void {
+    const file = statSync(join(this.#folder, "data.mdb"), { throwIfNoEntry: false });
+    if (file?.ino === this.#file.ino && file.dev === this.#file.dev) return;
+    const what = file === undefined ? "deleted" : "replaced by another file";
+    throw new InvalidStateError(
+      `data.mdb in ${this.#folder} was ${what} while this process used it: what was written since is lost; restore a backup`,
+    );
+  }
+
   async #checkFormat(kind: LmdbKind): Promise<void> {
-    const key = Buffer.from("format");
-    const own = `diskmesh ${kind} ${FORMAT_VERSION}`;
-    const found = this.#meta.get(key);
-    if (found === own) return;
-    if (found !== undefined) throw new Error(`it holds "${found.slice(0, 100)}", not "${own}"`);
-    await this.write(() => this.#meta.putSync(key, own));
+    const found = this.#meta.get(FORMAT_KEY);
+    if (found === undefined) {
+      if (hadEarlierLife(this.#folder)) throw new Error("data.mdb is damaged: it holds nothing, and did hold data");
+      await this.write(() => this.#meta.putSync(FORMAT_KEY, formatText(kind)));
+      return;
+    }
+    const [, foundKind, format] = /^diskmesh (tablet|event log) ([0-9]{1,9})$/.exec(found) ?? [];
+    if (foundKind !== kind) throw new Error(`it holds "${found.slice(0, 100)}", not "${formatText(kind)}"`);
+    this.#format = Number(format);
+    if (this.#format > FORMATS[kind]) throw new InvalidStateError(newerFormat(`the folder ${this.#folder}`, format));
   }
 }
 
+function formatText(kind: LmdbKind): string {
+  return `diskmesh ${kind} ${FORMATS[kind]}`;
+}
+
 function openRoot(folder: string): RootDatabase<string, Buffer> {
-  return open<string, Buffer>({
-    path: folder,
-    // Otherwise a folder whose name holds a dot would be taken for a file.
-    noSubdir: false,
-    // Off: a commit is then resolved only when it is synced, and after a crash nothing newer needs to be judged.
-    overlappingSync: false,
-    // Off: its batches hold a promise of their own, whose rejection by a full disk nobody could handle.
-    eventTurnBatching: false,
-    mapSize: MAP_SIZE_BYTES,
-    maxDbs: DATABASES_MAX,
-    encoding: "string",
-  });
+  return open<string, Buffer>({ ...LMDB_OPTIONS, path: folder, encoding: "string" });
 }
 
 function openText(root: RootDatabase<string, Buffer>, name: string): TextDatabase {

@@ -4,6 +4,7 @@
  */
 import { rmSync } from "node:fs";
 import { messageOf } from "@diskmesh/domain";
+import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openLmdbEventLog } from "./lmdb-event-log.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
 
@@ -11,8 +12,9 @@ process.on("unhandledRejection", () => process.exit(9));
 const [, , folder, filler] = process.argv as [string, string, string, string?];
 const log = openLmdbEventLog({ folder: `${folder}-events` });
 await log.append("task-1", ["first"]);
-const storage = openLmdbStorage({ folder });
+const storage = new TrackedStorage(openLmdbStorage({ folder }));
 await storage.claim({ writer: "child", address: "127.0.0.1:1" });
+await storage.load();
 let committed = 0;
 const commitMessage = await messageOfFirstFailure(async () => {
   await storage.commit([

@@ -8,9 +8,12 @@ import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { storageContract } from "../contract/storage-contract.js";
 import { errorOf } from "../testing/error-of.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openLmdbEventLog } from "./lmdb-event-log.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
 import { openLocation } from "./test-location.js";
+
+const open = (folder: string): TrackedStorage => new TrackedStorage(openLmdbStorage({ folder }));
 
 const LEADER = { writer: "writer", address: "127.0.0.1:1" };
 
@@ -37,19 +40,20 @@ describe("LMDB storage", () => {
   afterEach(() => rm(parent, { recursive: true }));
 
   it("makes the folder, for its owner only", async () => {
-    const storage = openLmdbStorage({ folder });
+    const storage = open(folder);
     await storage.claim(LEADER);
     await storage.close({ handOver: true });
-    expect(await readdir(folder)).to.have.members(["data.mdb", "lock.mdb", "owner.lock"]);
+    expect(await readdir(folder)).to.have.members(["data.mdb", "lock.mdb", "owner.lock", "holds-data"]);
   });
 
   it("keeps a second claim out while the first is open, and names the process", async () => {
-    const first = openLmdbStorage({ folder });
+    const first = open(folder);
     await first.claim(LEADER);
-    const second = openLmdbStorage({ folder });
+    const second = open(folder);
     const error = await errorOf(second.claim(LEADER));
     expect(error).to.be.instanceOf(UnavailableError);
     expect(error.message).to.contain(folder).and.to.contain(`process ${process.pid}`);
+    await first.load();
     await first.commit([{ table: "hosts", key: "h", document: {} }]);
     await first.close({ handOver: true });
     expect((await second.claim(LEADER)).generation).to.equal(2);
@@ -59,17 +63,18 @@ describe("LMDB storage", () => {
   it("opens at once after its process was killed", async () => {
     const child = spawn(process.execPath, [CHILD, folder]);
     await once(child.stdout, "data");
-    expect((await errorOf(openLmdbStorage({ folder }).claim(LEADER))).message).to.contain(`process ${child.pid}`);
+    expect((await errorOf(open(folder).claim(LEADER))).message).to.contain(`process ${child.pid}`);
     child.kill("SIGKILL");
     await once(child, "exit");
-    const storage = openLmdbStorage({ folder });
+    const storage = open(folder);
     expect((await storage.claim(LEADER)).generation).to.equal(2);
     await storage.close({ handOver: true });
   });
 
   it("undoes a commit that fails half way", async () => {
-    const storage = openLmdbStorage({ folder });
+    const storage = open(folder);
     await storage.claim(LEADER);
+    await storage.load();
     const document = {};
     const changes = ["before", "k".repeat(3_000), "after"].map((key) => ({ table: "hosts", key, document }));
     expect((await errorOf(storage.commit(changes))).message).to.contain("larger than the maximum key size");
@@ -120,14 +125,15 @@ describe("LMDB storage", () => {
       await makeTablet(1, join(parent, "tablet"));
       const error = await errorOf(openLmdbEventLog({ folder: join(parent, "tablet") }).append("task-1", ["line"]));
       expect(error).to.be.instanceOf(InvalidStateError);
-      expect(error.message).to.contain('it holds "diskmesh tablet 1"');
+      expect(error.message).to.contain('it holds "diskmesh tablet 2"');
     });
   });
 
   async function makeTablet(documents = 1, at = folder): Promise<void> {
     await rm(at, { recursive: true, force: true });
-    const storage = openLmdbStorage({ folder: at });
+    const storage = open(at);
     await storage.claim(LEADER);
+    await storage.load();
     const changes = Array.from({ length: documents }, (_, i) => ({
       table: "hosts",
       key: `h${i}`,
@@ -139,7 +145,7 @@ describe("LMDB storage", () => {
 
   /** Whether it is found at the claim or at the load does not matter, as long as it is an error. */
   async function expectRefusal(at: string, reason: string): Promise<void> {
-    const storage = openLmdbStorage({ folder: at });
+    const storage = open(at);
     const error = await errorOf(storage.claim(LEADER).then(() => storage.load(() => {})));
     await storage.close({ handOver: true });
     expect(error).to.be.instanceOf(InvalidStateError);

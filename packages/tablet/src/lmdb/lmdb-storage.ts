@@ -1,16 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { FencedError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
-import type { Change } from "../schema.js";
-import type { Claim, Leader, TabletStorage } from "../storage.js";
-import { damageOr, LmdbEnvironment, type LmdbOptions, type TextDatabase } from "./environment.js";
+import { type Checked, StateSums, type StoredSums, summed } from "../checksums.js";
+import { CURE, STORE_FORMAT } from "../format.js";
+import type { Claim, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
+import { damageOr, LmdbEnvironment, type LmdbOptions, META, type TextDatabase } from "./environment.js";
+import { decodeRecord, encodeRecord } from "./record.js";
 import { noRoomError } from "./room.js";
 
 /** What the meta database says of the latest claim. */
 interface StoredClaim extends Claim, Leader {}
 
-const CLAIM = Buffer.from("claim");
-const TABLES = Buffer.from("tables");
+/** Records of the meta database. The sums are of the whole state, as of the last commit. */
+const CLAIM = "claim";
+const TABLES = "tables";
+const SUMS = "sums";
 
 /** LMDB opens few databases quickly and many slowly; a tablet has a dozen. */
 const TABLES_MAX = 60;
@@ -28,6 +32,8 @@ class LmdbStorage implements TabletStorage {
   readonly #tables = new Map<string, TextDatabase>();
   #environment: LmdbEnvironment | undefined;
   #claim: StoredClaim | undefined;
+  /** Of what is stored; undefined before the load. */
+  #sums: StateSums | undefined;
 
   constructor(options: LmdbOptions) {
     this.#options = options;
@@ -37,7 +43,7 @@ class LmdbStorage implements TabletStorage {
     this.#environment ??= await LmdbEnvironment.open("tablet", this.#options);
     const { meta } = this.#environment;
     this.#claim = await this.#write(() => {
-      const last = storedClaim(meta);
+      const last = this.#storedClaim(meta);
       const claim: StoredClaim = {
         tabletId: last?.tabletId ?? randomUUID(),
         // Absent in stores of the first release.
@@ -47,17 +53,20 @@ class LmdbStorage implements TabletStorage {
         writer: leader.writer,
         address: leader.address,
       };
-      meta.putSync(CLAIM, JSON.stringify(claim));
+      this.#put(meta, CLAIM, claim);
+      if (last === undefined) this.#put(meta, SUMS, {});
       return claim;
     });
     const { tabletId, incarnation, parentIncarnations, generation } = this.#claim;
     return { tabletId, incarnation, parentIncarnations, generation };
   }
 
-  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+  async load(onDocument: OnDocument): Promise<void> {
     const { environment } = this.#claimed();
     try {
-      await this.#loadTables(environment, onDocument);
+      const sums = await this.#loadTables(environment, onDocument);
+      await this.#refuseUnlessWhole(environment, sums);
+      this.#sums = sums;
     } catch (error) {
       throw damageOr(error, this.#options.folder);
     }
@@ -66,41 +75,66 @@ class LmdbStorage implements TabletStorage {
     await environment.unmap();
   }
 
-  async #loadTables(
-    environment: LmdbEnvironment,
-    onDocument: (table: string, key: string, document: object) => void,
-  ): Promise<void> {
+  async #loadTables(environment: LmdbEnvironment, onDocument: OnDocument): Promise<StateSums> {
+    const sums = new StateSums();
     let loaded = 0;
-    for (const name of storedTables(environment.meta)) {
-      for (const { key, value } of this.#table(name).getRange()) {
-        onDocument(name, key.toString(), parseDocument(value, name, key, this.#options.folder));
+    for (const name of this.#storedTables(environment.meta)) {
+      for (const { key: keyBytes, value } of this.#table(name).getRange()) {
+        const key = keyBytes.toString();
+        const stored = this.#decode(name, key, value);
+        sums.add(name, stored.checksum);
+        onDocument(name, key, stored);
         if (++loaded % LOAD_TURN_DOCUMENTS === 0) await nextTurn();
       }
     }
+    return sums;
   }
 
-  async commit(changes: readonly Change[]): Promise<void> {
+  async #refuseUnlessWhole(environment: LmdbEnvironment, sums: StateSums): Promise<void> {
+    const expected = this.#get<StoredSums>(environment.meta, SUMS);
+    if (expected === undefined && environment.format < STORE_FORMAT) {
+      // The first release kept none: what is there is believed once, and what becomes of it is accounted for from now on.
+      await this.#write(() => {
+        this.#put(environment.meta, SUMS, sums.stored());
+        environment.upgradeFormat();
+      });
+      return;
+    }
+    const difference = expected === undefined ? "its sums are missing" : sums.differenceFrom(expected);
+    if (difference === undefined) return;
+    throw new InvalidStateError(`the tablet in ${this.#options.folder} is not whole: ${difference}; ${CURE}`);
+  }
+
+  async commit(changes: readonly StoredChange[]): Promise<void> {
     const { environment, claim } = this.#claimed();
+    if (this.#sums === undefined) {
+      throw new InvalidStateError(`the tablet in ${this.#options.folder} is used before it was loaded`);
+    }
     // Everything that can be wrong with the changes is found before the transaction.
     const names = [...new Set(changes.map((change) => change.table))];
-    const writes = changes.map(({ table, key, document }) => ({
-      table: this.#table(table),
-      key: Buffer.from(key),
-      value: document === null ? undefined : JSON.stringify(document),
-    }));
+    const sums = new StateSums(this.#sums);
+    const writes = changes.map(({ table, key, document, version, previous }) => {
+      if (previous !== null) sums.remove(table, summed(table, key, previous).checksum);
+      const record = document === null ? undefined : encodeRecord(table, key, { document, version });
+      if (record !== undefined) sums.add(table, record.checksum);
+      return { table: this.#table(table), key: Buffer.from(key), text: record?.text };
+    });
     await this.#write(() => {
       this.#refuseFenced(environment, claim);
-      rememberTables(environment.meta, names);
-      for (const { table, key, value } of writes) {
-        if (value === undefined) table.removeSync(key);
-        else table.putSync(key, value);
+      this.#rememberTables(environment.meta, names);
+      this.#put(environment.meta, SUMS, sums.stored());
+      for (const { table, key, text } of writes) {
+        if (text === undefined) table.removeSync(key);
+        else table.putSync(key, text);
       }
     });
+    this.#sums = sums;
   }
 
   async renew(): Promise<void> {
     const { environment, claim } = this.#claimed();
     this.#refuseFenced(environment, claim);
+    environment.refuseReplaced();
   }
 
   async claimAbove(generation: number): Promise<number> {
@@ -108,7 +142,7 @@ class LmdbStorage implements TabletStorage {
     const higher = await this.#write(() => {
       const last = this.#refuseFenced(environment, claim);
       const next = { ...last, generation: Math.max(generation, last.generation) + 1 };
-      environment.meta.putSync(CLAIM, JSON.stringify(next));
+      this.#put(environment.meta, CLAIM, next);
       return next;
     });
     this.#claim = higher;
@@ -119,6 +153,7 @@ class LmdbStorage implements TabletStorage {
     const environment = this.#environment;
     this.#environment = undefined;
     this.#claim = undefined;
+    this.#sums = undefined;
     this.#tables.clear();
     await environment?.close();
   }
@@ -134,7 +169,7 @@ class LmdbStorage implements TabletStorage {
 
   /** Returns the own claim as it is stored: its generation may be higher meanwhile, its writer is nobody else's. */
   #refuseFenced(environment: LmdbEnvironment, own: StoredClaim): StoredClaim {
-    const last = storedClaim(environment.meta);
+    const last = this.#storedClaim(environment.meta);
     if (last?.writer === own.writer) return last;
     throw new FencedError(
       `the tablet in ${this.#options.folder} has been claimed by ${last?.address} with generation ${last?.generation}; this process has generation ${own.generation}`,
@@ -156,7 +191,7 @@ class LmdbStorage implements TabletStorage {
     try {
       return await (this.#environment as LmdbEnvironment).write(action);
     } catch (error) {
-      if (error instanceof FencedError) throw error;
+      if (error instanceof FencedError || error instanceof InvalidStateError) throw error;
       const damage = damageOr(error, this.#options.folder);
       if (damage !== error) throw damage;
       const noRoom = noRoomError(error, "cannot write to the tablet", this.#options.folder, "unknown");
@@ -169,33 +204,40 @@ class LmdbStorage implements TabletStorage {
       );
     }
   }
-}
 
-function storedClaim(meta: TextDatabase): StoredClaim | undefined {
-  const stored = meta.get(CLAIM);
-  return stored === undefined ? undefined : (JSON.parse(stored) as StoredClaim);
-}
-
-function storedTables(meta: TextDatabase): string[] {
-  const stored = meta.get(TABLES);
-  return stored === undefined ? [] : (JSON.parse(stored) as string[]);
-}
-
-function rememberTables(meta: TextDatabase, names: readonly string[]): void {
-  const known = storedTables(meta);
-  const unknown = names.filter((name) => !known.includes(name));
-  if (unknown.length > 0) meta.putSync(TABLES, JSON.stringify([...known, ...unknown]));
-}
-
-function parseDocument(value: string, table: string, key: Buffer, folder: string): object {
-  let document: unknown;
-  try {
-    document = JSON.parse(value);
-  } catch {
-    // reported below
+  #storedClaim(meta: TextDatabase): StoredClaim | undefined {
+    return this.#get(meta, CLAIM);
   }
-  if (typeof document === "object" && document !== null) return document;
-  throw new InvalidStateError(
-    `the folder ${folder} is damaged: table ${table}, key ${JSON.stringify(key.toString())} holds no document; restore it from a backup`,
-  );
+
+  #storedTables(meta: TextDatabase): string[] {
+    const text = meta.get(Buffer.from(TABLES));
+    // As the first release wrote it.
+    if (text?.startsWith("[")) return JSON.parse(text) as string[];
+    return this.#get<{ names: string[] }>(meta, TABLES)?.names ?? [];
+  }
+
+  #rememberTables(meta: TextDatabase, names: readonly string[]): void {
+    const known = this.#storedTables(meta);
+    const unknown = names.filter((name) => !known.includes(name));
+    if (unknown.length > 0) this.#put(meta, TABLES, { names: [...known, ...unknown] });
+  }
+
+  #get<T>(meta: TextDatabase, name: string): T | undefined {
+    const text = meta.get(Buffer.from(name));
+    return text === undefined ? undefined : (this.#decode(META, name, text).document as T);
+  }
+
+  #put(meta: TextDatabase, name: string, document: object): void {
+    meta.putSync(Buffer.from(name), encodeRecord(META, name, { document, version: 1 }).text);
+  }
+
+  #decode(table: string, key: string, text: string): Checked {
+    try {
+      return decodeRecord(table, key, text);
+    } catch (error) {
+      throw new InvalidStateError(
+        `the folder ${this.#options.folder} is damaged: table ${table}, document ${JSON.stringify(key)}: ${messageOf(error)}; restore it from a backup`,
+      );
+    }
+  }
 }

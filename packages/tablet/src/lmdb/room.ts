@@ -11,7 +11,7 @@ const NEW_ENVIRONMENT_BYTES = MIB_BYTES;
 /** More than one commit writes. */
 const COMMIT_BYTES = 16 * MIB_BYTES;
 /** LMDB makes it 8,272 bytes long, and takes a longer one as it is. */
-const LOCK_FILE_BYTES = 3 * 4_096;
+export const LOCK_FILE_BYTES = 3 * 4_096;
 
 /** LMDB's code for an environment that may not grow beyond its map. */
 const MAP_FULL = -30792;

@@ -1,3 +1,4 @@
+import { type Checked, hexOf, summed, type Versioned } from "../checksums.js";
 import type { Fields } from "./document-server.js";
 
 /** Holds a document whose names or strings MongoDB would refuse, or give back as something else. */
@@ -10,22 +11,35 @@ export interface EncodedDocument {
   readonly fields: Fields;
   /** What it takes in BSON, roughly. */
   readonly sizeBytes: number;
+  readonly checksum: bigint;
 }
 
-/** A document as it is stored: as it is, so that people can query it, or as JSON when it has names of odd shape. */
-export function encodeDocument(document: object): EncodedDocument {
+export interface DecodedDocument extends Checked {
+  /** False when it has another checksum with it. The first release stored none. */
+  readonly isIntact: boolean;
+}
+
+/**
+ * A document as it is stored: as it is, so that people can query it, or as JSON when it has names of odd shape; with
+ * its checksum, and its version where that is not 1.
+ */
+export function encodeDocument(table: string, key: string, versioned: Versioned): EncodedDocument {
+  const { document, version } = versioned;
+  const { json, checksum } = summed(table, key, versioned);
   const sizeBytes = plainSizeBytes(document);
-  if (!Number.isNaN(sizeBytes)) return { fields: document as Fields, sizeBytes };
-  const json = JSON.stringify(document);
-  return { fields: { [JSON_FIELD]: json }, sizeBytes: Buffer.byteLength(json) };
+  const plain = Number.isNaN(sizeBytes) ? { [JSON_FIELD]: json } : document;
+  const fields = { ...plain, _sum: hexOf(checksum), ...(version === 1 ? {} : { _version: version }) };
+  return { fields, sizeBytes: Number.isNaN(sizeBytes) ? Buffer.byteLength(json) : sizeBytes, checksum };
 }
 
 /** The document in what was stored, with or without the fields that the view adds. */
-export function decodeDocument(stored: Fields): object {
-  const json = stored[JSON_FIELD];
-  if (typeof json === "string") return JSON.parse(json) as object;
-  const { _id, _seq, ...document } = stored;
-  return document;
+export function decodeDocument(table: string, key: string, fields: Fields): DecodedDocument {
+  const { _id, _seq, _sum, _version, ...plain } = fields;
+  const json = plain[JSON_FIELD];
+  const document = typeof json === "string" ? (JSON.parse(json) as object) : plain;
+  const version = typeof _version === "number" ? _version : 1;
+  const { checksum } = summed(table, key, { document, version });
+  return { document, version, checksum, isIntact: _sum === undefined || _sum === hexOf(checksum) };
 }
 
 /** NaN when the value holds what cannot be stored as it is. */

@@ -1,5 +1,8 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { StateSums, type StoredSums, type Versioned } from "../checksums.js";
+import { CURE, FORMAT_KEY, FORMAT_TABLE } from "../format.js";
 import type { Fields, StoredDocument } from "./document-server.js";
-import { decodeDocument } from "./encoding.js";
+import { type DecodedDocument, decodeDocument } from "./encoding.js";
 import type { ClaimEntry, CommitEntry, Entry, LoadEntry } from "./log.js";
 
 /** By table and id, what became of documents; null: nothing. */
@@ -25,7 +28,10 @@ class Placed<T> {
  * was added, it is the state as of the last entry, and further entries keep it so.
  */
 export class FollowedState {
-  readonly #documents = new Placed<object>();
+  readonly #documents = new Placed<DecodedDocument>();
+  readonly #sums = new StateSums();
+  /** What the sums must be as of the last entry; undefined as long as only the first release has written. */
+  #expected: StoredSums | undefined;
   /** While the view is being added: what the log has told already. */
   #told: Placed<true> | undefined = new Placed();
   /** Documents that dead leaders left in the view, as long as nothing else has come of them. */
@@ -36,9 +42,11 @@ export class FollowedState {
   #unapplied: CommitEntry[] = [];
   #last: Pick<Entry, "generation" | "writer"> | undefined;
   #lastNumber: number;
+  readonly #where: string;
 
-  /** `loads` are all loads in the log. */
-  constructor(checkpoint: number, loads: readonly Pick<LoadEntry, "from" | "claim">[]) {
+  /** `loads` are all loads in the log; `where` is for messages. */
+  constructor(checkpoint: number, loads: readonly Pick<LoadEntry, "from" | "claim">[], where: string) {
+    this.#where = where;
     this.#checkpoint = checkpoint;
     this.#lastNumber = checkpoint;
     // What a later load covers, the log tells of.
@@ -68,6 +76,7 @@ export class FollowedState {
     if (!this.#isNext(entry)) return false;
     this.#last = { generation: entry.generation, writer: entry.writer };
     this.#lastNumber = entry._id;
+    if (entry.kind !== "claim") this.#expected = entry.sums;
     if (entry.kind === "commit") this.#commit(entry);
     if (entry.kind === "checkpoint" && entry.upTo > this.#checkpoint) {
       this.#checkpoint = entry.upTo;
@@ -85,16 +94,31 @@ export class FollowedState {
   addFromView(table: string, id: string, seq: number, stored: StoredDocument): void {
     if (this.#told?.of(table).has(id)) return;
     if (this.#isLeftover(seq)) this.#leftovers.of(table).set(id, null);
-    else this.#documents.of(table).set(id, decodeDocument(stored));
+    else this.#put(table, id, stored);
   }
 
   endView(): void {
     this.#told = undefined;
   }
 
-  *documents(): Generator<readonly [table: string, id: string, document: object]> {
+  get sums(): StateSums {
+    return this.#sums;
+  }
+
+  /** What is wrong with a state to which all of the view was added; undefined: nothing. */
+  difference(): string | undefined {
+    return this.#expected === undefined ? undefined : this.#sums.differenceFrom(this.#expected);
+  }
+
+  /** The document that keeps programs of the first release out. */
+  get formatDocument(): Versioned | undefined {
+    return this.#documents.of(FORMAT_TABLE).get(FORMAT_KEY);
+  }
+
+  *documents(): Generator<readonly [table: string, id: string, stored: Versioned]> {
     for (const [table, byId] of this.#documents.byTable) {
-      for (const [id, document] of byId) yield [table, id, document];
+      if (table === FORMAT_TABLE) continue;
+      for (const [id, stored] of byId) yield [table, id, stored];
     }
   }
 
@@ -113,9 +137,28 @@ export class FollowedState {
     for (const { table, id, document } of entry.changes) {
       this.#told?.of(table).set(id, true);
       this.#leftovers.of(table).delete(id);
-      if (document === null) this.#documents.of(table).delete(id);
-      else this.#documents.of(table).set(id, decodeDocument(document));
+      if (document === null) this.#remove(table, id);
+      else this.#put(table, id, document);
     }
+  }
+
+  #put(table: string, id: string, fields: Fields): void {
+    const decoded = decodeDocument(table, id, fields);
+    if (!decoded.isIntact) {
+      throw new InvalidStateError(
+        `${this.#where}: document ${JSON.stringify(id)} of table ${table} was changed by something else than diskmesh; ${CURE}`,
+      );
+    }
+    this.#remove(table, id);
+    this.#documents.of(table).set(id, decoded);
+    this.#sums.add(table, decoded.checksum);
+  }
+
+  #remove(table: string, id: string): void {
+    const decoded = this.#documents.of(table).get(id);
+    if (decoded === undefined) return;
+    this.#documents.of(table).delete(id);
+    this.#sums.remove(table, decoded.checksum);
   }
 
   #isNext(entry: Entry): boolean {

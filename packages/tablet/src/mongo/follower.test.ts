@@ -1,19 +1,20 @@
 import { expect } from "chai";
 import { ManualClock } from "../testing/manual-clock.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";
-import type { ClaimEntry, Entry, StoredChange } from "./log.js";
+import type { ClaimEntry, Entry, LoggedChange } from "./log.js";
 import { MongoStorage } from "./mongo-storage.js";
 import { changed } from "./simulation/candidate.js";
 import { idealServer } from "./testing/ideal-server.js";
 
-const put = (id: string, n: number): StoredChange => ({ table: "hosts", id, document: { n } });
-const remove = (id: string): StoredChange => ({ table: "hosts", id, document: null });
+const put = (id: string, n: number): LoggedChange => ({ table: "hosts", id, document: { n } });
+const remove = (id: string): LoggedChange => ({ table: "hosts", id, document: null });
 
 function claim(_id: number, generation: number): ClaimEntry {
   return { _id, generation, writer: `w${generation}`, kind: "claim", tabletId: "t", address: "" };
 }
-function commit(_id: number, generation: number, ...changes: StoredChange[]): Entry {
+function commit(_id: number, generation: number, ...changes: LoggedChange[]): Entry {
   return { _id, generation, writer: `w${generation}`, kind: "commit", changes };
 }
 function checkpoint(_id: number, generation: number, upTo: number): Entry {
@@ -62,7 +63,7 @@ describe("a followed state", () => {
   };
   for (const [what, { entries, added, upToClaim }] of Object.entries(cases)) {
     it(`takes ${what}`, () => {
-      const state = new FollowedState(5, []);
+      const state = new FollowedState(5, [], "here");
       let count = 0;
       while (count < entries.length && state.append(entries[count] as Entry)) count++;
       expect(count).to.equal(added);
@@ -71,7 +72,7 @@ describe("a followed state", () => {
   }
 
   it("believes the log more than the view, whichever comes first", () => {
-    const state = new FollowedState(5, []);
+    const state = new FollowedState(5, [], "here");
     state.addFromView("hosts", "before", 3, { _id: "before", n: 1, _seq: 3 });
     state.addFromView("hosts", "gone", 3, { _id: "gone", n: 1, _seq: 3 });
     state.append(commit(6, 2, put("before", 6), remove("gone"), put("after", 6), remove("never")));
@@ -83,10 +84,14 @@ describe("a followed state", () => {
   });
 
   it("leaves for the view what came after the checkpoint, and what dead leaders left there", () => {
-    const state = new FollowedState(5, [
-      { from: 1, claim: 4 },
-      { from: 5, claim: 9 },
-    ]);
+    const state = new FollowedState(
+      5,
+      [
+        { from: 1, claim: 4 },
+        { from: 5, claim: 9 },
+      ],
+      "here",
+    );
     for (const id of ["leftover", "anew", "right"]) {
       const seq = id === "right" ? 5 : 2;
       state.addFromView("hosts", id, seq, { _id: id, n: seq, _seq: seq });
@@ -101,7 +106,7 @@ describe("a followed state", () => {
   });
 
   function contentsOf(state: FollowedState): object {
-    return Object.fromEntries([...state.documents()].map(([, id, document]) => [id, document]));
+    return Object.fromEntries([...state.documents()].map(([, id, { document }]) => [id, document]));
   }
 });
 
@@ -110,7 +115,7 @@ describe("a standby that follows", () => {
   const DOCUMENTS = 3_000;
   let clock: ManualClock;
   let server: DocumentServer;
-  let first: MongoStorage;
+  let first: TrackedStorage;
   let follows: number;
 
   beforeEach(() => {
@@ -126,7 +131,7 @@ describe("a standby that follows", () => {
 
   /** Its lease is renewed until `ends`. */
   async function lead(keptLogMs: number, ends: () => boolean): Promise<void> {
-    first = storageOn(changed(server, {}), keptLogMs);
+    first = new TrackedStorage(storageOn(changed(server, {}), keptLogMs));
     await first.claim({ writer: "first", address: "" });
     await first.load(() => {});
     const renew = (): void => {
@@ -153,7 +158,7 @@ describe("a standby that follows", () => {
   async function loadedBy(storage: MongoStorage): Promise<Map<string, unknown>> {
     const documents = new Map<string, unknown>();
     let isLoaded = false;
-    const loading = storage.load((_, key, document) => documents.set(key, document));
+    const loading = storage.load((_, key, { document }) => documents.set(key, document));
     void loading.finally(() => {
       isLoaded = true;
     });

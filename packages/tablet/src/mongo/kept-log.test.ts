@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import { ManualClock } from "../testing/manual-clock.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { DocumentServer } from "./document-server.js";
 import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
 import { changed } from "./simulation/candidate.js";
@@ -25,20 +26,22 @@ describe("commits in the log that are in the view", () => {
     });
   });
 
-  async function lead(limits: Partial<MongoStorageLimits>): Promise<MongoStorage> {
-    const storage = new MongoStorage({
-      tabletName: "registry",
-      connect: async () => server,
-      limits: { leaseTimeMs: 0, applyIntervalMs: 1, ...limits },
-      clock,
-    });
+  async function lead(limits: Partial<MongoStorageLimits>): Promise<TrackedStorage> {
+    const storage = new TrackedStorage(
+      new MongoStorage({
+        tabletName: "registry",
+        connect: async () => server,
+        limits: { leaseTimeMs: 0, applyIntervalMs: 1, ...limits },
+        clock,
+      }),
+    );
     await storage.claim({ writer: "w", address: "" });
-    await storage.load(() => {});
+    await storage.load();
     return storage;
   }
 
   /** One commit every `everyMs`; what is in the log is told after each. */
-  async function commit(storage: MongoStorage, count: number, everyMs: number): Promise<number[]> {
+  async function commit(storage: TrackedStorage, count: number, everyMs: number): Promise<number[]> {
     const inLog: number[] = [];
     for (let n = 0; n < count; n++) {
       await storage.commit([{ table: "hosts", key: `h${n}`, document: { text: "x".repeat(COMMIT_BYTES) } }]);

@@ -2,6 +2,7 @@ import { InvalidStateError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { decodeDocument, encodeDocument } from "./encoding.js";
 import { leftoverTest } from "./followed-state.js";
@@ -59,16 +60,18 @@ describe("leftovers", () => {
     await storage.close({ handOver: true });
   });
 
-  function storageOn(server: DocumentServer): MongoStorage {
-    return new MongoStorage({
-      tabletName: "registry",
-      connect: async () => changed(server, {}),
-      limits: { leaseTimeMs: 0, applyIntervalMs: 1 },
-    });
+  function storageOn(server: DocumentServer): TrackedStorage {
+    return new TrackedStorage(
+      new MongoStorage({
+        tabletName: "registry",
+        connect: async () => changed(server, {}),
+        limits: { leaseTimeMs: 0, applyIntervalMs: 1 },
+      }),
+    );
   }
 
   let writers = 0;
-  async function lead(server: DocumentServer, onKey: (key: string) => void = () => {}): Promise<MongoStorage> {
+  async function lead(server: DocumentServer, onKey: (key: string) => void = () => {}): Promise<TrackedStorage> {
     const storage = storageOn(server);
     await storage.claim({ writer: `writer-${writers++}`, address: "127.0.0.1:1" });
     await storage.load((_, key) => onKey(key));
@@ -87,16 +90,20 @@ describe("leftovers", () => {
 describe("the encoding of documents", () => {
   it("leaves plain ones as they are, for people to query", () => {
     const document = { hostId: "h1", nested: { list: [1, { a: null }], yes: true }, text: "Zürich \u0000" };
-    expect(encodeDocument(document).fields).to.equal(document);
-    expect(decodeDocument({ _id: "h1", ...document, _seq: 7 })).to.deep.equal(document);
+    const { fields, checksum } = encodeDocument("hosts", "h1", { document, version: 1 });
+    const { _sum, ...plain } = fields;
+    expect(plain).to.deep.equal(document);
+    const decoded = decodeDocument("hosts", "h1", { _id: "h1", ...fields, _seq: 7 });
+    expect(decoded).to.deep.equal({ document, version: 1, checksum, isIntact: true });
   });
 
   it("makes JSON of those with names or strings that MongoDB does not take or keep", () => {
     const odd = [{ $set: 1 }, { "a.b": 1 }, { "": 1 }, { _id: 1 }, { a: { _bsontype: "x" } }, { a: ["\ud800"] }];
     for (const document of [...odd, JSON.parse('{"__proto__":1}')]) {
-      const { fields } = encodeDocument(document);
-      expect(Object.keys(fields)).to.deep.equal(["_json"]);
-      expect(decodeDocument({ _id: "h1", ...fields, _seq: 7 })).to.deep.equal(document);
+      const { fields } = encodeDocument("hosts", "h1", { document, version: 3 });
+      expect(Object.keys(fields)).to.deep.equal(["_json", "_sum", "_version"]);
+      const decoded = decodeDocument("hosts", "h1", { _id: "h1", ...fields, _seq: 7 });
+      expect(decoded).to.deep.include({ document, version: 3, isIntact: true });
     }
   });
 });

@@ -1,4 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { CURE } from "../format.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";
 import { type ClaimEntry, type Entry, EVERY_KIND, type LoadEntry, type TabletLog } from "./log.js";
@@ -23,15 +24,24 @@ export async function readTablet(options: LoadOptions, claim: ClaimEntry): Promi
     // It may be a newer leader that deletes there already.
     await options.log.refuseFenced();
     throw new InvalidStateError(
-      `${options.tabletName}.log in MongoDB at ${options.server.name} has a gap after number ${state.lastNumber}; restore it from a backup`,
+      `${options.tabletName}.log in MongoDB at ${options.server.name} has a gap after number ${state.lastNumber}; ${CURE}`,
     );
   }
   await readView(options, state);
-  return state;
+  const difference = state.difference();
+  if (difference === undefined) return state;
+  // It may be that a newer leader changes the view already.
+  await options.log.refuseFenced();
+  throw new InvalidStateError(`${whereOf(options)} is not whole: ${difference}; ${CURE}`);
+}
+
+function whereOf({ tabletName, server }: LoadOptions): string {
+  return `tablet ${tabletName} in MongoDB at ${server.name}`;
 }
 
 /** The state before anything was added to it: which checkpoint to start from, and what the view may hold by right. */
-export async function beginState({ log, onRead }: LoadOptions, below?: number): Promise<FollowedState> {
+export async function beginState(options: LoadOptions, below?: number): Promise<FollowedState> {
+  const { log, onRead } = options;
   let checkpoint = 0;
   let entries = 0;
   const loads: LoadEntry[] = [];
@@ -41,7 +51,7 @@ export async function beginState({ log, onRead }: LoadOptions, below?: number): 
     else checkpoint = Math.max(checkpoint, entry.upTo);
   }
   onRead(entries);
-  return new FollowedState(checkpoint, loads);
+  return new FollowedState(checkpoint, loads, whereOf(options));
 }
 
 /** Adds what has come since. False when something in between is gone. */

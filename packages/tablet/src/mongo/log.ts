@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { FencedError, InvalidStateError } from "@diskmesh/domain";
+import type { StoredSums } from "../checksums.js";
+import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
 import type { DocumentServer, Fields, StoredDocument } from "./document-server.js";
 import { OneAtATime } from "./one-at-a-time.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
@@ -16,7 +18,8 @@ export interface ClaimEntry extends EntryBase {
   /** That of the entry before it. Absent in claims of the first release, which are higher by one. */
   readonly previousGeneration?: number;
   readonly tabletId: string;
-  /** Absent in claims of the first release. */
+  /** Of the store, as the claimant knows it. Absent in claims of the first release, as the next two. */
+  readonly format?: number;
   readonly incarnation?: string;
   readonly parentIncarnations?: readonly string[];
   readonly address: string;
@@ -26,19 +29,24 @@ export interface ClaimEntry extends EntryBase {
 export type OwnClaim = Required<ClaimEntry>;
 
 /** A leader took up all that was committed before its claim, starting from the view as of a checkpoint. */
-export interface LoadEntry extends EntryBase {
+/** Of the whole state as of the entry. Absent in entries of the first release. */
+interface WithSums {
+  readonly sums?: StoredSums;
+}
+
+export interface LoadEntry extends EntryBase, WithSums {
   readonly kind: "load";
   readonly from: number;
   readonly claim: number;
 }
 
-export interface CommitEntry extends EntryBase {
+export interface CommitEntry extends EntryBase, WithSums {
   readonly kind: "commit";
-  readonly changes: readonly StoredChange[];
+  readonly changes: readonly LoggedChange[];
 }
 
 /** Everything up to that number is in the view. */
-export interface CheckpointEntry extends EntryBase {
+export interface CheckpointEntry extends EntryBase, WithSums {
   readonly kind: "checkpoint";
   readonly upTo: number;
 }
@@ -47,7 +55,8 @@ export type Entry = ClaimEntry | LoadEntry | CommitEntry | CheckpointEntry;
 
 export const EVERY_KIND: readonly Entry["kind"][] = ["claim", "load", "commit", "checkpoint"];
 
-export interface StoredChange {
+/** A document as it is stored, with its checksum; null: none any more. */
+export interface LoggedChange {
   readonly table: string;
   readonly id: string;
   readonly document: Fields | null;
@@ -80,6 +89,9 @@ export class TabletLog {
   #claim: OwnClaim | undefined;
   /** Why nothing more can be appended: what the last try did is not known, or somebody else has the number. */
   #failure: unknown;
+  /** The own claim as it is in the log. */
+  #kept: OwnClaim | undefined;
+  #sums: StoredSums = {};
 
   constructor({ server, tabletName, patience }: LogOptions) {
     this.#server = server;
@@ -100,7 +112,9 @@ export class TabletLog {
     do {
       const last = await this.#lastEntry();
       // Read after the last entry: of what came before that none is missing.
-      const lastClaim = last === undefined ? undefined : await this.#lastClaim();
+      const lastClaim = last === undefined ? await this.#refuseLost() : await this.#lastClaim();
+      if ((lastClaim?.format ?? 1) > STORE_FORMAT)
+        throw new InvalidStateError(newerFormat(this.#where, lastClaim?.format));
       const previousGeneration = last?.generation ?? 0;
       claim = {
         _id: (last?._id ?? 0) + 1,
@@ -108,6 +122,7 @@ export class TabletLog {
         writer,
         kind: "claim",
         previousGeneration,
+        format: STORE_FORMAT,
         tabletId: lastClaim?.tabletId ?? randomUUID(),
         incarnation: lastClaim?.incarnation ?? randomUUID(),
         parentIncarnations: lastClaim?.parentIncarnations ?? [],
@@ -117,8 +132,19 @@ export class TabletLog {
     // Its number may have been chosen long ago, from a part of the log that has been applied and deleted since.
     if ((await this.#lastEntry())?._id !== claim._id) return undefined;
     this.#claim = claim;
+    this.#kept = claim;
     this.#last = claim._id;
     return claim;
+  }
+
+  /** Throws InvalidStateError when the own claim is not in the log: somebody deleted or replaced that meanwhile. */
+  async refuseDeleted(): Promise<void> {
+    const claim = this.#kept as OwnClaim;
+    const stored = await this.#get(claim._id, FOREVER_MS);
+    if (stored?.writer === claim.writer) return;
+    throw new InvalidStateError(
+      `${this.#collection} in MongoDB at ${this.#server.name} was deleted or replaced while this process led by it: its claim, number ${claim._id}, is not there; what was written since may be lost; ${CURE}`,
+    );
   }
 
   /** Throws FencedError when a newer leader has claimed. */
@@ -133,9 +159,17 @@ export class TabletLog {
     await this.#turns.run(() => this.#append(entry, giveUpAfterMs));
   }
 
-  /** Appends and, before anything else is appended, tells the number. */
-  appendAnd(entry: NewEntry, then: (number: number) => void): Promise<void> {
-    return this.#turns.run(async () => then(await this.#append(entry)));
+  /** What is in the state that was loaded: to be called before the load entry. */
+  begin(sums: StoredSums): void {
+    this.#sums = sums;
+  }
+
+  /** Appends a commit that leads to a state of these sums and, before anything else is appended, tells the number. */
+  commit(changes: readonly LoggedChange[], sums: StoredSums, then: (number: number) => void): Promise<void> {
+    return this.#turns.run(async () => {
+      this.#sums = sums;
+      then(await this.#append({ kind: "commit", changes }));
+    });
   }
 
   /**
@@ -150,11 +184,12 @@ export class TabletLog {
   ): Promise<void> {
     return this.#turns.run(async () => {
       await handLease();
-      const { kind, tabletId, incarnation, parentIncarnations, address, generation } = this.claimed;
-      this.#claim = { ...this.claimed, writer, generation: Math.max(generation, above) + 1 };
-      const fields = { kind, previousGeneration: generation, tabletId, incarnation, parentIncarnations, address };
-      const claim = await this.#append(fields, FOREVER_MS);
-      this.#claim = { ...this.claimed, ...fields, _id: claim };
+      const { _id, generation: previousGeneration, writer: _, ...fields } = this.claimed;
+      const again = { ...fields, previousGeneration };
+      this.#claim = { _id, ...again, writer, generation: Math.max(previousGeneration, above) + 1 };
+      const claim = await this.#append(again, FOREVER_MS);
+      this.#claim = { ...this.claimed, _id: claim };
+      this.#kept = this.#claim;
       await this.#append({ kind: "load", from, claim }, FOREVER_MS);
       then(claim);
     });
@@ -182,7 +217,8 @@ export class TabletLog {
   async #append(fields: NewEntry, giveUpAfterMs?: number): Promise<number> {
     if (this.#failure !== undefined) throw this.#failure;
     const { generation, writer } = this.claimed;
-    const entry: Entry = { _id: this.#last + 1, generation, writer, ...fields };
+    const sums = fields.kind === "claim" ? {} : { sums: this.#sums };
+    const entry: Entry = { _id: this.#last + 1, generation, writer, ...fields, ...sums };
     try {
       const newer = await this.#insert(entry, giveUpAfterMs);
       if (newer !== undefined) throw fenced(this.#tabletName, newer, generation);
@@ -209,12 +245,31 @@ export class TabletLog {
     }
   }
 
+  get #where(): string {
+    return `tablet ${this.#tabletName} in MongoDB at ${this.#server.name}`;
+  }
+
+  /** Throws InvalidStateError when there are tables, but no log. */
+  async #refuseLost(): Promise<undefined> {
+    const prefix = `${this.#tabletName}.`;
+    const collections = await this.#patience.answerOf(() => this.#server.collections(prefix));
+    for (const collection of collections) {
+      const page = await this.#patience.answerOf(() => this.#server.find(collection, { limit: 1 }));
+      if (collection === this.#collection || page.length === 0) continue;
+      // Another candidate may have begun this tablet since: then it has a log.
+      if ((await this.#lastEntry()) !== undefined) return;
+      throw new InvalidStateError(
+        `${this.#where} is not whole: its log, ${this.#collection}, is missing, and ${collection} shows that there was one; ${CURE}; if it must not come back, drop ${prefix}*`,
+      );
+    }
+  }
+
   /** All claims are those of one tablet; who is the latest, and whether it leads, does not matter here. */
   async #lastClaim(): Promise<ClaimEntry> {
     const [first, last] = [await this.#get(1), await this.#lastEntry(["claim"])];
     if (first?.kind === "claim" && last?.kind === "claim") return last;
     throw new InvalidStateError(
-      `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim; restore it from a backup`,
+      `${this.#collection} in MongoDB at ${this.#server.name} does not begin with a claim; ${CURE}`,
     );
   }
 

@@ -1,13 +1,14 @@
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { StateSums, summed } from "../checksums.js";
 import { monotonicClock, sleep, type TabletClock } from "../clock.js";
-import type { Change } from "../schema.js";
-import type { Claim, ClaimOptions, Leader, TabletStorage } from "../storage.js";
+import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
+import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
 import type { DocumentServer } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";
 import { Follower } from "./follower.js";
 import { Lease } from "./lease.js";
 import { type LoadOptions, readTablet } from "./load.js";
-import { type StoredChange, TabletLog } from "./log.js";
+import { type LoggedChange, TabletLog } from "./log.js";
 import { Patience } from "./patience.js";
 import { View, type ViewLimits } from "./view.js";
 
@@ -60,6 +61,8 @@ interface Attempt {
   readonly viewEnded: AbortController;
   readonly loadOptions: LoadOptions;
   documentsRead: number;
+  /** Of what is committed. */
+  sums: StateSums;
   follower?: Follower;
   view?: View;
 }
@@ -103,7 +106,7 @@ export class MongoStorage implements TabletStorage {
     }
   }
 
-  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+  async load(onDocument: OnDocument): Promise<void> {
     const attempt = this.#claimed();
     if (attempt.view !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is loaded twice`);
     const { server, patience, log, lease, nextWriter, viewEnded, ended, loadOptions } = attempt;
@@ -112,11 +115,13 @@ export class MongoStorage implements TabletStorage {
     const claim = log.claimed;
     const state = (await attempt.follower?.takeOver(claim)) ?? (await readTablet(loadOptions, claim));
     let loaded = 0;
-    for (const [table, key, document] of state.documents()) {
-      onDocument(table, key, document);
+    for (const [table, key, stored] of state.documents()) {
+      onDocument(table, key, stored);
       if (++loaded % LOAD_TURN_DOCUMENTS === 0) await sleep(clock, 0, ended.signal);
     }
     const { checkpoint } = state;
+    attempt.sums = state.sums;
+    log.begin(state.sums.stored());
     await log.append({ kind: "load", from: checkpoint, claim: claim._id });
     // The claim may have come so late that another process has the lease by now, and claimed earlier: it would answer
     // reads that lack what is committed here.
@@ -125,25 +130,34 @@ export class MongoStorage implements TabletStorage {
     const options = { server, tabletName, patience, clock, log, lease, limits, nextWriter, signal };
     attempt.view = new View(options, checkpoint, state.outcomes());
     void attempt.view.keepUpToDate().catch((error) => end(attempt, error));
+    const format = { document: { format: STORE_FORMAT }, version: 1 };
+    const previous = state.formatDocument ?? null;
+    if ((previous?.document as { format?: number } | undefined)?.format === STORE_FORMAT) return;
+    await this.#commit(attempt, [{ table: FORMAT_TABLE, key: FORMAT_KEY, ...format, previous }]);
   }
 
-  async commit(changes: readonly Change[]): Promise<void> {
-    const attempt = this.#claimed();
+  async commit(changes: readonly StoredChange[]): Promise<void> {
+    for (const { table } of changes) checkTableName(table);
+    await this.#commit(this.#claimed(), changes);
+  }
+
+  async #commit(attempt: Attempt, changes: readonly StoredChange[]): Promise<void> {
     const { view } = attempt;
     if (view === undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is used before it was loaded`);
     let sizeBytes = 0;
-    const stored = changes.map(({ table, key, document }): StoredChange => {
-      checkTableName(table);
+    const sums = new StateSums(attempt.sums);
+    const logged = changes.map(({ table, key, document, version, previous }): LoggedChange => {
+      if (previous !== null) sums.remove(table, summed(table, key, previous).checksum);
       if (document === null) return { table, id: key, document: null };
-      const encoded = encodeDocument(document);
+      const encoded = encodeDocument(table, key, { document, version });
+      sums.add(table, encoded.checksum);
       sizeBytes += encoded.sizeBytes;
       return { table, id: key, document: encoded.fields };
     });
     try {
       await view.room();
-      await attempt.log.appendAnd({ kind: "commit", changes: stored }, (seq) =>
-        view.add({ seq, changes: stored, sizeBytes }),
-      );
+      await attempt.log.commit(logged, sums.stored(), (seq) => view.add({ seq, changes: logged, sizeBytes }));
+      attempt.sums = sums;
     } catch (error) {
       end(attempt, error);
       throw attempt.ended.signal.reason;
@@ -154,6 +168,7 @@ export class MongoStorage implements TabletStorage {
     const attempt = this.#claimed();
     try {
       await attempt.lease.renew();
+      await attempt.log.refuseDeleted();
     } catch (error) {
       end(attempt, error);
       throw attempt.ended.signal.reason;
@@ -210,6 +225,7 @@ export class MongoStorage implements TabletStorage {
       viewEnded: new AbortController(),
       loadOptions: { server, tabletName, patience, log, onRead },
       documentsRead: 0,
+      sums: new StateSums(),
     };
     return attempt;
   }
@@ -230,6 +246,6 @@ function end({ ended, viewEnded }: Attempt, reason: unknown): void {
 }
 
 function checkTableName(name: string): void {
-  if (/^[A-Za-z][A-Za-z0-9]*$/.test(name) && name !== "log") return;
+  if (/^[A-Za-z][A-Za-z0-9]*$/.test(name) && name !== "log" && name !== FORMAT_TABLE) return;
   throw new TypeError(`${JSON.stringify(name)} is not a name for a table in MongoDB`);
 }

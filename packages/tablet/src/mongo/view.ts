@@ -2,7 +2,7 @@ import { sleep, type TabletClock } from "../clock.js";
 import { type DocumentServer, LostAnswerError, type ViewWrite } from "./document-server.js";
 import type { Outcomes } from "./followed-state.js";
 import type { Lease } from "./lease.js";
-import type { StoredChange, TabletLog } from "./log.js";
+import type { LoggedChange, TabletLog } from "./log.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 export interface ViewLimits {
@@ -40,7 +40,7 @@ interface ClaimWanted {
 
 interface Unapplied {
   readonly seq: number;
-  readonly changes: readonly StoredChange[];
+  readonly changes: readonly LoggedChange[];
   readonly sizeBytes: number;
 }
 
@@ -52,7 +52,7 @@ interface Kept {
 }
 
 /** A document that became what it is in one log entry. */
-interface Placed extends StoredChange {
+interface Placed extends LoggedChange {
   readonly seq: number;
 }
 
@@ -240,7 +240,7 @@ export class View {
       { writer, from: this.#checkpoint, above },
       () => lease.hand(writer),
       (claim) => {
-        const changes: StoredChange[] = lastWords(this.#unapplied).map(({ table, id, document }) => ({
+        const changes: LoggedChange[] = lastWords(this.#unapplied).map(({ table, id, document }) => ({
           table,
           id,
           document,

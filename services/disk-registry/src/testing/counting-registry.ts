@@ -1,13 +1,14 @@
 import { RpcServer } from "@diskmesh/rpc";
 import { createLogger, Lifecycle, systemClock } from "@diskmesh/service";
-import { type Change, Tablet, type TabletStorage } from "@diskmesh/tablet";
+import { type Change, type OnDocument, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { grpcAgents } from "../agent-clients.js";
 import { buildContext } from "../build-context.js";
 import { configSchema } from "../config.js";
 import type { Context } from "../context.js";
-import { type Device, type Host, schema } from "../model/schema.js";
+import type { Device, Host } from "../model/schema.js";
 import { addServices } from "../services.js";
+import { storedSchema as schema } from "../stored-schema.js";
 
 /** What is stored before the registry starts. */
 export interface StoredFleet {
@@ -26,9 +27,9 @@ class CountingStorage implements TabletStorage {
   claimAbove = async (generation: number) => generation + 1;
   close = async () => {};
 
-  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
-    for (const host of this.fleet.hosts) onDocument("hosts", host.hostId, host);
-    for (const device of this.fleet.devices) onDocument("devices", device.deviceId, device);
+  async load(onDocument: OnDocument): Promise<void> {
+    for (const host of this.fleet.hosts) onDocument("hosts", host.hostId, { document: host, version: 1 });
+    for (const device of this.fleet.devices) onDocument("devices", device.deviceId, { document: device, version: 1 });
   }
 
   async commit(changes: readonly Change[]): Promise<void> {

@@ -6,7 +6,7 @@ import { openLmdbStorage } from "@diskmesh/tablet";
 import type { Random } from "../../random.js";
 import type { Opened } from "../store-opener.js";
 import { randomBytes } from "../strange.js";
-import { Counts, type Surface } from "../surface.js";
+import { Counts, Find, type Surface } from "../surface.js";
 
 export interface StoreInput {
   /** How a sound data file is changed: bytes in hex at places, of which each is taken within the file's length. */
@@ -58,8 +58,9 @@ export class StoreFilesSurface implements Surface {
     closeSync(file);
     if (lengthBytes !== undefined && lengthBytes < statSync(path).size) truncateSync(path, lengthBytes);
     const { outcome } = await this.#open(folder);
-    // LMDB has no checksums and trusts its pages: some damage ends the process that opens them, which is counted.
     this.counts.add(outcome);
+    if (outcome === "failed otherwise" || outcome === "ended the process")
+      throw new Find(`a damaged data file is neither opened nor refused: ${outcome}`);
   }
 
   close(): void {
@@ -87,10 +88,13 @@ export class StoreFilesSurface implements Surface {
     const folder = join(this.folder, "sound");
     const storage = openLmdbStorage({ folder });
     await storage.claim({ writer: "fuzz", address: "127.0.0.1:1" });
+    await storage.load(() => {});
     const documents = Array.from({ length: DOCUMENTS }, (_, index) => ({
       table: index % 2 === 0 ? "hosts" : "devices",
       key: `key-${index}`,
       document: { index, text: "x".repeat(index * 5) },
+      version: 1,
+      previous: null,
     }));
     // In some commits, so that pages were freed and taken again.
     for (let at = 0; at < DOCUMENTS; at += DOCUMENTS_PER_COMMIT)

@@ -95,11 +95,26 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
   "a follower notices what has left the log unread": {
     climate: "usual",
     onLeases: true,
-    server: (server) => withLogRead(server, (entries, last, range) => filled(entries, last, range.after as number)),
+    // The sums alone would tell it, too.
+    server: (server) =>
+      withLogRead(withoutSums(server), (entries, last, range) => filled(entries, last, range.after as number)),
   },
   "a follower reads on up to its own claim": { climate: "usual", onLeases: true, server: withoutLastRead },
   "reads are answered under the lease only": { climate: "crowded", onLeases: true, checkLease: () => {} },
 };
+
+/** What takes the refusal of states away that are not whole. */
+export const WITHOUT_SUMS: Ablation = { server: withoutSums };
+
+/** As if only the first release had written. */
+function withoutSums(server: DocumentServer): DocumentServer {
+  return changed(server, {
+    find: async (collection, range) => {
+      const found = await server.find(collection, range);
+      return collection === LOG ? found.map(({ sums, ...entry }) => entry) : found;
+    },
+  });
+}
 
 /** The read after the claim gives the claim. */
 function withoutLastEntryCheck(server: DocumentServer): DocumentServer {

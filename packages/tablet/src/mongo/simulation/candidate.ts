@@ -1,6 +1,6 @@
-import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { FencedError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { table } from "../../schema.js";
-import type { Claim, ClaimOptions, Leader, TabletStorage } from "../../storage.js";
+import type { Claim, ClaimOptions, Leader, OnDocument, TabletStorage } from "../../storage.js";
 import { Tablet } from "../../tablet.js";
 import type { DocumentServer } from "../document-server.js";
 import { MongoStorage } from "../mongo-storage.js";
@@ -70,8 +70,8 @@ export async function candidate(process: SimulatedProcess, callers: Callers, abl
       limits: { renewIntervalMs: 120, commitTimeoutMs: 5_000 },
     });
   } catch (error) {
-    if (!isLoss(error)) throw error;
-    return world.count("notOpened");
+    if (!isLoss(error) && !(error instanceof InvalidStateError && world.counts.tampered)) throw error;
+    return world.count(error instanceof InvalidStateError ? "refusedLoads" : "notOpened");
   }
   world.count("leaders");
   const pending = new Set<string>();
@@ -201,13 +201,13 @@ class ObservedStorage implements TabletStorage {
     return this.#inner.claim(leader, { ...options, onFollowing });
   }
 
-  async load(onDocument: (table: string, key: string, document: object) => void): Promise<void> {
+  async load(onDocument: OnDocument): Promise<void> {
     const claim = this.#claimNumber;
     const loaded = new Map<string, unknown>();
-    await this.#inner.load((table, key, document) => {
+    await this.#inner.load((table, key, stored) => {
       if (loaded.has(`${table}/${key}`)) throw new Violation(`${table}/${key} was loaded twice`);
-      loaded.set(`${table}/${key}`, document);
-      onDocument(table, key, document);
+      loaded.set(`${table}/${key}`, stored.document);
+      onDocument(table, key, stored);
     });
     const [got, want] = [sorted(loaded), sorted(this.#world.documents.foldBefore(claim))];
     if (got !== want) throw new Violation(`the load at ${claim} gave ${got} instead of ${want}`);

@@ -1,4 +1,6 @@
+import { FORMAT_TABLE } from "../../format.js";
 import type { DocumentChange, Fields, Range, StoredDocument, ViewWrite } from "../document-server.js";
+import { decodeDocument } from "../encoding.js";
 import type { ClaimEntry, CommitEntry, Entry } from "../log.js";
 
 export const TABLET = "registry";
@@ -18,6 +20,8 @@ export class SharedDocuments {
   /** By log number. */
   readonly #history: { readonly json: string; readonly entry: Entry }[] = [];
   readonly #committed = new Set<string>();
+  /** What writes to the view replaced. */
+  readonly #replaced: { readonly collection: string; readonly stored: StoredDocument }[] = [];
   /** The highest claimed. */
   #generation = 0;
   #life: string | undefined;
@@ -66,6 +70,7 @@ export class SharedDocuments {
       return true;
     }
     if (stored !== undefined && !isLower) return false;
+    if (stored !== undefined) this.#replaced.push({ collection, stored });
     documents.set(id, { _id: id, ...document, _seq: seq });
     return true;
   }
@@ -74,14 +79,27 @@ export class SharedDocuments {
     this.#of(collection).delete(id);
   }
 
+  /** Somebody deletes a document of the view, or puts an earlier one in its place, as copies of different moments do. */
+  tamper(below: (limit: number) => number): void {
+    const collections = [...this.#collections.keys()].filter((name) => name.startsWith(`${TABLET}.`) && name !== LOG);
+    const collection = collections[below(collections.length)];
+    if (collection === undefined) return;
+    const documents = this.#of(collection);
+    const id = [...documents.keys()][below(documents.size)];
+    const earlier = this.#replaced[below(this.#replaced.length)];
+    if (earlier !== undefined && below(2) === 0) this.#of(earlier.collection).set(earlier.stored._id, earlier.stored);
+    else if (id !== undefined) documents.delete(id);
+  }
+
   /** The outcome of all commits before that number. */
   foldBefore(end: number): Map<string, unknown> {
     const state = new Map<string, unknown>();
     for (const { entry } of this.#history.slice(0, end).filter((each) => each !== undefined)) {
       if (entry.kind !== "commit") continue;
       for (const { table, id, document } of entry.changes) {
+        if (table === FORMAT_TABLE) continue;
         if (document === null) state.delete(`${table}/${id}`);
-        else state.set(`${table}/${id}`, document);
+        else state.set(`${table}/${id}`, decodeDocument(table, id, document).document);
       }
     }
     return state;
@@ -105,6 +123,7 @@ export class SharedDocuments {
   #checkClaim({ generation, incarnation, tabletId }: ClaimEntry): void {
     if (generation <= this.#generation) throw new Violation(`generation ${generation} after ${this.#generation}`);
     this.#generation = generation;
+    if (incarnation === undefined) return;
     const life = `${tabletId} ${incarnation}`;
     this.#life ??= life;
     if (this.#life !== life) throw new Violation(`a claim of ${life} in the tablet ${this.#life}`);

@@ -1,6 +1,6 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { ABLATIONS } from "./ablations.js";
+import { ABLATIONS, WITHOUT_SUMS } from "./ablations.js";
 import { runWorld } from "./run-world.js";
 import { Violation } from "./shared-documents.js";
 import { CLIMATES, type Climate } from "./world.js";
@@ -34,11 +34,22 @@ describe("the tablet on a server that loses answers and delays and doubles write
         "cleanStops",
         "warmLoads",
         "coldLoads",
+        ...(climate === "tampered" ? ["tampered", "refusedLoads"] : []),
       ]) {
         expect(total[name], name).to.be.greaterThan(WORLDS_PER_CLIMATE / 5);
       }
     });
   }
+
+  it("believes a state that is not whole without its sums", async () => {
+    for (let seed = 1; seed <= WORLDS_PER_ABLATION; seed++) {
+      const error = await runWorld(seed, { ablation: WITHOUT_SUMS, climate: "tampered" }).catch((thrown) => thrown);
+      if (!(error instanceof Error)) continue;
+      expect(error).to.be.instanceOf(Violation);
+      return;
+    }
+    expect.fail(`${WORLDS_PER_ABLATION} worlds went well without them`);
+  });
 
   describe("goes wrong without any one of its rules:", () => {
     for (const [rule, ablation] of Object.entries(ABLATIONS)) {

@@ -17,6 +17,8 @@ export interface Faults {
   readonly stop: number;
   /** For a long while no process gets an answer. */
   readonly outage: number;
+  /** Somebody deletes or replaces a document of the view. */
+  readonly tamper: number;
 }
 
 const USUAL: Faults = {
@@ -28,6 +30,7 @@ const USUAL: Faults = {
   start: 0.01,
   stop: 0.02,
   outage: 0,
+  tamper: 0,
 };
 
 /** Worlds in which different rules are put to the test. */
@@ -37,6 +40,7 @@ export const CLIMATES = {
   sleepy: { ...USUAL, crash: 0.001, pause: 0.012, loss: 0.01, lateAnswer: 0.06, start: 0.02 },
   crowded: { ...USUAL, crash: 0.001, pause: 0.012, loss: 0.01, start: 0.1 },
   restless: { ...USUAL, crash: 0.001, loss: 0.02, lateSend: 0.02, start: 0.1, stop: 0.1 },
+  tampered: { ...USUAL, start: 0.05, stop: 0.1, tamper: 0.002 },
   outages: { ...USUAL, crash: 0.001, loss: 0.01, outage: 0.002 },
 } satisfies Record<string, Faults>;
 
@@ -128,6 +132,10 @@ export class World {
         await settle();
       }
       if (this.happens(this.faults.outage)) this.#outageUntil = this.#now + this.below(OUTAGE_STEPS_MAX);
+      if (this.happens(this.faults.tamper)) {
+        this.count("tampered");
+        this.documents.tamper((limit) => this.below(limit));
+      }
       if (this.#late.length > 0 && this.happens(0.03)) {
         this.count("lateWrites");
         this.#attempt(() => this.#late.splice(this.below(this.#late.length), 1)[0]?.run());

@@ -1,0 +1,96 @@
+import xxhash from "xxhash-wasm";
+
+/** Not against forgery: it finds what was lost, mixed up, damaged or edited. */
+const { h64 } = await xxhash();
+
+/** A document with the version of its table's shape that it has. */
+export interface Versioned {
+  readonly document: object;
+  readonly version: number;
+}
+
+/** A stored document, and its checksum. */
+export interface Checked extends Versioned {
+  readonly checksum: bigint;
+}
+
+/** A document as text, and the checksum of that with its place and version. */
+export interface Summed {
+  readonly json: string;
+  readonly checksum: bigint;
+}
+
+/** How many documents a table has, and the sum of their checksums modulo 2^64, as 16 hexadecimal digits. */
+export interface TableSum {
+  readonly count: number;
+  readonly sum: string;
+}
+
+/** By table; a table without documents is absent. */
+export type StoredSums = Readonly<Record<string, TableSum>>;
+
+/**
+ * The text is what JSON.stringify makes of the document: the same before and after any storage, as all of them keep the
+ * order of fields and every number.
+ */
+export function checksumOf(table: string, key: string, version: number, json: string): bigint {
+  return h64(`${table}\0${key}\0${version}\0${json}`);
+}
+
+export function summed(table: string, key: string, { document, version }: Versioned): Summed {
+  const json = JSON.stringify(document);
+  return { json, checksum: checksumOf(table, key, version, json) };
+}
+
+export function hexOf(checksum: bigint): string {
+  return checksum.toString(16).padStart(16, "0");
+}
+
+/** Count and sum of a whole state, whatever the order in which its documents came. */
+export class StateSums {
+  readonly #byTable: Map<string, { readonly count: number; readonly sum: bigint }>;
+
+  constructor(other?: StateSums) {
+    this.#byTable = new Map(other === undefined ? [] : other.#byTable);
+  }
+
+  add(table: string, checksum: bigint): void {
+    this.#change(table, 1, checksum);
+  }
+
+  remove(table: string, checksum: bigint): void {
+    this.#change(table, -1, -checksum);
+  }
+
+  stored(): StoredSums {
+    const stored: Record<string, TableSum> = {};
+    for (const [table, { count, sum }] of this.#byTable) stored[table] = { count, sum: hexOf(sum) };
+    return stored;
+  }
+
+  /** What is wrong, by table, with a state that has these sums and should have the others; undefined: nothing. */
+  differenceFrom(expected: StoredSums): string | undefined {
+    const found = this.stored();
+    const tables = [...new Set([...Object.keys(expected), ...Object.keys(found)])].sort();
+    const differences = tables.flatMap((table) => differenceOf(table, found[table], expected[table]));
+    return differences.length > 0 ? differences.join("; ") : undefined;
+  }
+
+  #change(table: string, count: number, checksum: bigint): void {
+    const { count: countBefore, sum: sumBefore } = this.#byTable.get(table) ?? { count: 0, sum: 0n };
+    const after = { count: countBefore + count, sum: BigInt.asUintN(64, sumBefore + checksum) };
+    if (after.count < 0) throw new RangeError(`table ${table}: more documents are deleted than there are`);
+    if (after.count === 0) this.#byTable.delete(table);
+    else this.#byTable.set(table, after);
+  }
+}
+
+function differenceOf(table: string, found: TableSum | undefined, expected: TableSum | undefined): string[] {
+  const [foundCount, expectedCount] = [found?.count ?? 0, expected?.count ?? 0];
+  const missing = expectedCount - foundCount;
+  if (missing > 0) return [`table ${table} has ${foundCount} of ${expectedCount} documents: ${missing} missing`];
+  if (missing < 0)
+    return [`table ${table} has ${foundCount} documents instead of ${expectedCount}: ${-missing} too many`];
+  if (found?.sum === expected?.sum) return [];
+  return [`table ${table} has ${foundCount} documents as it should, but some are not those that were last committed`];
+}

@@ -1,0 +1,26 @@
+import { z } from "zod";
+
+type Fields = Readonly<Record<string, z.ZodType>>;
+
+/** Every field of the documents must be among the shape's, and the shape must take every value that the type allows. */
+type TakesAll<Doc, F extends Fields> = {
+  readonly [K in keyof Doc]-?: K extends keyof F ? (Doc[K] extends z.output<F[K]> ? unknown : never) : never;
+};
+
+/**
+ * The shape of documents or parts of them: exactly these fields. The compiler refuses a shape that leaves out a field
+ * of the type or refuses a value of it, so that whatever the program can store it can also load.
+ */
+export function shapeOf<Doc extends object>(): <F extends Fields>(fields: F & TakesAll<Doc, F>) => z.ZodType<Doc> {
+  return (fields) => z.strictObject(fields) as unknown as z.ZodType<Doc>;
+}
+
+/** The `check` of a table whose documents have that shape. */
+export function checkOf(shape: z.ZodType): (document: object) => string | undefined {
+  return (document) => {
+    const { error } = shape.safeParse(document);
+    if (error === undefined) return undefined;
+    const [issue] = error.issues;
+    return issue === undefined ? "it has another shape" : [...issue.path.map(String), issue.message].join(": ");
+  };
+}

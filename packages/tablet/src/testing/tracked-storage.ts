@@ -1,0 +1,54 @@
+import type { Versioned } from "../checksums.js";
+import type { Change } from "../schema.js";
+import type { Claim, ClaimOptions, Leader, StoredChange, TabletStorage } from "../storage.js";
+
+/** A storage as tests and benchmarks use it without a tablet: it remembers what is stored, to say what a change replaces. */
+export class TrackedStorage {
+  readonly inner: TabletStorage;
+  #contents = new Map<string, Versioned>();
+
+  constructor(inner: TabletStorage) {
+    this.inner = inner;
+  }
+
+  claim(leader: Leader, options?: ClaimOptions): Promise<Claim> {
+    return this.inner.claim(leader, options);
+  }
+
+  async load(onDocument: (table: string, key: string, document: object) => void = () => {}): Promise<void> {
+    const contents = new Map<string, Versioned>();
+    await this.inner.load((table, key, stored) => {
+      contents.set(`${table}/${key}`, stored);
+      onDocument(table, key, stored.document);
+    });
+    this.#contents = contents;
+  }
+
+  async commit(changes: readonly Change[]): Promise<void> {
+    const after = new Map<string, Versioned | null>();
+    const stored = changes.map((change): StoredChange => {
+      const id = `${change.table}/${change.key}`;
+      const before = after.get(id);
+      const previous = before === undefined ? (this.#contents.get(id) ?? null) : before;
+      after.set(id, change.document === null ? null : { document: change.document, version: 1 });
+      return { ...change, version: 1, previous };
+    });
+    await this.inner.commit(stored);
+    for (const [id, document] of after) {
+      if (document === null) this.#contents.delete(id);
+      else this.#contents.set(id, document);
+    }
+  }
+
+  claimAbove(generation: number): Promise<number> {
+    return this.inner.claimAbove(generation);
+  }
+
+  renew(): Promise<void> {
+    return this.inner.renew();
+  }
+
+  close(options: { readonly handOver: boolean }): Promise<void> {
+    return this.inner.close(options);
+  }
+}

@@ -1,0 +1,152 @@
+import { shapeOf } from "@diskmesh/tablet";
+import { z } from "zod";
+import type { Config } from "./model/config.js";
+import type { Deployment } from "./model/deployment.js";
+import type { Disk } from "./model/disk.js";
+import type { Instance } from "./model/instance.js";
+import type { PersistentDisk } from "./model/persistent-disk.js";
+import type { PossibleOrphan } from "./model/possible-orphan.js";
+import type { RegistrySettings } from "./model/registry-settings.js";
+import type { Stemcell } from "./model/stemcell.js";
+import type { Stop, Task } from "./model/task.js";
+import type { VmBasis, VmSpec } from "./model/vm-spec.js";
+
+// What may be in the store. A field that a type gets, gets its line here; the compiler asks for it.
+const text = z.string();
+const flag = z.boolean();
+const whole = z.int().min(0);
+const json = z.unknown();
+const object = z.looseObject({});
+
+export const configShape = shapeOf<Config>()({
+  configId: whole,
+  type: text,
+  name: text,
+  content: text,
+  createdAtMs: z.number(),
+});
+
+export const deploymentShape = shapeOf<Deployment>()({
+  name: text,
+  manifest: text,
+  deleting: flag,
+  checkedByTaskId: whole,
+});
+
+export const diskShape = shapeOf<Disk>()({
+  name: text,
+  deployment: text,
+  az: text,
+  cpi: text,
+  pool: text,
+  sizeMib: z.number(),
+  cloudProperties: object,
+  state: z.enum(["creating", "detached", "attaching", "attached", "detaching", "deleting"]),
+  token: text,
+  diskCid: text,
+  instanceId: text,
+  vmCid: text,
+  hint: json,
+  metadata: object,
+});
+
+export const instanceShape = shapeOf<Instance>()({
+  instanceId: text,
+  deployment: text,
+  group: text,
+  index: whole,
+  az: text,
+  leaving: flag,
+  vmState: z.enum(["none", "creating", "created", "running", "lost", "deleting"]),
+  vmToken: text,
+  vmCid: text,
+  agentId: text,
+  cpi: text,
+  vmSpec: shapeOf<VmSpec>()({ stemcellCid: text, cloudProperties: object, networks: object, env: object }).nullable(),
+  basis: shapeOf<VmBasis>()({
+    stemcell: text,
+    cloudProperties: object,
+    networks: object,
+    env: object,
+    tags: object,
+  }).nullable(),
+  stemcell: text,
+  stemcellApiVersion: whole,
+  cpiApiVersion: whole,
+  usesRegistry: flag,
+  networks: object,
+  ips: z.record(z.string(), z.string()),
+});
+
+export const persistentDiskShape = shapeOf<PersistentDisk>()({
+  diskId: text,
+  deployment: text,
+  group: text,
+  instanceId: text,
+  az: text,
+  cpi: text,
+  sizeMib: z.number(),
+  cloudProperties: object,
+  state: z.enum(["creating", "detached", "attaching", "attached", "mounted", "detaching"]),
+  diskCid: text,
+  vmCid: text,
+  hint: json,
+  orphanedAtMs: z.number().nullable(),
+});
+
+export const possibleOrphanShape = shapeOf<PossibleOrphan>()({
+  token: text,
+  kind: z.enum(["vm", "disk"]),
+  cpi: text,
+  az: text,
+  deployment: text,
+  madeFor: text,
+  taskId: whole,
+  reason: text,
+  sinceMs: z.number(),
+});
+
+export const registrySettingsShape = shapeOf<RegistrySettings>()({ id: text, settings: text, agentId: text });
+
+export const stemcellShape = shapeOf<Stemcell>()({
+  name: text,
+  version: text,
+  operatingSystem: text,
+  apiVersion: whole,
+  cpi: text,
+  stemcellCid: text,
+  createdAtMs: z.number(),
+  deleting: flag,
+});
+
+const jobType = z.enum([
+  "provide_dynamic_disk",
+  "create_dynamic_disk",
+  "attach_dynamic_disk",
+  "detach_dynamic_disk",
+  "delete_dynamic_disk",
+  "update_deployment",
+  "delete_deployment",
+  "update_stemcell",
+  "delete_stemcell",
+  "delete_orphaned_disk",
+]);
+
+export const taskShape = shapeOf<Task>()({
+  taskId: whole,
+  type: jobType,
+  description: text,
+  queue: z.enum(["urgent", "normal", "dynamic_disks"]),
+  user: text,
+  deployment: text,
+  state: z.enum(["queued", "processing", "cancelling", "done", "error", "cancelled", "timeout"]),
+  // The rest depends on the type, and is what a handler made of a request that it checked.
+  job: z.looseObject({ type: jobType }).nullable(),
+  stop: shapeOf<Stop>()({ as: z.enum(["cancelled", "timeout"]), why: text }).nullable(),
+  result: text,
+  attempts: whole,
+  createdAtMs: z.number(),
+  startedAtMs: z.number().nullable(),
+  endedAtMs: z.number().nullable(),
+  outputSizeBytes: whole.optional(),
+});

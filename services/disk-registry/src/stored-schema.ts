@@ -1,0 +1,98 @@
+import { checkOf, shapeOf } from "@diskmesh/tablet";
+import { z } from "zod";
+import {
+  type Counter,
+  type Device,
+  type DeviceIdentity,
+  type Disk,
+  type DiskRequest,
+  type Host,
+  type Label,
+  type Publication,
+  type RegistrySchema,
+  schema,
+  type VmAssignment,
+} from "./model/schema.js";
+
+// What may be in the store. A field that a type gets, gets its line here; the compiler asks for it.
+const text = z.string();
+const flag = z.boolean();
+const whole = z.int().min(0);
+const health = z.enum(["ONLINE", "WARNING", "ERROR"]);
+
+const host = shapeOf<Host>()({
+  hostId: text,
+  address: text,
+  az: text,
+  rack: text,
+  state: z.enum(["ONLINE", "WARNING", "UNAVAILABLE"]),
+  stateMessage: text,
+  stateChangedAtMs: z.number(),
+  bootId: text,
+  formerBootIds: z.array(text).readonly().optional(),
+  probationEndsAtMs: z.number().optional(),
+  removalRequested: flag,
+  mustRegister: z.literal(true).optional(),
+  assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
+  createdAtMs: z.number(),
+});
+
+const identity = {
+  path: text,
+  offsetBytes: whole,
+  sizeBytes: whole,
+  blockSizeBytes: whole,
+  serialNumber: text,
+  fileIdentity: text.optional(),
+};
+
+const device = shapeOf<Device>()({
+  ...identity,
+  deviceId: text,
+  hostId: text,
+  pool: text,
+  health,
+  healthMessage: text,
+  attachState: z.enum(["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"]),
+  generation: whole,
+  attempts: whole,
+  lastError: text,
+  dirty: flag,
+  removalRequested: flag,
+  keepData: z.literal(true).optional(),
+  detachConfirmed: flag,
+  diskId: text,
+  eraseSessionNumber: whole,
+  stateChangedAtMs: z.number(),
+  missing: z.literal(true).optional(),
+  replacement: shapeOf<DeviceIdentity>()(identity).optional(),
+});
+
+const disk = shapeOf<Disk>()({
+  diskId: text,
+  requested: shapeOf<DiskRequest>()({ sizeBytes: whole, az: text, hostId: text, pool: text, spreadRacks: flag }),
+  sizeBytes: whole,
+  blockSizeBytes: whole,
+  az: text,
+  deviceIds: z.array(text).readonly(),
+  publication: shapeOf<Publication>()({
+    hostId: text,
+    state: z.enum(["PUBLISHING", "PUBLISHED", "UNPUBLISHING"]),
+    sessionNumber: whole,
+    exportPath: text,
+    attempts: whole,
+    lastError: text,
+  }).optional(),
+  labels: z.array(shapeOf<Label>()({ name: text, value: text })).readonly(),
+  createdAtMs: z.number(),
+});
+
+const counter = shapeOf<Counter>()({ name: z.enum(["device_generation", "session_number"]), value: whole });
+
+/** The model's tables, as they are stored: with the shapes that their documents must have. */
+export const storedSchema: RegistrySchema = {
+  hosts: { ...schema.hosts, check: checkOf(host) },
+  devices: { ...schema.devices, check: checkOf(device) },
+  disks: { ...schema.disks, check: checkOf(disk) },
+  counters: { ...schema.counters, check: checkOf(counter) },
+};
