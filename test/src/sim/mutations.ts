@@ -223,7 +223,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
-    withinSeeds: 400,
+    withinSeeds: 200,
     edits: [
       {
         file: `${REGISTRY}model/remove-action.js`,
@@ -235,7 +235,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
-    withinSeeds: 50,
+    withinSeeds: 150,
     edits: [{ file: `${REGISTRY}model/publications.js`, find: "if (host.removalRequested)", replace: "if (false)" }],
   },
   {
@@ -266,9 +266,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
     withinSeeds: 50,
-    edits: [
-      { file: `${REGISTRY}model/schema.js`, find: "isUsable(device) && !device.dirty", replace: "isUsable(device)" },
-    ],
+    edits: [{ file: `${REGISTRY}model/schema.js`, find: "!device.dirty && device.health", replace: "device.health" }],
   },
   {
     name: "trust-swapped-drives",
