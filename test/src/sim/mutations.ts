@@ -211,7 +211,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
-    withinSeeds: 300,
+    withinSeeds: 800,
     edits: [
       {
         file: `${REGISTRY}model/removal-erase.js`,
@@ -271,7 +271,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though nobody can tell whether its drive is still the same",
-    withinSeeds: 500,
+    withinSeeds: 2500,
+    rare: true,
     edits: [
       {
         file: `${REGISTRY}model/reported-devices.js`,
@@ -313,7 +314,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
-    withinSeeds: 800,
+    withinSeeds: 1500,
+    rare: true,
     edits: [
       {
         file: `${AGENT}block-io/serve-stream.js`,
