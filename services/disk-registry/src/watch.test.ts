@@ -114,7 +114,7 @@ describe("WatchDevices", function () {
     expect(await attached.next(2)).to.deep.equal(["begin", "end"]);
     await registry.operator.addHost({ hostId: "h1", dryRun: false });
     await eventually(() => attached.seen.includes("d1 ATTACHED"));
-    await registry.operator.removeHost({ hostId: "h1", dryRun: false, keepData: false });
+    await registry.operator.removeHost({ hostId: "h1", dryRun: false, keepData: true });
     await eventually(() => attached.seen.includes("-d1"));
     await inState("d1", AttachState.DETACHED);
     expect(attached.seen.filter((seen) => seen === "-d1").length).to.equal(1);

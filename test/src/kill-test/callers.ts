@@ -71,10 +71,11 @@ export class HostCaller {
     return this.#add(this.account.of(hostId), () => this.mesh.operator.addHost({ hostId, dryRun: false }));
   }
 
-  removeHost(isOver: () => boolean): Promise<void> {
+  /** `patient`: asks until it is done. What is erased first leaves only when it is asked for again. */
+  removeHost(isOver: () => boolean, patient = this.#isPatient()): Promise<void> {
     const { hostId } = this;
     const call = () => this.mesh.operator.removeHost({ hostId, dryRun: false, keepData: false });
-    return this.#remove(this.account.of(hostId), call, isOver);
+    return this.#remove(this.account.of(hostId), call, patient, isOver);
   }
 
   #addDevices(): Promise<void> {
@@ -84,7 +85,12 @@ export class HostCaller {
 
   #removeDevices(isOver: () => boolean): Promise<void> {
     const { devices, request } = this.#chosen();
-    return this.#remove(devices, () => this.mesh.operator.removeDevice({ ...request, keepData: false }), isOver);
+    return this.#remove(
+      devices,
+      () => this.mesh.operator.removeDevice({ ...request, keepData: false }),
+      this.#isPatient(),
+      isOver,
+    );
   }
 
   async #purgeDevices(): Promise<void> {
@@ -124,9 +130,12 @@ export class HostCaller {
   }
 
   /** Asks again until it is done, or as callers do, leaves it for later. */
-  async #remove(devices: readonly DeviceAccount[], call: Call, isOver: () => boolean): Promise<void> {
+  #isPatient(): boolean {
+    return this.random.next() < 0.7;
+  }
+
+  async #remove(devices: readonly DeviceAccount[], call: Call, patient: boolean, isOver: () => boolean): Promise<void> {
     for (const device of devices) device.told = "unsettled";
-    const patient = this.random.next() < 0.7;
     for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
       const result = await this.#answer(call, devices);
       const code = result?.code;

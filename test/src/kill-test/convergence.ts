@@ -54,7 +54,7 @@ export async function converge(
         await eventually(() => Promise.all(account.of(hostId).map(({ deviceId }) => mesh.device(deviceId))), patience);
         const caller = callers[index];
         if (isAdded) await caller?.addHost();
-        else await caller?.removeHost(never);
+        else await caller?.removeHost(never, true);
         await eventually(() => converged(mesh, account, hostId, isAdded), patience);
       } catch (error) {
         account.violated(`${hostId} did not converge: ${error instanceof Error ? error.message : error}`);

@@ -211,7 +211,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
-    withinSeeds: 300,
+    withinSeeds: 800,
     edits: [
       {
         file: `${REGISTRY}model/removal-erase.js`,
@@ -223,7 +223,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
-    withinSeeds: 400,
+    withinSeeds: 200,
     edits: [
       {
         file: `${REGISTRY}model/remove-action.js`,
@@ -235,7 +235,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
-    withinSeeds: 50,
+    withinSeeds: 150,
     edits: [{ file: `${REGISTRY}model/publications.js`, find: "if (host.removalRequested)", replace: "if (false)" }],
   },
   {
@@ -266,14 +266,13 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
     withinSeeds: 50,
-    edits: [
-      { file: `${REGISTRY}model/schema.js`, find: "isUsable(device) && !device.dirty", replace: "isUsable(device)" },
-    ],
+    edits: [{ file: `${REGISTRY}model/schema.js`, find: "!device.dirty && device.health", replace: "device.health" }],
   },
   {
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though nobody can tell whether its drive is still the same",
-    withinSeeds: 500,
+    withinSeeds: 2500,
+    rare: true,
     edits: [
       {
         file: `${REGISTRY}model/reported-devices.js`,
@@ -315,7 +314,8 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
-    withinSeeds: 800,
+    withinSeeds: 1500,
+    rare: true,
     edits: [
       {
         file: `${AGENT}block-io/serve-stream.js`,

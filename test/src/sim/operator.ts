@@ -155,9 +155,9 @@ export class Operator {
       if (request.dryRun) return `${result.code} (dry run)`;
       const done = result.code === ActionCode.S_OK || result.code === ActionCode.S_ALREADY;
       if (done) operation.acknowledge(this.#factsOf(method, request));
-      if (done && this.#byLeader.has(request)) {
-        this.#requireNoneServed(hostId, served);
-        this.#requireNamed(unerased, result.unerasedDeviceIds);
+      if (this.#byLeader.has(request)) {
+        this.#requireServedNamed(hostId, served, result);
+        if (done) this.#requireNamed(unerased, result.unerasedDeviceIds);
       }
       if (result.code === ActionCode.E_TRY_AGAIN && result.retryAfterMs <= 0)
         this.world.violation(`${method} answered E_TRY_AGAIN without saying when`);
@@ -169,12 +169,13 @@ export class Operator {
     return [...this.world.store.disks()].filter((disk) => disk.publication?.hostId === hostId);
   }
 
-  /** The host was removed: what it served before the request, it does not serve in the same session after the answer. */
-  #requireNoneServed(hostId: string, before: readonly Disk[]): void {
+  /** What a host served before it was to be removed, and serves in the same session after the answer, is in the way. */
+  #requireServedNamed(hostId: string, before: readonly Disk[], { code, dependentDiskIds }: ActionResult): void {
+    if (code !== ActionCode.S_OK && code !== ActionCode.E_TRY_AGAIN) return;
     for (const { diskId, publication } of this.#servedBy(hostId)) {
       const since = before.find((disk) => disk.diskId === diskId)?.publication;
-      if (since?.sessionNumber === publication?.sessionNumber)
-        this.world.violation(`${hostId} was removed while disk ${diskId} was ${publication?.state} there`);
+      if (since?.sessionNumber === publication?.sessionNumber && !dependentDiskIds.includes(diskId))
+        this.world.violation(`${hostId} is removed while disk ${diskId} is ${publication?.state} there`);
     }
   }
 
