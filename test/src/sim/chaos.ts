@@ -35,7 +35,7 @@ export class Chaos {
       world.endAgent(node, powerLoss);
       // Where drives cannot be swapped under power, this is when they are.
       if (powerLoss && faults.hardware > 0 && random.chance(0.5))
-        this.#swap(node.machine, random.pick([...node.machine.drives.keys()]));
+        this.#swap(node.machine, random.pick(node.machine.ownPaths()));
     }
     if (random.chance(faults.registryCrash)) {
       const registries = world.registries();
@@ -82,7 +82,7 @@ export class Chaos {
   #hardware(): void {
     const { random } = this.world;
     const machine = random.pick(this.world.machines());
-    const paths = [...machine.drives.keys()];
+    const paths = machine.ownPaths();
     // Drives are mostly swapped while nobody holds them.
     const idle = paths.filter((each) => !machine.isHeld(each));
     const path = random.pick(idle.length > 0 && random.chance(0.7) ? idle : paths);

@@ -34,7 +34,19 @@ export function writeNumberOf(block: Uint8Array, at = 0): BlockContents {
 export interface Drive {
   readonly name: string;
   readonly blocks: BlockContents[];
+  /** Two hosts see it: as a file of one machine on which both agents run, or as a drive that both machines reach. */
+  readonly sharedAs?: "file" | "drive" | undefined;
+  /** Those who have it open now, of all hosts. */
+  readonly openBy: Set<SimProcess>;
 }
+
+// Nobody knows what a new drive holds.
+export const newDrive = (name: string, blockCount: number, sharedAs?: Drive["sharedAs"]): Drive => ({
+  name,
+  blocks: Array.from({ length: blockCount }, () => 0xffff_ffff),
+  sharedAs,
+  openBy: new Set(),
+});
 
 /** A block that is about to reach a drive, or has reached it. */
 export interface BlockWrite {
@@ -51,6 +63,8 @@ export interface BlockWrite {
 export interface MachineWatch {
   submitted(host: string, path: string, block: number, contents: BlockContents): unknown;
   landed(write: BlockWrite): void;
+  /** A process has opened it beside those who have it open already. */
+  opened(process: SimProcess, drive: Drive): void;
 }
 
 interface Descriptor {
@@ -86,9 +100,12 @@ export class Machine {
 
   /** Puts a new, filled drive at a path. */
   plugIn(path: string, blockCount: number): void {
-    const name = `drive ${++this.#driveCount}`;
-    // Nobody knows what a new drive holds.
-    this.drives.set(path, { name, blocks: Array.from({ length: blockCount }, () => 0xffff_ffff) });
+    this.drives.set(path, newDrive(`drive ${++this.#driveCount}`, blockCount));
+  }
+
+  /** Where drives can be swapped: not what another host sees as well. */
+  ownPaths(): readonly string[] {
+    return [...this.drives].filter(([, drive]) => drive?.sharedAs === undefined).map(([path]) => path);
   }
 
   /** Whether a process has the path open, or will have once an open under way succeeds. */
@@ -124,8 +141,7 @@ export class Machine {
   crash(process: SimProcess, powerLoss: boolean): void {
     for (const land of this.#inFlight.get(process) ?? []) if (this.world.random.chance(0.5)) land();
     this.#inFlight.delete(process);
-    for (const descriptor of this.#descriptors)
-      if (descriptor.process === process) this.#descriptors.delete(descriptor);
+    for (const descriptor of this.#descriptors) if (descriptor.process === process) this.#close(descriptor);
     for (const opening of this.#opening) if (opening.process === process) this.#opening.delete(opening);
     this.cache.crash(powerLoss);
     if (powerLoss) this.bootId += 1;
@@ -140,8 +156,11 @@ export class Machine {
       return await this.#later(process, faults.openMs, faults.slowOpen, () => {
         if (failed) throw new DeviceIoError(`device file ${path} cannot be used: the drive does not answer`);
         const drive = this.#find(path);
+        requireUnlocked(drive, process);
         const descriptor = { process, path, drive };
         this.#descriptors.add(descriptor);
+        this.watch.opened(process, drive);
+        drive.openBy.add(process);
         return {
           ...this.#factsOf(drive),
           handle: this.#handle(descriptor),
@@ -152,13 +171,16 @@ export class Machine {
     }
   }
 
-  /** As a kernel does that knows no serial numbers: it tells drives apart until the machine boots again. */
-  #factsOf({ name, blocks }: Drive): FileFacts {
-    return {
-      identity: `${this.host}-boot-${this.bootId} ${name}`,
-      sizeBytes: blocks.length * BLOCK_BYTES,
-      serialNumber: "",
-    };
+  #close(descriptor: Descriptor): void {
+    this.#descriptors.delete(descriptor);
+    descriptor.drive.openBy.delete(descriptor.process);
+  }
+
+  /** As a kernel does that knows few serial numbers: it tells drives apart until the machine boots again. */
+  #factsOf({ name, blocks, sharedAs }: Drive): FileFacts {
+    const boot = sharedAs === "file" ? "boot-of-both" : `${this.host}-boot-${this.bootId}`;
+    const serialNumber = sharedAs === "drive" ? `serial of ${name}` : "";
+    return { identity: `${boot} ${name}`, sizeBytes: blocks.length * BLOCK_BYTES, serialNumber };
   }
 
   #find(path: string): Drive {
@@ -201,7 +223,7 @@ export class Machine {
       },
       close: async () => {
         check();
-        await this.#later(process, 1, 0, () => this.#descriptors.delete(descriptor));
+        await this.#later(process, 1, 0, () => this.#close(descriptor));
       },
     };
   }
@@ -250,6 +272,13 @@ export class Machine {
       });
     });
   }
+}
+
+/** The kernel's lock, as on a file. Drives that two machines reach have none. */
+function requireUnlocked(drive: Drive, process: SimProcess): void {
+  for (const other of drive.openBy)
+    if (drive.sharedAs === "file" && other !== process)
+      throw new DeviceIoError(`${drive.name} cannot be used: it is locked by ${other.name}`);
 }
 
 function ioError(): Error {

@@ -144,6 +144,18 @@ export const MUTATIONS: readonly Mutation[] = [
     edits: [{ file: `${AGENT}devices/device.js`, find: "if (number < sessionNumber)", replace: "if (false)" }],
   },
   {
+    name: "no-lock",
+    mistake: "nothing keeps an agent from a file that another agent holds",
+    withinSeeds: 60,
+    edits: [{ file: "test/dist/sim/machine.js", find: "requireUnlocked(drive, process);", replace: "" }],
+  },
+  {
+    name: "take-in-the-same-bytes",
+    mistake: "the registry takes a device into operation that lies on the bytes of another",
+    withinSeeds: 100,
+    edits: [{ file: `${REGISTRY}model/add-action.js`, find: "if (why !== undefined)", replace: "if (false)" }],
+  },
+  {
     name: "confirm-by-order",
     mistake: "the registry takes an attach order that was answered for one that was done",
     withinSeeds: 100,

@@ -1,5 +1,6 @@
 import type { Device } from "@diskmesh/disk-registry/simulation";
-import type { BlockContents, BlockWrite, MachineWatch } from "./machine.js";
+import type { BlockContents, BlockWrite, Drive, MachineWatch } from "./machine.js";
+import type { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
 
 /** A block that a disk's user wrote, or tried to. */
@@ -85,6 +86,37 @@ export class ByteWatch implements MachineWatch {
       );
   }
 
+  /** Whatever an agent of another host does not let go of is not to be used by this one. */
+  opened(process: SimProcess, drive: Drive): void {
+    for (const other of drive.openBy)
+      if (drive.sharedAs === "file" && other !== process)
+        this.world.violation(`${process.name} has opened ${drive.name}, and ${other.name} holds it`);
+  }
+
+  /** A device became ATTACHED: nobody else is to be so on the same drive. */
+  requireAlone({ hostId, deviceId }: Device): void {
+    if (!this.isShared(hostId, deviceId)) return;
+    const known = this.world.store.device(deviceId);
+    for (const other of this.world.store.devices()) {
+      if (other.deviceId === deviceId || other.attachState !== "ATTACHED") continue;
+      if (!this.isShared(other.hostId, other.deviceId) || !known) continue;
+      // An agent whose look at a drive hung has told nothing of it yet.
+      const [mark, otherMark] = [known, other].map((device) => device.serialNumber || device.fileIdentity);
+      if (mark && mark === otherMark)
+        this.world.violation(`${deviceId} became ATTACHED on the same bytes as ${other.deviceId}, which is so already`);
+    }
+  }
+
+  isShared(hostId: string, deviceId: string): boolean {
+    return this.#driveAt(hostId, deviceId)?.sharedAs !== undefined;
+  }
+
+  #driveAt(host: string, deviceId: string): Drive | undefined {
+    const node = this.world.agentOf(host);
+    const place = node?.devices.find((device) => device.deviceId === deviceId);
+    return place && node?.machine.drives.get(place.path);
+  }
+
   /**
    * The device may be given to a disk, or is being given. The drive that its agent holds has nothing of anybody on it,
    * unless the agent has started again and the registry cannot know that yet.
@@ -92,6 +124,8 @@ export class ByteWatch implements MachineWatch {
   requireClean({ hostId, deviceId }: Device, registeredBootId: string | undefined): void {
     const node = this.world.agentOf(hostId);
     if (node?.context === undefined || node.context.bootId !== registeredBootId) return;
+    // Who forces a device out of the registry's memory while its host is away knows that the host may still write to it.
+    if (this.#driveAt(hostId, deviceId)?.sharedAs === "drive") return;
     if (this.#blocksOf(hostId, deviceId)?.some((contents) => contents !== 0))
       this.world.violation(`${deviceId} counts as clean, and there is something on its drive`);
   }

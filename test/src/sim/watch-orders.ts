@@ -73,6 +73,9 @@ export class OrderWatch implements NetworkWatch {
   /** Every order that a registry gave. */
   readonly #given = new Set<string>();
   readonly #refused = new WeakMap<object, string>();
+  readonly #receivedAtMs = new WeakMap<object, number>();
+  /** By device and generation: when its agent last confirmed the attach. */
+  readonly #attachedAtMs = new Map<string, number>();
   readonly #bound = new Map<string, Bound>();
 
   constructor(private readonly world: World) {}
@@ -104,6 +107,7 @@ export class OrderWatch implements NetworkWatch {
   received(method: string, request: unknown, server: SimProcess): void {
     const why = this.#whyRefused(request as OrderRequest, server);
     if (why !== undefined) this.#refused.set(request as object, why);
+    this.#receivedAtMs.set(request as object, this.world.timeline.nowMs);
     // From now on the device may be open.
     if (method !== "AttachDevices") return;
     for (const { deviceId, stamp } of (request as AttachDevicesRequest).devices)
@@ -272,6 +276,7 @@ export class OrderWatch implements NetworkWatch {
     const node = this.world.agentOf(host);
     if (order.kind === "attach" && DONE.has(outcome)) {
       add(this.confirmedAttach, deviceId, order.deviceGeneration);
+      this.#attachedAtMs.set(`${deviceId} ${order.deviceGeneration}`, this.world.timeline.nowMs);
       const now = node?.context?.ledger.memory.devices.get(deviceId as never)?.order;
       const path = node?.devices.find((device) => device.deviceId === deviceId)?.path;
       const overtaken = now !== undefined && compare(now, order) > 0;
@@ -287,9 +292,13 @@ export class OrderWatch implements NetworkWatch {
   }
 
   /** What an agent registers without holding is no longer ATTACHED. */
-  #requireBelieved(server: SimProcess, { hostId, devices }: RegisterAgentRequest): void {
+  #requireBelieved(server: SimProcess, request: RegisterAgentRequest): void {
+    const { hostId, devices } = request;
+    const receivedAtMs = this.#receivedAtMs.get(request) ?? 0;
     for (const { deviceId, attached } of devices) {
       const device = this.world.store.device(deviceId);
+      // A registration may be long on its way into the store: what its agent confirmed meanwhile counts.
+      if ((this.#attachedAtMs.get(`${deviceId} ${device?.generation}`) ?? 0) > receivedAtMs) continue;
       if (!attached && device?.hostId === hostId && device.attachState === "ATTACHED" && this.#leads(server))
         this.world.violation(`${deviceId} is ATTACHED, and its agent has registered without holding it`);
     }

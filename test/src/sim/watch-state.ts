@@ -71,6 +71,7 @@ export class StateWatch {
       this.world.violation(
         `${deviceId} became ATTACHED, and its agent never confirmed the attach of generation ${generation}`,
       );
+    if (attachState === "ATTACHED" && isNew) this.world.bytes.requireAlone(after);
     const confirmed = orders.confirmedDetach.get(deviceId)?.has(generation) === true;
     if (after.detachConfirmed && !before?.detachConfirmed && !confirmed)
       this.world.violation(
@@ -97,7 +98,8 @@ export class StateWatch {
       this.world.violation(`${after.deviceId} is erased, and what is on it was to be kept`);
     if (!wasIn || !isOut || after.keepData || this.#isGivenUp(after, hostBefore)) return;
     // In one commit with its leaving, a registration may have said that another drive may be in its place.
-    if (after.dirty && before.dirty)
+    // What lies on another's bytes is not erased.
+    if (after.dirty && before.dirty && !this.world.bytes.isShared(after.hostId, after.deviceId))
       this.world.violation(`${after.deviceId} left with what is on it, and nobody wanted that`);
     if (!after.dirty && before.attachState === "ATTACHED") this.world.bytes.requireClean(after, hostBefore?.bootId);
   }

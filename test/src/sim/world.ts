@@ -5,7 +5,7 @@ import { Chaos } from "./chaos.js";
 import { whatIsNotSettled } from "./convergence.js";
 import { DiskUser } from "./disk-user.js";
 import { calm, drawFaults, type Faults } from "./faults.js";
-import { Machine } from "./machine.js";
+import { Machine, newDrive } from "./machine.js";
 import { SimNetwork } from "./network.js";
 import { Operator } from "./operator.js";
 import { RegistryNode } from "./registry-node.js";
@@ -64,6 +64,8 @@ export class World implements Observer {
     this.operator = new Operator(this);
     this.user = new DiskUser(this);
     for (const host of this.hosts) this.#setUp(host);
+    if (this.hosts.length > 1 && this.random.chance(0.4)) this.#share();
+    for (const host of this.hosts) this.startAgent(host);
     this.startRegistry();
   }
 
@@ -79,7 +81,16 @@ export class World implements Observer {
     machine.plugIn("/dev/b", 2);
     this.#machines.set(host, machine);
     this.#places.set(host, places);
-    this.startAgent(host);
+  }
+
+  /** The first two hosts see one drive, or one file. */
+  #share(): void {
+    const drive = newDrive("shared", 2, this.random.pick(["file", "drive"] as const));
+    for (const host of this.hosts.slice(0, 2)) {
+      this.#machines.get(host)?.drives.set("/dev/s", drive);
+      const place = { deviceId: `${host}-s`, path: "/dev/s", firstBlock: 0, blockCount: 2 };
+      this.#places.set(host, [...this.placesOf(host), place]);
+    }
   }
 
   placesOf(host: string): readonly DevicePlace[] {

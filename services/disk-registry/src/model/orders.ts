@@ -1,5 +1,6 @@
 import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
+import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
 
 /** Who gives the stamps: the tablet and its leader's generation. */
@@ -81,6 +82,7 @@ export function applyOutcomes(
   outcomes: readonly DeviceOutcome[],
   leader: Leader,
   nowMs: number,
+  shared = NO_SHARED_SERIAL_NUMBERS,
 ): Settled {
   const byDevice = new Map(outcomes.map((outcome) => [outcome.deviceId, outcome]));
   const confirmed: DeviceId[] = [];
@@ -89,7 +91,7 @@ export function applyOutcomes(
     const device = tx.devices.get(sent.deviceId);
     if (device === undefined || device.generation !== sent.generation) continue;
     const outcome = byDevice.get(sent.deviceId);
-    const done = settle(tx, kind, device, outcome, leader, nowMs);
+    const done = settle(tx, kind, device, outcome, { leader, nowMs, shared });
     (done ? confirmed : unsettled).push(sent.deviceId);
   }
   return { confirmed, unsettled };
@@ -100,8 +102,7 @@ function settle(
   kind: OrderKind,
   device: Device,
   outcome: DeviceOutcome | undefined,
-  leader: Leader,
-  nowMs: number,
+  { leader, nowMs, shared }: { leader: Leader; nowMs: number; shared: SharedSerialNumbers },
 ): boolean {
   if (outcome === undefined || !sameStamp(outcome.stamp, stampOf(device, leader))) {
     recordFailure(tx, device, `the agent's answer does not name the ${kind} of generation ${device.generation}`, nowMs);
@@ -109,16 +110,25 @@ function settle(
   }
   if (outcome.code === "PENDING") return false;
   const confirmed =
-    kind === "attach" ? confirmAttach(tx, device, outcome, nowMs) : confirmDetach(tx, device, outcome, nowMs);
+    kind === "attach" ? confirmAttach(tx, device, outcome, shared, nowMs) : confirmDetach(tx, device, outcome, nowMs);
   if (!confirmed) recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
   return confirmed;
 }
 
-function confirmAttach(tx: RegistryTransaction, device: Device, outcome: DeviceOutcome, nowMs: number): boolean {
+function confirmAttach(
+  tx: RegistryTransaction,
+  device: Device,
+  outcome: DeviceOutcome,
+  shared: SharedSerialNumbers,
+  nowMs: number,
+): boolean {
   if (outcome.code !== "DONE" && outcome.code !== "ALREADY") return false;
   // A second confirmation of what is ATTACHED already says nothing new.
   if (device.attachState === "ATTACHING") {
-    tx.devices.put({ ...advance(tx, device, "attach_confirmed", nowMs), attempts: 0, lastError: "" });
+    // What it is may have come to be known after AddDevice.
+    if (device.diskId === "" && whoHasTheBytes(tx, device, shared))
+      tx.devices.put(advance(tx, device, "refused", nowMs));
+    else tx.devices.put({ ...advance(tx, device, "attach_confirmed", nowMs), attempts: 0, lastError: "" });
   }
   return true;
 }

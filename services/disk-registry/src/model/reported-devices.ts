@@ -64,7 +64,9 @@ export function mergeReported(
   const held = reported.attached && merged.replacement === undefined;
   if (merged.attachState === "ATTACHED" && !held) merged = advance(tx, merged, "registered_without", nowMs);
   const isInOperation = merged.attachState === "ATTACHED" || merged.attachState === "ATTACHING";
-  if (isInOperation && merged.diskId === "" && whoHasTheBytes(tx, merged, shared))
+  // While it was missing it had no claim: whoever came to its bytes meanwhile keeps them.
+  const claimant: Device = device.missing ? { ...merged, attachState: "UNKNOWN" } : merged;
+  if (isInOperation && merged.diskId === "" && whoHasTheBytes(tx, claimant, shared))
     merged = advance(tx, merged, "refused", nowMs);
   const mustLetGo = merged.attachState !== "ATTACHED" && merged.attachState !== "ATTACHING";
   if (mustLetGo && reported.attached && merged.detachConfirmed) merged = { ...merged, detachConfirmed: false };

@@ -1,8 +1,9 @@
 import { expect } from "chai";
 import { aDevice, aHost, deviceId, diskId, hostId, leader, MIB, TestFleet } from "../testing/fleet-fixture.js";
 import { addDevice, addHost } from "./add-action.js";
+import { applyOutcomes } from "./orders.js";
 import { type Registration, registerAgent } from "./registration.js";
-import { NO_SHARED_SERIAL_NUMBERS, whoHasTheBytes, whyRefused } from "./same-bytes.js";
+import { NO_SHARED_SERIAL_NUMBERS, whyRefused } from "./same-bytes.js";
 import type { Device } from "./schema.js";
 
 const NOW_MS = 50_000;
@@ -118,6 +119,15 @@ describe("two devices on the same bytes", () => {
         expect(unknown[0]?.stamp.deviceGeneration).to.equal(fleet.device(refused).generation);
       });
 
+  it("what it is became known while it was attached -> it is let go of instead of confirmed", () => {
+    const fleet = pair(wwn, { ...wwn, attachState: "ATTACHING" });
+    const b = fleet.device("b");
+    const stamp = { ...leader, deviceGeneration: b.generation };
+    const outcome = { deviceId: "b", code: "DONE", message: "", stamp } as const;
+    fleet.transact((tx) => applyOutcomes(tx, "attach", [b], [outcome], leader, NOW_MS));
+    expect(fleet.device("b")).to.include({ attachState: "CLOSING", generation: 101 });
+  });
+
   it("both with a disk -> neither is touched, and the later one says so", () => {
     const disks = [{ diskId: diskId("disk-1") }, { diskId: diskId("disk-2") }];
     const fleet = pair({ ...both, ...disks[0] }, { ...both, ...disks[1] });
@@ -135,16 +145,12 @@ describe("two devices on the same bytes", () => {
     fleet.transact((tx) => registerAgent(tx, { ...registration("a"), devices: [] }, leader, { maxHosts: 9 }, NOW_MS));
     expect(fleet.device("a")).to.include({ missing: true, health: "ERROR" });
     expect(add()).to.equal("S_OK");
-    // Back in its former host, it is the later one.
+    // Back in its former host, it is the later one, and of unknown contents.
     register(fleet, "a");
-    expect([fleet.device("a").missing, fleet.device("a").dirty]).to.deep.equal([undefined, true]);
-    const found = whoHasTheBytes(fleet.tables, fleet.device("a"), NO_SHARED_SERIAL_NUMBERS);
-    expect([found?.other.deviceId, fleet.device("b").attachState]).to.deep.equal([undefined, "ATTACHING"]);
+    expect(fleet.device("a")).to.include({ attachState: "CLOSING", dirty: true });
+    expect([fleet.device("a").missing, fleet.device("b").attachState]).to.deep.equal([undefined, "ATTACHING"]);
     register(fleet, "b");
-    expect([fleet.device("a").attachState, fleet.device("b").attachState].sort()).to.deep.equal([
-      "ATTACHING",
-      "CLOSING",
-    ]);
+    expect(fleet.device("b").attachState).to.equal("ATTACHING");
   });
 
   function registration(id: string): Registration {

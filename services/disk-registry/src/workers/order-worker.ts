@@ -97,10 +97,11 @@ export class OrderWorker {
 
   /** One transaction for everything that came back. */
   #apply(answers: readonly Answer[]): Promise<readonly Settled[]> {
-    const { tablet, leader, clock } = this.context;
+    const { tablet, leader, clock, config } = this.context;
+    const shared = config.serialNumbersOfMany;
     return tablet.transact((tx) =>
       answers.map(({ kind, ordered, outcomes, error }) => {
-        if (outcomes !== undefined) return applyOutcomes(tx, kind, ordered, outcomes, leader, clock.nowMs());
+        if (outcomes !== undefined) return applyOutcomes(tx, kind, ordered, outcomes, leader, clock.nowMs(), shared);
         recordOrderFailure(tx, ordered, error, clock.nowMs());
         return { confirmed: [], unsettled: ordered.map((device) => device.deviceId) };
       }),
