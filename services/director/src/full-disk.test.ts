@@ -6,6 +6,7 @@ import { eventually, SmallDisk, skipBecause, stemcellFile, temporaryFolder } fro
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
 
+const SIZE_BYTES = 16 * 1024 * 1024;
 const PATIENT = { timeoutMs: 30_000 };
 
 describe("a director whose disk is full", function () {
@@ -13,10 +14,12 @@ describe("a director whose disk is full", function () {
   let disk: SmallDisk;
   let director: TestDirector;
 
-  beforeEach(function () {
-    const mounted = SmallDisk.mount(16 * 1024 * 1024);
-    if (mounted === undefined) skipBecause(this, "no file system can be mounted here");
-    disk = mounted;
+  before(function () {
+    using probe = SmallDisk.mount(SIZE_BYTES);
+    if (probe === undefined) skipBecause(this, "no file system can be mounted here");
+  });
+  beforeEach(() => {
+    disk = SmallDisk.mount(SIZE_BYTES) as SmallDisk;
   });
   afterEach(async () => {
     await director?.stop();

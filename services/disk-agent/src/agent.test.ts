@@ -119,7 +119,10 @@ describe("the disk agent's process", function () {
       expect(device?.healthMessage, deviceId).to.match(reason);
     }
     expect(devices.get("dev-a")).to.include({ health: "HEALTH_ONLINE", attached: true });
-    expect([held(a), held(b), held(named("short")), held(named("fifo"))]).to.deep.equal([1, 1, 0, 0]);
+    // One that is too short is open while it is looked at.
+    await eventually(() =>
+      expect([held(a), held(b), held(named("short")), held(named("fifo"))]).to.deep.equal([1, 1, 0, 0]),
+    );
     const order = await orders();
     expect(await order.attach("missing")).to.equal(IO_ERROR);
     expect(await order.attach("dev-a")).to.equal(ALREADY);

@@ -3,6 +3,7 @@ import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
+import type { DiskId } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { type Client, createClient } from "@diskmesh/rpc";
@@ -24,7 +25,9 @@ import { SessionOrders } from "./devices/session-orders.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
+import { clearDeadSockets } from "./nbd/dead-socket.js";
 import { type ListenNbd, NbdServer } from "./nbd/server.js";
+import { diskIdOfSocket } from "./nbd/socket-path.js";
 import { RegistrationDue } from "./registration-due.js";
 import { addServices } from "./services.js";
 import { keepRegistered } from "./workers/registration.js";
@@ -39,10 +42,35 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   lifecycle.use("base folder lock", async () => lock.release());
   const edges = systemEdges(config);
   const context = await startHolding(lifecycle, config, { folders, edges, log });
+  const links = diskLinks(folders, context);
+  await clearLeftovers(folders, context, Object.values(links));
   const address = await serveRegistryFace(lifecycle, context, log);
   registerWithRegistry(lifecycle, context, address, edges);
   watchDevices(lifecycle, context, log);
-  await serveDirectorFace(lifecycle, context, folders, log);
+  await serveDirectorFace(lifecycle, context, links, log);
+}
+
+function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: AgentContext) {
+  const linksIn = (folder: string) => new DiskLinks({ folder, findExport: (diskId) => exports.find(diskId) });
+  return { dynamicDisks: linksIn(dynamicDisks), persistentDisks: linksIn(persistentDisks) };
+}
+
+/** Removes what an agent that was killed left of exports that have ended. Nobody has asked for another one yet. */
+async function clearLeftovers(
+  folders: BaseFolder,
+  { exports, ledger, log }: AgentContext,
+  links: readonly DiskLinks[],
+): Promise<void> {
+  const isOurs = (name: string): boolean => {
+    const diskId = diskIdOfSocket(name);
+    return diskId !== undefined && exports.find(diskId) === undefined;
+  };
+  const sockets = await clearDeadSockets(folders.exports, isOurs);
+  // One that cannot be served now is still wanted, and so is its link.
+  const isExported = (diskId: DiskId): boolean => ledger.memory.exports.get(diskId)?.spec !== undefined;
+  const cleared = await Promise.all(links.map((each) => each.clear(folders.exports, isExported)));
+  const names = cleared.flat();
+  if (sockets.length + names.length > 0) log.info({ sockets, links: names }, "cleared what a killed agent had left");
 }
 
 // Node does all file I/O on these threads, and a hung device keeps some of them: with the default of 4, one such device
@@ -240,24 +268,18 @@ function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger):
 
 async function serveDirectorFace(
   lifecycle: Lifecycle,
-  context: AgentContext,
-  folders: BaseFolder,
+  { config }: AgentContext,
+  links: ReturnType<typeof diskLinks>,
   log: Logger,
 ): Promise<void> {
-  const { config, exports } = context;
   const { hostId, mbus, nats: natsConfig } = config;
   if (!natsConfig || !mbus.enabled) return;
   const nats = await connectNats({ ...natsConfig, name: `disk-agent-${hostId}`, log });
   lifecycle.use("NATS connection", nats);
-  const linksIn = (folder: string) => new DiskLinks({ folder, findExport: (diskId) => exports.find(diskId) });
   const server = new AgentServer({
     nats,
     agentId: hostId,
-    methods: agentMethods({
-      hostId,
-      dynamicDisks: linksIn(folders.dynamicDisks),
-      persistentDisks: linksIn(folders.persistentDisks),
-    }),
+    methods: agentMethods({ hostId, ...links }),
     heartbeat: () => heartbeat(hostId),
     heartbeatIntervalMs: mbus.heartbeatIntervalMs,
     limits: mbus,

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { type DiskId, InvalidArgumentError, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
@@ -6,6 +5,7 @@ import type { Log } from "../log.js";
 import { decideExport, decideUnexport } from "../model/exports.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import { type ListenNbd, NbdServer, type NbdServerLimits } from "../nbd/server.js";
+import { socketPathIn } from "../nbd/socket-path.js";
 import type { DiskPart } from "./disk-part.js";
 import { LinearDisk } from "./linear-disk.js";
 import { LocalPart } from "./local-part.js";
@@ -103,7 +103,7 @@ export class ExportTable {
   }
 
   #socketPath(diskId: DiskId): string {
-    return join(this.#folder, `${diskId}.sock`);
+    return socketPathIn(this.#folder, diskId);
   }
 
   #check(spec: ExportSpec): void {

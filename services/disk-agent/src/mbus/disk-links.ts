@@ -1,6 +1,7 @@
 import { readdir, readlink, rename, rm, symlink } from "node:fs/promises";
 import { join } from "node:path";
 import { type DiskId, InvalidArgumentError, NotFoundError, parseDiskId, quoted } from "@diskmesh/domain";
+import { asDiskId, socketPathIn } from "../nbd/socket-path.js";
 
 /** The links by which jobs on the host find their disks of one kind: one per disk, named by the disk's id. */
 export class DiskLinks {
@@ -51,6 +52,22 @@ export class DiskLinks {
     const names = (await readdir(this.#folder)).filter((name) => !name.endsWith(TEMPORARY));
     const leading = await Promise.all(names.map((name) => this.leadsToDisk(name)));
     return names.filter((_, index) => leading[index]).sort();
+  }
+
+  /**
+   * Removes links of ours to exports that ended while no agent ran, or whose end it could not tell. Returns their names.
+   */
+  async clear(exportsFolder: string, isExported: (diskId: DiskId) => boolean): Promise<string[]> {
+    const cleared: string[] = [];
+    for (const name of await readdir(this.#folder)) {
+      const diskId = asDiskId(name);
+      if (diskId === undefined || isExported(diskId)) continue;
+      const target = await readlink(join(this.#folder, name)).catch(() => undefined);
+      if (target !== socketPathIn(exportsFolder, name)) continue;
+      await rm(join(this.#folder, name), { force: true });
+      cleared.push(name);
+    }
+    return cleared;
   }
 
   /** Removes the link; one that is not there is removed already. */

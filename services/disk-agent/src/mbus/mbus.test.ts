@@ -1,4 +1,5 @@
-import { lstatSync, readlinkSync, symlinkSync, unlinkSync } from "node:fs";
+import { lstatSync, readdirSync, readlinkSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { join } from "node:path";
 import { identityUri } from "@diskmesh/domain";
 import { AgentClient, connectNats, mbusPermissions, type NatsConnection, watchHeartbeats } from "@diskmesh/mbus";
@@ -158,5 +159,28 @@ describe("the agent on mbus", function () {
   it("comes back when NATS was restarted", async () => {
     await nats.restart();
     await eventually(async () => (await failure("ping")) === "succeeded", { timeoutMs: 20_000 });
+  });
+
+  it("killed -> its next start clears dead sockets and links of exports that have ended, and nothing else", async () => {
+    await call("add_dynamic_disk", "disk-1", exported);
+    await agent.process.kill();
+    const exports = join(agent.baseFolder, "exports");
+    const links = join(agent.baseFolder, "data", "dynamic_disks");
+    // As if it had been killed while it ended the export of disk-9.
+    renameSync(exported, join(exports, "disk-9.sock"));
+    symlinkSync(join(exports, "disk-9.sock"), join(links, "disk-9"));
+    writeFileSync(join(exports, "disk-8.sock"), "no socket");
+    symlinkSync("/etc/passwd", join(links, "disk-8"));
+    const living = createServer((socket) => socket.destroy());
+    await new Promise<void>((resolve) => living.listen(join(exports, "disk-7.sock"), resolve));
+    try {
+      await agent.process.start();
+      expect(readdirSync(exports).sort()).to.deep.equal(["disk-1.sock", "disk-7.sock", "disk-8.sock"]);
+      expect(readdirSync(links).sort()).to.deep.equal(["disk-1", "disk-8"]);
+      expect(agent.process.logs).to.contain("cleared what a killed agent had left");
+      await (await NbdClient.connect({ socketPath: link })).disconnect();
+    } finally {
+      living.close();
+    }
   });
 });

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -101,9 +101,11 @@ describe("the NBD export", () => {
 
   it("belongs to the agent's user alone, and replaces a socket that was left behind", async () => {
     expect(statSync(socketPath).mode & 0o777).to.equal(0o600);
+    // As if it had been killed, which leaves the socket where it was.
+    renameSync(socketPath, `${socketPath}.aside`);
     await server.close(500);
     expect(existsSync(socketPath)).to.equal(false);
-    writeFileSync(socketPath, "left behind");
+    renameSync(`${socketPath}.aside`, socketPath);
     server = await serve(disk);
     await (await NbdClient.connect({ socketPath })).disconnect();
   });

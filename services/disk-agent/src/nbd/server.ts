@@ -1,9 +1,10 @@
 import { chmod, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
-import { messageOf, UnavailableError } from "@diskmesh/domain";
+import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { DiskPart } from "../exports/disk-part.js";
 import type { Log } from "../log.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
+import { clearDeadSocket } from "./dead-socket.js";
 import type { NbdExport } from "./handshake.js";
 import { shortSocketPath } from "./socket-path.js";
 
@@ -40,10 +41,16 @@ export class NbdServer {
     this.#shortName = options.shortName;
   }
 
-  /** Replaces whatever an agent that was killed left at the path. */
+  /**
+   * Replaces the socket that an agent left at the path that was killed. Throws UnavailableError when something else is
+   * there, or it cannot listen.
+   */
   static async listen(options: NbdListenOptions): Promise<NbdServer> {
     const { socketPath, served, disk, limits, log } = options;
-    await rm(socketPath, { force: true });
+    const text = `cannot serve disk ${served.name} at ${JSON.stringify(socketPath)}`;
+    const found = await clearDeadSocket(socketPath);
+    if (found === "live") throw new UnavailableError(`${text}: another process serves there`);
+    if (found === "something else") throw new UnavailableError(`${text}: it is no socket; move it away`);
     const connections = new Set<NbdConnection>();
     const accept = (socket: Socket) => {
       socket.on("error", (error) => log.info({ disk_id: served.name, error: messageOf(error) }, "NBD socket failed"));
@@ -66,12 +73,8 @@ export class NbdServer {
     } catch (error) {
       server.close();
       await shortName[Symbol.asyncDispose]();
-      throw new UnavailableError(
-        `cannot serve disk ${served.name} at ${JSON.stringify(socketPath)}: ${messageOf(error)}`,
-        {
-          cause: error,
-        },
-      );
+      const noRoom = diskFullError(error, text, socketPath);
+      throw noRoom ?? new UnavailableError(`${text}: ${messageOf(error)}`, { cause: error });
     }
     return new NbdServer({ server, connections, socketPath, shortName });
   }

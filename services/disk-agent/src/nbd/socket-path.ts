@@ -1,6 +1,29 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
-import { basename, dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
+import { type DiskId, parseDiskId } from "@diskmesh/domain";
+
+const SUFFIX = ".sock";
+
+/** Where a disk is served, in the folder of all exports. */
+export function socketPathIn(folder: string, diskId: string): string {
+  return join(folder, `${diskId}${SUFFIX}`);
+}
+
+/** The disk of a socket by its name; undefined when it has no name of ours. */
+export function diskIdOfSocket(name: string): DiskId | undefined {
+  const diskId = name.slice(0, -SUFFIX.length);
+  return name.endsWith(SUFFIX) ? asDiskId(diskId) : undefined;
+}
+
+/** Undefined when no disk can have that name. */
+export function asDiskId(name: string): DiskId | undefined {
+  try {
+    return parseDiskId(name, "disk_id");
+  } catch {
+    return undefined;
+  }
+}
 
 /**
  * A short name for a Unix socket. The kernel takes at most 107 bytes, and a folder may be deeper than that; through its

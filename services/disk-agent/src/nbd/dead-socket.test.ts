@@ -1,0 +1,85 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer, type Server } from "node:net";
+import { join } from "node:path";
+import { UnavailableError } from "@diskmesh/domain";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { clearDeadSocket, clearDeadSockets } from "./dead-socket.js";
+import { NbdServer } from "./server.js";
+import { shortSocketPath } from "./socket-path.js";
+
+describe("what is at the path of a socket", () => {
+  let folder: string;
+  let live: Server;
+
+  beforeEach(async () => {
+    // Deeper than a Unix socket's path may be.
+    folder = join(temporaryFolder(), "x".repeat(120));
+    mkdirSync(folder);
+    live = await listen("live.sock");
+    await leaveDead("dead.sock");
+    await leaveDead("foreign name");
+    writeFileSync(join(folder, "file.sock"), "content");
+    mkdirSync(join(folder, "folder.sock"));
+    symlinkSync("dead.sock", join(folder, "link.sock"));
+  });
+  afterEach(() => live.close());
+
+  async function listen(name: string): Promise<Server> {
+    const short = await shortSocketPath(join(folder, name));
+    const server = createServer((socket) => socket.destroy());
+    await new Promise<void>((resolve) => server.listen(short.path, resolve));
+    await short[Symbol.asyncDispose]();
+    return server;
+  }
+
+  /** By a process that is killed while it listens. */
+  async function leaveDead(name: string): Promise<void> {
+    const program = `require("node:net").createServer().listen(${JSON.stringify(name)}, () => console.log("listens"));`;
+    const child = spawn(process.execPath, ["-e", program], { cwd: folder, stdio: ["ignore", "pipe", "inherit"] });
+    await once(child.stdout, "data");
+    child.kill("SIGKILL");
+    await once(child, "exit");
+    expect(existsSync(join(folder, name))).to.equal(true);
+  }
+
+  it("is removed when a killed process left it, and is ours, and stays when it is anything else", async () => {
+    const cleared = await clearDeadSockets(folder, (name) => name.endsWith(".sock"));
+    expect(cleared).to.deep.equal(["dead.sock"]);
+    expect(readdirSync(folder).sort()).to.deep.equal([
+      "file.sock",
+      "folder.sock",
+      "foreign name",
+      "link.sock",
+      "live.sock",
+    ]);
+    expect(await clearDeadSocket(join(folder, "dead.sock"))).to.equal("nothing");
+    expect(await clearDeadSocket(join(folder, "live.sock"))).to.equal("live");
+    expect(readFileSync(join(folder, "file.sock"), "utf8")).to.equal("content");
+  });
+
+  it("is taken over by an export when it is dead, and by none otherwise", async () => {
+    const serve = (name: string) =>
+      NbdServer.listen({
+        socketPath: join(folder, name),
+        served: { name: "disk-1", sizeBytes: 4_096, blockSizeBytes: 4_096 },
+        disk: {} as never,
+        limits: { maxConnections: 1, maxInFlightRequests: 1, maxInFlightBytes: 4_096, negotiationTimeoutMs: 1_000 },
+        log: { debug() {}, info() {}, warn() {}, error() {} } as never,
+      });
+    await (await serve("dead.sock")).close(0);
+    for (const [name, reason] of [
+      ["live.sock", "another process serves there"],
+      ["file.sock", "it is no socket"],
+      ["folder.sock", "it is no socket"],
+    ]) {
+      const error = (await serve(name as string).catch((thrown: unknown) => thrown)) as Error;
+      expect(error).to.be.instanceOf(UnavailableError);
+      expect(error.message).to.contain(reason as string);
+    }
+    expect(await clearDeadSocket(join(folder, "live.sock"))).to.equal("live");
+    expect(readFileSync(join(folder, "file.sock"), "utf8")).to.equal("content");
+  });
+});

@@ -1,0 +1,46 @@
+import { lstat, readdir, rm } from "node:fs/promises";
+import { createConnection } from "node:net";
+import { join } from "node:path";
+import { shortSocketPath } from "./socket-path.js";
+
+/** What is at the path of a socket: "dead" is what a process that was killed left there. */
+export type SocketState = "nothing" | "dead" | "live" | "something else";
+
+/** Removes the socket that a process left there that was killed, and nothing else. Returns what it found. */
+export async function clearDeadSocket(path: string): Promise<SocketState> {
+  const state = await stateOf(path);
+  if (state === "dead") await rm(path, { force: true });
+  return state;
+}
+
+/** Does the same for all sockets of a folder that have such a name. Returns those that it removed. */
+export async function clearDeadSockets(folder: string, isOurs: (name: string) => boolean): Promise<string[]> {
+  const cleared: string[] = [];
+  for (const name of await readdir(folder))
+    if (isOurs(name) && (await clearDeadSocket(join(folder, name))) === "dead") cleared.push(name);
+  return cleared;
+}
+
+async function stateOf(path: string): Promise<SocketState> {
+  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
+    throw error;
+  });
+  if (found === undefined) return "nothing";
+  if (!found.isSocket()) return "something else";
+  await using short = await shortSocketPath(path);
+  const code = await connectionError(short.path);
+  if (code === "ENOENT") return "nothing";
+  // Any other answer, such as that too many wait to be accepted, shows that somebody listens.
+  return code === "ECONNREFUSED" ? "dead" : "live";
+}
+
+function connectionError(path: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const socket = createConnection(path, () => {
+      socket.destroy();
+      resolve(undefined);
+    });
+    socket.once("error", (error: NodeJS.ErrnoException) => resolve(error.code));
+  });
+}
