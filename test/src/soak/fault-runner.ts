@@ -45,16 +45,16 @@ export class FaultRunner {
     await Promise.all(running);
   }
 
-  /** What explains that a process ended by itself; undefined when nothing does. */
+  /** What explains that a process ended by itself; undefined when nothing does. One that was once up waits instead. */
   excuseOf(exit: OwnExit): string | undefined {
+    if (exit.wasUp) return undefined;
     const felt = this.had.filter(({ endMs }) => endMs === undefined || endMs + FELT_AFTER_MS > this.#nowMs());
-    if (felt.some(({ fault, target }) => fault === "full disk" && target === exit.name)) return "its disk was full";
+    if (felt.some(({ fault, target }) => fault === "full disk" && target === exit.name))
+      return "its disk was full when it started";
     const { name, database } = this.mesh.store;
     const usesDatabase = name === "mongodb" && /^(?:director|disk-registry)-/.test(exit.name);
     const wasWithout = felt.some(({ target }) => /\bdatabase\b/.test(target));
-    if (usesDatabase && database !== undefined && !exit.wasUp && wasWithout)
-      return "it found no database when it started";
-    return undefined;
+    return usesDatabase && database !== undefined && wasWithout ? "it found no database when it started" : undefined;
   }
 
   async #have({ fault: name, target, lengthMs }: Planned): Promise<void> {

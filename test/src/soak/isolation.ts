@@ -16,6 +16,12 @@ export function isolationProblem(): string | undefined {
   return `unshare and ip gave no network namespace: ${tried.stderr.trim()}`;
 }
 
+/** For faults that a process without a network and mounts of its own cannot do. */
+export function sharedBecause(): string | undefined {
+  if (isIsolated) return undefined;
+  return isolationProblem() ?? "with its database elsewhere the soak shares the machine's network and mounts";
+}
+
 /** Runs this program again with other arguments in a network and mounts of its own; resolves with its exit code. */
 export async function runIsolated(args: readonly string[]): Promise<number> {
   const main = process.argv[1] ?? "";

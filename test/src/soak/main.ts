@@ -92,6 +92,9 @@ async function runOn(store: StoreName, options: Options): Promise<boolean> {
   return isWell;
 }
 
+// So that what was started ends, and what was mounted is taken away.
+process.once("SIGINT", () => process.exit(130));
+
 try {
   const options = parse();
   if (options === undefined) process.stdout.write(`${USAGE}\n`);

@@ -67,14 +67,17 @@ export function tables(report: SoakReport): string {
         ...[atFirst, peak, inTheEnd].map((held) => `${held?.descriptors ?? "-"}`),
       ]),
     ),
-    report.exits
-      .map((exit) => `${exit.at} ${exit.name} ended by itself: ${exit.excuse ?? "nobody knows why"}`)
-      .join("\n"),
+    report.exits.map(exitLine).join("\n"),
     `${report.descriptorChecks} looks at descriptors of what was let go of; ` +
       `all as it should be ${report.convergedMs} ms after the last fault`,
     report.violations.map(({ at, text }) => `VIOLATION ${at}: ${text}`).join("\n"),
   ];
   return parts.filter((part) => part !== "").join("\n\n");
+}
+
+function exitLine({ at, name, excuse, lastLines }: SoakReport["exits"][number]): string {
+  const said = shortened(lastLines.split("\n").at(-1) ?? "");
+  return `${at} ${name} ended by itself: ${excuse ?? "nobody knows why"}: ${said}`;
 }
 
 const LONGEST_EXAMPLE = 100;

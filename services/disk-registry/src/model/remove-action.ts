@@ -71,7 +71,7 @@ function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall)
   let removed = devices.map((device) => removeOne(tx, device, nowMs));
   if (isLost && giveUpOnHost(tx, host.hostId, limits, nowMs) > 0)
     removed = removed.map((device) => tx.devices.get(device.deviceId) ?? device);
-  const closing = removed.filter((device) => device.attachState === "CLOSING");
+  const closing = removed.filter((device) => isBeingClosed(device, isLost));
   if (closing.length > 0) return whileClosing(name, host, closing, call);
   const unerasedDeviceIds = unerasedIn(removed);
   const notes = `${unconfirmedNote(removed)}${unerasedNote(unerasedDeviceIds)}`;
@@ -118,6 +118,11 @@ function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Devi
   return removed;
 }
 
+/** An agent opens what it finds before it is told that nobody took that into operation. */
+function isBeingClosed({ attachState, detachConfirmed }: Device, isLost: boolean): boolean {
+  return attachState === "CLOSING" || (attachState === "UNKNOWN" && !detachConfirmed && !isLost);
+}
+
 function whileClosing(
   name: string,
   host: Host | undefined,
@@ -140,7 +145,7 @@ function whileUnavailable(name: string, host: Host, missing: string, { limits, n
 }
 
 function unconfirmedNote(devices: readonly Device[]): string {
-  const unconfirmed = devices.filter((device) => device.attachState === "DETACHED" && !device.detachConfirmed);
+  const unconfirmed = devices.filter((device) => !device.detachConfirmed);
   if (unconfirmed.length === 0) return "";
   const names = named(unconfirmed.map((device) => device.deviceId));
   return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;

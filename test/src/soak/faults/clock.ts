@@ -1,4 +1,4 @@
-import { isIsolated } from "../isolation.js";
+import { sharedBecause } from "../isolation.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 
 /** Forwards by more than any timeout, backwards by less than certificates were made valid for in the past. */
@@ -9,7 +9,7 @@ const BY = " ";
 export const clock: Fault = {
   name: "clock jump",
   lengthMs: LENGTHS_MS.pause,
-  possible: (mesh) => (isIsolated ? mesh.clocks.problem : "processes run without libfaketime outside of namespaces"),
+  possible: (mesh) => sharedBecause() ?? mesh.clocks.problem,
   targets: (mesh) =>
     Object.keys(JUMPS_SECONDS).flatMap((way) => [...mesh.supervised.keys()].map((name) => name + BY + way)),
   async begin(mesh, target) {

@@ -1,12 +1,12 @@
 import { Drive } from "../drive.js";
-import { isIsolated } from "../isolation.js";
+import { sharedBecause } from "../isolation.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 
 /** A drive answers nothing any more: reads and writes hang in the kernel. */
 export const deviceHangs: Fault = {
   name: "hung drive",
   lengthMs: LENGTHS_MS.pause,
-  possible: () => (isIsolated ? Drive.problem() : "there are no mounts of the soak's own"),
+  possible: () => sharedBecause() ?? Drive.problem(),
   targets: (mesh) => [...mesh.drives.keys()],
   async begin(mesh, target) {
     const drive = must(mesh.drives.get(target), target);

@@ -1,4 +1,4 @@
-import { isolationProblem } from "../isolation.js";
+import { sharedBecause } from "../isolation.js";
 import type { SoakMesh } from "../soak-mesh.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 
@@ -8,8 +8,7 @@ const BETWEEN = " - ";
 export const drops: Fault = {
   name: "packets dropped",
   lengthMs: LENGTHS_MS.pause,
-  possible: (mesh) =>
-    mesh.network === undefined ? (isolationProblem() ?? "the soak shares the machine's network") : undefined,
+  possible: sharedBecause,
   targets: (mesh) => talkingPairs(mesh).map((pair) => pair.join(BETWEEN)),
   async begin(mesh, target) {
     const network = must(mesh.network, "network of the soak's own");

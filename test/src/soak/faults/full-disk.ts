@@ -1,4 +1,4 @@
-import { isIsolated } from "../isolation.js";
+import { sharedBecause } from "../isolation.js";
 import { SmallDisk } from "../small-disk.js";
 import { type Fault, LENGTHS_MS, must } from "./fault.js";
 
@@ -6,7 +6,7 @@ import { type Fault, LENGTHS_MS, must } from "./fault.js";
 export const fullDisk: Fault = {
   name: "full disk",
   lengthMs: LENGTHS_MS.pause,
-  possible: () => (isIsolated ? SmallDisk.problem() : "there are no mounts of the soak's own"),
+  possible: () => sharedBecause() ?? SmallDisk.problem(),
   targets: (mesh) => [...mesh.smallDisks.keys()],
   async begin(mesh, target) {
     const disk = must(mesh.smallDisks.get(target), target);
