@@ -124,6 +124,7 @@ describe("loadConfig", () => {
     ["a wrong word", `${GOOD}log: { level: loud }`, ["log.level", '"info"']],
     ["an endpoint that is no URL", `${GOOD}telemetry: { otlpEndpoint: "ftp://x" }`, ["telemetry.otlpEndpoint"]],
     ["no YAML", "listen: [", ["not valid YAML", "line"]],
+    ["an alias of nothing", `${GOOD}log: *nothing`, ["cannot be read", "aliases"]],
     ["a key given twice", `${GOOD}listen: { host: b, port: 1 }`, ["not valid YAML"]],
     ["an empty file", "", ["listen"]],
     ["a list", "[1]", ["expected object"]],

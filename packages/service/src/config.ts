@@ -190,7 +190,11 @@ function parseYaml(file: string): unknown {
   const [error] = document.errors;
   // Only the first line: the rest quotes the file, which may hold secrets.
   if (error) throw new ConfigError(`config ${file} is not valid YAML: ${error.message.split("\n")[0]}`);
-  return document.toJS() ?? {};
+  try {
+    return document.toJS() ?? {};
+  } catch (error) {
+    throw new ConfigError(`config ${file} cannot be read: see its aliases`, { cause: error });
+  }
 }
 
 function describeIssue(issue: z.core.$ZodIssue): string[] {
