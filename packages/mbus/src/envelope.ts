@@ -1,4 +1,4 @@
-import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { InvalidArgumentError, parseJson, quoted } from "@diskmesh/domain";
 
 /** The version of the agent protocol that requests carry: with 3, list_disk is async and stop waits. */
 const PROTOCOL = 3;
@@ -88,12 +88,9 @@ function encodeJson(value: unknown): Uint8Array {
 }
 
 function decodeObject(what: string, data: Uint8Array): Record<string, unknown> {
-  let decoded: unknown;
-  try {
-    decoded = JSON.parse(Buffer.from(data).toString("utf8"));
-  } catch {
-    throw new InvalidArgumentError(`the ${what} of ${data.length} bytes is not JSON`);
-  }
+  if (data.length > MAX_PAYLOAD_BYTES)
+    throw new InvalidArgumentError(`the ${what} is ${data.length} bytes long: mbus takes at most ${MAX_PAYLOAD_BYTES}`);
+  const decoded = parseJson(`the ${what}`, Buffer.from(data).toString("utf8"));
   if (typeof decoded !== "object" || decoded === null || Array.isArray(decoded))
     throw new InvalidArgumentError(`the ${what} is not a JSON object`);
   return decoded as Record<string, unknown>;

@@ -1,9 +1,12 @@
-import { messageOf } from "@diskmesh/domain";
+import { messageOf, parseJson } from "@diskmesh/domain";
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type MbusLog, silentLog } from "./log.js";
 import { HEARTBEATS_SUBJECT, parseHeartbeatSubject } from "./subjects.js";
 
-/** Calls back for each heartbeat of any agent; what is no JSON object is dropped. */
+/** Many times what an agent has to tell. They come without being asked for, and nobody answers them. */
+const MAX_HEARTBEAT_BYTES = 64 * 1024;
+
+/** Calls back for each heartbeat of any agent; what is no JSON object, or too long, is dropped. */
 export function watchHeartbeats(
   nats: NatsConnection,
   onHeartbeat: (agentId: string, heartbeat: Readonly<Record<string, unknown>>) => void,
@@ -19,7 +22,8 @@ export function watchHeartbeats(
 
 function parseHeartbeat(agentId: string, data: Uint8Array, log: MbusLog): Record<string, unknown> | undefined {
   try {
-    const decoded: unknown = JSON.parse(Buffer.from(data).toString("utf8"));
+    if (data.length > MAX_HEARTBEAT_BYTES) throw new TypeError(`it has ${data.length} bytes`);
+    const decoded = parseJson("it", Buffer.from(data).toString("utf8"));
     if (typeof decoded === "object" && decoded !== null && !Array.isArray(decoded))
       return decoded as Record<string, unknown>;
     throw new TypeError("it is not a JSON object");

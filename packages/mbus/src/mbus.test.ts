@@ -336,6 +336,8 @@ describe("mbus", function () {
     await until(() => other.isConnected);
     other.publish("hm.agent.heartbeat.host-2", Buffer.from("{"));
     other.publish("hm.agent.heartbeat.host-2", Buffer.from("[]"));
+    other.publish("hm.agent.heartbeat.host-2", Buffer.from(`{"a":${"[".repeat(5_000)}${"]".repeat(5_000)}}`));
+    other.publish("hm.agent.heartbeat.host-2", Buffer.from(`{"a":"${"x".repeat(70_000)}"}`));
     other.publish("hm.agent.heartbeat.host-2", Buffer.from("{}"));
     await until(() => heard.includes("host-2"));
     watch.unsubscribe();

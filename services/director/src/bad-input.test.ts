@@ -4,6 +4,17 @@ import { createClient } from "@diskmesh/rpc";
 import { expect } from "chai";
 import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
 
+/** Of ProvideDiskRequest. */
+const METADATA_FIELD = 5;
+
+function varint(value: number): number[] {
+  const bytes: number[] = [];
+  for (let rest = value; ; rest = Math.floor(rest / 128)) {
+    if (rest < 128) return [...bytes, rest];
+    bytes.push((rest % 128) + 128);
+  }
+}
+
 type ErrorClass = new (message: string) => Error;
 
 describe("bad input to the director", function () {
@@ -49,6 +60,41 @@ describe("bad input to the director", function () {
   let deep: object = {};
   for (let depth = 0; depth < 30; depth++) deep = { deep };
 
+  /** A request whose metadata is lists inside each other. */
+  const deepMetadata = (depth: number): Buffer => {
+    // Of the innermost value, and of each list and value around it.
+    const lengths = [2];
+    for (let level = 0; level < depth * 2; level++) {
+      const length = lengths.at(-1) ?? 0;
+      lengths.push(length + 1 + varint(length).length);
+    }
+    const [root = 0, ...inner] = lengths.reverse();
+    const pieces: number[] = [];
+    // Struct.fields, its key and value; Value.list_value and ListValue.values in turn; null.
+    for (const [level, length] of inner.entries()) pieces.push(level % 2 === 0 ? 0x32 : 0x0a, ...varint(length));
+    const value = Buffer.from([0x08, 0x00]);
+    const values = Buffer.concat([Buffer.from(pieces), value]);
+    expect(values.length).to.equal(root);
+    const entry = Buffer.concat([Buffer.from([0x0a, 1, 0x61, 0x12, ...varint(values.length)]), values]);
+    const fields = Buffer.concat([Buffer.from([0x0a, ...varint(entry.length)]), entry]);
+    return Buffer.concat([Buffer.from([METADATA_FIELD * 8 + 2, ...varint(fields.length)]), fields]);
+  };
+  const provideRaw = async (request: Buffer): Promise<unknown> => {
+    const { provideDisk } = DynamicDiskServiceService;
+    const definition = { provideDisk: { ...provideDisk, requestSerialize: () => request } };
+    const client = createClient(definition, {
+      address: director.address,
+      tls: director.certs.files("operator"),
+      serverRole: "director",
+      defaultDeadlineMs: 20_000,
+    });
+    try {
+      return await client.provideDisk({} as never);
+    } finally {
+      client.close();
+    }
+  };
+
   const ROWS: [string, () => Promise<unknown>, ErrorClass, RegExp][] = [
     ["no disk name", () => provide({ diskName: "" }), InvalidArgumentError, /disk_name is empty/],
     [
@@ -85,6 +131,12 @@ describe("bad input to the director", function () {
       /metadata has \d+ bytes as JSON: the limit is 16384/,
     ],
     ["metadata too deep", () => provide({ metadata: deep }), InvalidArgumentError, /nested more than 16 deep/],
+    [
+      "metadata too deep to be decoded",
+      () => provideRaw(deepMetadata(400_000)),
+      InvalidArgumentError,
+      /the request of \S+ cannot be decoded: /,
+    ],
     [
       "metadata that is no number",
       () => provide({ metadata: { a: Number.NaN } }),

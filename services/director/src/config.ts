@@ -190,8 +190,12 @@ const fields = z.strictObject({
         .strictObject({
           /** Pieces that YAML tells apart: texts, indicators, spaces, line breaks, comments. */
           tokens: count.default(500_000),
-          /** Lists and mappings inside each other, aliases expanded. */
-          depth: z.int().min(8).max(MAX_JSON_DEPTH).default(MAX_JSON_DEPTH),
+          /** Lists and mappings inside each other, aliases expanded. Tags are put two levels deeper into the env of a VM. */
+          depth: z
+            .int()
+            .min(8)
+            .max(MAX_JSON_DEPTH - 1)
+            .default(MAX_JSON_DEPTH - 1),
           /** Different keys. */
           keys: count.default(30_000),
           aliases: count.default(10_000),

@@ -23,6 +23,10 @@ describe("an answer of a CPI", () => {
     ["", "not JSON"],
     ["no JSON", "not JSON"],
     ['{"result":null,"error":null,"log":""} trailing', "not JSON"],
+    [
+      JSON.stringify(ok).replace("null", `${"[".repeat(1_000_000)}${"]".repeat(1_000_000)}`),
+      "nested more than 32 deep",
+    ],
     ["[]", "no JSON object"],
     ["null", "no JSON object"],
     ['"x"', "no JSON object"],

@@ -1,3 +1,4 @@
+import { MAX_JSON_DEPTH, messageOf, parseJson } from "@diskmesh/domain";
 import type { CpiError } from "./cpi-errors.js";
 import { InvalidCpiResponseError } from "./errors.js";
 import { isJsonObject, type JsonObject } from "./json.js";
@@ -15,9 +16,9 @@ export interface CpiAnswer {
 export function parseAnswer(text: string): CpiAnswer {
   let answer: unknown;
   try {
-    answer = JSON.parse(text);
-  } catch {
-    throw invalid(`it is not JSON (${text.length} characters)`);
+    answer = parseJson("it", text, MAX_JSON_DEPTH);
+  } catch (error) {
+    throw invalid(messageOf(error));
   }
   if (!isJsonObject(answer)) throw invalid("it is no JSON object");
   for (const key of ["result", "error", "log"]) if (!Object.hasOwn(answer, key)) throw invalid(`it has no '${key}'`);

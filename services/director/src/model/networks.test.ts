@@ -31,6 +31,30 @@ describe("addresses of instances", () => {
       {},
       "10.0.0.5",
     ],
+    [
+      "ranges within and across each other",
+      [
+        subnet("10.0.0.0/24", {
+          reserved: ["10.0.0.1-10.0.0.20", "10.0.0.3-10.0.0.5", "10.0.0.15-10.0.0.30"].map(parseIpRange),
+          static: [parseIpRange("10.0.0.32")],
+        }),
+      ],
+      { taken: ["10.0.0.31"] },
+      "10.0.0.33",
+    ],
+    [
+      "its own, which one of several ranges holds",
+      [subnet("10.0.0.0/24", { reserved: ["10.0.0.1-10.0.0.20", "10.0.0.3"].map(parseIpRange) })],
+      { ips: { n: "10.0.0.12" } },
+      "10.0.0.21",
+    ],
+    [
+      "all addresses but one reserved",
+      [subnet("0.0.0.0/0", { gateway: "0.0.0.1", reserved: [parseIpRange("0.0.0.2-255.255.255.253")] })],
+      {},
+      "255.255.255.254",
+    ],
+    ["all addresses reserved", [subnet("0.0.0.0/0", { reserved: [parseIpRange("0.0.0.0/0")] })], {}, /no free address/],
     ["taken ones", [subnet("10.0.0.0/24")], { taken: ["10.0.0.1"] }, "10.0.0.2"],
     ["its own from before", [subnet("10.0.0.0/24")], { ips: { n: "10.0.0.9" } }, "10.0.0.9"],
     [

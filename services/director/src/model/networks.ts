@@ -131,15 +131,12 @@ function staticIp(use: GroupNetwork, needs: NetworkNeeds): string | undefined {
 function freeIp(network: string, subnets: readonly Subnet[], needs: NetworkNeeds): string {
   const kept = needs.ips[network];
   for (const subnet of subnets) {
-    const usable = usableIn(subnet);
-    if (kept !== undefined && usable(parseIp(kept)) && !needs.isTaken(network, kept)) return kept;
+    if (kept !== undefined && isFree(subnet, parseIp(kept)) && !needs.isTaken(network, kept)) return kept;
   }
   for (const subnet of subnets) {
-    if (subnet.range === null) continue;
-    const usable = usableIn(subnet);
-    for (let ip = subnet.range.first; ip <= subnet.range.last; ip++) {
+    for (const ip of freeAddresses(subnet)) {
       const text = formatIp(ip);
-      if (usable(ip) && !needs.isTaken(network, text)) return text;
+      if (!needs.isTaken(network, text)) return text;
     }
   }
   throw new InvalidStateError(
@@ -148,11 +145,47 @@ function freeIp(network: string, subnets: readonly Subnet[], needs: NetworkNeeds
   );
 }
 
-/** Neither the network's own addresses, nor its gateway's, nor what operators keep for themselves. */
-function usableIn(subnet: Subnet): (ip: number) => boolean {
+/** By subnet, which never changes. */
+const keptRanges = new WeakMap<Subnet, readonly IpRange[]>();
+
+/** The network's own addresses, its gateway's, and what operators keep for themselves: in order, none within another. */
+function keptIn(subnet: Subnet, range: IpRange): readonly IpRange[] {
+  const known = keptRanges.get(subnet);
+  if (known !== undefined) return known;
+  const one = (ip: number): IpRange => ({ first: ip, last: ip });
+  const gateway = subnet.gateway === "" ? [] : [one(parseIp(subnet.gateway))];
+  const all = [one(range.first), one(range.last), ...gateway, ...subnet.static, ...subnet.reserved];
+  const ranges: IpRange[] = [];
+  for (const each of all.sort((a, b) => a.first - b.first || b.last - a.last)) {
+    if (each.last > (ranges.at(-1)?.last ?? -1)) ranges.push(each);
+  }
+  keptRanges.set(subnet, ranges);
+  return ranges;
+}
+
+/** From the lowest. Goes from one kept range to the next: a few bytes of a cloud config can stand for all addresses. */
+function* freeAddresses(subnet: Subnet): Generator<number> {
   const { range } = subnet;
-  if (range === null) return () => false;
-  const kept = [...subnet.static, ...subnet.reserved];
-  const gateway = subnet.gateway === "" ? -1 : parseIp(subnet.gateway);
-  return (ip) => ip > range.first && ip < range.last && ip !== gateway && !kept.some((each) => contains(each, ip));
+  if (range === null) return;
+  let ip = range.first;
+  for (const kept of keptIn(subnet, range)) {
+    for (; ip < kept.first && ip <= range.last; ip++) yield ip;
+    ip = Math.max(ip, kept.last + 1);
+  }
+}
+
+function isFree(subnet: Subnet, ip: number): boolean {
+  const { range } = subnet;
+  if (range === null || !contains(range, ip)) return false;
+  const ranges = keptIn(subnet, range);
+  // The last range that begins at or before the address: those before it end before it does.
+  let low = 0;
+  let high = ranges.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((ranges[middle] as IpRange).first <= ip) low = middle + 1;
+    else high = middle;
+  }
+  const nearest = ranges[low - 1];
+  return nearest === undefined || nearest.last < ip;
 }

@@ -204,6 +204,12 @@ describe("the Registry", function () {
         "access_denied",
       ],
       ["PUT of what is no JSON", () => call("PUT", "/instances/new/settings", { body: "{" }), 500, "error"],
+      [
+        "PUT of what is nested very deep",
+        () => call("PUT", "/instances/new/settings", { body: `{"a":${"[".repeat(500)}${"]".repeat(500)}}` }),
+        500,
+        "error",
+      ],
       ["PUT of a list", () => call("PUT", "/instances/new/settings", { body: "[]" }), 500, "error"],
       ["PUT above the limit", () => put("new", { text: "x".repeat(3_000) }), 500, "error"],
       ["PUT of a third", () => call("PUT", "/instances/a%20b/settings", { body: OBJECT }), 200, "ok"],

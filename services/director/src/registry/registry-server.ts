@@ -1,12 +1,12 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { InvalidStateError, messageOf } from "@diskmesh/domain";
+import { InvalidStateError, messageOf, parseJson } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
 import type { RegistryServing } from "../jobs/job.js";
 import type { JsonObject } from "../model/json.js";
-import { agentIdOf, ipsOf } from "../model/registry-settings.js";
+import { agentIdOf, ipsOf, type RegistrySettings } from "../model/registry-settings.js";
 import type { DirectorTablet } from "../schema.js";
 
 type RegistryConfig = NonNullable<DirectorConfig["registry"]>;
@@ -40,6 +40,7 @@ const MAX_LOOK_INTERVAL_MS = 5_000;
  */
 export class RegistryServer implements RegistryServing {
   readonly #options: RegistryServerOptions;
+  readonly #ips = new WeakMap<RegistrySettings, readonly string[]>();
   #serving: Promise<Server> | undefined;
   #closed = false;
 
@@ -132,10 +133,18 @@ export class RegistryServer implements RegistryServing {
     const found = await this.#options.tablet.read((tables) => tables.registrySettings.get(id));
     if (!authorized) {
       const address = (request.socket.remoteAddress ?? "").replace(/^::ffff:/, "");
-      const ips = found === undefined ? [] : ipsOf(JSON.parse(found.settings) as JsonObject);
-      if (!ips.includes(address)) return DENIED;
+      if (found === undefined || !this.#ipsOf(found).includes(address)) return DENIED;
     }
     return found === undefined ? NOT_FOUND : { code: 200, body: { status: "ok", settings: found.settings } };
+  }
+
+  /** Read once: whoever reaches the port may ask as often as they like. */
+  #ipsOf(settings: RegistrySettings): readonly string[] {
+    const known = this.#ips.get(settings);
+    if (known !== undefined) return known;
+    const ips = ipsOf(JSON.parse(settings.settings) as JsonObject);
+    this.#ips.set(settings, ips);
+    return ips;
   }
 
   async #put(config: RegistryConfig, id: string, settings: string | undefined): Promise<Answer> {
@@ -189,7 +198,7 @@ async function bodyOf(request: IncomingMessage, limitBytes: number): Promise<str
 
 function objectOf(text: string): JsonObject | undefined {
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseJson("the settings", text);
     return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
   } catch {
     return undefined;

@@ -1,5 +1,8 @@
+import { CreateVmRequest, SetCpiConfigRequest } from "@diskmesh/api/cpi";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { expect } from "chai";
+import { directorConfig } from "../config.js";
+import { vmEnv } from "../model/vm-spec.js";
 import { parseCloudConfig } from "./cloud-config.js";
 import { parseCpiConfig } from "./cpi-config.js";
 import { readYaml, storedLimits } from "./document.js";
@@ -299,6 +302,28 @@ describe("limits of YAML", () => {
     expect(errorOf(() => readYaml(`${"[".repeat(200_000)}${"]".repeat(200_000)}`, storedLimits("text")))).to.match(
       /nested too deep|call stack/,
     );
+  });
+});
+
+describe("values as deep as the config allows", () => {
+  const { depth } = directorConfig.shape.content.parse({}).yaml;
+  const mappings = (depth: number): string => `${"{a: ".repeat(depth)}1${"}".repeat(depth)}`;
+
+  it("tags, which lie deepest in the env of a VM -> the dispatcher can decode them", () => {
+    const limits = { ...MANIFEST, yaml: { ...YAML, depth } };
+    const { tags } = parseManifest(`name: web\ntags: ${mappings(depth - 1)}\n`, limits);
+    const identity = { director: "d", deployment: "web", group: "g", tags };
+    const env = vmEnv({}, identity, undefined);
+    const bytes = CreateVmRequest.encode(CreateVmRequest.fromPartial({ env })).finish();
+    expect(CreateVmRequest.decode(bytes).env).to.deep.equal(env);
+  });
+
+  it("properties of CPIs -> the dispatcher can decode them", () => {
+    const text = `cpis: [{name: a, type: b, properties: ${mappings(depth - 3)}}]\n`;
+    const cpis = parseCpiConfig(text, { ...CLOUD, yaml: { ...YAML, depth } });
+    const request = SetCpiConfigRequest.fromPartial({ cpis: cpis.map(({ properties }) => ({ properties })) });
+    const decoded = SetCpiConfigRequest.decode(SetCpiConfigRequest.encode(request).finish());
+    expect(decoded.cpis[0]?.properties).to.deep.equal(cpis[0]?.properties);
   });
 });
 
