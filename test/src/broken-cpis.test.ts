@@ -39,8 +39,8 @@ describe("a mesh with six broken CPIs and one that works", function () {
   before(async () => {
     const executables = {
       runFolder: join(folder, "runs"),
-      logBytesPerSecond: 500_000,
-      maxLogBytes: 1_000_000,
+      stderrBytesPerSecond: 500_000,
+      maxStderrBytes: 1_000_000,
     };
     mesh = await TestMesh.start({
       hosts: 2,
@@ -118,7 +118,7 @@ describe("a mesh with six broken CPIs and one that works", function () {
   for (const [name, says] of [
     ["crashing", /there is none: the CPI ended with exit code 1/],
     ["babbling", /it is not JSON/],
-    ["flooding", /wrote more than 1000000 bytes to standard error \(maxLogBytes\) and was killed/],
+    ["flooding", /wrote more than 1000000 bytes to standard error \(maxStderrBytes\) and was killed/],
     ["missing", /cannot be run \(ENOENT\): install it there/],
   ] as const)
     it(`deploys with the ${name} one fail at the first try, and say why`, async () => {

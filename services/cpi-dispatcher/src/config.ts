@@ -63,9 +63,9 @@ const executablesConfig = z
      */
     maxLogLength: z.int().min(80).default(4_194_304),
     /** How fast standard error is read: a CPI that writes faster waits. */
-    logBytesPerSecond: z.int().min(1_024).default(2_097_152),
+    stderrBytesPerSecond: z.int().min(1_024).default(2_097_152),
     /** Most bytes on standard error: a call that writes more is ended. */
-    maxLogBytes: z.int().min(1_024).default(33_554_432),
+    maxStderrBytes: z.int().min(1_024).default(33_554_432),
     /** Calls of one CPI that run at once; others wait. */
     maxConcurrentCalls: z.int().min(1).max(1_000).default(16),
     maxWaitingCalls: z.int().min(0).max(100_000).default(1_000),

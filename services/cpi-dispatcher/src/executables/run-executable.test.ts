@@ -21,8 +21,8 @@ const LIMITS: ExecutableLimits = {
   maxAnswerValues: 1_000,
   maxLogLineLength: 1_000,
   maxLogLength: 5_000,
-  logBytesPerSecond: 1_000_000,
-  maxLogBytes: 2_000_000,
+  stderrBytesPerSecond: 1_000_000,
+  maxStderrBytes: 2_000_000,
 };
 
 const answerRoom = new AnswerRoom(5_000_000);
@@ -111,7 +111,7 @@ describe("a CPI's process", function () {
   it("may talk faster than it is read: it waits, and loses nothing", async () => {
     const startedAtMs = performance.now();
     const script = 'head -c 600000 /dev/zero | tr "\\0" "x" | fold -w 99 >&2; echo answer; echo >&2; echo last >&2';
-    const limits = { logBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
+    const limits = { stderrBytesPerSecond: 100_000, maxLogLength: 1_000_000 };
     expect(await run(script, limits)).to.equal("answer\n");
     // What fits into pipes on the way is not waited for.
     expect(performance.now() - startedAtMs).to.be.above(1_500);
@@ -120,9 +120,9 @@ describe("a CPI's process", function () {
   });
 
   it("that floods its log is killed, and no more is read than is allowed", async () => {
-    const error = await failure(run("yes >&2", { logBytesPerSecond: 1_000_000, maxLogBytes: 1_500_000 }));
+    const error = await failure(run("yes >&2", { stderrBytesPerSecond: 1_000_000, maxStderrBytes: 1_500_000 }));
     expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
-    expect(error.message).to.include("more than 1500000 bytes to standard error (maxLogBytes)");
+    expect(error.message).to.include("more than 1500000 bytes to standard error (maxStderrBytes)");
     expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
     expect(lines.length).to.be.below(100);
   });

@@ -22,9 +22,9 @@ export interface ExecutableLimits extends AnswerLimits {
   /** Most of the log of one call that is passed on, in characters. */
   readonly maxLogLength: number;
   /** How fast standard error is read. */
-  readonly logBytesPerSecond: number;
+  readonly stderrBytesPerSecond: number;
   /** Most bytes on standard error; a CPI that writes more is killed. */
-  readonly maxLogBytes: number;
+  readonly maxStderrBytes: number;
 }
 
 export interface ExecutableCall {
@@ -138,7 +138,7 @@ class Run {
     );
     this.#answer = new Answer(limits, call.answerRoom, (refused) => this.fail(refused));
     this.#stdout = new PipeReader(child.stdout, (bytes) => this.#answer.add(bytes));
-    this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.logBytesPerSecond);
+    this.#stderr = new PipeReader(child.stderr, (bytes) => this.#pass(bytes, lines), limits.stderrBytesPerSecond);
     // A CPI may end without having read its request.
     child.stdin.on("error", () => {});
     child.on("error", () => {});
@@ -199,10 +199,12 @@ class Run {
     if (this.#failure) return;
     lines.write(bytes);
     this.#logBytes += bytes.length;
-    const { maxLogBytes } = this.call.limits;
+    const { maxStderrBytes } = this.call.limits;
     // What others write who hold the pipe is no failure of a CPI that has ended.
-    if (this.#logBytes <= maxLogBytes || this.child.exitCode !== null) return;
-    this.fail(invalid(`the CPI wrote more than ${maxLogBytes} bytes to standard error (maxLogBytes) and was killed`));
+    if (this.#logBytes <= maxStderrBytes || this.child.exitCode !== null) return;
+    this.fail(
+      invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error (maxStderrBytes) and was killed`),
+    );
   }
 
   /** Its time is over. The answer of one that had ended in time, while this process was busy, counts all the same. */

@@ -1364,7 +1364,10 @@ export const TaskServiceService = {
     responseSerialize: (value: ListTasksResponse): Buffer => Buffer.from(ListTasksResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): ListTasksResponse => ListTasksResponse.decode(value),
   },
-  /** Asks a task to stop. FAILED_PRECONDITION when it has ended. */
+  /**
+   * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
+   * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
+   */
   cancelTask: {
     path: "/diskmesh.director.v1.TaskService/CancelTask" as const,
     requestStream: false as const,
@@ -1402,7 +1405,10 @@ export interface TaskServiceServer extends UntypedServiceImplementation {
   getTask: handleUnaryCall<GetTaskRequest, GetTaskResponse>;
   /** Tasks, newest first, a page at a time. */
   listTasks: handleUnaryCall<ListTasksRequest, ListTasksResponse>;
-  /** Asks a task to stop. FAILED_PRECONDITION when it has ended. */
+  /**
+   * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
+   * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
+   */
   cancelTask: handleUnaryCall<CancelTaskRequest, CancelTaskResponse>;
   /** A task's events from the first on, as they come, until the task has ended; then its last state. */
   watchTask: handleServerStreamingCall<WatchTaskRequest, WatchTaskResponse>;
@@ -1443,7 +1449,10 @@ export interface TaskServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: ListTasksResponse) => void,
   ): ClientUnaryCall;
-  /** Asks a task to stop. FAILED_PRECONDITION when it has ended. */
+  /**
+   * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
+   * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
+   */
   cancelTask(
     request: CancelTaskRequest,
     callback: (error: ServiceError | null, response: CancelTaskResponse) => void,

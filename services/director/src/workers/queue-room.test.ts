@@ -1,0 +1,69 @@
+import { ResourceExhaustedError } from "@diskmesh/domain";
+import { openStorage, Tablet } from "@diskmesh/tablet";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { end, type Job, newTask } from "../model/task.js";
+import { type DirectorTablet, nextNumber, schema, taskKey } from "../schema.js";
+import { QueueRoom } from "./queue-room.js";
+
+/** Twelve places, of which two are kept; a disk's name says which CPI it is about. */
+describe("the room of a queue, as tasks come and go", () => {
+  let tablet: DirectorTablet;
+  let room: QueueRoom;
+  const queue = "dynamic_disks";
+
+  function open(): void {
+    room = new QueueRoom({
+      queueLengths: { urgent: 12, normal: 12, dynamic_disks: 12 },
+      cpisOf: (job) => ("diskName" in job ? [job.diskName] : []),
+    });
+    tablet.watch((changes) => room.onChanges(changes));
+  }
+  beforeEach(async () => {
+    const storage = openStorage(temporaryFolder(), "director");
+    tablet = await Tablet.open({ name: "director", schema, storage, address: "" });
+    open();
+  });
+  afterEach(() => tablet.close());
+
+  const add = (cpi: string): Promise<number> =>
+    tablet.transact((tx) => {
+      const job: Job = { type: "detach_dynamic_disk", diskName: cpi };
+      const note = room.admit(job, queue, tx);
+      const taskId = nextNumber(tx, "task");
+      tx.tasks.put(newTask({ taskId, job, description: "", queue, user: "", deployment: "" }, 0));
+      note(taskId);
+      return taskId;
+    });
+  const fill = async (cpi: string): Promise<number[]> => {
+    const taskIds: number[] = [];
+    for (;;)
+      try {
+        taskIds.push(await add(cpi));
+      } catch (error) {
+        expect(error).to.be.instanceOf(ResourceExhaustedError);
+        return taskIds;
+      }
+  };
+
+  it("one CPI's tasks fill it -> two of another find room, and no third", async () => {
+    expect(await fill("stuck")).to.have.length(10);
+    expect(await fill("well")).to.have.length(2);
+  });
+
+  it("another director takes over -> it knows whose tasks there are", async () => {
+    await fill("stuck");
+    open();
+    expect(await fill("stuck")).to.deep.equal([]);
+    expect(await fill("well")).to.have.length(2);
+  });
+
+  it("a task ends -> its place is free for its like again", async () => {
+    const [first] = await fill("stuck");
+    await tablet.transact((tx) => {
+      const task = tx.tasks.get(taskKey(first as number));
+      if (task) tx.tasks.put(end(task, { event: "fail", result: "" }, 1));
+    });
+    expect(await fill("stuck")).to.have.length(1);
+  });
+});
