@@ -201,7 +201,7 @@ class Run {
     this.#logBytes += bytes.length;
     const { maxStderrBytes } = this.call.limits;
     // What others write who hold the pipe is no failure of a CPI that has ended.
-    if (this.#logBytes <= maxStderrBytes || this.child.exitCode !== null) return;
+    if (this.#logBytes <= maxStderrBytes || this.#hasExited) return;
     this.fail(
       invalid(`the CPI wrote more than ${maxStderrBytes} bytes to standard error (maxStderrBytes) and was killed`),
     );
@@ -209,11 +209,9 @@ class Run {
 
   /** Its time is over. The answer of one that had ended in time, while this process was busy, counts all the same. */
   #endLate(): void {
-    const { exitCode, signalCode } = this.child;
-    const hasEnded = exitCode !== null || signalCode !== null;
     this.#isLate = true;
     // Then somebody else goes on and on with its answer.
-    if (hasEnded) this.fail(tooSlow(this.call));
+    if (this.#hasExited) this.fail(tooSlow(this.call));
     else this.#signalGroup("SIGKILL");
   }
 
@@ -234,7 +232,13 @@ class Run {
     this.#signalGroup("SIGKILL");
   }
 
+  get #hasExited(): boolean {
+    return this.child.exitCode !== null || this.child.signalCode !== null;
+  }
+
+  /** Once it has exited its number may be another's. What is left of its group is ended by then anyway. */
   #signalGroup(signal: "SIGTERM" | "SIGKILL"): void {
+    if (this.#hasExited) return;
     try {
       process.kill(-(this.child.pid as number), signal);
     } catch {
