@@ -46,5 +46,13 @@ export async function buildContext(
   const workers = lifecycle.use("workers", new Workers(work));
   await workers.wakeAll();
   const registrationTurns = new Turns(REGISTRATIONS_PER_TURN, edges.afterTurn);
-  return { ...work, diskChanges, deviceChanges, watchers: { count: 0 }, workers, registrationTurns };
+  return {
+    ...work,
+    diskChanges,
+    deviceChanges,
+    watchers: { count: 0 },
+    workers,
+    registrationTurns,
+    lastRegistrations: new Map(),
+  };
 }

@@ -6,6 +6,7 @@ import type { DeviceChanges } from "./device-changes.js";
 import type { DiskChanges } from "./disk-changes.js";
 import type { Liveness } from "./liveness.js";
 import type { Leader } from "./model/orders.js";
+import type { LastRegistrations } from "./model/registration.js";
 import type { RegistrySchema } from "./model/schema.js";
 import type { Turns } from "./turns.js";
 import type { Workers } from "./workers/workers.js";
@@ -33,4 +34,5 @@ export interface Context extends WorkContext {
   readonly watchers: { count: number };
   readonly workers: Workers;
   readonly registrationTurns: Turns;
+  readonly lastRegistrations: LastRegistrations;
 }

@@ -46,6 +46,7 @@ export function parseRegistration(
       sessionNumber: parseCounterValue("session_number", sessionNumber),
     })),
     tabletId: request.tabletId === "" ? "" : parseId("tablet_id", request.tabletId),
+    registrationNumber: parseCounterValue("registration_number", request.registrationNumber),
     highestTabletGeneration: parseCounterValue("highest_tablet_generation", request.highestTabletGeneration),
   };
 }

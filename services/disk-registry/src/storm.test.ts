@@ -74,6 +74,6 @@ function registrationOf(id: string): RegisterAgentRequest {
     }),
   );
   const { az, rack, address } = aHost(id);
-  const tablet = { tabletId: "tablet-1", highestTabletGeneration: 1 };
+  const tablet = { tabletId: "tablet-1", highestTabletGeneration: 1, registrationNumber: 0 };
   return { hostId: id, address, az, rack, bootId: `${id}-boot-2`, devices, exports: [], ...tablet };
 }

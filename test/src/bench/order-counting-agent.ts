@@ -67,6 +67,7 @@ export class OrderCountingAgent implements AsyncDisposable {
       exports: [],
       tabletId: "",
       highestTabletGeneration: 0,
+      registrationNumber: 0,
     });
     this.#heartbeats = setInterval(() => {
       void this.#registration.heartbeat({ hostId: this.hostId, bootId: this.#bootId, changed: [] }).catch(() => {});

@@ -234,6 +234,7 @@ class StormAgents {
       exports: [],
       tabletId,
       highestTabletGeneration: 1,
+      registrationNumber: 0,
     };
   }
 

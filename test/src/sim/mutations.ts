@@ -193,6 +193,7 @@ export const MUTATIONS: readonly Mutation[] = [
         file: `${REGISTRY}model/attach-states.js`,
         find: 'ATTACHED: to("CLOSING", "next")',
         replace: 'ATTACHED: to("DETACHED", "next")',
+        count: 2,
       },
     ],
   },

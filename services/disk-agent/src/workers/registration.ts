@@ -19,10 +19,11 @@ export interface RegistrationOptions {
 /** Keeps the agent registered until the signal aborts: registers, sends heartbeats, registers again when told to. */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, signal } = options;
+  let registrationNumber = 0;
   for (let attempts = 0; !signal.aborted; attempts += 1) {
     let failure: unknown;
     try {
-      const registered = await register(options);
+      const registered = await register(options, ++registrationNumber);
       attempts = 0;
       await sendHeartbeats(options, registered);
     } catch (error) {
@@ -41,7 +42,10 @@ interface Registered {
 }
 
 /** Registers once and applies the answer. Nothing of it counts unless the call succeeded and it is well formed. */
-async function register({ context, client, address, signal }: RegistrationOptions): Promise<Registered> {
+async function register(
+  { context, client, address, signal }: RegistrationOptions,
+  registrationNumber: number,
+): Promise<Registered> {
   context.registrationDue.reset();
   const { attachOrders, bootId, config, devices, exports, ledger, log } = context;
   // What is reported as obeyed must be durable.
@@ -58,6 +62,7 @@ async function register({ context, client, address, signal }: RegistrationOption
       exports: exports.list(),
       tabletId: ledger.memory.tabletId,
       highestTabletGeneration: ledger.memory.tabletGeneration,
+      registrationNumber,
     },
     { signal, deadlineMs: config.timeouts.registerTimeoutMs },
   );

@@ -7,9 +7,11 @@ import { hostLimits } from "../limits.js";
 import { lastValue } from "../model/counters.js";
 import {
   hasSeenLaterLeader,
+  noteRegistration,
   type Registration,
   raiseCounters,
   registerAgent as register,
+  requireInOrder,
   requireNotReplaced,
   requireOwnAgent,
 } from "../model/registration.js";
@@ -34,7 +36,10 @@ export async function registerAgent(
   const isHeard = () => liveness.silentForMs(hostId) <= config.heartbeat.timeoutMs;
   const answer = await tablet.transact((tx) => {
     requireNotReplaced(tx, registration, isHeard);
-    return register(tx, registration, leader, limits, clock.nowMs());
+    requireInOrder(context.lastRegistrations, registration);
+    const taken = register(tx, registration, leader, limits, clock.nowMs());
+    noteRegistration(context.lastRegistrations, registration);
+    return taken;
   });
   liveness.hear(hostId);
   workers.wakeHost(hostId);

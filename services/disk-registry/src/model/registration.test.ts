@@ -17,9 +17,12 @@ import { requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
 import {
   hasSeenLaterLeader,
+  type LastRegistrations,
+  noteRegistration,
   type Registration,
   type RegistrationAnswer,
   registerAgent,
+  requireInOrder,
   requireOwnAgent,
 } from "./registration.js";
 import type { ReportedDevice } from "./reported-devices.js";
@@ -288,6 +291,24 @@ const swapRows: [string, Partial<Device>, Partial<ReportedDevice>, "same start" 
   ["the same, with a disk on it", { ...asFile("one 1"), diskId: diskId("x") }, asFile("two 1"), "new start", "clean"],
   ["other hardware found while it is in operation", {}, { serialNumber: "new" }, "same start", "clean"],
 ];
+
+describe("the order of registrations", () => {
+  it("an older one of one start -> refused; of another start, or of an agent that does not count -> taken in", () => {
+    const last: LastRegistrations = new Map();
+    const come = (registrationNumber: number, bootId = "boot-1") => {
+      const from = registration([], { registrationNumber, bootId });
+      requireInOrder(last, from);
+      noteRegistration(last, from);
+    };
+    come(1);
+    come(3);
+    expect(() => come(2)).to.throw(AbortedError, "registration 2 of host h1 came after registration 3");
+    // The same again is a call that was repeated.
+    come(3);
+    come(1, "boot-2");
+    come(0, "boot-2");
+  });
+});
 
 describe("registration", () => {
   for (const [cause, known, found, start, effect] of swapRows)

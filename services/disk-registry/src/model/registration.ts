@@ -1,4 +1,5 @@
 import {
+  AbortedError,
   type DeviceId,
   type DiskId,
   type HostId,
@@ -32,6 +33,8 @@ export interface Registration {
   /** The tablet whose orders it obeys; empty when it never obeyed one. */
   readonly tabletId: string;
   readonly highestTabletGeneration: number;
+  /** Goes up with each registration of one start; 0 and absent: nothing is known of their order. */
+  readonly registrationNumber?: number | undefined;
 }
 
 export interface StampedDevice {
@@ -184,6 +187,25 @@ export function requireNotReplaced(
       `${host.address}, which is heard: stop one of them, or give it a host id and a certificate of its own`,
     { about: { host_id: hostId } },
   );
+}
+
+/** By host: the last registration that was taken in. In memory only: a message is not on its way for longer than a leader leads. */
+export type LastRegistrations = Map<HostId, { readonly bootId: string; readonly number: number }>;
+
+/** Refuses a registration that arrives after a later one of the same start. */
+export function requireInOrder(last: Readonly<LastRegistrations>, registration: Registration): void {
+  const { hostId, bootId, registrationNumber: number = 0 } = registration;
+  const before = last.get(hostId);
+  if (number > 0 && before?.bootId === bootId && number < before.number)
+    throw new AbortedError(
+      `registration ${number} of host ${hostId} came after registration ${before.number}: what it says is outdated`,
+      { about: { host_id: hostId } },
+    );
+}
+
+export function noteRegistration(last: LastRegistrations, registration: Registration): void {
+  const { hostId, bootId, registrationNumber: number = 0 } = registration;
+  last.set(hostId, { bootId, number });
 }
 
 /** What is known of the host's devices beside what it reports. */

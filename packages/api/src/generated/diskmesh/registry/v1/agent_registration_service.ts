@@ -84,6 +84,11 @@ export interface RegisterAgentRequest {
   tabletId: string;
   /** The highest tablet generation it has seen from that tablet; 0 when none. */
   highestTabletGeneration: number;
+  /**
+   * Goes up with each registration of one start, from 1: an older one that arrives after a newer one is ABORTED. 0 from
+   * agents that do not count; theirs are taken as they come.
+   */
+  registrationNumber: number;
 }
 
 /** A device and the stamp of the order about it. */
@@ -429,6 +434,7 @@ function createBaseRegisterAgentRequest(): RegisterAgentRequest {
     exports: [],
     tabletId: "",
     highestTabletGeneration: 0,
+    registrationNumber: 0,
   };
 }
 
@@ -460,6 +466,9 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     }
     if (message.highestTabletGeneration !== 0) {
       writer.uint32(72).int64(message.highestTabletGeneration);
+    }
+    if (message.registrationNumber !== 0) {
+      writer.uint32(120).int64(message.registrationNumber);
     }
     return writer;
   },
@@ -549,6 +558,14 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
             message.highestTabletGeneration = longToNumber(reader.int64());
             continue;
           }
+          case 15: {
+            if (tag !== 120) {
+              break;
+            }
+
+            message.registrationNumber = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -575,6 +592,7 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     message.exports = object.exports?.map((e) => ReportedExport.fromPartial(e)) || [];
     message.tabletId = object.tabletId ?? "";
     message.highestTabletGeneration = object.highestTabletGeneration ?? 0;
+    message.registrationNumber = object.registrationNumber ?? 0;
     return message;
   },
 };
