@@ -208,7 +208,7 @@ const fields = z.strictObject({
           workers: z.int().min(1).max(64).default(2),
           /** Texts that wait for a thread. */
           waiting: count.default(100),
-          /** How long a thread may take, and how long with what was accepted once. */
+          /** How long a thread may have a processor, and how long with what was accepted once. */
           timeoutMs: durationMsConfig.default(5_000),
           storedTimeoutMs: durationMsConfig.default(60_000),
           workerMemoryMib: z.int().min(64).max(65_536).default(512),

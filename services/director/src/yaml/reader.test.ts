@@ -58,6 +58,12 @@ describe("YAML reader", function () {
     expect((await read(reader, LARGE, { stored: true })).azs).to.have.length(20);
   });
 
+  it("a thread reads for long -> ended after its time, even though nothing interrupts it from within", async () => {
+    const reader = newReader({ timeoutMs: 300, workerMemoryMib: 2_048 });
+    const error = await errorOf(read(reader, SLOW));
+    expect(error.message).to.match(/takes longer to read than 300 ms \(content\.yaml\.timeoutMs\)/);
+  });
+
   it("a thread takes too much memory -> an error that names the limit, and nothing else ends", async () => {
     const reader = newReader({ workerMemoryMib: 32 });
     const error = await errorOf(read(reader, SLOW));
