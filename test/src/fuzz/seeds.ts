@@ -9,6 +9,7 @@ import {
   TYPE,
   u32,
 } from "./http2-frames.js";
+import type { ConfigInput } from "./surfaces/configs.js";
 import type { GrpcInput, WireCall } from "./surfaces/grpc.js";
 import type { Http2Input } from "./surfaces/http2.js";
 import { TARGETS, type Target } from "./targets.js";
@@ -78,11 +79,26 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     },
   },
   {
+    surface: "configs",
+    did: "ended the director: a million brackets",
+    input: () => config("[".repeat(1_000_000)),
+  },
+  {
+    surface: "configs",
+    did: "kept the director busy for a minute: sixty thousand keys that nobody knows",
+    input: () => config(Array.from({ length: 60_000 }, (_, index) => `k${index}: v\n`).join("")),
+  },
+  {
     surface: "config-files",
     did: "printed a stack, and a password that begins with a star: an alias of nothing",
     input: () => Buffer.from("aregistry: *password\n"),
   },
 ];
+
+function config(text: string): Buffer {
+  const content = Buffer.from(text).toString("base64");
+  return Buffer.from(JSON.stringify({ as: "diff", type: "cloud", content } satisfies ConfigInput));
+}
 
 /** The kept inputs of a surface, as those with the indexes -1, -2 and so on. */
 export function keptSeedsOf(surface: string): readonly KeptSeed[] {
