@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
 import { inputAt, type Surface } from "./surface.js";
 
@@ -93,6 +93,8 @@ export class LocalLane implements Lane {
         onFind({ index, what: messageOf(error) });
       }
       this.sent++;
+      // What fails at once, as when a server is gone, must not keep timers from running.
+      await nextTurn();
     }
   }
 }

@@ -8,7 +8,7 @@ const USAGE = `usage: npm run fuzz -- [--minutes N | --inputs N] [--seed S] [--s
        npm run fuzz -- --seed S --surface NAME --at N|N..M
 
 Sends what nobody should send to everything that listens or reads, until the time is over or something is found.
-  --minutes N      30 unless given; from 5 on memory and descriptors are compared, too
+  --minutes N      30 unless given; from 5 on memory and descriptors are looked at, too
   --inputs N       ends after so many, if that is sooner
   --seed S         the same inputs again; any unless given
   --surface NAME   only this one; may be given several times: ${SURFACE_NAMES.join(", ")}

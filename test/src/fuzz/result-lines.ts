@@ -3,7 +3,8 @@ import { type FuzzFind, type FuzzResult, findsFolder } from "./run.js";
 const MIB_BYTES = 1024 * 1024;
 
 /** A result as people read it. */
-export function resultLines({ seed, tookMs, lanes, waits, usages, provided, finds }: FuzzResult): string[] {
+export function resultLines(result: FuzzResult): string[] {
+  const { seed, tookMs, lanes, waits, usages, usagesJudged, provided, finds } = result;
   const seconds = tookMs / 1_000;
   const sent = lanes.reduce((sum, lane) => sum + lane.sent, 0);
   return [
@@ -20,6 +21,7 @@ export function resultLines({ seed, tookMs, lanes, waits, usages, provided, find
       ({ name, first, end }) =>
         `  ${name.padEnd(16)} ${mib(first.residentBytes)} -> ${mib(end.residentBytes)} MiB (${(end.residentBytes / first.residentBytes).toFixed(2)} x), ${first.descriptors} -> ${end.descriptors} descriptors`,
     ),
+    ...(usagesJudged ? [] : ["  memory and descriptors were not judged: the first tenth had too few inputs"]),
     ...(finds.length === 0 ? ["nothing was found"] : finds.flatMap((find) => findLines(find, seed))),
   ];
 }

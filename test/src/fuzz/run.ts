@@ -44,6 +44,8 @@ export interface FuzzResult {
   readonly waits: readonly Waited[];
   /** After the first tenth and at the end, by process; empty for runs too short to judge. */
   readonly usages: readonly { readonly name: string; readonly first: Usage; readonly end: Usage }[];
+  /** False when the first tenth had too few inputs for that. */
+  readonly usagesJudged: boolean;
   /** Disks that were provided, written, read and taken away meanwhile. */
   readonly provided: number;
   readonly finds: readonly FuzzFind[];
@@ -55,8 +57,10 @@ const PROGRESS_EVERY_MS = 30_000;
 /** What was under way ends, idle connections are closed, and memory is given back. */
 const SETTLE_MS = 10_000;
 const FIRST_SHARE = 0.1;
-/** Before that caches, code and buffers of a process still grow to the size that they keep. */
-const MEMORY_JUDGED_FROM_MS = 5 * 60_000;
+/** Shorter runs do not wait for processes to settle. */
+const MEMORY_LOOKED_AT_FROM_MS = 5 * 60_000;
+/** With fewer inputs in the first tenth, what is kept in bounds, such as ended tasks, still grows to the size that it has. */
+const JUDGED_FROM_INPUTS = 20_000;
 const MEMORY_GROWTH_MAX = 1.2;
 /** Connections that stand at the one look and not at the other. */
 const DESCRIPTORS_SLACK = 12;
@@ -82,6 +86,7 @@ class FuzzRun {
   #checking: Promise<void> | undefined;
   #checkedInputs = 0;
   #first: ReadonlyMap<string, Usage> | undefined;
+  #usagesJudged = false;
 
   constructor(
     private readonly options: FuzzOptions,
@@ -172,11 +177,12 @@ class FuzzRun {
 
   async #takeFirst(): Promise<void> {
     this.#first = new Map();
-    const { minutes = 0 } = this.options;
-    if (this.fuzzed === undefined || minutes * 60_000 < MEMORY_JUDGED_FROM_MS) return;
+    const tenthMs = performance.now() - this.#startedMs;
+    if (this.fuzzed === undefined || tenthMs < MEMORY_LOOKED_AT_FROM_MS * FIRST_SHARE) return;
     for (const lane of this.#lanes) lane.paused = true;
     await sleep(SETTLE_MS);
     this.#first = await this.fuzzed.usages();
+    this.#usagesJudged = this.#sent >= JUDGED_FROM_INPUTS;
     for (const lane of this.#lanes) lane.paused = false;
   }
 
@@ -191,6 +197,7 @@ class FuzzRun {
       lanes: this.#lanes,
       waits: fuzzed?.waits ?? [],
       usages: compared,
+      usagesJudged: this.#usagesJudged,
       provided: this.#provided,
       finds: this.#finds,
     };
@@ -203,6 +210,7 @@ class FuzzRun {
     return [...this.#first].flatMap(([name, first]) => {
       const end = last.get(name);
       if (end === undefined) return [];
+      if (!this.#usagesJudged) return [{ name, first, end }];
       const growth = end.residentBytes / first.residentBytes;
       if (growth > MEMORY_GROWTH_MAX)
         this.#found(`${name} has ${growth.toFixed(2)} times the memory it had after a tenth of the inputs`, []);

@@ -1,5 +1,18 @@
+import {
+  callHeaders,
+  END_HEADERS,
+  END_STREAM,
+  frame,
+  HEALTH_CHECK,
+  header,
+  PREFACE,
+  TYPE,
+  u32,
+} from "./http2-frames.js";
+import type { ConfigInput } from "./surfaces/configs.js";
 import type { GrpcInput, WireCall } from "./surfaces/grpc.js";
-import type { TARGETS } from "./targets.js";
+import type { Http2Input } from "./surfaces/http2.js";
+import { TARGETS, type Target } from "./targets.js";
 
 /** An input that once did what none may do. It is sent before all others, in every run and by `npm test`. */
 export interface KeptSeed {
@@ -10,24 +23,49 @@ export interface KeptSeed {
 }
 
 const HEALTH: WireCall = {
-  path: "/grpc.health.v1.Health/Check",
+  path: HEALTH_CHECK,
   headers: { "content-type": "application/grpc" },
   chunks: [Buffer.alloc(5).toString("base64")],
   ends: true,
 };
-const NO_METHOD: WireCall = { ...HEALTH, path: "/no.such.Service/Method", ends: false, cancelAfterMs: 1 };
-const NO_GRPC: WireCall = { ...NO_METHOD, path: HEALTH.path, headers: { "content-type": "text/html" } };
+/** Ten calls that are answered at once, each before one that is reset: Node reads on while it writes the answers. */
+function answeredAndReset(firstStream: number): Buffer {
+  const headers = callHeaders("/no.such.Service/Method");
+  const fields = Buffer.concat(headers.map(([name, value]) => header(name, value)));
+  const pieces = Array.from({ length: 10 }, (_, index) => {
+    const answered = firstStream + 4 * index;
+    const call = frame(TYPE.HEADERS, END_HEADERS, answered, fields);
+    const end = frame(TYPE.DATA, END_STREAM, answered, Buffer.alloc(5));
+    const other = frame(TYPE.HEADERS, END_HEADERS, answered + 2, fields);
+    return [call, end, other, frame(TYPE.RST_STREAM, 0, answered + 2, u32(8))];
+  });
+  return Buffer.concat(pieces.flat());
+}
 
-function grpc(target: (typeof TARGETS)[number], calls: readonly WireCall[]): Buffer {
+function http2(target: Target, writes: readonly Buffer[]): Buffer {
+  const input: Http2Input = {
+    target,
+    caller: "operator",
+    writes: writes.map((bytes) => bytes.toString("base64")),
+    end: "close",
+    lingerMs: 1_000,
+  };
+  return Buffer.from(JSON.stringify(input));
+}
+
+function grpc(target: Target, calls: readonly WireCall[]): Buffer {
   return Buffer.from(JSON.stringify({ target, caller: "operator", calls } satisfies GrpcInput));
 }
 
 export const KEPT_SEEDS: readonly KeptSeed[] = [
-  ...(["director", "cpi-dispatcher", "disk-registry", "disk-agent"] as const).map(
+  ...TARGETS.map(
     (target): KeptSeed => ({
-      surface: "grpc",
-      did: "ended the process: calls that no method takes, cancelled at once beside others on their connection",
-      input: () => grpc(target, Array.from({ length: 50 }, () => [NO_METHOD, NO_GRPC, HEALTH, HEALTH]).flat()),
+      surface: "http2",
+      did: "ended the process: calls that no method takes, reset before they were looked at",
+      input: () => {
+        const opening = Buffer.concat([PREFACE, frame(TYPE.SETTINGS, 0, 0, Buffer.alloc(0))]);
+        return http2(target, [opening, ...Array.from({ length: 70 }, (_, piece) => answeredAndReset(40 * piece + 1))]);
+      },
     }),
   ),
   {
@@ -41,11 +79,26 @@ export const KEPT_SEEDS: readonly KeptSeed[] = [
     },
   },
   {
+    surface: "configs",
+    did: "ended the director: a million brackets",
+    input: () => config("[".repeat(1_000_000)),
+  },
+  {
+    surface: "configs",
+    did: "kept the director busy for a minute: sixty thousand keys that nobody knows",
+    input: () => config(Array.from({ length: 60_000 }, (_, index) => `k${index}: v\n`).join("")),
+  },
+  {
     surface: "config-files",
     did: "printed a stack, and a password that begins with a star: an alias of nothing",
     input: () => Buffer.from("aregistry: *password\n"),
   },
 ];
+
+function config(text: string): Buffer {
+  const content = Buffer.from(text).toString("base64");
+  return Buffer.from(JSON.stringify({ as: "diff", type: "cloud", content } satisfies ConfigInput));
+}
 
 /** The kept inputs of a surface, as those with the indexes -1, -2 and so on. */
 export function keptSeedsOf(surface: string): readonly KeptSeed[] {

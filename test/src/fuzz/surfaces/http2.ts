@@ -1,5 +1,16 @@
 import type { Random } from "../../random.js";
 import { type Conversation, conversation, converse } from "../conversation.js";
+import {
+  callHeaders,
+  END_HEADERS,
+  END_STREAM,
+  frame,
+  HEALTH_CHECK,
+  header,
+  PREFACE,
+  TYPE,
+  u32,
+} from "../http2-frames.js";
 import { randomBytes } from "../strange.js";
 import { Counts, type Surface } from "../surface.js";
 import { CALLERS, type Caller, came, TARGETS, type Target, type Targets } from "../targets.js";
@@ -9,31 +20,6 @@ export interface Http2Input extends Conversation {
   readonly target: Target;
   readonly caller: Caller;
 }
-
-const PREFACE = Buffer.from("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-const TYPE = {
-  DATA: 0,
-  HEADERS: 1,
-  PRIORITY: 2,
-  RST_STREAM: 3,
-  SETTINGS: 4,
-  PUSH: 5,
-  PING: 6,
-  GOAWAY: 7,
-  WINDOW: 8,
-  CONTINUATION: 9,
-};
-const END_STREAM = 1;
-const END_HEADERS = 4;
-
-const CALL_HEADERS = [
-  [":method", "POST"],
-  [":scheme", "https"],
-  [":path", "/grpc.health.v1.Health/Check"],
-  [":authority", "localhost"],
-  ["content-type", "application/grpc"],
-  ["te", "trailers"],
-] as const;
 
 /** HTTP/2 as no library writes it: floods, frames out of order, streams and lengths that are not there. */
 export class Http2Surface implements Surface {
@@ -47,9 +33,12 @@ export class Http2Surface implements Surface {
     const writes: Buffer[] = [];
     if (random.chance(0.97)) writes.push(Buffer.concat([PREFACE, frame(TYPE.SETTINGS, 0, 0, settings(random))]));
     let stream = 1;
-    for (let step = random.pick([1, 3, 10, 30]); step > 0; step--) {
-      writes.push(chapter(random, stream));
-      if (random.chance(0.6)) stream += 2;
+    // The same again and again, as some races need, or a bit of everything.
+    const one = random.chance(0.1);
+    for (let step = one ? 50 : random.pick([1, 3, 10, 30]); step > 0; step--) {
+      writes.push(one ? answeredAndReset(random, stream, 10) : chapter(random, stream));
+      if (one) stream += 40;
+      else if (random.chance(0.6)) stream += 2;
     }
     const said = conversation(random, writes);
     const input: Http2Input = { target: random.pick(TARGETS), caller: random.pick(CALLERS), ...said };
@@ -68,7 +57,7 @@ export class Http2Surface implements Surface {
 function chapter(random: Random, stream: number): Buffer {
   const other = random.chance(0.1) ? random.pick([0, 2, 0x7fffffff, stream + 2, Math.max(1, stream - 2)]) : stream;
   const times = random.chance(0.02) ? 1_000 : random.pick([1, 1, 1, 5, 20, 60]);
-  switch (random.below(12)) {
+  switch (random.below(13)) {
     case 0:
       return repeated(times, () => frame(TYPE.SETTINGS, random.chance(0.2) ? 1 : 0, 0, settings(random)));
     case 1:
@@ -131,6 +120,8 @@ function chapter(random: Random, stream: number): Buffer {
       return frame(random.below(256), random.below(256), other, randomBytes(random, random.pick([0, 4, 8, 100])));
     case 10:
       return frame(TYPE.RST_STREAM, 0, other, u32(random.below(20)));
+    case 11:
+      return answeredAndReset(random, stream, times);
     default:
       return Buffer.concat([
         request(random, other, END_HEADERS),
@@ -139,17 +130,24 @@ function chapter(random: Random, stream: number): Buffer {
   }
 }
 
-function repeated(times: number, make: () => Buffer): Buffer {
-  return Buffer.concat(Array.from({ length: times }, make));
+/** Calls that are answered, between others that are reset at once. */
+function answeredAndReset(random: Random, firstStream: number, times: number): Buffer {
+  let stream = firstStream - 2;
+  return repeated(times, () => {
+    stream += 4;
+    const answered = request(random, stream - 2, END_HEADERS);
+    const end = frame(TYPE.DATA, END_STREAM, stream - 2, Buffer.alloc(5));
+    return Buffer.concat([
+      answered,
+      end,
+      request(random, stream, END_HEADERS),
+      frame(TYPE.RST_STREAM, 0, stream, u32(8)),
+    ]);
+  });
 }
 
-function frame(type: number, flags: number, stream: number, payload: Buffer): Buffer {
-  const head = Buffer.alloc(9);
-  head.writeUIntBE(payload.length, 0, 3);
-  head[3] = type;
-  head[4] = flags;
-  head.writeUInt32BE(stream >>> 0, 5);
-  return Buffer.concat([head, payload]);
+function repeated(times: number, make: () => Buffer): Buffer {
+  return Buffer.concat(Array.from({ length: times }, make));
 }
 
 function settings(random: Random): Buffer {
@@ -162,27 +160,10 @@ function settings(random: Random): Buffer {
 }
 
 function request(random: Random, stream: number, flags: number): Buffer {
-  const kept = random.chance(0.85) ? CALL_HEADERS : CALL_HEADERS.filter(() => random.chance(0.7));
+  const path = random.chance(0.7) ? HEALTH_CHECK : random.pick(["/no.such.Service/Method", "/", ""]);
+  const all = callHeaders(path, random.chance(0.9) ? "application/grpc" : "text/html");
+  const kept = random.chance(0.85) ? all : all.filter(() => random.chance(0.7));
   const fields = kept.map(([name, value]) => header(name, value));
   if (random.chance(0.05)) fields.push(randomBytes(random, 12));
   return frame(TYPE.HEADERS, flags, stream, Buffer.concat(fields));
-}
-
-/** HPACK: a literal that is not indexed, without Huffman's code. */
-function header(name: string, value: string): Buffer {
-  return Buffer.concat([Buffer.from([0]), text(name), text(value)]);
-}
-
-function text(value: string): Buffer {
-  const bytes = Buffer.from(value);
-  if (bytes.length < 127) return Buffer.concat([Buffer.from([bytes.length]), bytes]);
-  const rest = bytes.length - 127;
-  const length = rest < 128 ? [127, rest] : [127, (rest & 0x7f) | 0x80, rest >> 7];
-  return Buffer.concat([Buffer.from(length), bytes]);
-}
-
-function u32(value: number): Buffer {
-  const bytes = Buffer.alloc(4);
-  bytes.writeUInt32BE(value >>> 0);
-  return bytes;
 }
