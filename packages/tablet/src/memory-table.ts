@@ -57,6 +57,11 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     return sizeOfKeySet(this.#index(index).keysOf.get(value));
   }
 
+  /** The documents by key, as they are now; it costs little, whatever changes afterwards. */
+  snapshot(): OrderedMap<Doc> {
+    return this.#documents.clone();
+  }
+
   /** Sets or (with undefined) removes the document of a key, and returns the one that was there. */
   replace(key: string, next: Doc | undefined): Doc | undefined {
     const previous = this.#documents.get(key);

@@ -1,4 +1,5 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
+import type { BackupDocument } from "./backup/backup-file.js";
 import type { Versioned } from "./checksums.js";
 import { checkKey, freezeDocument, sealDocument } from "./document.js";
 import { MemoryTable } from "./memory-table.js";
@@ -79,24 +80,25 @@ export class MemoryTables<S extends Schema> {
   /** Puts a document that was read from storage. Returns what the storage must be told when it was upgraded. */
   load(tableName: string, key: string, stored: Versioned): StoredChange | undefined {
     const table = this.#byName.get(tableName);
-    if (table === undefined) throw new TypeError(`there is no table ${tableName}`);
-    const { definition, memory } = table;
-    const document = upgraded(tableName, key, definition, stored);
-    // What a storage gave back is plain JSON.
-    if (document === stored.document) freezeDocument(document);
-    else sealDocument(document);
-    const wrong = definition.check?.(document);
-    if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
-    const ownKey = definition.key(document);
-    if (ownKey !== key) {
-      throw new TypeError(
-        `table ${tableName}: the document stored as ${JSON.stringify(key)} has the key ${JSON.stringify(ownKey)}`,
-      );
-    }
-    // ownKey is the string inside the document: keeping the other one would cost a second copy per document.
-    memory.replace(ownKey, document);
+    const document = loadedDocument(tableName, key, table?.definition, stored);
+    const { definition, memory } = table as NonNullable<typeof table>;
+    // The key inside the document: keeping the other one would cost a second copy per document.
+    memory.replace(definition.key(document), document);
     const version = versionOf(definition);
     return version === stored.version ? undefined : { table: tableName, key, document, version, previous: stored };
+  }
+
+  /** All documents of this moment, whatever changes afterwards. */
+  snapshot(): Iterable<BackupDocument> {
+    const tables = [...this.#byName].map(([table, { definition, memory }]) => ({
+      table,
+      version: versionOf(definition),
+      documents: memory.snapshot(),
+    }));
+    return (function* () {
+      for (const { table, version, documents } of tables)
+        for (const [key, document] of documents.entries()) yield { table, key, version, document };
+    })();
   }
 
   #put(tableName: string, document: object): void {
@@ -135,8 +137,29 @@ export class MemoryTables<S extends Schema> {
   }
 }
 
-function versionOf(definition: Table<object>): number {
-  return definition.version ?? 1;
+export function versionOf(definition: Table<object> | undefined): number {
+  return definition?.version ?? 1;
+}
+
+/** What a stored document is to a table, in the table's version; throws when it is none of that table's. */
+export function loadedDocument(
+  tableName: string,
+  key: string,
+  definition: Table<object> | undefined,
+  stored: Versioned,
+): object {
+  if (definition === undefined) throw new TypeError(`there is no table ${tableName}`);
+  const document = upgraded(tableName, key, definition, stored);
+  // What a storage gave back is plain JSON.
+  if (document === stored.document) freezeDocument(document);
+  else sealDocument(document);
+  const wrong = definition.check?.(document);
+  if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
+  const ownKey = definition.key(document);
+  if (ownKey === key) return document;
+  throw new TypeError(
+    `table ${tableName}: the document stored as ${JSON.stringify(key)} has the key ${JSON.stringify(ownKey)}`,
+  );
 }
 
 function upgraded(tableName: string, key: string, definition: Table<object>, stored: Versioned): object {

@@ -31,7 +31,15 @@ export interface Claim {
   readonly generation: number;
 }
 
+/** The first claim of a tablet that is restored from a backup, with all that it is to have. */
+export interface RestoredClaim extends Claim {
+  /** Whatever the storage holds is deleted first; else a storage that is not empty is refused. */
+  readonly replace: boolean;
+}
+
 export interface ClaimOptions {
+  /** Begins a restore, which ends with `claimAbove`; until then, every other claim is refused. */
+  readonly restore?: RestoredClaim | undefined;
   /** Ends the wait for a leader that still lives. */
   readonly signal?: AbortSignal | undefined;
   /** Called while another process leads, with its address: once at first, then whenever it is another one. */

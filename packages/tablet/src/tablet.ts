@@ -3,16 +3,16 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import {
   DomainError,
   InvalidArgumentError,
-  InvalidStateError,
   messageOf,
   ResourceExhaustedError,
   servedElsewhere,
   UnavailableError,
 } from "@diskmesh/domain";
+import { backupPieces } from "./backup/backup-file.js";
 import { addToBatch, type Batch, newBatch } from "./batch.js";
-import type { Versioned } from "./checksums.js";
 import { monotonicClock, type TabletClock } from "./clock.js";
 import { commitSized } from "./commit-sized.js";
+import { loadDocument } from "./load-document.js";
 import { MemoryTables } from "./memory-tables.js";
 import type { Change, Schema, Tables, Transaction } from "./schema.js";
 import type { Claim, ClaimOptions, StoredChange, TabletStorage } from "./storage.js";
@@ -115,7 +115,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       tablet = new Tablet(options, claim, memory);
       const upgrades: StoredChange[] = [];
       await storage.load((table, key, stored) => {
-        const upgrade = load(memory, name, table, key, stored);
+        const upgrade = loadDocument(memory, name, table, key, stored);
         if (upgrade !== undefined) upgrades.push(upgrade);
       });
       await tablet.#storeUpgrades(upgrades);
@@ -208,6 +208,25 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
     this.#refuseWhenEnded();
     return this.#generation;
+  }
+
+  /** The text of a backup, in pieces: of the state of this moment, once that is durable. */
+  async *backup(nowMs: number): AsyncGenerator<string> {
+    this.#refuseWhenEnded();
+    const { id: tabletId, incarnation, parentIncarnations, generation } = this;
+    const documents = this.#memory.snapshot();
+    await this.#barrier();
+    // Proves that no other process has led meanwhile.
+    await this.#storage.renew();
+    const header = {
+      tabletName: this.#name,
+      tabletId,
+      incarnation,
+      parentIncarnations,
+      generation,
+      createdAtMs: nowMs,
+    };
+    yield* backupPieces(header, documents);
   }
 
   /** How many documents were read between claim and serving; undefined where nothing can be followed beforehand. */
@@ -370,23 +389,6 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         cause,
         outcome: "unknown",
       },
-    );
-  }
-}
-
-function load<S extends Schema>(
-  memory: MemoryTables<S>,
-  tabletName: string,
-  table: string,
-  key: string,
-  stored: Versioned,
-): StoredChange | undefined {
-  try {
-    return memory.load(table, key, stored);
-  } catch (error) {
-    throw new InvalidStateError(
-      `tablet ${tabletName}: its storage holds what this version cannot use: ${messageOf(error)}; run the version that wrote it, or restore a backup`,
-      { cause: error },
     );
   }
 }

@@ -106,7 +106,7 @@ export class Fence {
     if (generation >= director.highestGeneration) return;
     throw new OutdatedError(
       `generation ${generation} of director ${directorId} is outdated: generation ${director.highestGeneration} leads`,
-      { about: { director_id: directorId } },
+      { about: { director_id: directorId, leading_generation: String(director.highestGeneration) } },
     );
   }
 

@@ -116,7 +116,8 @@ export function createDirector(
   const cpi = new CpiCalls({
     client: connections.cpi,
     directorId: tablet.id,
-    directorGeneration: tablet.generation,
+    // Not the number of this moment: a director that was restored may yet claim a higher one.
+    directorGeneration: () => tablet.generation,
     cpiConfig: teller,
     logs: lifecycle.use("CPI logs", new CpiLogs(connections.cpi, log)),
     checkMayAct: () => tablet.checkMayAct(),

@@ -8,7 +8,7 @@ import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
 import type { RegistrySettings } from "./model/registry-settings.js";
 import { formatStemcell, type Stemcell } from "./model/stemcell.js";
-import { hasEnded, type Task } from "./model/task.js";
+import { hasEnded, restored, type Task } from "./model/task.js";
 import {
   configShape,
   deploymentShape,
@@ -98,6 +98,7 @@ export const schema = {
   }),
   tasks: table<Task>({
     check: checkOf(taskShape),
+    onRestore: restored,
     key: (task) => taskKey(task.taskId),
     indexes: {
       byDeployment: (task) => (task.deployment === "" ? undefined : task.deployment),

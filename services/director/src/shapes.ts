@@ -139,7 +139,7 @@ export const taskShape = shapeOf<Task>()({
   queue: z.enum(["urgent", "normal", "dynamic_disks"]),
   user: text,
   deployment: text,
-  state: z.enum(["queued", "processing", "cancelling", "done", "error", "cancelled", "timeout"]),
+  state: z.enum(["queued", "held", "processing", "cancelling", "done", "error", "cancelled", "timeout"]),
   // The rest depends on the type, and is what a handler made of a request that it checked.
   job: z.looseObject({ type: jobType }).nullable(),
   stop: shapeOf<Stop>()({ as: z.enum(["cancelled", "timeout"]), why: text }).nullable(),

@@ -19,6 +19,9 @@ import type { CpiClient } from "./cpi/cpi-calls.js";
 import { addServices } from "./handlers/services.js";
 import type { DirectorTablet } from "./schema.js";
 
+/** A dispatcher's word raises the tablet's generation so far and no further. */
+const RESTORED_GENERATIONS_MAX = 2 ** 20;
+
 const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
@@ -108,17 +111,32 @@ async function fence(
   log: Logger,
 ): Promise<boolean> {
   const signal = lifecycle.stopping;
-  const request = { directorId: tablet.id, directorGeneration: tablet.generation };
+  let hasClaimedAbove = false;
   for (let attempts = 0; ; attempts++) {
     try {
+      const request = { directorId: tablet.id, directorGeneration: tablet.generation };
       await cpi.fence(request, { signal, deadlineMs: config.cpi.callTimeoutMs });
       log.info({ generation: tablet.generation }, "the dispatcher obeys this director; tasks run");
       return true;
     } catch (error) {
       if (signal.aborted) return false;
-      if (error instanceof OutdatedError) throw error;
+      if (error instanceof OutdatedError) {
+        const above = hasClaimedAbove ? undefined : generationToClaimAbove(error, tablet);
+        if (above === undefined) throw error;
+        hasClaimedAbove = true;
+        const generation = await tablet.claimAbove(above);
+        log.warn({ above, generation }, "was restored from a backup, and claims above what the dispatcher has seen");
+        continue;
+      }
       if (attempts % 10 === 0) log.warn({ reason: messageOf(error) }, "cannot fence the dispatcher yet; tasks wait");
       await systemClock.sleep(backoffMs(attempts, FENCE_BACKOFF, Math.random()), signal).catch(() => {});
     }
   }
+}
+
+/** What a director that was restored from a backup was outdated by: a former life of its tablet, perhaps another restore. */
+function generationToClaimAbove(error: OutdatedError, tablet: DirectorTablet): number | undefined {
+  const leading = Number(error.about.leading_generation);
+  const isNear = leading > tablet.generation && leading - tablet.generation <= RESTORED_GENERATIONS_MAX;
+  return tablet.parentIncarnations.length > 0 && isNear ? leading : undefined;
 }

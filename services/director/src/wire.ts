@@ -26,6 +26,7 @@ import type { ShownLock } from "./workers/lock-keeper.js";
 const TASK_STATES: Readonly<Record<TaskState, WireTaskState>> = {
   queued: WireTaskState.QUEUED,
   processing: WireTaskState.PROCESSING,
+  held: WireTaskState.HELD,
   cancelling: WireTaskState.CANCELLING,
   done: WireTaskState.DONE,
   error: WireTaskState.ERROR,

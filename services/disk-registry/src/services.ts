@@ -1,6 +1,7 @@
 import { AgentRegistrationServiceService, DiskRegistryServiceService } from "@diskmesh/api/registry";
 import type { Role } from "@diskmesh/domain";
 import type { CallContext, RpcServer } from "@diskmesh/rpc";
+import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
 import { addDevice } from "./handlers/add-device.js";
 import { addHost } from "./handlers/add-host.js";
@@ -88,6 +89,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     },
   });
 
+  addAdminService(server, current);
   server.addService(AgentRegistrationServiceService, {
     roles: ["disk-agent"],
     handlers: { registerAgent: bound(registerAgent), heartbeat: bound(heartbeat) },

@@ -1,15 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { FencedError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import { type Checked, StateSums, type StoredSums, summed } from "../checksums.js";
 import { CURE, STORE_FORMAT } from "../format.js";
-import type { Claim, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
+import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
 import { damageOr, LmdbEnvironment, type LmdbOptions, META, type TextDatabase } from "./environment.js";
 import { decodeRecord, encodeRecord } from "./record.js";
 import { noRoomError } from "./room.js";
+import { setAside } from "./set-aside.js";
 
 /** What the meta database says of the latest claim. */
-interface StoredClaim extends Claim, Leader {}
+interface StoredClaim extends Claim, Leader {
+  /** A restore began with it, and has not ended. */
+  readonly isRestore?: true | undefined;
+}
 
 /** Records of the meta database. The sums are of the whole state, as of the last commit. */
 const CLAIM = "claim";
@@ -39,17 +44,20 @@ class LmdbStorage implements TabletStorage {
     this.#options = options;
   }
 
-  async claim(leader: Leader): Promise<Claim> {
+  async claim(leader: Leader, { restore }: ClaimOptions = {}): Promise<Claim> {
+    if (restore?.replace) await setAside(this.#options.folder);
     this.#environment ??= await LmdbEnvironment.open("tablet", this.#options);
     const { meta } = this.#environment;
     this.#claim = await this.#write(() => {
       const last = this.#storedClaim(meta);
+      refuseRestore(last, restore, `the tablet in ${this.#options.folder}`);
       const claim: StoredClaim = {
         tabletId: last?.tabletId ?? randomUUID(),
         // Absent in stores of the first release.
         incarnation: last?.incarnation ?? randomUUID(),
         parentIncarnations: last?.parentIncarnations ?? [],
         generation: (last?.generation ?? 0) + 1,
+        ...(restore && restoredFields(restore)),
         writer: leader.writer,
         address: leader.address,
       };
@@ -141,7 +149,8 @@ class LmdbStorage implements TabletStorage {
     const { environment, claim } = this.#claimed();
     const higher = await this.#write(() => {
       const last = this.#refuseFenced(environment, claim);
-      const next = { ...last, generation: Math.max(generation, last.generation) + 1 };
+      const { isRestore, ...kept } = last;
+      const next = { ...kept, generation: Math.max(generation, last.generation) + 1 };
       this.#put(environment.meta, CLAIM, next);
       return next;
     });

@@ -51,6 +51,7 @@ describe("leftovers", () => {
 
   it("are told from documents that somebody else put into the view", async () => {
     const server = idealServer();
+    await (await lead(server)).close({ handOver: true });
     await server.insert("registry.hosts", { _id: "foreign" });
     const storage = storageOn(server);
     await storage.claim({ writer: "w", address: "" });

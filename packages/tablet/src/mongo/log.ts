@@ -1,7 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { FencedError, InvalidStateError } from "@diskmesh/domain";
+import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import type { StoredSums } from "../checksums.js";
 import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
+import type { RestoredClaim } from "../storage.js";
 import type { DocumentServer, Fields, StoredDocument } from "./document-server.js";
 import { OneAtATime } from "./one-at-a-time.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
@@ -22,11 +24,13 @@ export interface ClaimEntry extends EntryBase {
   readonly format?: number;
   readonly incarnation?: string;
   readonly parentIncarnations?: readonly string[];
+  /** A restore began with it, and has not ended. */
+  readonly isRestore?: true;
   readonly address: string;
 }
 
 /** A claim as this release makes it. */
-export type OwnClaim = Required<ClaimEntry>;
+export type OwnClaim = Required<Omit<ClaimEntry, "isRestore">> & Pick<ClaimEntry, "isRestore">;
 
 /** A leader took up all that was committed before its claim, starting from the view as of a checkpoint. */
 /** Of the whole state as of the entry. Absent in entries of the first release. */
@@ -107,7 +111,7 @@ export class TabletLog {
   }
 
   /** Takes the next generation. Undefined when another candidate got in between. */
-  async claim(writer: string, address: string): Promise<OwnClaim | undefined> {
+  async claim(writer: string, address: string, restore?: RestoredClaim): Promise<OwnClaim | undefined> {
     let claim: OwnClaim;
     do {
       const last = await this.#lastEntry();
@@ -115,6 +119,7 @@ export class TabletLog {
       const lastClaim = last === undefined ? await this.#refuseLost() : await this.#lastClaim();
       if ((lastClaim?.format ?? 1) > STORE_FORMAT)
         throw new InvalidStateError(newerFormat(this.#where, lastClaim?.format));
+      refuseRestore(lastClaim, restore, this.#where);
       const previousGeneration = last?.generation ?? 0;
       claim = {
         _id: (last?._id ?? 0) + 1,
@@ -126,6 +131,7 @@ export class TabletLog {
         tabletId: lastClaim?.tabletId ?? randomUUID(),
         incarnation: lastClaim?.incarnation ?? randomUUID(),
         parentIncarnations: lastClaim?.parentIncarnations ?? [],
+        ...(restore && restoredFields(restore)),
         address,
       };
     } while ((await this.#insert(claim)) !== undefined);
@@ -184,7 +190,9 @@ export class TabletLog {
   ): Promise<void> {
     return this.#turns.run(async () => {
       await handLease();
-      const { _id, generation: previousGeneration, writer: _, ...fields } = this.claimed;
+      const { _id, generation: previousGeneration, writer: _, isRestore, ...kept } = this.claimed;
+      // A restore ends with the claim that its own code asks for, not with one that a lost answer made necessary.
+      const fields = isRestore && above === 0 ? { ...kept, isRestore } : kept;
       const again = { ...fields, previousGeneration };
       this.#claim = { _id, ...again, writer, generation: Math.max(previousGeneration, above) + 1 };
       const claim = await this.#append(again, FOREVER_MS);
@@ -243,6 +251,13 @@ export class TabletLog {
       // Nothing: it was deleted since, or is not yet safe from a change of the primary.
       if (stored !== undefined) return stored.writer === entry.writer ? undefined : stored;
     }
+  }
+
+  /** Before a restore. The collections stay, with all that others made of them: indexes, users' rights. */
+  async deleteEverything(): Promise<void> {
+    const prefix = `${this.#tabletName}.`;
+    for (const collection of await this.#patience.answerOf(() => this.#server.collections(prefix)))
+      await this.#patience.answerOf(() => this.#server.delete(collection, {}));
   }
 
   get #where(): string {

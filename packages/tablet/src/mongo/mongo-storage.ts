@@ -87,7 +87,7 @@ export class MongoStorage implements TabletStorage {
     return this.#claimed().documentsRead;
   }
 
-  async claim(leader: Leader, { signal, onStandby, onFollowing }: ClaimOptions = {}): Promise<Claim> {
+  async claim(leader: Leader, { signal, onStandby, onFollowing, restore }: ClaimOptions = {}): Promise<Claim> {
     if (this.#attempt !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is claimed twice`);
     const attempt = this.#newAttempt(await this.#connect(), leader.writer);
     this.#attempt = attempt;
@@ -99,7 +99,8 @@ export class MongoStorage implements TabletStorage {
     for (;;) {
       const writer = attempt.nextWriter();
       await attempt.lease.take(writer, leader.address, { signal: waitSignal, onStandby: onWait });
-      const claim = await attempt.log.claim(writer, leader.address);
+      if (restore?.replace) await attempt.log.deleteEverything();
+      const claim = await attempt.log.claim(writer, leader.address, restore);
       if (claim === undefined) continue;
       const { tabletId, incarnation, parentIncarnations, generation } = claim;
       return { tabletId, incarnation, parentIncarnations, generation };

@@ -40,7 +40,7 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
   const calls = new CpiCalls({
     client,
     directorId: "d",
-    directorGeneration: 7,
+    directorGeneration: () => 7,
     cpiConfig: { version: async () => "", tell: async () => {} },
     logs: new CpiLogs({ watchCpiLog: async function* () {} }, { debug: () => {} }),
     preferredApiVersion: 0,

@@ -34,7 +34,7 @@ export interface CpiConfigSource {
 export interface CpiCallsOptions {
   readonly client: CpiClient;
   readonly directorId: string;
-  readonly directorGeneration: number;
+  readonly directorGeneration: () => number;
   readonly cpiConfig: CpiConfigSource;
   readonly logs: CpiLogs;
   /** Throws while another director may lead. */
@@ -157,7 +157,7 @@ export class CpiCalls {
   /** Has the dispatcher end what runs for a task; cuts the call off if that does not help in time. */
   async #endCalls(signals: CallerSignals, cut: AbortController, settled: AbortSignal): Promise<void> {
     const { client, directorId, directorGeneration, clock, endTimeoutMs } = this.#options;
-    const request = { directorId, directorGeneration, requestId: signals.requestId };
+    const request = { directorId, directorGeneration: directorGeneration(), requestId: signals.requestId };
     const untilMs = clock.monotonicMs() + endTimeoutMs;
     for (let leftMs = endTimeoutMs; leftMs > 0 && !cut.signal.aborted; leftMs = untilMs - clock.monotonicMs()) {
       // A dispatcher that is away, or too old to know how: the call is cut off in the end.
@@ -185,7 +185,7 @@ export class CpiCalls {
     return {
       cpi,
       directorId,
-      directorGeneration,
+      directorGeneration: directorGeneration(),
       requestId,
       stemcellApiVersion,
       cpiConfigVersion: await cpiConfig.version(),

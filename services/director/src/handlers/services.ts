@@ -7,6 +7,7 @@ import {
   TaskServiceService,
 } from "@diskmesh/api/director";
 import type { RpcServer } from "@diskmesh/rpc";
+import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "../context.js";
 import { attachDisk } from "./attach-disk.js";
 import { cancelTask } from "./cancel-task.js";
@@ -34,6 +35,7 @@ import { listPossibleOrphans } from "./list-possible-orphans.js";
 import { listStemcells } from "./list-stemcells.js";
 import { listTasks } from "./list-tasks.js";
 import { provideDisk } from "./provide-disk.js";
+import { resumeTask } from "./resume-task.js";
 import { updateConfig } from "./update-config.js";
 import { uploadStemcell } from "./upload-stemcell.js";
 import { watchTask } from "./watch-task.js";
@@ -91,6 +93,7 @@ export function addServices(server: RpcServer, current: () => Context): void {
       getTask: bound(getTask),
       listTasks: bound(listTasks),
       cancelTask: bound(cancelTask),
+      resumeTask: bound(resumeTask),
       watchTask: bound(watchTask),
       getTaskOutput: bound(getTaskOutput),
     },
@@ -103,5 +106,6 @@ export function addServices(server: RpcServer, current: () => Context): void {
       deleteStemcell: bound(deleteStemcell),
     },
   });
+  addAdminService(server, current);
   server.addService(LockServiceService, { roles, handlers: { listLocks: bound(listLocks) } });
 }

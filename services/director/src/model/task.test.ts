@@ -6,6 +6,8 @@ import {
   newTask,
   putBack,
   requestStop,
+  restored,
+  resume,
   type Task,
   type TaskState,
   take,
@@ -31,6 +33,8 @@ function inState(state: TaskState): Task {
       return QUEUED;
     case "processing":
       return take(QUEUED, 2_000, { again: false });
+    case "held":
+      return restored(inState("processing"));
     case "cancelling":
       return requestStop(inState("processing"), CANCEL, 3_000);
     case "done":
@@ -45,6 +49,7 @@ function inState(state: TaskState): Task {
 }
 
 const EVENTS = {
+  resume: (task: Task) => resume(task),
   take: (task: Task) => take(task, 5_000, { again: false }),
   "put back": (task: Task) => putBack(task),
   cancel: (task: Task) => requestStop(task, CANCEL, 5_000),
@@ -73,6 +78,7 @@ const EXPECTED: Record<TaskState, Partial<Record<EventName, TaskState>>> = {
     succeed: "done",
     fail: "error",
   },
+  held: { resume: "queued", cancel: "cancelled", expire: "timeout" },
   cancelling: { cancel: "cancelling", expire: "cancelling", succeed: "done", fail: "error", heed: "cancelled" },
   done: {},
   error: {},
@@ -91,6 +97,14 @@ describe("task states", () => {
       });
     }
   }
+
+  it("restored from a backup -> held, unless it had ended", () => {
+    for (const state of ["queued", "processing", "cancelling"] as const) {
+      expect(restored(inState(state))).to.deep.equal({ ...inState(state), state: "held" });
+    }
+    expect(restored(inState("done"))).to.deep.equal(inState("done"));
+    expect(resume(restored(inState("cancelling")))).to.include({ state: "queued", stop: null });
+  });
 
   it("ended -> has an end, a result and no job any more", () => {
     const ended = inState("done");

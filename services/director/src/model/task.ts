@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { JsonObject } from "./json.js";
 
-export type TaskState = "queued" | "processing" | "cancelling" | "done" | "error" | "cancelled" | "timeout";
+export type TaskState = "queued" | "held" | "processing" | "cancelling" | "done" | "error" | "cancelled" | "timeout";
 export type TaskQueue = "urgent" | "normal" | "dynamic_disks";
 export const TASK_QUEUES: readonly TaskQueue[] = ["urgent", "normal", "dynamic_disks"];
 
@@ -103,17 +103,30 @@ export function newTask(wanted: NewTask, nowMs: number): Task {
 }
 
 /**
+ * What becomes of a task that is restored from a backup: if it had not ended, nobody knows what has been done of it since,
+ * so it is held until an operator resumes or cancels it.
+ */
+export function restored(task: Task): Task {
+  return hasEnded(task) ? task : { ...task, state: "held" };
+}
+
+export function resume(task: Task): Task {
+  return { ...task, state: nextState(task, "resume", null), stop: null };
+}
+
+/**
  * What moves a task. A worker takes it, or puts it back because it waits for a lock; somebody stops it; its job
  * succeeds, fails, or has heeded the stop.
  */
-export type TaskEvent = "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
+export type TaskEvent = "resume" | "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
 
 /** "stopped" stands for the end that the stop names. */
 const TRANSITIONS: Readonly<Record<TaskEvent, Partial<Record<TaskState, TaskState | "stopped">>>> = {
+  resume: { held: "queued" },
   // Processing already: the director that took it died. It is run again.
   take: { queued: "processing", processing: "processing" },
   put_back: { queued: "queued", processing: "queued" },
-  stop: { queued: "stopped", processing: "cancelling", cancelling: "cancelling" },
+  stop: { queued: "stopped", held: "stopped", processing: "cancelling", cancelling: "cancelling" },
   // A job that got through although it was asked to stop has succeeded, and says so.
   succeed: { queued: "done", processing: "done", cancelling: "done" },
   fail: { queued: "error", processing: "error", cancelling: "error" },

@@ -12,6 +12,7 @@ import {
   InvalidStateError,
   NotFoundError,
   NotImplementedError,
+  OutdatedError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import { type CallContext, DEFAULT_RPC_SERVER_LIMITS, type Handlers, RpcServer, type TlsFiles } from "@diskmesh/rpc";
@@ -271,6 +272,11 @@ export class MemoryCpi {
         return { calls: found.length };
       },
       fence: async ({ directorGeneration }) => {
+        if (directorGeneration < this.#generation) {
+          throw new OutdatedError(`generation ${directorGeneration} is outdated`, {
+            about: { leading_generation: String(this.#generation) },
+          });
+        }
         this.#generation = Math.max(this.#generation, directorGeneration);
         while (this.#active > 0) await sleep(5);
         this.fences.push(directorGeneration);

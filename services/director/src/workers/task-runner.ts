@@ -68,7 +68,7 @@ export class TaskRunner {
     this.#started = true;
     const live = await this.#options.context.tablet.read((tables) => [...tables.tasks.by("byEnd", "live")]);
     // Oldest first.
-    for (const task of live.reverse()) this.enqueue(task);
+    for (const task of live.reverse()) if (task.state !== "held") this.enqueue(task);
   }
 
   enqueue(task: Pick<Task, "taskId" | "queue">): void {
@@ -240,7 +240,7 @@ export class TaskRunner {
     const { context } = this.#options;
     return context.tablet.read((tables): Planned => {
       const task = tables.tasks.get(taskKey(taskId));
-      if (task === undefined || hasEnded(task) || task.job === null) return { kind: "over" };
+      if (task === undefined || hasEnded(task) || task.job === null || task.state === "held") return { kind: "over" };
       if (task.state === "cancelling") return { kind: "end", how: { event: "heed" } };
       try {
         return { kind: "step", task, step: this.#stepOf(task, tables) };

@@ -1,7 +1,16 @@
 import { formatIdentity, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import { hasEnded, type Job, newTask, requestStop, type Stop, type Task, type TaskQueue } from "../model/task.js";
+import {
+  hasEnded,
+  type Job,
+  newTask,
+  requestStop,
+  resume,
+  type Stop,
+  type Task,
+  type TaskQueue,
+} from "../model/task.js";
 import { type DirectorTables, type DirectorTablet, type DirectorTransaction, nextNumber, taskKey } from "../schema.js";
 import type { QueueRoom } from "./queue-room.js";
 import type { TaskChanges } from "./task-changes.js";
@@ -58,6 +67,15 @@ export class Tasks {
   /** Asks a task to stop. */
   stop(taskId: number, stop: Stop): Promise<Task> {
     return this.#options.tablet.transact((tx) => stopTask(tx, taskId, stop, this.#options.clock.nowMs()));
+  }
+
+  /** Lets a task that was restored from a backup run. */
+  resume(taskId: number): Promise<Task> {
+    return this.#options.tablet.transact((tx) => {
+      const resumed = resume(taskOf(tx, taskId));
+      tx.tasks.put(resumed);
+      return resumed;
+    });
   }
 
   /** The task once it has ended, or as it is when the call's deadline is near. */

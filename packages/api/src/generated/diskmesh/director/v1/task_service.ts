@@ -40,6 +40,11 @@ export const TaskState = {
   CANCELLED: "TASK_STATE_CANCELLED",
   /** TIMEOUT - It was stopped because it took longer than it may. */
   TIMEOUT: "TASK_STATE_TIMEOUT",
+  /**
+   * HELD - It had not ended when the backup was made that the director was restored from. What has been done of it since is not
+   * known: it waits for ResumeTask or CancelTask.
+   */
+  HELD: "TASK_STATE_HELD",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -54,6 +59,7 @@ export namespace TaskState {
   export type ERROR = typeof TaskState.ERROR;
   export type CANCELLED = typeof TaskState.CANCELLED;
   export type TIMEOUT = typeof TaskState.TIMEOUT;
+  export type HELD = typeof TaskState.HELD;
   export type UNRECOGNIZED = typeof TaskState.UNRECOGNIZED;
 }
 
@@ -83,6 +89,9 @@ export function taskStateFromJSON(object: any): TaskState {
     case 7:
     case "TASK_STATE_TIMEOUT":
       return TaskState.TIMEOUT;
+    case 8:
+    case "TASK_STATE_HELD":
+      return TaskState.HELD;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -108,6 +117,8 @@ export function taskStateToNumber(object: TaskState): number {
       return 6;
     case TaskState.TIMEOUT:
       return 7;
+    case TaskState.HELD:
+      return 8;
     case TaskState.UNRECOGNIZED:
     default:
       return -1;
@@ -262,6 +273,18 @@ export interface ListTasksResponse {
 export interface CancelTaskRequest {
   /** Its id. */
   taskId: number;
+}
+
+/** Names the task to run after a restore. */
+export interface ResumeTaskRequest {
+  /** Its id. */
+  taskId: number;
+}
+
+/** It is queued. */
+export interface ResumeTaskResponse {
+  /** The task now. */
+  task: Task | undefined;
 }
 
 /** It was asked to stop. */
@@ -968,6 +991,116 @@ export const CancelTaskRequest: MessageFns<CancelTaskRequest> = {
   },
 };
 
+function createBaseResumeTaskRequest(): ResumeTaskRequest {
+  return { taskId: 0 };
+}
+
+export const ResumeTaskRequest: MessageFns<ResumeTaskRequest> = {
+  encode(message: ResumeTaskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.taskId !== 0) {
+      writer.uint32(8).int64(message.taskId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeTaskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeTaskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.taskId = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResumeTaskRequest>, I>>(base?: I): ResumeTaskRequest {
+    return ResumeTaskRequest.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResumeTaskRequest>, I>>(object: I): ResumeTaskRequest {
+    const message = createBaseResumeTaskRequest();
+    message.taskId = object.taskId ?? 0;
+    return message;
+  },
+};
+
+function createBaseResumeTaskResponse(): ResumeTaskResponse {
+  return { task: undefined };
+}
+
+export const ResumeTaskResponse: MessageFns<ResumeTaskResponse> = {
+  encode(message: ResumeTaskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ResumeTaskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseResumeTaskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<ResumeTaskResponse>, I>>(base?: I): ResumeTaskResponse {
+    return ResumeTaskResponse.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<ResumeTaskResponse>, I>>(object: I): ResumeTaskResponse {
+    const message = createBaseResumeTaskResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    return message;
+  },
+};
+
 function createBaseCancelTaskResponse(): CancelTaskResponse {
   return { task: undefined };
 }
@@ -1377,6 +1510,16 @@ export const TaskServiceService = {
     responseSerialize: (value: CancelTaskResponse): Buffer => Buffer.from(CancelTaskResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): CancelTaskResponse => CancelTaskResponse.decode(value),
   },
+  /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
+  resumeTask: {
+    path: "/diskmesh.director.v1.TaskService/ResumeTask" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ResumeTaskRequest): Buffer => Buffer.from(ResumeTaskRequest.encode(value).finish()),
+    requestDeserialize: (value: Buffer): ResumeTaskRequest => ResumeTaskRequest.decode(value),
+    responseSerialize: (value: ResumeTaskResponse): Buffer => Buffer.from(ResumeTaskResponse.encode(value).finish()),
+    responseDeserialize: (value: Buffer): ResumeTaskResponse => ResumeTaskResponse.decode(value),
+  },
   /** A task's events from the first on, as they come, until the task has ended; then its last state. */
   watchTask: {
     path: "/diskmesh.director.v1.TaskService/WatchTask" as const,
@@ -1410,6 +1553,8 @@ export interface TaskServiceServer extends UntypedServiceImplementation {
    * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
    */
   cancelTask: handleUnaryCall<CancelTaskRequest, CancelTaskResponse>;
+  /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
+  resumeTask: handleUnaryCall<ResumeTaskRequest, ResumeTaskResponse>;
   /** A task's events from the first on, as they come, until the task has ended; then its last state. */
   watchTask: handleServerStreamingCall<WatchTaskRequest, WatchTaskResponse>;
   /** What a task has put out so far, a page of lines at a time. */
@@ -1467,6 +1612,22 @@ export interface TaskServiceClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: CancelTaskResponse) => void,
+  ): ClientUnaryCall;
+  /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
+  resumeTask(
+    request: ResumeTaskRequest,
+    callback: (error: ServiceError | null, response: ResumeTaskResponse) => void,
+  ): ClientUnaryCall;
+  resumeTask(
+    request: ResumeTaskRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ResumeTaskResponse) => void,
+  ): ClientUnaryCall;
+  resumeTask(
+    request: ResumeTaskRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ResumeTaskResponse) => void,
   ): ClientUnaryCall;
   /** A task's events from the first on, as they come, until the task has ended; then its last state. */
   watchTask(request: WatchTaskRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchTaskResponse>;

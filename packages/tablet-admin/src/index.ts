@@ -1,0 +1,2 @@
+export { addAdminService } from "./admin-service.js";
+export { runRestore } from "./run-restore.js";

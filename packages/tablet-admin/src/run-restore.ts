@@ -1,0 +1,73 @@
+import { parseArgs } from "node:util";
+import { DomainError, InvalidArgumentError, messageOf } from "@diskmesh/domain";
+import { loadConfig } from "@diskmesh/service";
+import { openStorage, restoreBackup, type Schema } from "@diskmesh/tablet";
+import type { z } from "zod";
+
+interface TabletConfig {
+  readonly tablet: {
+    readonly storage: string;
+    readonly name: string;
+    readonly lease: { readonly timeMs: number; readonly safeTimeMs: number };
+  };
+}
+
+const USAGE = `npm run restore -- --service registry|director --config FILE --from BACKUP [--replace]
+  --config FILE   the service's own configuration: its tablet is what is restored, a folder or a database
+  --from BACKUP   the file that \`npm run backup\` made
+  --replace       delete what the database holds, or give the folder another name, first`;
+
+/**
+ * Restores a backup into the tablet of a service that does not run, and exits the process: the arguments are those of
+ * the command line.
+ */
+export async function runRestore(options: {
+  readonly configSchema: z.ZodType<TabletConfig>;
+  readonly schema: Schema;
+  /** What an operator must know of what was restored, a line each. */
+  readonly notes: readonly string[];
+}): Promise<never> {
+  try {
+    const { config: configFile, from, replace } = argumentsOf(process.argv.slice(2));
+    const { tablet } = loadConfig(options.configSchema, ["--config", configFile], {});
+    const { timeMs, safeTimeMs } = tablet.lease;
+    const mongo = { leaseTimeMs: timeMs, safeLeaseTimeMs: safeTimeMs };
+    const storage = openStorage(tablet.storage, tablet.name, { mongo });
+    const restored = await restoreBackup({
+      file: from,
+      schema: options.schema,
+      storage,
+      tabletName: tablet.name,
+      replace,
+      leaderWaitMs: 3 * timeMs,
+    });
+    const { documents, tabletId, incarnation, generation } = restored;
+    process.stdout.write(
+      [
+        `restored ${documents} documents of tablet ${tablet.name}, ${tabletId}`,
+        `incarnation ${incarnation}, generation ${generation}; counters are 2^32 higher than in the backup`,
+        ...options.notes,
+        "",
+      ].join("\n"),
+    );
+    process.exit(0);
+  } catch (error) {
+    const text = error instanceof DomainError ? error.message : error instanceof Error ? error.stack : String(error);
+    process.stderr.write(`cannot restore: ${text}\n`);
+    process.exit(1);
+  }
+}
+
+function argumentsOf(args: readonly string[]): { config: string; from: string; replace: boolean } {
+  try {
+    const { values } = parseArgs({
+      args: [...args],
+      options: { config: { type: "string" }, from: { type: "string" }, replace: { type: "boolean", default: false } },
+    });
+    const { config, from, replace } = values;
+    if (!config || !from) throw new Error("--config and --from are needed");
+    return { config, from, replace };
+  } catch (error) {
+    throw new InvalidArgumentError(`${messageOf(error)}\n${USAGE}`, { cause: error });
+  }
+}

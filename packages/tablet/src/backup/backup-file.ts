@@ -1,0 +1,124 @@
+import { createHash } from "node:crypto";
+import { createReadStream } from "node:fs";
+import { createInterface } from "node:readline";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import { z } from "zod";
+import type { Versioned } from "../checksums.js";
+
+/**
+ * A backup is a text of JSON lines: a header, one line for each document, and an end that has the checksum of all lines
+ * before it. So a file that was cut off, or changed, is told from a whole one.
+ */
+const FORMAT = 1;
+const KIND = "diskmesh backup";
+/** What one piece of a stream of them holds, but for a document that is larger alone. */
+const PIECE_LENGTH = 256 * 1024;
+
+const headerShape = z.strictObject({
+  kind: z.literal(KIND),
+  format: z.int().min(1),
+  /** The tablet's, as configured: "registry" or "director", unless the operator gave another one. */
+  tabletName: z.string(),
+  tabletId: z.string(),
+  incarnation: z.string(),
+  parentIncarnations: z.array(z.string()).readonly(),
+  generation: z.int().min(1),
+  createdAtMs: z.number(),
+});
+const documentShape = z.strictObject({
+  table: z.string(),
+  key: z.string(),
+  version: z.int().min(1),
+  document: z.looseObject({}),
+});
+const endShape = z.strictObject({ documents: z.int().min(0), sha256: z.string() });
+
+/** What a backup is of. */
+export type BackupHeader = Omit<z.output<typeof headerShape>, "kind" | "format">;
+
+export interface BackupDocument extends Versioned {
+  readonly table: string;
+  readonly key: string;
+}
+
+/** The text of a backup, in pieces. */
+export function* backupPieces(header: BackupHeader, documents: Iterable<BackupDocument>): Generator<string> {
+  const hash = createHash("sha256");
+  let piece = `${JSON.stringify({ kind: KIND, format: FORMAT, ...header })}\n`;
+  let count = 0;
+  for (const { table, key, version, document } of documents) {
+    piece += `${JSON.stringify({ table, key, version, document })}\n`;
+    count++;
+    if (piece.length < PIECE_LENGTH) continue;
+    hash.update(piece);
+    yield piece;
+    piece = "";
+  }
+  hash.update(piece);
+  yield `${piece}${JSON.stringify({ documents: count, sha256: hash.digest("hex") })}\n`;
+}
+
+/** Reads a whole backup and throws InvalidArgumentError unless it is one, to its end. */
+export async function checkBackup(path: string): Promise<{ header: BackupHeader; documents: number }> {
+  const hash = createHash("sha256");
+  let header: BackupHeader | undefined;
+  let last = "";
+  let lines = 0;
+  for await (const line of linesOf(path)) {
+    if (lines === 0) header = parseHeader(path, line);
+    else hash.update(`${last}\n`);
+    last = line;
+    lines++;
+  }
+  const end = endShape.safeParse(parseJson(last)).data;
+  if (header === undefined || end === undefined || lines < 2)
+    throw wrong(path, "it has no end: it was cut off while it was made or copied");
+  if (end.sha256 !== hash.digest("hex") || end.documents !== lines - 2)
+    throw wrong(path, "its checksum is another one: it was changed or damaged since it was made");
+  return { header, documents: end.documents };
+}
+
+/** The documents of a backup that was checked. */
+export async function* documentsOf(path: string): AsyncGenerator<BackupDocument> {
+  let last: string | undefined;
+  let isHeader = true;
+  for await (const line of linesOf(path)) {
+    if (last !== undefined) {
+      const { data } = documentShape.safeParse(parseJson(last));
+      if (data === undefined) throw wrong(path, "it has a line that is no document");
+      yield data;
+    }
+    last = isHeader ? undefined : line;
+    isHeader = false;
+  }
+}
+
+function linesOf(path: string): AsyncIterable<string> {
+  return createInterface({ input: createReadStream(path, "utf8"), crlfDelay: Number.POSITIVE_INFINITY });
+}
+
+function parseHeader(path: string, line: string): BackupHeader {
+  const json = parseJson(line) as { kind?: unknown; format?: unknown } | undefined;
+  if (json?.kind !== KIND) throw wrong(path, "it is no backup of diskmesh");
+  if (typeof json.format === "number" && json.format > FORMAT)
+    throw wrong(
+      path,
+      `it has format ${json.format}, and this program knows no higher one than ${FORMAT}: run the newer one`,
+    );
+  const { data } = headerShape.safeParse(json);
+  if (data === undefined) throw wrong(path, "its first line is damaged");
+  const { kind, format, ...header } = data;
+  return header;
+}
+
+function parseJson(line: string): unknown {
+  try {
+    return JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+}
+
+function wrong(path: string, what: string): InvalidArgumentError {
+  return new InvalidArgumentError(`the backup ${path} cannot be used: ${what}`);
+}

@@ -1,0 +1,215 @@
+import { readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { documentDatabase } from "../mongo/testing/document-database.js";
+import { databaseUrl, newTabletName, removeTablet } from "../mongo/testing/test-location.js";
+import { openStorage } from "../open-storage.js";
+import { table } from "../schema.js";
+import { Tablet } from "../tablet.js";
+import { errorOf } from "../testing/error-of.js";
+import { restoreBackup } from "./restore.js";
+
+interface Host {
+  readonly id: string;
+  readonly n: number;
+}
+
+const schema = {
+  hosts: table<Host>({ key: ({ id }) => id, check: (host) => ("n" in host ? undefined : "n: expected a number") }),
+  counters: table<Host>({ key: ({ id }) => id, onRestore: (counter, step) => ({ ...counter, n: counter.n + step }) }),
+};
+type TestTablet = Tablet<typeof schema>;
+
+const HOSTS = 2_000;
+
+describe("backup and restore", function () {
+  this.timeout(60_000);
+  const tabletName = newTabletName();
+  let database: string | undefined;
+  let folder: string;
+  let file: string;
+
+  before(async function () {
+    this.timeout(400_000);
+    const found = await documentDatabase();
+    if (typeof found !== "string") database = databaseUrl(found.url);
+  });
+
+  beforeEach(() => {
+    folder = temporaryFolder();
+    file = join(folder, "backup");
+  });
+
+  afterEach(async () => {
+    if (database !== undefined) await removeTablet(database, tabletName);
+  });
+
+  function open(url: string): Promise<TestTablet> {
+    const storage = openStorage(url, tabletName, { mongo: { leaseTimeMs: 1_500, safeLeaseTimeMs: 1_200 } });
+    return Tablet.open({ name: tabletName, schema, storage, address: "127.0.0.1:9", limits: { renewIntervalMs: 300 } });
+  }
+
+  async function make(url: string): Promise<TestTablet> {
+    const tablet = await open(url);
+    await tablet.transact((tx) => {
+      for (let n = 0; n < HOSTS; n++) tx.hosts.put({ id: `h${n}`, n });
+      tx.counters.put({ id: "c", n: 7 });
+    });
+    return tablet;
+  }
+
+  async function backUp(tablet: TestTablet, whileItRuns: () => Promise<unknown> = async () => {}): Promise<void> {
+    const pieces: string[] = [];
+    for await (const piece of tablet.backup(1)) {
+      pieces.push(piece);
+      await whileItRuns();
+    }
+    writeFileSync(file, pieces.join(""));
+  }
+
+  function restore(url: string, replace = false) {
+    const storage = openStorage(url, tabletName, { mongo: { leaseTimeMs: 1_500, safeLeaseTimeMs: 1_200 } });
+    return restoreBackup({ file, schema, storage, tabletName, replace, leaderWaitMs: 4_000 });
+  }
+
+  async function contents(
+    tablet: TestTablet,
+  ): Promise<{ hosts: number; changed: number; counter: number | undefined }> {
+    return tablet.read(({ hosts, counters }) => ({
+      hosts: hosts.size,
+      changed: [...hosts.entries()].filter(({ id, n }) => id !== `h${n}`).length,
+      counter: counters.get("c")?.n,
+    }));
+  }
+
+  const ways: readonly (readonly [from: "a folder" | "a database", to: "a folder" | "a database"])[] = [
+    ["a folder", "a folder"],
+    ["a folder", "a database"],
+    ["a database", "a folder"],
+    ["a database", "a database"],
+  ];
+  for (const [from, to] of ways) {
+    it(`is of one moment while the tablet goes on, from ${from} into ${to}`, async function () {
+      if (from !== to || from === "a database") if (database === undefined) return skipBecause(this, "no database");
+      const urlOf = (which: string, name: string) => (which === "a folder" ? join(folder, name) : (database as string));
+      const tablet = await make(urlOf(from, "from"));
+      const { id, incarnation, generation } = tablet;
+      let late = 0;
+      await backUp(tablet, () =>
+        tablet.transact((tx) => {
+          late++;
+          tx.hosts.put({ id: "h1", n: -late });
+          tx.hosts.put({ id: `late-${late}`, n: 0 });
+          tx.counters.put({ id: "c", n: 7 + late });
+        }),
+      );
+      expect(late).to.be.above(0);
+      await tablet.close();
+      const restored = await restore(urlOf(to, "to"), from === to && from === "a database");
+      expect(restored.documents).to.equal(HOSTS + 1);
+      await using next = await open(urlOf(to, "to"));
+      expect(await contents(next)).to.deep.equal({ hosts: HOSTS, changed: 0, counter: 7 + 2 ** 32 });
+      expect([next.id, next.parentIncarnations]).to.deep.equal([id, [incarnation]]);
+      expect(next.incarnation).to.equal(restored.incarnation).and.not.to.equal(incarnation);
+      expect(next.generation).to.be.above(generation + 2 ** 20);
+      await next.transact((tx) => tx.hosts.delete("h1"));
+    });
+  }
+
+  it("tells all incarnations that a tablet comes from, the nearest first", async () => {
+    let tablet = await make(join(folder, "0"));
+    const incarnations = [tablet.incarnation];
+    for (let n = 1; n < 4; n++) {
+      await backUp(tablet);
+      await tablet.close();
+      await restore(join(folder, `${n}`));
+      tablet = await open(join(folder, `${n}`));
+      expect(tablet.parentIncarnations).to.deep.equal(incarnations);
+      incarnations.unshift(tablet.incarnation);
+    }
+    await tablet.close();
+  });
+
+  it("is refused into a storage that is not empty, or in use, unless that is to be replaced and nobody uses it", async () => {
+    for (const url of [join(folder, "to"), ...(database === undefined ? [] : [database])]) {
+      const tablet = await make(url);
+      await backUp(tablet);
+      expect(await errorOf(restore(url, true))).to.be.instanceOf(UnavailableError);
+      await tablet.transact((tx) => tx.hosts.put({ id: "h5", n: 0 }));
+      await tablet.close();
+      const error = await errorOf(restore(url));
+      expect(error).to.be.instanceOf(InvalidStateError);
+      expect(error.message).to.contain("is not empty").and.to.contain("--replace");
+      const untouched = await open(url);
+      expect(await contents(untouched)).to.include({ changed: 1 });
+      await untouched.close();
+      await restore(url, true);
+      await using next = await open(url);
+      expect(await contents(next)).to.deep.equal({ hosts: HOSTS, changed: 0, counter: 7 + 2 ** 32 });
+    }
+  });
+
+  it("leaves nothing that serves when it is cut off", async () => {
+    const tablet = await make(join(folder, "from"));
+    await backUp(tablet);
+    await tablet.close();
+    const lines = readFileSync(file, "utf8").split("\n");
+    for (const url of [join(folder, "to"), ...(database === undefined ? [] : [database])]) {
+      const storage = openStorage(url, tabletName, { mongo: { leaseTimeMs: 1_500, safeLeaseTimeMs: 1_200 } });
+      const commit = storage.commit.bind(storage);
+      let commits = 0;
+      storage.commit = async (changes) => {
+        await commit(changes);
+        if (++commits === 1) throw new Error("the power failed");
+      };
+      const options = { file, schema, storage, tabletName, replace: false };
+      expect((await errorOf(restoreBackup(options))).message).to.equal("the power failed");
+      const error = await errorOf(open(url));
+      expect(error).to.be.instanceOf(InvalidStateError);
+      expect(error.message).to.contain("a part of a backup").and.to.contain("--replace");
+      await restore(url, true);
+      await using next = await open(url);
+      expect(await contents(next)).to.include({ hosts: HOSTS });
+    }
+    expect(lines.length).to.equal(HOSTS + 4);
+  });
+
+  describe("refuses a file", () => {
+    beforeEach(async () => {
+      await using tablet = await make(join(folder, "from"));
+      await backUp(tablet);
+    });
+
+    async function expectRefusal(reason: string, kind: typeof InvalidArgumentError | typeof InvalidStateError) {
+      const error = await errorOf(restore(join(folder, "to")));
+      expect(error).to.be.instanceOf(kind);
+      expect(error.message).to.contain(reason);
+    }
+
+    const edit = (change: (text: string) => string) => writeFileSync(file, change(readFileSync(file, "utf8")));
+
+    it("that was cut off, at any place", async () => {
+      const sizeBytes = readFileSync(file).length;
+      for (const cut of [sizeBytes - 2, sizeBytes - 200, Math.floor(sizeBytes / 2), 10]) {
+        truncateSync(file, cut);
+        await expectRefusal("cannot be used", InvalidArgumentError);
+      }
+    });
+
+    it("that was changed, is none, or is of another tablet", async () => {
+      const whole = readFileSync(file, "utf8");
+      edit((text) => text.replace('"n":7', '"n":8'));
+      await expectRefusal("its checksum is another one", InvalidArgumentError);
+      writeFileSync(file, whole.replace(/.*\n/, ""));
+      await expectRefusal("it is no backup of diskmesh", InvalidArgumentError);
+      writeFileSync(file, "");
+      await expectRefusal("it has no end", InvalidArgumentError);
+      writeFileSync(file, whole.replace('"format":1', '"format":2'));
+      await expectRefusal("run the newer one", InvalidArgumentError);
+      writeFileSync(file, whole.replaceAll(tabletName, "director"));
+      await expectRefusal("its checksum is another one", InvalidArgumentError);
+    });
+  });
+});

@@ -1,0 +1,96 @@
+import { randomUUID } from "node:crypto";
+import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { commitSized } from "../commit-sized.js";
+import { loadedDocument, versionOf } from "../memory-tables.js";
+import type { Schema, Table } from "../schema.js";
+import type { Claim, StoredChange, TabletStorage } from "../storage.js";
+import { type BackupDocument, checkBackup, documentsOf } from "./backup-file.js";
+
+export interface RestoreOptions {
+  readonly file: string;
+  readonly schema: Schema;
+  /** Empty, unless `replace`. */
+  readonly storage: TabletStorage;
+  /** For messages, and to be the one of the backup. */
+  readonly tabletName: string;
+  /** Whatever the storage holds is lost. */
+  readonly replace: boolean;
+  /** How long to wait for a leader that was killed, on a database: longer than its lease. */
+  readonly leaderWaitMs?: number;
+}
+
+const LEADER_WAIT_MS = 20_000;
+
+/** More generations than there can have been since the backup, and than any counter gave out. */
+const GENERATION_STEP = 2 ** 20;
+const COUNTER_STEP = 2 ** 32;
+/** Of the incarnations that a tablet descends from, the nearest are kept. */
+const PARENTS_MAX = 64;
+const COMMIT_SIZE_BYTES = 4 * 1024 * 1024;
+const READ_AHEAD_DOCUMENTS = 10_000;
+
+/**
+ * Restores a backup into a storage: the same tablet in a new incarnation, with numbers above all that were given out
+ * since the backup. A restore that does not get to its end leaves a storage that no leader takes.
+ */
+export async function restoreBackup(options: RestoreOptions): Promise<Claim & { readonly documents: number }> {
+  const { file, storage, tabletName, replace, schema } = options;
+  const { header, documents } = await checkBackup(file);
+  if (header.tabletName !== tabletName) {
+    throw new InvalidArgumentError(
+      `the backup ${file} is of the tablet ${header.tabletName}, and ${tabletName} is to be restored: give the config of that service`,
+    );
+  }
+  const { tabletId, incarnation, parentIncarnations, generation } = header;
+  const restored = {
+    tabletId,
+    incarnation: randomUUID(),
+    parentIncarnations: [incarnation, ...parentIncarnations].slice(0, PARENTS_MAX),
+    generation: generation + GENERATION_STEP,
+  };
+  const giveUp = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const onStandby = (leader: string): void => {
+    const reason = new UnavailableError(`the process at ${leader} leads the tablet ${tabletName}: stop it first`);
+    timer ??= setTimeout(() => giveUp.abort(reason), options.leaderWaitMs ?? LEADER_WAIT_MS);
+  };
+  try {
+    const waiting = { restore: { ...restored, replace }, onStandby, signal: giveUp.signal };
+    await storage.claim({ writer: randomUUID(), address: "a restore" }, waiting);
+    clearTimeout(timer);
+    await storage.load(() => {});
+    await commitAll(file, schema, storage);
+    const last = await storage.claimAbove(restored.generation);
+    return { ...restored, generation: last, documents };
+  } finally {
+    clearTimeout(timer);
+    await storage.close({ handOver: true });
+  }
+}
+
+async function commitAll(file: string, schema: Schema, storage: TabletStorage): Promise<void> {
+  let changes: StoredChange[] = [];
+  const commit = async (): Promise<void> => {
+    for (const group of commitSized(changes, COMMIT_SIZE_BYTES)) await storage.commit(group);
+    changes = [];
+  };
+  for await (const each of documentsOf(file)) {
+    changes.push(restoredChange(schema, each));
+    if (changes.length >= READ_AHEAD_DOCUMENTS) await commit();
+  }
+  await commit();
+}
+
+function restoredChange(schema: Schema, backedUp: BackupDocument): StoredChange {
+  const { table, key } = backedUp;
+  const definition = schema[table] as Table<object> | undefined;
+  try {
+    const document = loadedDocument(table, key, definition, backedUp);
+    const restored = definition?.onRestore?.(document, COUNTER_STEP) ?? document;
+    return { table, key, document: restored, version: versionOf(definition), previous: null };
+  } catch (error) {
+    throw new InvalidStateError(
+      `the backup holds what this version cannot use: ${messageOf(error)}; restore it with the version that made it`,
+    );
+  }
+}

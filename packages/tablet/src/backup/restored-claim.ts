@@ -1,0 +1,24 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import type { RestoredClaim } from "../storage.js";
+
+/** Of the latest claim in a storage, what decides on the next one. */
+interface LatestClaim {
+  readonly isRestore?: true | undefined;
+}
+
+/** Throws InvalidStateError when there is what a restore must not touch, or a restore that never ended. */
+export function refuseRestore(last: LatestClaim | undefined, restore: RestoredClaim | undefined, where: string): void {
+  if (last === undefined) return;
+  if (restore !== undefined)
+    throw new InvalidStateError(`${where} is not empty: restore elsewhere, or say --replace to lose what is there`);
+  if (last.isRestore) {
+    throw new InvalidStateError(
+      `${where} holds a part of a backup, whose restore was cut off or still runs: restore it again with --replace`,
+    );
+  }
+}
+
+/** What the claim of a restore says beside what every claim says. */
+export function restoredFields({ replace, ...claim }: RestoredClaim) {
+  return { ...claim, isRestore: true } as const;
+}

@@ -1,0 +1,9 @@
+import { runRestore } from "@diskmesh/tablet-admin";
+import { configSchema } from "./config.js";
+import { storedSchema } from "./stored-schema.js";
+
+await runRestore({
+  configSchema,
+  schema: storedSchema,
+  notes: ["start the registry; former registries of this tablet, and copies of them, must not run any more"],
+});
