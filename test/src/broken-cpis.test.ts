@@ -117,7 +117,7 @@ describe("a mesh with six broken CPIs and one that works", function () {
 
   for (const [name, says] of [
     ["crashing", /there is none: the CPI ended with exit code 1/],
-    ["babbling", /it is not JSON/],
+    ["babbling", /is not JSON/],
     ["flooding", /wrote more than 1000000 bytes to standard error \(maxStderrBytes\) and was killed/],
     ["missing", /cannot be run \(ENOENT\): install it there/],
   ] as const)

@@ -153,7 +153,7 @@ describe("CPI executables behind the dispatcher", function () {
     const info = (then: string) => `read -r request; printf '%s\\n' "$request" >> "$0.requests"\n${then}`;
     for (const [what, script, says] of [
       ["no answer", info("exit 1"), "exit code 1"],
-      ["garbage", info("echo garbage"), "it is not JSON"],
+      ["garbage", info("echo garbage"), "is not JSON"],
       ["a malformed description", recording('{"api_version":"two"}'), "'api_version' of 'info' is no whole number"],
       ["no end of an answer", info("yes"), "maxAnswerBytes"],
     ] as const)
