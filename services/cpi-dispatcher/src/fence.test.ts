@@ -46,6 +46,8 @@ describe("the fence", () => {
       }),
     );
     expect(error).to.be.instanceOf(OutdatedError).with.property("message").that.includes("2").and.includes("3");
+    // By this a director that was restored from a backup claims above it.
+    expect((error as OutdatedError).about.leading_generation).to.equal("3");
     expect(await thrownBy(fence.raise(director(1), never))).to.be.instanceOf(OutdatedError);
     expect(hasRun).to.equal(false);
   });
