@@ -126,6 +126,7 @@ describe("loadConfig", () => {
     ["no YAML", "listen: [", ["not valid YAML", "line"]],
     ["an alias of nothing", `${GOOD}log: *secret`, ["an alias", "quotes"]],
     ["a key given twice", `${GOOD}listen: { host: b, port: 1 }`, ["not valid YAML"]],
+    ["a file that is no config", "[".repeat(500_000), ["500000 characters"]],
     ["an empty file", "", ["listen"]],
     ["a list", "[1]", ["expected object"]],
   ];

@@ -11,6 +11,9 @@ export class ConfigError extends DomainError {
   override readonly name = "ConfigError";
 }
 
+/** A config is a few hundred lines; another file, given by mistake, must not keep a start waiting. */
+const MAX_CONFIG_LENGTH = 128 * 1024;
+
 // zod has no parse context, and parsing is synchronous: while it runs, this is the folder of the file being read.
 let configFolder: string | undefined;
 
@@ -186,6 +189,10 @@ function parseYaml(file: string): unknown {
   } catch (error) {
     throw new ConfigError(`cannot read the config file ${file}: ${messageOf(error)}`, { cause: error });
   }
+  if (text.length > MAX_CONFIG_LENGTH)
+    throw new ConfigError(
+      `config ${file} has ${text.length} characters, more than the ${MAX_CONFIG_LENGTH} of any config`,
+    );
   const document = parseDocument(text, { prettyErrors: true });
   const [error] = document.errors;
   // Only the first line: the rest quotes the file, which may hold secrets.

@@ -341,7 +341,7 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "act-before-durable",
     mistake: "the registry answers, and orders, before the change is durable",
     withinSeeds: 50,
-    edits: [{ file: "packages/tablet/dist/tablet.js", find: "await this.#barrier();", replace: "", count: 4 }],
+    edits: [{ file: "packages/tablet/dist/tablet.js", find: "await this.#barrier();", replace: "", count: 5 }],
   },
   {
     name: "forget-counter",

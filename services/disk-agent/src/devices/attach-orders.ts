@@ -101,10 +101,12 @@ export class AttachOrders {
   /** Looks what the path names now, no longer than an answer may take. */
   async #look(device: Device): Promise<void> {
     let looked = false;
+    const { condition } = this.#devices;
     void device.file.look().then(() => {
       looked = true;
+      condition.notify();
     });
-    await this.#devices.condition.until(() => looked || undefined, this.#answerTimeoutMs, this.#clock);
+    await condition.until(() => looked || undefined, this.#answerTimeoutMs, this.#clock);
   }
 
   /** Refuses I/O on the file that is held, and waits for its close unless other devices hold it. */

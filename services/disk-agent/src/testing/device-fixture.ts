@@ -1,7 +1,7 @@
 import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { DeviceId, HostId } from "@diskmesh/domain";
-import { systemClock } from "@diskmesh/service";
+import { type Clock, systemClock } from "@diskmesh/service";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { CacheFile } from "../cache/cache-file.js";
 import { Ledger } from "../cache/ledger.js";
@@ -29,6 +29,8 @@ export function makeDeviceFile(folder: string, name: string, sizeBytes: number):
 
 export const TABLET = "tablet-1";
 export const ANSWER_TIMEOUT_MS = 60;
+/** No answer takes so long, however busy the machine is, unless something holds it up. */
+const STARVED_MS = 10_000;
 
 /** The device shells over real files, without a process or a network around them. */
 export class DeviceFixture {
@@ -60,12 +62,22 @@ export class DeviceFixture {
     }));
     const { ledger, files: opener } = this;
     this.devices = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, log: silentLog });
-    const shared = { ledger, devices: this.devices, clock: systemClock, answerTimeoutMs: ANSWER_TIMEOUT_MS };
+    const shared = { ledger, devices: this.devices, clock: this.#clock(), answerTimeoutMs: ANSWER_TIMEOUT_MS };
     this.attachOrders = new AttachOrders(shared);
     this.sessions = new SessionOrders(shared);
     const limits = { maxAtOnce: 2, maxBytesPerSecond: 1024 * 1024 * 1024, slowAfterMs: 10_000, ...eraseLimits };
     const eraser = { sessions: this.sessions, chunkBytes: eraseChunkBytes, limits, log: silentLog };
     this.eraser = new Eraser({ ...shared, ...eraser });
+  }
+
+  /** Answers come late only where a test holds files up: not because the machine is busy. */
+  #clock(): Clock {
+    const sleep: Clock["sleep"] = async (durationMs, signal) => {
+      const untilMs = performance.now() + STARVED_MS;
+      do await systemClock.sleep(durationMs, signal);
+      while (!this.files.holdsUp && performance.now() < untilMs);
+    };
+    return { ...systemClock, sleep };
   }
 
   /** An order as a handler does it. */

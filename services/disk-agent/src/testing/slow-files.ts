@@ -20,6 +20,10 @@ export class Gate {
     this.#opened = undefined;
   }
 
+  get isShut(): boolean {
+    return this.#opened !== undefined;
+  }
+
   async pass(): Promise<void> {
     this.arrivals += 1;
     await this.#opened;
@@ -30,6 +34,12 @@ export class Gate {
 export class SlowFiles implements FileOpener {
   readonly opens = new Gate();
   readonly writes = new Gate();
+
+  /** Whether a gate is shut. */
+  get holdsUp(): boolean {
+    return this.opens.isShut || this.writes.isShut;
+  }
+
   /** Thrown by the next read. */
   failNextRead: Error | undefined;
   /** Where reads that were answered began. */
