@@ -70,7 +70,7 @@ describe("the mesh when a part of it dies", function () {
       const killing = (async () => {
         while (!stopped) {
           await mesh.process(victim).restart();
-          await new Promise((resolve) => setTimeout(resolve, 300 + Math.random() * 700));
+          await new Promise((resolve) => setTimeout(resolve, 300 + Math.random() * 2_000));
         }
       })();
       try {
