@@ -193,10 +193,10 @@ function parseYaml(file: string): unknown {
     throw new ConfigError(
       `config ${file} has ${text.length} characters, more than the ${MAX_CONFIG_LENGTH} of any config`,
     );
-  const document = parseDocument(text, { prettyErrors: true });
+  // Neither pretty errors nor warnings: both quote the file, which may hold secrets, and take time for each error.
+  const document = parseDocument(text, { prettyErrors: false, logLevel: "error" });
   const [error] = document.errors;
-  // Only the first line: the rest quotes the file, which may hold secrets.
-  if (error) throw new ConfigError(`config ${file} is not valid YAML: ${error.message.split("\n")[0]}`);
+  if (error) throw new ConfigError(`config ${file} is not valid YAML: ${error.message} ${placeIn(text, error.pos[0])}`);
   try {
     return document.toJS() ?? {};
   } catch {
@@ -205,6 +205,11 @@ function parseYaml(file: string): unknown {
       `config ${file} has an alias that nothing is named by: put values that begin with * in quotes`,
     );
   }
+}
+
+function placeIn(text: string, offset: number): string {
+  const lines = text.slice(0, offset).split("\n");
+  return `at line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
 function describeIssue(issue: z.core.$ZodIssue): string[] {
