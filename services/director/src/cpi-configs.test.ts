@@ -238,13 +238,16 @@ describe("cpi-configs", function () {
     const gates = Array.from({ length: 4 }, () => director.cpi.gate("info", "before"));
     const taskIds: number[] = [];
     let refused: Error | undefined;
-    while (refused === undefined && taskIds.length < 20)
+    while (refused === undefined && taskIds.length < 20) {
       await director.deployments.deploy({ manifest: manifest(`q${taskIds.length}`, 1, ["z2"]), wait: false }).then(
         ({ task }) => taskIds.push(task?.taskId ?? 0),
         (error: Error) => {
           refused = error;
         },
       );
+      // Gates hold up whoever comes first, and that must be these.
+      if (taskIds.length === gates.length) await Promise.all(gates.map((gate) => gate.reached));
+    }
     expect(refused).to.be.instanceOf(ResourceExhaustedError);
     expect(refused?.message).to.match(/^\d+ of the \d+ tasks of the queue normal .* have to do with the same CPIs/);
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
