@@ -36,6 +36,7 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
       if (answer instanceof Error) throw answer;
       return CreateDiskResponse.fromPartial({ diskCid: answer ?? "" });
     },
+    endCalls: async () => ({}),
   } as unknown as CpiClient;
   const calls = new CpiCalls({
     client,
