@@ -16,7 +16,7 @@ const SKIPS_ALLOWED_IN_CI = [
   "an agent's cache on a full disk",
   "the run folder without room for a run",
 ];
-const FILE_TIMEOUT_MS = 5 * 60_000;
+const FILE_TIMEOUT_MS = 10 * 60_000;
 /** Of each failure, as it is told again at the end. */
 const MAX_FAILURE_LINES = 60;
 // Tests of processes wait for each other a third of the time.
