@@ -30,8 +30,8 @@ export interface SecureListenerOptions {
 
 /** A connection that was accepted, until its handshake has ended. */
 interface Handshake {
-  readonly socket: Socket;
   readonly address: string;
+  readonly endpoints: string;
   /** How many looks there had been. */
   readonly look: number;
 }
@@ -47,8 +47,10 @@ const MIN_HANGING_LOOKS = 2;
 export class SecureListener {
   readonly #server: Server;
   readonly #room: ConnectionRoom;
-  /** By the endpoints of their connection, the oldest first. */
-  readonly #handshakes = new Map<string, Handshake>();
+  /** The oldest first. */
+  readonly #handshakes = new Map<Socket, Handshake>();
+  /** Of endpoints that were used again before the last connection's end was told, the later connection. */
+  readonly #byEndpoints = new Map<string, Socket>();
   /** Time is counted in looks, which a process that is too busy to answer does not take. */
   #looks = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -78,11 +80,16 @@ export class SecureListener {
   close(): void {
     this.#server.close();
     clearInterval(this.#timer);
-    for (const { socket } of this.#handshakes.values()) socket.destroy();
+    for (const socket of this.#handshakes.keys()) socket.destroy();
   }
 
   #accept(socket: Socket): void {
-    const address = socket.remoteAddress ?? "";
+    const address = socket.remoteAddress;
+    if (address === undefined) {
+      // Its peer is gone already.
+      socket.destroy();
+      return;
+    }
     const shortage = this.options.shortage();
     const limit = shortage === undefined ? this.#enter(address) : undefined;
     const why = shortage ?? (limit && `rpc.${limit}`);
@@ -90,10 +97,11 @@ export class SecureListener {
       this.#refuse(socket, address, why);
       return;
     }
-    const key = endpointsOf(socket);
-    this.#handshakes.set(key, { socket, address, look: this.#looks });
+    const endpoints = endpointsOf(socket);
+    this.#handshakes.set(socket, { address, endpoints, look: this.#looks });
+    this.#byEndpoints.set(endpoints, socket);
     socket.once("close", () => {
-      this.#handshakeEnded(key);
+      this.#handshakeEnded(socket);
       this.#room.leave(address);
     });
     this.#timer ??= setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
@@ -104,11 +112,11 @@ export class SecureListener {
     const limit = this.#room.enter(address);
     if (limit !== "maxHandshakes" && limit !== "maxHandshakesPerAddress") return limit;
     const ofAddress = limit === "maxHandshakesPerAddress";
-    for (const [key, handshake] of this.#handshakes) {
+    for (const [socket, handshake] of this.#handshakes) {
       if (this.#looks - handshake.look < MIN_HANGING_LOOKS) break;
       if (ofAddress && handshake.address !== address) continue;
-      this.#handshakeEnded(key);
-      this.#refuse(handshake.socket, handshake.address, `rpc.${limit}`);
+      this.#handshakeEnded(socket);
+      this.#refuse(socket, handshake.address, `rpc.${limit}`);
       return this.#room.enter(address);
     }
     return limit;
@@ -120,7 +128,8 @@ export class SecureListener {
   }
 
   #admit(socket: TLSSocket): void {
-    this.#handshakeEnded(endpointsOf(socket));
+    const accepted = this.#byEndpoints.get(endpointsOf(socket));
+    if (accepted) this.#handshakeEnded(accepted);
     // Errors of a connection end it; until HTTP/2 listens to it nobody else does.
     socket.on("error", () => {});
     if (identify(socket)) this.options.onConnection(socket);
@@ -130,10 +139,11 @@ export class SecureListener {
     }
   }
 
-  #handshakeEnded(key: string): void {
-    const handshake = this.#handshakes.get(key);
+  #handshakeEnded(socket: Socket): void {
+    const handshake = this.#handshakes.get(socket);
     if (!handshake) return;
-    this.#handshakes.delete(key);
+    this.#handshakes.delete(socket);
+    if (this.#byEndpoints.get(handshake.endpoints) === socket) this.#byEndpoints.delete(handshake.endpoints);
     this.#room.handshakeEnded(handshake.address);
   }
 
@@ -141,7 +151,7 @@ export class SecureListener {
   #look(): void {
     this.#looks += 1;
     const allowed = Math.ceil(this.options.limits.handshakeTimeoutMs / LOOK_INTERVAL_MS);
-    for (const { socket, address, look } of this.#handshakes.values()) {
+    for (const [socket, { address, look }] of this.#handshakes) {
       if (this.#looks - look <= allowed) break;
       this.#refuse(socket, address, "rpc.handshakeTimeoutMs");
     }
