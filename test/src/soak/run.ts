@@ -12,7 +12,7 @@ import { FaultRunner } from "./fault-runner.js";
 import type { Fault } from "./faults/fault.js";
 import { FAULTS } from "./faults/index.js";
 import { Measures } from "./measures.js";
-import { cms, OPERATIONS } from "./operations/index.js";
+import { cms, OPERATIONS, repairs } from "./operations/index.js";
 import { prepare } from "./prepare.js";
 import type { ProcessReport, SoakReport } from "./report.js";
 import { growth, Resources, type Sample } from "./resources.js";
@@ -59,7 +59,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
   };
   const mesh = await SoakMesh.start({ store: options.store, measures, onOwnExit });
   if (typeof mesh === "string") throw new Error(`${options.store} was not tested: ${mesh}`);
-  let isOver = false;
+  let [isOver, isDone] = [false, false];
   const soak: Soak = { mesh, measures, violations, isOver: () => isOver };
   try {
     await prepare(soak);
@@ -85,6 +85,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     using watching = watchDescriptors(mesh, account, mesh.cmsHosts);
     report(`${mesh.store.title}: ${plan.length} faults in ${Math.round(totalMs / 1_000)} s, seed ${seed}`);
     const work = Promise.all(operate(soak, [...OPERATIONS, cms(callers, account)], seed * SEEDS.operations));
+    // Drives are seen to as long as work that was begun may wait for one of them.
+    const repairing = Promise.all(operate({ ...soak, isOver: () => isDone }, [repairs], seed));
     await Promise.all([runner.run(plan), delay(totalMs)]);
     isOver = true;
     report("no more faults; what was begun comes to its end");
@@ -94,6 +96,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     }, TELL_AFTER_MS);
     try {
       await work;
+      isDone = true;
+      await repairing;
       await underWay("convergence of CMS hosts", () => converge(mesh, account, mesh.cmsHosts, callers));
       await mustConverge(soak);
     } finally {

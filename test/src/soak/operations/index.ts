@@ -4,11 +4,10 @@ import { deployments } from "./deployments.js";
 import { disks } from "./disks.js";
 import { dynamicDisks } from "./dynamic-disks.js";
 import { reads } from "./reads.js";
-import { repairs } from "./repairs.js";
 import { tasks } from "./tasks.js";
 
 export { cms } from "./cms.js";
-export { repairDevices } from "./repairs.js";
+export { repairDevices, repairs } from "./repairs.js";
 
 /** All that callers do with a mesh, but for what infrastructure automation does. */
-export const OPERATIONS: readonly Operation[] = [disks, dynamicDisks, deployments, configs, tasks, reads, repairs];
+export const OPERATIONS: readonly Operation[] = [disks, dynamicDisks, deployments, configs, tasks, reads];
