@@ -1,4 +1,5 @@
 import type { Machine } from "./machine.js";
+import { REGISTRY_PLACES } from "./registry-node.js";
 import { STORE_PLACE } from "./store.js";
 import type { World } from "./world.js";
 
@@ -34,7 +35,7 @@ export class Chaos {
       const powerLoss = random.chance(faults.powerLoss);
       world.endAgent(node, powerLoss);
       // Where drives cannot be swapped under power, this is when they are.
-      if (powerLoss && faults.hardware > 0 && random.chance(0.5))
+      if (powerLoss && random.chance(faults.swapWhileOff))
         this.#swap(node.machine, random.pick(node.machine.ownPaths()));
     }
     if (random.chance(faults.registryCrash)) {
@@ -71,7 +72,7 @@ export class Chaos {
   #partition(): void {
     const { world } = this;
     const { random, network } = world;
-    const places = [...world.hosts, "reg-1", "reg-2", STORE_PLACE, "operator"];
+    const places = [...world.hosts, ...REGISTRY_PLACES, STORE_PLACE, "operator"];
     const a = random.pick(places);
     const b = random.pick(places.filter((place) => place !== a));
     network.block(a, b);

@@ -14,6 +14,8 @@ export interface Faults {
   streamBreak: number;
   /** An answer is garbled by its sender: it does not count as a success. */
   garbledAnswer: number;
+  /** The answer to an erase never arrives. */
+  lostEraseAnswer: number;
   /** An agent gets the opposite of an order that it has obeyed, under the same stamp. */
   confusedOrder: number;
   /** Per step: a process dies, or a machine with it. */
@@ -44,6 +46,8 @@ export interface Faults {
   brokenCache: number;
   /** Per step: a device file vanishes, comes back, or is another one. */
   hardware: number;
+  /** When a machine loses its power: another drive is in it when it comes back. */
+  swapWhileOff: number;
 }
 
 const CALM: Faults = {
@@ -54,6 +58,7 @@ const CALM: Faults = {
   streamBreak: 0,
   messageMs: 5,
   garbledAnswer: 0,
+  lostEraseAnswer: 0,
   confusedOrder: 0,
   agentCrash: 0,
   registryCrash: 0,
@@ -75,6 +80,7 @@ const CALM: Faults = {
   failedCacheWrite: 0,
   brokenCache: 0,
   hardware: 0,
+  swapWhileOff: 0,
 };
 
 /** Nothing goes wrong any more. */
@@ -82,17 +88,11 @@ export function calm(): Faults {
   return { ...CALM };
 }
 
-/** One kind of trouble with little else in its way: every tenth seed has one, for mistakes that chance seldom meets. */
-const SCENARIOS: readonly Partial<Faults>[] = [
-  // Connections between agents break while their writes hang in the drive.
-  { streamBreak: 0.7, ioMs: 100, slowIo: 0.5, lateMessage: 0.1, lateMessageMs: 200 },
-];
-
 /** Some kinds of trouble, each of its own strength: all at once would let nothing get far enough to break. */
-export function drawFaults(random: Random, seed: number): Faults {
-  if (seed % 10 === 9) return { ...CALM, ...random.pick(SCENARIOS) };
+export function drawFaults(random: Random): Faults {
   const some = (probability: number, low: number, high: number): number =>
     random.chance(probability) ? random.between(low, high) : 0;
+  const hardware = some(0.4, 0.005, 0.02);
   return {
     loss: some(0.5, 0.01, 0.15),
     duplication: some(0.5, 0.02, 0.2),
@@ -101,6 +101,7 @@ export function drawFaults(random: Random, seed: number): Faults {
     messageMs: random.pick([2, 20, 100]),
     streamBreak: some(0.6, 0.1, 0.5),
     garbledAnswer: some(0.4, 0.05, 0.4),
+    lostEraseAnswer: some(0.2, 0.1, 0.6),
     confusedOrder: some(0.4, 0.05, 0.5),
     agentCrash: some(0.6, 0.001, 0.01),
     registryCrash: some(0.5, 0.001, 0.008),
@@ -121,6 +122,7 @@ export function drawFaults(random: Random, seed: number): Faults {
     slowCacheWrite: some(0.4, 0.05, 0.3),
     failedCacheWrite: some(0.3, 0.02, 0.1),
     brokenCache: some(0.15, 0.1, 0.5),
-    hardware: some(0.4, 0.005, 0.02),
+    hardware,
+    swapWhileOff: hardware > 0 ? 0.5 : 0,
   };
 }

@@ -18,8 +18,6 @@ export interface Mutation {
   readonly mistake: string;
   /** It is found within so many seeds, from 1 on. */
   readonly withinSeeds: number;
-  /** It takes so many seeds that `npm test` has no time for it. */
-  readonly rare?: true;
   readonly edits: readonly Edit[];
 }
 
@@ -116,7 +114,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
-    withinSeeds: 100,
+    withinSeeds: 300,
     edits: [{ file: `${AGENT}agent.js`, find: "openNothing: cacheIsLost", replace: "openNothing: false" }],
   },
   {
@@ -224,7 +222,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
-    withinSeeds: 800,
+    withinSeeds: 150,
     edits: [
       {
         file: `${REGISTRY}model/removal-erase.js`,
@@ -284,8 +282,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though nobody can tell whether its drive is still the same",
-    withinSeeds: 2500,
-    rare: true,
+    withinSeeds: 400,
     edits: [
       {
         file: `${REGISTRY}model/reported-devices.js`,
@@ -310,8 +307,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever drive is at the path when the device is attached again",
-    withinSeeds: 4000,
-    rare: true,
+    withinSeeds: 150,
     edits: [
       { file: `${AGENT}devices/eraser.js`, find: "known.handle === handle", replace: "true" },
       { file: `${AGENT}devices/eraser.js`, find: "if (device.file.handle !== job.handle)", replace: "if (false)" },
@@ -320,15 +316,13 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "forget-purged-silently",
     mistake: "a device that was purged while its host was silent is never asked for again",
-    withinSeeds: 1000,
-    rare: true,
+    withinSeeds: 100,
     edits: [{ file: `${REGISTRY}model/purge-action.js`, find: "if (!host.mustRegister)", replace: "if (false)" }],
   },
   {
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
-    withinSeeds: 1500,
-    rare: true,
+    withinSeeds: 150,
     edits: [
       {
         file: `${AGENT}block-io/serve-stream.js`,

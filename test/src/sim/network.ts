@@ -256,9 +256,10 @@ export class SimNetwork {
     server.cut.delete(cut);
     gone();
     if ("bytes" in answer) this.#confuse(name, server, bytes);
+    const { loss, lostEraseAnswer } = this.faults;
     const copies = 1 + (this.random.chance(this.faults.duplication) ? 1 : 0);
     for (let copy = 0; copy < copies; copy++) {
-      if (this.random.chance(this.faults.loss)) {
+      if (this.random.chance(name === "EraseDevice" ? Math.max(loss, lostEraseAnswer) : loss)) {
         this.observer.trace(`network: lost the answer to ${name} of ${caller.process.name}`);
         continue;
       }

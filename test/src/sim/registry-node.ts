@@ -12,6 +12,9 @@ import type { World } from "./world.js";
 /** Where every registry process is reached; which of several answers is chance. */
 export const REGISTRY_ADDRESS = "registry:7030";
 
+/** The machines that a registry may run on. */
+export const REGISTRY_PLACES = ["reg-1", "reg-2"] as const;
+
 const tls = { caFile: "unused", certFile: "unused", keyFile: "unused" };
 
 /** Quick where the defaults are for real fleets, so that few simulated seconds hold much. */

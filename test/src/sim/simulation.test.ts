@@ -52,8 +52,8 @@ describe("simulation", function () {
     expect(output).to.contain("no violation");
   });
 
-  it("each mistake but the rare ones is found within the seeds that its entry states", async () => {
-    const queue = MUTATIONS.filter(({ rare }) => !rare);
+  it("each mistake is found within the seeds that its entry states", async () => {
+    const queue = [...MUTATIONS];
     const missed: string[] = [];
     const worker = async (): Promise<void> => {
       for (let next = queue.shift(); next !== undefined; next = queue.shift()) {

@@ -107,6 +107,17 @@ export class ByteWatch implements MachineWatch {
     }
   }
 
+  /** Whether another device in operation, or with a disk on it, lies on the same bytes. */
+  isInTheWay(hostId: string, deviceId: string): boolean {
+    if (!this.isShared(hostId, deviceId)) return false;
+    return [...this.world.store.devices()].some(
+      (other) =>
+        other.deviceId !== deviceId &&
+        this.isShared(other.hostId, other.deviceId) &&
+        (other.diskId !== "" || !["UNKNOWN", "DETACHED"].includes(other.attachState)),
+    );
+  }
+
   isShared(hostId: string, deviceId: string): boolean {
     return this.#driveAt(hostId, deviceId)?.sharedAs !== undefined;
   }

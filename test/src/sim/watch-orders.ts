@@ -178,7 +178,7 @@ export class OrderWatch implements NetworkWatch {
 
   /** A registration's answer binds an agent when it hears it, and only whole. */
   heard(method: string, request: unknown, response: unknown, client: SimProcess, byLeader: unknown): void {
-    this.world.operator.hear(request, byLeader === true);
+    this.world.requests.hear(request, byLeader === true);
     if (method !== "RegisterAgent") return;
     const { allowedDevices } = response as RegisterAgentResponse;
     for (const { deviceId, stamp } of allowedDevices)

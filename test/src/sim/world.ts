@@ -5,10 +5,12 @@ import { Chaos } from "./chaos.js";
 import { whatIsNotSettled } from "./convergence.js";
 import { DiskUser } from "./disk-user.js";
 import { calm, drawFaults, type Faults } from "./faults.js";
-import { Machine, newDrive } from "./machine.js";
+import { type Drive, Machine, newDrive } from "./machine.js";
 import { SimNetwork } from "./network.js";
 import { Operator } from "./operator.js";
-import { RegistryNode } from "./registry-node.js";
+import { REGISTRY_PLACES, RegistryNode } from "./registry-node.js";
+import { Requests } from "./requests.js";
+import { type Scenario, scenarioOf } from "./scenarios.js";
 import { SimStore } from "./store.js";
 import { settled, Timeline } from "./timeline.js";
 import { type Observer, Violation } from "./violation.js";
@@ -25,6 +27,8 @@ const LONGEST_BUILD_STEPS = 160;
 export class World implements Observer {
   readonly timeline = new Timeline();
   readonly random: Random;
+  /** What is tried in this run; undefined: anything. */
+  readonly scenario: Scenario | undefined;
   /** Of now: none at the beginning and at the end. */
   readonly faults: Faults = calm();
   readonly hosts: readonly string[];
@@ -34,6 +38,7 @@ export class World implements Observer {
   readonly orders: OrderWatch;
   readonly bytes: ByteWatch;
   readonly acknowledged: Acknowledged;
+  readonly requests: Requests;
   readonly operator: Operator;
   readonly user: DiskUser;
   readonly #places = new Map<string, readonly DevicePlace[]>();
@@ -52,19 +57,22 @@ export class World implements Observer {
   constructor(seed: number) {
     this.random = new Random(seed);
     this.#serviceRandom = this.random.fork();
-    this.#trouble = drawFaults(this.random, seed);
-    this.#buildSteps = this.random.pick([0, 80, LONGEST_BUILD_STEPS, LONGEST_BUILD_STEPS]);
-    this.hosts = ["h1", "h2", "h3"].slice(0, 1 + this.random.below(3));
+    this.scenario = scenarioOf(seed);
+    this.#trouble = this.scenario === undefined ? drawFaults(this.random) : { ...calm(), ...this.scenario.faults };
+    this.#buildSteps = this.scenario?.plan ? 0 : this.random.pick([0, 80, LONGEST_BUILD_STEPS, LONGEST_BUILD_STEPS]);
+    this.hosts = ["h1", "h2", "h3"].slice(0, this.scenario?.hostCount ?? 1 + this.random.below(3));
     this.orders = new OrderWatch(this);
     this.bytes = new ByteWatch(this);
     this.acknowledged = new Acknowledged(this);
     const state = new StateWatch(this);
     this.store.onCommit = (changes, apply, by) => state.committed(changes, apply, by);
     this.network = new SimNetwork(this.timeline, this.random, this.faults, this.orders, this);
+    this.requests = new Requests(this);
     this.operator = new Operator(this);
     this.user = new DiskUser(this);
     for (const host of this.hosts) this.#setUp(host);
-    if (this.hosts.length > 1 && this.random.chance(0.4)) this.#share();
+    const sharedAs = this.#drawSharing();
+    if (sharedAs !== undefined) this.#share(sharedAs);
     for (const host of this.hosts) this.startAgent(host);
     this.startRegistry();
   }
@@ -83,9 +91,15 @@ export class World implements Observer {
     this.#places.set(host, places);
   }
 
+  #drawSharing(): Drive["sharedAs"] {
+    if (this.hosts.length < 2) return undefined;
+    if (this.scenario !== undefined) return this.scenario.shares;
+    return this.random.chance(0.4) ? this.random.pick(["file", "drive"] as const) : undefined;
+  }
+
   /** The first two hosts see one drive, or one file. */
-  #share(): void {
-    const drive = newDrive("shared", 2, this.random.pick(["file", "drive"] as const));
+  #share(sharedAs: Drive["sharedAs"]): void {
+    const drive = newDrive("shared", 2, sharedAs);
     for (const host of this.hosts.slice(0, 2)) {
       this.#machines.get(host)?.drives.set("/dev/s", drive);
       const place = { deviceId: `${host}-s`, path: "/dev/s", firstBlock: 0, blockCount: 2 };
@@ -157,7 +171,7 @@ export class World implements Observer {
   }
 
   startRegistry(): void {
-    const place = this.random.pick(["reg-1", "reg-2"]);
+    const place = this.random.pick(REGISTRY_PLACES);
     const node = new RegistryNode(this, place, ++this.#runs);
     this.#registries.add(node);
     this.trace(`${node.process.name}: starts`);
@@ -193,7 +207,8 @@ export class World implements Observer {
   }
 
   /** Runs so many steps under faults, then without, until everything has converged. */
-  async run(steps: number): Promise<void> {
+  async run(givenSteps: number): Promise<void> {
+    const steps = givenSteps * (this.scenario?.length ?? 1);
     this.#chaos = new Chaos(this);
     let building = true;
     while (this.#steps < steps) {

@@ -1,0 +1,100 @@
+import type { Device } from "@diskmesh/disk-registry/simulation";
+import { BLOCK_BYTES } from "./machine.js";
+import { REGISTRY_PLACES } from "./registry-node.js";
+import type { Plan } from "./scenarios.js";
+import type { World } from "./world.js";
+
+/** Somebody who asks once asks again after so many turns. */
+const PATIENCE_TURNS = 6;
+
+/** Asks until it is so. */
+function* until(isSo: () => boolean, ask: () => void): Plan {
+  for (let turn = 0; !isSo(); turn++) {
+    if (turn % PATIENCE_TURNS === 0) ask();
+    yield;
+  }
+}
+
+function* wait(turns: number, isSo: () => boolean = () => false): Plan {
+  for (let turn = 0; turn < turns && !isSo(); turn++) yield;
+}
+
+/** Now the one host's device is in operation and now the other's: one leaves while it is erased, one after a tenant. */
+export function* takeTurnsOnSharedBytes(world: World): Plan {
+  const { random, requests, store } = world;
+  for (;;)
+    for (const hostId of world.hosts) {
+      const named = { hostId, deviceId: `${hostId}-s`, path: "", dryRun: false };
+      const device = (): Device | undefined => store.device(named.deviceId);
+      const isIn = () => device()?.attachState === "ATTACHED";
+      yield* until(isIn, () => requests.cms("addDevice", named));
+      if (random.chance(0.5)) yield* haveATenant(world, hostId);
+      else yield* wait(PATIENCE_TURNS, () => device()?.eraseSessionNumber !== 0);
+      // The registry takes a device that left clean for clean when it comes back, whatever others did on its bytes.
+      const harms = world.hosts.some((other) => other !== hostId && store.device(`${other}-s`)?.dirty === false);
+      const keepData = !harms && random.chance(0.9);
+      const leave = () => requests.cms("removeDevice", { ...named, keepData });
+      const isGone = () => store.disk("disk-1") === undefined;
+      if (!isGone()) leave();
+      yield* until(isGone, () => requests.deleteDisk("disk-1"));
+      yield* until(() => device()?.attachState === "DETACHED", leave);
+    }
+}
+
+/** A disk on the host, in use there for a while. */
+function* haveATenant(world: World, hostId: string): Plan {
+  const { store, requests, random } = world;
+  yield* putInUse(world, hostId, hostId);
+  yield* wait(random.below(8));
+  yield* until(
+    () => store.disk("disk-1")?.publication === undefined,
+    () => requests.unpublishDisk("disk-1", ""),
+  );
+}
+
+function* putInUse({ store, requests }: World, hostId: string, holder: string): Plan {
+  const disk = () => store.disk("disk-1");
+  yield* until(
+    () => disk() !== undefined,
+    () => requests.createDisk("disk-1", 2 * BLOCK_BYTES, hostId),
+  );
+  yield* until(
+    () => disk()?.publication?.state === "PUBLISHED",
+    () => requests.publishDisk("disk-1", holder),
+  );
+}
+
+/** A disk on one host is in use on the other, and nothing else is asked for. */
+export function* serveFromAfar(world: World): Plan {
+  const { requests, store, hosts } = world;
+  const [hostId = "", holder = ""] = hosts;
+  yield* until(
+    () => store.device(`${hostId}-a`)?.attachState === "ATTACHED",
+    () => requests.cms("addHost", { hostId, dryRun: false }),
+  );
+  yield* putInUse(world, hostId, holder);
+  for (;;) yield;
+}
+
+/** A device is forgotten while nobody hears its host, whose agent goes on. */
+export function* purgeWhileSilent({ requests, store, network, hosts, random }: World): Plan {
+  for (;;) {
+    const hostId = random.pick(hosts);
+    const named = { hostId, deviceId: `${hostId}-${random.pick(["a", "b"])}`, path: "", dryRun: false };
+    yield* until(
+      () => store.device(named.deviceId)?.attachState === "ATTACHED",
+      () => requests.cms("addDevice", named),
+    );
+    for (const place of REGISTRY_PLACES) network.block(hostId, place);
+    yield* until(
+      () => store.host(hostId)?.state === "UNAVAILABLE",
+      () => {},
+    );
+    yield* until(
+      () => store.device(named.deviceId) === undefined,
+      () => requests.cms("purgeDevice", { ...named, force: true }),
+    );
+    for (const place of REGISTRY_PLACES) network.unblock(hostId, place);
+    yield* wait(random.below(40));
+  }
+}

@@ -1,0 +1,199 @@
+import { ActionCode, type ActionResult, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
+import { messageOf, TimeoutError } from "@diskmesh/domain";
+import type { Client } from "@diskmesh/rpc";
+import type { Operation } from "./acknowledged.js";
+import { DISK_IDS } from "./operator.js";
+import { REGISTRY_ADDRESS } from "./registry-node.js";
+import { SimProcess } from "./timeline.js";
+import type { World } from "./world.js";
+
+type Registry = Client<typeof DiskRegistryServiceService>;
+
+/** Devices of a host: one by its id, all on a path, or all. */
+export interface Selector {
+  readonly hostId: string;
+  readonly deviceId?: string;
+  readonly path?: string;
+}
+
+export type CmsRequest = Selector & { readonly dryRun: boolean; readonly force?: boolean; readonly keepData?: boolean };
+
+/** What can be asked of a registry. Holds each answer against what becomes of it. */
+export class Requests {
+  readonly #process: SimProcess;
+  readonly #registry: Registry;
+  readonly #operations = new Map<unknown, Operation>();
+  /** Requests that the leader answered. */
+  readonly #byLeader = new Set<unknown>();
+
+  constructor(private readonly world: World) {
+    this.#process = new SimProcess(world.timeline, "operator", "operator");
+    this.#registry = world.network.client(
+      DiskRegistryServiceService,
+      { process: this.#process, identity: { role: "operator", name: "sim" } },
+      REGISTRY_ADDRESS,
+      {
+        defaultDeadlineMs: 3_000,
+        onGone: (request) => {
+          this.#operations.get(request)?.gone();
+          this.#operations.delete(request);
+        },
+      },
+    );
+  }
+
+  /** An answer came. What a registry says that was replaced already is not held against anybody. */
+  hear(request: unknown, byLeader: boolean): void {
+    if (byLeader) this.#byLeader.add(request);
+  }
+
+  cms(
+    method: "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice",
+    request: CmsRequest,
+  ): void {
+    const { hostId } = request;
+    const everyDisk = method.startsWith("purge") ? DISK_IDS.map((diskId) => `disk ${diskId}`) : [];
+    const operation = this.#begin(request, [`host ${hostId}`, ...everyDisk]);
+    const served = method === "removeHost" ? this.#servedBy(hostId) : [];
+    const unerased = method.startsWith("remove") ? this.#namedBy(request).filter(isOutUnerased) : [];
+    const call = this.#registry[method] as (request: unknown) => Promise<{ result: ActionResult | undefined }>;
+    this.#run(method, request, async () => {
+      const { result } = await call(request);
+      if (result === undefined) throw new Error("the answer has no result");
+      if (request.dryRun) return `${result.code} (dry run)`;
+      const done = result.code === ActionCode.S_OK || result.code === ActionCode.S_ALREADY;
+      if (done) operation.acknowledge(this.#factsOf(method, request));
+      if (this.#byLeader.has(request)) {
+        this.#requireServedNamed(hostId, served, result);
+        if (done) this.#requireNamed(unerased, result.unerasedDeviceIds);
+      }
+      if (result.code === ActionCode.E_TRY_AGAIN && result.retryAfterMs <= 0)
+        this.world.violation(`${method} answered E_TRY_AGAIN without saying when`);
+      return `${result.code}: ${result.message}`;
+    });
+  }
+
+  #servedBy(hostId: string): readonly Disk[] {
+    return [...this.world.store.disks()].filter((disk) => disk.publication?.hostId === hostId);
+  }
+
+  /** What a host served before it was to be removed, and serves in the same session after the answer, is in the way. */
+  #requireServedNamed(hostId: string, before: readonly Disk[], { code, dependentDiskIds }: ActionResult): void {
+    if (code !== ActionCode.S_OK && code !== ActionCode.E_TRY_AGAIN) return;
+    for (const { diskId, publication } of this.#servedBy(hostId)) {
+      const since = before.find((disk) => disk.diskId === diskId)?.publication;
+      if (since?.sessionNumber === publication?.sessionNumber && !dependentDiskIds.includes(diskId))
+        this.world.violation(`${hostId} is removed while disk ${diskId} is ${publication?.state} there`);
+    }
+  }
+
+  /** What was out of operation before the request, and still is at the answer, with something on it, is said. */
+  #requireNamed(before: readonly Device[], said: readonly string[]): void {
+    for (const { deviceId, generation } of before) {
+      const now = this.world.store.device(deviceId);
+      if (now === undefined || !isOutUnerased(now) || now.generation !== generation || said.includes(deviceId))
+        continue;
+      this.world.violation(`${deviceId} was removed, is not erased, and the answer does not say so`);
+    }
+  }
+
+  #namedBy(request: Selector): readonly Device[] {
+    return [...this.world.store.devices()]
+      .filter((device) => device.hostId === request.hostId)
+      .filter((device) => !request.deviceId || device.deviceId === request.deviceId)
+      .filter((device) => !request.path || device.path === request.path);
+  }
+
+  #factsOf(method: string, request: Selector) {
+    const { store } = this.world;
+    const named = this.#namedBy(request)
+      // A device that registered after the action was not meant by it.
+      .filter((device) => !method.startsWith("add") || device.attachState !== "UNKNOWN")
+      .map((device) => device.deviceId);
+    const inOperation = method.startsWith("add");
+    const facts = named.map((deviceId) => ({
+      text: `${method} of ${deviceId} was acknowledged`,
+      holds: () => {
+        const state = store.device(deviceId)?.attachState;
+        if ((state === "ATTACHING" || state === "ATTACHED") === inOperation) return true;
+        // What it is may have come to be known after it was taken in: then it gives way to who was there before.
+        return inOperation && this.world.bytes.isInTheWay(request.hostId, deviceId);
+      },
+    }));
+    if (method !== "removeHost") return facts;
+    const servesNothing = () => this.#servedBy(request.hostId).length === 0;
+    return [...facts, { text: `${request.hostId} was removed, and serves a disk`, holds: servesNothing }];
+  }
+
+  createDisk(diskId: string, sizeBytes: number, hostId: string): void {
+    const request = { diskId, sizeBytes, az: "z1", hostId, pool: "", spreadRacks: false, labels: [] };
+    const operation = this.#begin(request, [`disk ${diskId}`]);
+    this.#run("createDisk", request, async () => {
+      const { disk } = await this.#registry.createDisk(request);
+      const exists = () => this.world.store.disk(diskId) !== undefined;
+      operation.acknowledge([{ text: `disk ${diskId} was created`, holds: exists }]);
+      return `devices ${disk?.deviceIds.join(", ")}`;
+    });
+  }
+
+  deleteDisk(diskId: string): void {
+    const request = { diskId };
+    const operation = this.#begin(request, [`disk ${diskId}`]);
+    this.#run("deleteDisk", request, async () => {
+      await this.#registry.deleteDisk(request);
+      const gone = () => this.world.store.disk(diskId) === undefined;
+      operation.acknowledge([{ text: `disk ${diskId} was deleted`, holds: gone }]);
+      return "deleted";
+    });
+  }
+
+  publishDisk(diskId: string, hostId: string): void {
+    const request = { diskId, hostId };
+    const operation = this.#begin(request, [`disk ${diskId}`]);
+    this.#run("publishDisk", request, async () => {
+      const { disk } = await this.#registry.publishDisk(request);
+      const isThere = () => this.world.store.disk(diskId)?.publication?.hostId === hostId;
+      operation.acknowledge([{ text: `disk ${diskId} was published to ${hostId}`, holds: isThere }]);
+      return `session ${disk?.publication?.sessionNumber}`;
+    });
+  }
+
+  unpublishDisk(diskId: string, hostId: string): void {
+    const request = { diskId, hostId };
+    const operation = this.#begin(request, [`disk ${diskId}`]);
+    this.#run("unpublishDisk", request, async () => {
+      await this.#registry.unpublishDisk(request);
+      const publication = () => this.world.store.disk(diskId)?.publication;
+      const isGone = () => publication() === undefined || (hostId !== "" && publication()?.hostId !== hostId);
+      operation.acknowledge([{ text: `disk ${diskId} was unpublished`, holds: isGone }]);
+      return "unpublished";
+    });
+  }
+
+  #begin(request: unknown, scopes: readonly string[]): Operation {
+    const operation = this.world.acknowledged.begin(scopes);
+    this.#operations.set(request, operation);
+    return {
+      gone: operation.gone,
+      acknowledge: (facts) => {
+        if (this.#byLeader.has(request)) operation.acknowledge(facts);
+      },
+    };
+  }
+
+  #run(method: string, request: object, call: () => Promise<string>): void {
+    this.world.trace(`operator: ${method} ${JSON.stringify(request)}`);
+    void call().then(
+      (said) => this.world.trace(`operator: ${method} said ${said}`),
+      (error: unknown) => {
+        const text = error instanceof TimeoutError ? "time is up" : messageOf(error);
+        this.world.trace(`operator: ${method} failed: ${text}`);
+      },
+    );
+  }
+}
+
+function isOutUnerased({ attachState, dirty }: Device): boolean {
+  return attachState === "DETACHED" && dirty;
+}
