@@ -8,6 +8,7 @@ import { compareStamps } from "./stamp.js";
 describe("stamps", () => {
   const stamp = (tabletGeneration: number, deviceGeneration: number) => ({
     tabletId: "t",
+    incarnation: "i",
     tabletGeneration,
     deviceGeneration,
   });

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import { AbortedError, PermissionDeniedError, UnavailableError } from "@diskmesh/domain";
+import { AbortedError, NotFoundError, PermissionDeniedError, UnavailableError } from "@diskmesh/domain";
 import { createClient } from "@diskmesh/rpc";
 import { eventually, spawnService, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -228,7 +228,9 @@ describe("the disk agent's process", function () {
   it("registers again when the registry forgot it", async () => {
     await start(twoDevices());
     await orders();
-    registry.forgetOnHeartbeat = true;
+    registry.onHeartbeat = () => {
+      throw new NotFoundError("no such host");
+    };
     const before = registry.registrations.length;
     await eventually(() => registry.registrations.length > before);
   });
@@ -334,7 +336,12 @@ describe("the disk agent's process", function () {
 
   it("the cache of the release before, without a checksum or a mark -> it goes on as it was", async () => {
     await liveBefore((file) => {
-      const { sha256: _, ...contents } = JSON.parse(readFileSync(file, "utf8"));
+      const {
+        sha256: _,
+        incarnation: __,
+        formerIncarnations: ___,
+        ...contents
+      } = JSON.parse(readFileSync(file, "utf8"));
       writeFileSync(file, JSON.stringify({ ...contents, format: "diskmesh-agent-cache-1" }));
       rmSync(join(file, "..", "agent-has-run"));
     });
@@ -342,6 +349,9 @@ describe("the disk agent's process", function () {
     expect([held(a), held(b)]).to.deep.equal([1, 0]);
     expect(setAside()).to.equal(0);
     await registry.start();
+    const { tabletId, incarnation } = await registry.registered("host-1", 1);
+    expect([tabletId, incarnation]).to.deep.equal([registry.tabletId, ""]);
+    await eventually(() => expect(registry.heartbeats.at(-1)).to.include({ incarnation: registry.incarnation }));
   });
 
   it("another host's cache is set aside too, and shows an earlier life", async () => {

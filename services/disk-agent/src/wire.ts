@@ -41,9 +41,15 @@ function parseStampOf(field: string, stamp: StampMessage | undefined, minDeviceG
   if (!stamp) throw new InvalidArgumentError(`${field} is missing: give one`, { about: { field } });
   const { tabletGeneration, deviceGeneration } = stamp;
   const tabletId = parseId(`${field}.tablet_id`, stamp.tabletId);
+  const incarnation = parseIncarnation(`${field}.incarnation`, stamp.incarnation);
   atLeast(`${field}.tablet_generation`, tabletGeneration, 1);
   atLeast(`${field}.device_generation`, deviceGeneration, minDeviceGeneration);
-  return { tabletId, tabletGeneration, deviceGeneration };
+  return { tabletId, incarnation, tabletGeneration, deviceGeneration };
+}
+
+/** Empty from a registry of the first release. */
+function parseIncarnation(field: string, value: string): string {
+  return value === "" ? "" : parseId(field, value);
 }
 
 function atLeast(field: string, value: number, minimum: number): number {
@@ -166,8 +172,9 @@ export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDev
 
 export function encodeReportedDevice(device: Device, memory: AgentMemory): ReportedDevice {
   const { filePhase: _, inFlightOperations: __, ...reported } = encodeAgentDevice(device, memory);
+  const sessionDiskId = memory.devices.get(device.id)?.session?.diskId ?? "";
   // What is held is not what is reported when another file has come to the path.
-  return { ...reported, attached: device.attached && !device.file.replaced };
+  return { ...reported, sessionDiskId, attached: device.attached && !device.file.replaced };
 }
 
 export function encodeHealth(device: Device): { health: Health; healthMessage: string } {
@@ -183,6 +190,11 @@ export function parseRegistrationAnswer(message: RegisterAgentResponse): Registr
   };
   return {
     tabletId: parseId("tablet_id", message.tabletId),
+    incarnation: parseIncarnation("incarnation", message.incarnation),
+    predecessors: message.predecessors.map(({ tabletId, incarnation }) => ({
+      tabletId: parseId("predecessors.tablet_id", tabletId),
+      incarnation: parseIncarnation("predecessors.incarnation", incarnation),
+    })),
     tabletGeneration: atLeast("tablet_generation", message.tabletGeneration, 1),
     allowed: message.allowedDevices.map(parse),
     unknown: message.unknownDevices.map(parse),

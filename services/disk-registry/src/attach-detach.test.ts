@@ -266,7 +266,7 @@ describe("disk-registry takes devices in and out of operation", function () {
     await agent.start();
     await rejected(agent.heartbeat(), "AbortedError");
     await fleet.remove();
-    await eventually(async () => expect((await fleet.registry.device("d1")).lastError).to.contain("is over"));
+    await eventually(async () => expect((await fleet.registry.device("d1")).lastError).to.contain("started anew"));
     await agent.register();
     await fleet.inState("d1", AttachState.DETACHED);
   });

@@ -4,6 +4,7 @@ import type { Config } from "./config.js";
 import type { Context, RegistryTablet, WorkContext } from "./context.js";
 import { DeviceChanges } from "./device-changes.js";
 import { DiskChanges } from "./disk-changes.js";
+import { Fleet } from "./fleet.js";
 import { Liveness } from "./liveness.js";
 import { Turns } from "./turns.js";
 import { Workers } from "./workers/workers.js";
@@ -34,12 +35,12 @@ export async function buildContext(
   const { config, log, tablet, edges } = options;
   const { clock, random } = edges;
   lifecycle.use("tablet", tablet);
+  const fleet = await Fleet.open(tablet, clock, config.fleet, log);
   const agents = lifecycle.use(
     "connections to agents",
-    new AgentClients(edges.connectAgent, () => tablet.checkMayAct()),
+    new AgentClients(edges.connectAgent, fleet, () => tablet.checkMayAct()),
   );
-  const leader = { tabletId: tablet.id, tabletGeneration: tablet.generation };
-  const work: WorkContext = { config, log, clock, random, tablet, leader, agents, liveness: new Liveness(clock) };
+  const work: WorkContext = { config, log, clock, random, tablet, fleet, agents, liveness: new Liveness(clock) };
   const diskChanges = lifecycle.use("disk changes", new DiskChanges(tablet, clock));
   const { maxRememberedChanges } = config.watch;
   const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));

@@ -60,6 +60,21 @@ export const configSchema = z.strictObject({
       erasingMs: durationMsConfig.default(1_000),
     })
     .prefault({}),
+  /** What agents remember of a registry that this one knows nothing of: a restored backup, a store that was copied back, a lie. */
+  fleet: z
+    .strictObject({
+      /** An agent's word is believed for numbers up to so much above our own; more takes an operator's. */
+      believedAhead: z
+        .int()
+        .min(1)
+        .max(2 ** 32)
+        .default(2 ** 20),
+      /** How often agents' words alone make the registry go on above them. */
+      raiseIntervalMs: durationMsConfig.default(3_600_000),
+      /** Other incarnations that are remembered. */
+      maxOthers: count.default(64),
+    })
+    .prefault({}),
   /** Attach and detach orders to agents. */
   orders: z
     .strictObject({

@@ -4,8 +4,8 @@ import type { AgentClients } from "./agent-clients.js";
 import type { Config } from "./config.js";
 import type { DeviceChanges } from "./device-changes.js";
 import type { DiskChanges } from "./disk-changes.js";
+import type { Fleet } from "./fleet.js";
 import type { Liveness } from "./liveness.js";
-import type { Leader } from "./model/orders.js";
 import type { LastRegistrations } from "./model/registration.js";
 import type { RegistrySchema } from "./model/schema.js";
 import type { Turns } from "./turns.js";
@@ -21,7 +21,7 @@ export interface WorkContext {
   /** In [0, 1). */
   readonly random: () => number;
   readonly tablet: RegistryTablet;
-  readonly leader: Leader;
+  readonly fleet: Fleet;
   readonly agents: AgentClients;
   readonly liveness: Liveness;
 }

@@ -7,7 +7,7 @@ import { deviceMessage, hostMessage } from "./wire.js";
 
 /** A device with everything that is known of it, the timers and progress that live in memory only included. */
 export function describeDevice(
-  { leader, workers, config }: Pick<Context, "leader" | "workers" | "config">,
+  { fleet, workers, config }: Pick<Context, "fleet" | "workers" | "config">,
   tables: RegistryTables,
   device: Device,
 ): DeviceMessage {
@@ -16,7 +16,7 @@ export function describeDevice(
   const refused = inOperation ? undefined : whyRefused(tables, device, config.serialNumbersOfMany);
   const removalTimesOut = device.attachState === "CLOSING" && host !== undefined;
   const described = device.lastError || refused === undefined ? device : { ...device, lastError: refused };
-  return deviceMessage(described, leader, {
+  return deviceMessage(described, fleet.leader(), {
     ...workers.progressOf(device),
     removalTimesOutAtMs: removalTimesOut ? removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs) : undefined,
   });

@@ -33,7 +33,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     const session = published?.sessionNumber ?? 0;
     expect(session).to.be.above(erased);
     for (const granted of [one.sessions.get("d1"), two.sessions.get("d2")]) {
-      expect(granted).to.deep.equal({ sessionNumber: session, holderHostId: "h2" });
+      expect(granted).to.deep.include({ sessionNumber: session, holderHostId: "h2" });
     }
     expect(two.exports.get("x")).to.equal(session);
     expect(
@@ -145,7 +145,9 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
       "UnavailableError",
     );
     expect(error.message).to.contain("disk x is still UNPUBLISHING").and.to.contain("h1");
-    expect((await fleet.registry.disk("x")).publication?.lastError).to.contain("host h1 of device d1 is UNAVAILABLE");
+    expect((await fleet.registry.disk("x")).publication?.lastError).to.contain(
+      "device d1 on host h1 cannot be asked for the session: host h1 is UNAVAILABLE",
+    );
     await rejected(fleet.registry.operator.deleteDisk({ diskId: "x" }), "InvalidStateError");
     const later = fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     await one.start();
@@ -158,6 +160,8 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
   it("a session that an agent calls outdated -> published under a newer one", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     await fleet.createDisk("x");
+    // It does not tell of it.
+    agent.stopHeartbeats();
     const seen = (agent.sessions.get("d1")?.sessionNumber ?? 0) + 4;
     agent.sessions.set("d1", { sessionNumber: seen, holderHostId: "" });
     const { disk } = await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });

@@ -10,6 +10,7 @@ import {
 } from "@diskmesh/domain";
 import type { Config } from "./config.js";
 import type { Registration } from "./model/registration.js";
+import type { Remembered } from "./model/remembered.js";
 import type { ReportedDevice } from "./model/reported-devices.js";
 import {
   parseAddress,
@@ -40,18 +41,34 @@ export function parseRegistration(
     az: parseName("az", request.az),
     rack: parseOptionalName("rack", request.rack) ?? "",
     bootId: parseId("boot_id", request.bootId),
-    devices: request.devices.map((device) => parseDevice(device, request.tabletId, limits)),
+    devices: request.devices.map((device) => parseDevice(device, request.incarnation, limits)),
     exports: request.exports.map(({ diskId, sessionNumber }) => ({
       diskId: parseDiskId(diskId),
       sessionNumber: parseCounterValue("session_number", sessionNumber),
     })),
-    tabletId: request.tabletId === "" ? "" : parseId("tablet_id", request.tabletId),
+    remembered: withReported(rememberedOf(request), request),
     registrationNumber: parseCounterValue("registration_number", request.registrationNumber),
-    highestTabletGeneration: parseCounterValue("highest_tablet_generation", request.highestTabletGeneration),
   };
 }
 
-function parseDevice(device: ReportedDeviceMessage, tabletId: string, limits: Config["limits"]): ReportedDevice {
+/** What an agent says that it remembers, in whichever message. */
+export function rememberedOf(message: {
+  readonly tabletId: string;
+  readonly incarnation: string;
+  readonly highestTabletGeneration: number;
+  readonly highestDeviceGeneration: number;
+  readonly highestSessionNumber: number;
+}): Remembered {
+  return {
+    tabletId: message.tabletId === "" ? "" : parseId("tablet_id", message.tabletId),
+    incarnation: message.incarnation === "" ? "" : parseId("incarnation", message.incarnation),
+    tabletGeneration: parseCounterValue("highest_tablet_generation", message.highestTabletGeneration),
+    deviceGeneration: parseCounterValue("highest_device_generation", message.highestDeviceGeneration),
+    sessionNumber: parseCounterValue("highest_session_number", message.highestSessionNumber),
+  };
+}
+
+function parseDevice(device: ReportedDeviceMessage, incarnation: string, limits: Config["limits"]): ReportedDevice {
   const health = healthOf(device.health, "health");
   // What cannot be opened has no size that anybody knows.
   const parseSize = health === "ERROR" ? parseCount : parseSizeBytes;
@@ -67,17 +84,29 @@ function parseDevice(device: ReportedDeviceMessage, tabletId: string, limits: Co
     health,
     healthMessage: plainText(device.healthMessage, limits.maxTextLength),
     attached: device.attached,
-    stamp: parseStamp(device.stamp, tabletId),
     sessionNumber: parseCounterValue("session_number", device.sessionNumber),
+    sessionDiskId: parseSessionDisk(device.sessionDiskId, incarnation),
   };
 }
 
-/** A stamp of another tablet than the agent obeys says nothing. */
-function parseStamp(stamp: ReportedDeviceMessage["stamp"], tabletId: string): ReportedDevice["stamp"] {
-  if (stamp === undefined || stamp.tabletId !== tabletId) return undefined;
-  return {
-    tabletId,
-    tabletGeneration: parseCounterValue("tablet_generation", stamp.tabletGeneration),
-    deviceGeneration: parseCounterValue("device_generation", stamp.deviceGeneration),
-  };
+/** An agent that knows of no incarnation may be one that does not tell of disks, either. */
+function parseSessionDisk(sessionDiskId: string, incarnation: string): ReportedDevice["sessionDiskId"] {
+  if (sessionDiskId !== "") return parseDiskId(sessionDiskId, "session_disk_id");
+  return incarnation === "" ? undefined : "";
+}
+
+/** All numbers count, also those of things that an agent names one by one. */
+function withReported(remembered: Remembered, { devices, exports }: RegisterAgentRequest): Remembered {
+  let { tabletGeneration, deviceGeneration, sessionNumber } = remembered;
+  for (const { stamp, sessionNumber: ofDevice } of devices) {
+    sessionNumber = Math.max(sessionNumber, parseCounterValue("session_number", ofDevice));
+    // A stamp of another tablet, or of another incarnation, than the agent obeys says nothing.
+    if (stamp?.tabletId !== remembered.tabletId || stamp.incarnation !== remembered.incarnation) continue;
+    const ofStamp = parseCounterValue("tablet_generation", stamp.tabletGeneration);
+    tabletGeneration = Math.max(tabletGeneration, ofStamp);
+    deviceGeneration = Math.max(deviceGeneration, parseCounterValue("device_generation", stamp.deviceGeneration));
+  }
+  for (const ofExport of exports)
+    sessionNumber = Math.max(sessionNumber, parseCounterValue("session_number", ofExport.sessionNumber));
+  return { ...remembered, tabletGeneration, deviceGeneration, sessionNumber };
 }

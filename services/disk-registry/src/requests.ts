@@ -57,6 +57,10 @@ export function parseCount(field: string, value: number, max = Number.MAX_SAFE_I
 /** A generation or session number that an agent reports to have seen. */
 export const parseCounterValue = (field: string, value: number): number => parseCount(field, value, MAX_COUNTER_VALUE);
 
+/** What an operator says was truly given: far enough below the highest that agents may report for all that follows. */
+export const parseTrueNumber = (field: string, value: number): number =>
+  parseCount(field, value, MAX_COUNTER_VALUE / 2);
+
 export function requireAtMost(field: string, list: readonly unknown[], max: number): void {
   if (list.length > max) throw invalid(field, `${field} has ${list.length} entries: at most ${max} are allowed`);
 }

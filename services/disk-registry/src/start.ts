@@ -24,9 +24,12 @@ export async function start(lifecycle: Lifecycle, config: Config, log: Logger): 
       const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.rpcTimeoutMs });
       const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
       const context = await buildContext(scope, { config, log, tablet, edges });
-      const { id: tabletId, generation: tabletGeneration, documentsRead } = tablet;
+      const { id: tabletId, incarnation, generation: tabletGeneration, documentsRead } = tablet;
       const stateLoaded = await counts(tablet);
-      log.info({ address, tabletId, tabletGeneration, stateLoaded, documentsRead }, "disk-registry serves");
+      log.info(
+        { address, tabletId, incarnation, tabletGeneration, stateLoaded, documentsRead },
+        "disk-registry serves",
+      );
       return { context, lost: tablet.lost };
     },
   });

@@ -6,11 +6,14 @@ import {
   type DeviceIdentity,
   type Disk,
   type DiskRequest,
+  type Gap,
   type Host,
   type Label,
+  type OtherFleet,
   type Publication,
   type RegistrySchema,
   schema,
+  type UnknownSession,
   type VmAssignment,
 } from "./model/schema.js";
 
@@ -63,6 +66,8 @@ const device = shapeOf<Device>()({
   detachConfirmed: flag,
   diskId: text,
   eraseSessionNumber: whole,
+  lastSessionNumber: whole.optional(),
+  unknownSession: shapeOf<UnknownSession>()({ sessionNumber: whole, diskId: text }).optional(),
   stateChangedAtMs: z.number(),
   missing: z.literal(true).optional(),
   replacement: shapeOf<DeviceIdentity>()(identity).optional(),
@@ -83,11 +88,26 @@ const disk = shapeOf<Disk>()({
     attempts: whole,
     lastError: text,
   }).optional(),
+  lastSessionNumber: whole.optional(),
   labels: z.array(shapeOf<Label>()({ name: text, value: text })).readonly(),
   createdAtMs: z.number(),
 });
 
-const counter = shapeOf<Counter>()({ name: z.enum(["device_generation", "session_number"]), value: whole });
+const gap = shapeOf<Gap>()({ above: whole, upTo: whole, reportedAtMs: z.number().optional() });
+
+const counter = shapeOf<Counter>()({
+  name: z.enum(["device_generation", "session_number"]),
+  value: whole,
+  gaps: z.array(gap).readonly().optional(),
+});
+
+const fleet = shapeOf<OtherFleet>()({
+  tabletId: text,
+  incarnation: text,
+  hostId: text,
+  heardAtMs: z.number(),
+  adoptedAtMs: z.number().optional(),
+});
 
 /** The model's tables, as they are stored: with the shapes that their documents must have. */
 export const storedSchema: RegistrySchema = {
@@ -95,4 +115,5 @@ export const storedSchema: RegistrySchema = {
   devices: { ...schema.devices, check: checkOf(device) },
   disks: { ...schema.disks, check: checkOf(disk) },
   counters: { ...schema.counters, check: checkOf(counter) },
+  fleets: { ...schema.fleets, check: checkOf(fleet) },
 };

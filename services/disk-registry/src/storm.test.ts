@@ -14,6 +14,14 @@ const DEVICES_PER_AGENT = 16;
 /** As a real agent waits for its registration. */
 const REGISTER_TIMEOUT_MS = 60_000;
 
+const remembered = {
+  tabletId: "tablet-1",
+  incarnation: "life-1",
+  highestTabletGeneration: 1,
+  highestDeviceGeneration: 0,
+  highestSessionNumber: 0,
+};
+
 const hostIds = Array.from({ length: AGENTS }, (_, index) => `storm-${index}`);
 const hosts = hostIds.map((id) => aHost(id));
 const devicesOf = (id: string) =>
@@ -34,7 +42,12 @@ describe("a storm of registrations", function () {
       // The connections stand before the storm begins.
       await Promise.all(
         clients.map((client, index) =>
-          client.heartbeat({ hostId: hostIds[index] as string, bootId: `${hostIds[index]}-boot-1`, changed: [] }),
+          client.heartbeat({
+            hostId: hostIds[index] as string,
+            bootId: `${hostIds[index]}-boot-1`,
+            changed: [],
+            ...remembered,
+          }),
         ),
       );
       commits.length = 0;
@@ -68,12 +81,13 @@ function registrationOf(id: string): RegisterAgentRequest {
       health: Health.ONLINE,
       healthMessage: "",
       attached: true,
-      stamp: { tabletId: "tablet-1", tabletGeneration: 1, deviceGeneration: 1 },
+      stamp: undefined,
       sessionNumber: 0,
+      sessionDiskId: "",
       fileIdentity: "",
     }),
   );
   const { az, rack, address } = aHost(id);
-  const tablet = { tabletId: "tablet-1", highestTabletGeneration: 1, registrationNumber: 0 };
-  return { hostId: id, address, az, rack, bootId: `${id}-boot-2`, devices, exports: [], ...tablet };
+  const told = { ...remembered, registrationNumber: 0 };
+  return { hostId: id, address, az, rack, bootId: `${id}-boot-2`, devices, exports: [], ...told };
 }

@@ -70,7 +70,7 @@ describe("two disk-registries on one database", function () {
     for (const hostId of ["h1", "h2"]) await eventually(() => isDone(add(hostId)));
     for (const deviceId of ["d1", "d2", "d3"]) await inState(deviceId, AttachState.ATTACHED);
     const before = await device("d1");
-    const { tabletId, tabletGeneration } = servesLine(registries.first.logs);
+    const { tabletId, incarnation, tabletGeneration } = servesLine(registries.first.logs);
 
     await registries.first.kill();
     const takenMs = await servedAfterMs(performance.now());
@@ -93,7 +93,7 @@ describe("two disk-registries on one database", function () {
     });
     try {
       const { host } = await operator.getHost({ hostId: "h1" });
-      const stamp = { tabletId, tabletGeneration, deviceGeneration: 1_000_000 };
+      const stamp = { tabletId, incarnation, tabletGeneration, deviceGeneration: 1_000_000 };
       const late = agent.attachDevices({
         bootId: host?.bootId ?? "",
         devices: [{ deviceId: "d1", stamp, expected: undefined }],
@@ -240,6 +240,7 @@ async function isDone(action: ReturnType<RegistryClient["addHost"]>): Promise<bo
 interface ServesLine {
   readonly time: string;
   readonly tabletId: string;
+  readonly incarnation: string;
   readonly tabletGeneration: number;
   readonly stateLoaded: object;
   readonly documentsRead: number;

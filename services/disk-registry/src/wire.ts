@@ -10,11 +10,14 @@ import {
   Health,
   type Host as HostMessage,
   HostState,
+  type OtherFleet as OtherFleetMessage,
   type Publication as PublicationMessage,
   PublicationState,
+  type RefusedNumbers as RefusedNumbersMessage,
   type StampedDevice as StampedDeviceMessage,
 } from "@diskmesh/api/registry";
-import { InvalidArgumentError } from "@diskmesh/domain";
+import { type HostId, InvalidArgumentError } from "@diskmesh/domain";
+import type { Refused } from "./fleet.js";
 import type { ActionResult } from "./model/action-result.js";
 import { diskHealth } from "./model/disks.js";
 import type { DeviceOutcome, Leader, OutcomeCode } from "./model/orders.js";
@@ -25,6 +28,7 @@ import type {
   Disk,
   Host,
   Health as ModelHealth,
+  OtherFleet,
   Publication,
   RegistryTables,
 } from "./model/schema.js";
@@ -88,6 +92,8 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     dirty: device.dirty,
     removalRequested: device.removalRequested,
     keepData: device.keepData ?? false,
+    heldByUnknownDisk: device.unknownSession !== undefined,
+    unknownSession: device.unknownSession && { ...device.unknownSession },
     detachConfirmed: device.detachConfirmed,
     diskId: device.diskId,
     stateChangedAt: dateOf(device.stateChangedAtMs),
@@ -139,6 +145,17 @@ export function actionResultMessage(result: ActionResult): ActionResultMessage {
 
 export function stampedDeviceMessage(device: StampedDevice): StampedDeviceMessage {
   return { deviceId: device.deviceId, stamp: { ...device.stamp }, reason: device.reason };
+}
+
+export function otherFleetMessage({ adoptedAtMs, heardAtMs, ...other }: OtherFleet): OtherFleetMessage {
+  return { ...other, heardAt: dateOf(heardAtMs), adoptedAt: dateIf(adoptedAtMs) };
+}
+
+export function refusedNumbersMessage([hostId, { heardAtMs, ...numbers }]: readonly [
+  HostId,
+  Refused,
+]): RefusedNumbersMessage {
+  return { hostId, ...numbers, heardAt: dateOf(heardAtMs) };
 }
 
 /** The stamp of requests that are no attach or detach orders. */

@@ -11,6 +11,13 @@ import {
   type TlsFiles,
 } from "@diskmesh/rpc";
 
+const NOTHING = {
+  tabletId: "",
+  incarnation: "",
+  highestTabletGeneration: 0,
+  highestDeviceGeneration: 0,
+  highestSessionNumber: 0,
+};
 const HEARTBEAT_MS = 1_000;
 
 /**
@@ -62,15 +69,17 @@ export class OrderCountingAgent implements AsyncDisposable {
         attached: false,
         stamp: undefined,
         sessionNumber: 0,
+        sessionDiskId: "",
         fileIdentity: "",
       })),
       exports: [],
-      tabletId: "",
-      highestTabletGeneration: 0,
+      ...NOTHING,
       registrationNumber: 0,
     });
     this.#heartbeats = setInterval(() => {
-      void this.#registration.heartbeat({ hostId: this.hostId, bootId: this.#bootId, changed: [] }).catch(() => {});
+      void this.#registration
+        .heartbeat({ hostId: this.hostId, bootId: this.#bootId, changed: [], ...NOTHING })
+        .catch(() => {});
     }, HEARTBEAT_MS);
     return deviceIds;
   }

@@ -25,6 +25,7 @@ export interface StormOptions {
   /** Of a server that does nothing with its connections. */
   readonly bareAddress: string;
   readonly tabletId: string;
+  readonly incarnation: string;
 }
 
 export type StormCommand =
@@ -172,7 +173,7 @@ class StormAgents {
 
   /** A heartbeat, so that the connection stands. */
   async #connect(index: number): Promise<void> {
-    const before = { hostId: stormHostId(index), bootId: "before", changed: [] };
+    const before = { hostId: stormHostId(index), bootId: "before", changed: [], ...this.#remembered() };
     await retried(() => this.#registryOf(index).heartbeat(before));
   }
 
@@ -208,7 +209,7 @@ class StormAgents {
   }
 
   #registrationOf(index: number): RegisterAgentRequest {
-    const { devicesPerAgent, tabletId } = this.options;
+    const { devicesPerAgent, tabletId, incarnation } = this.options;
     const devices = Array.from({ length: devicesPerAgent }, (_, device) => ({
       deviceId: stormDeviceId(index, device),
       path: `/dev/disk/by-id/nvme-${device}`,
@@ -220,8 +221,9 @@ class StormAgents {
       health: Health.ONLINE,
       healthMessage: "",
       attached: true,
-      stamp: { tabletId, tabletGeneration: 1, deviceGeneration: index * devicesPerAgent + device + 1 },
+      stamp: { tabletId, incarnation, tabletGeneration: 1, deviceGeneration: index * devicesPerAgent + device + 1 },
       sessionNumber: 0,
+      sessionDiskId: "",
       fileIdentity: "",
     }));
     return {
@@ -232,10 +234,15 @@ class StormAgents {
       bootId: `boot-${this.#boot}`,
       devices,
       exports: [],
-      tabletId,
-      highestTabletGeneration: 1,
       registrationNumber: 0,
+      ...this.#remembered(),
     };
+  }
+
+  #remembered() {
+    const { tabletId, incarnation } = this.options;
+    const nothing = { highestDeviceGeneration: 0, highestSessionNumber: 0 };
+    return { tabletId, incarnation, highestTabletGeneration: 1, ...nothing };
   }
 
   async #handshake(index: number): Promise<Tries> {

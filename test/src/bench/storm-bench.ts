@@ -34,7 +34,7 @@ export async function benchStorm(
   const operator = certificates.files("operator");
   const storage = join(folder, "registry");
   report(`a fleet of ${agents} hosts with ${DEVICES_PER_AGENT} devices each`);
-  const tabletId = await storeFleet(storage, agents);
+  const { tabletId, incarnation } = await storeFleet(storage, agents);
   const port = await freePort();
   const address = `127.0.0.1:${port}`;
   await using registry = await spawnService({
@@ -57,7 +57,12 @@ export async function benchStorm(
   await using bare = await startBareServer(files, await freePort());
   await using noop = await startNoopServer(files, operator, RESPONSE_BYTES);
   const addresses = { registryAddress: address, noopAddress: noop.address, bareAddress: bare.address };
-  const options = { devicesPerAgent: DEVICES_PER_AGENT, certificatesFolder: certificates.folder, tabletId };
+  const options = {
+    devicesPerAgent: DEVICES_PER_AGENT,
+    certificatesFolder: certificates.folder,
+    tabletId,
+    incarnation,
+  };
   await using storm = new Storm(agents, { ...options, ...addresses }, report);
   await storm.prepare("certify", "their certificates");
   await storm.prepare("connect-noop", "their connections to a server that does nothing");

@@ -12,7 +12,10 @@ interface StoredDocument {
 }
 
 /** The registry's state as it is when all these hosts have been in operation for long: nothing is left to be done. */
-export async function storeFleet(storage: string, agents: number): Promise<string> {
+export async function storeFleet(
+  storage: string,
+  agents: number,
+): Promise<{ readonly tabletId: string; readonly incarnation: string }> {
   const byId = () => table<StoredDocument>({ key: ({ id }) => id });
   // Written as the registry keeps them, but for the key, which the storage keeps apart.
   const schema = { hosts: byId(), devices: byId(), disks: byId(), counters: byId() };
@@ -37,7 +40,7 @@ export async function storeFleet(storage: string, agents: number): Promise<strin
         } as never);
       });
     }
-    return tablet.id;
+    return { tabletId: tablet.id, incarnation: tablet.incarnation };
   } finally {
     await tablet.close();
   }

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { DomainError } from "@diskmesh/domain";
+import { DomainError, messageOf } from "@diskmesh/domain";
 import {
   addHosts,
   deleteDisk,
@@ -14,6 +14,9 @@ import { CLOUD_CONFIG, type FuzzMesh, HOST } from "./fuzz-mesh.js";
 
 const DEPLOYMENT = "mesh";
 const DATA_BYTES = 256 * 1024;
+/** Each as unlikely to be disturbed as the one before. */
+const TRIES = 5;
+const CONFIG_CHANGED = /update the cloud config/;
 const ALL_DISKS = { pageSize: 0, pageToken: "" };
 
 /** What the mesh is for, done again and again while it is under fuzz, by an operator who sets right what others changed. */
@@ -47,10 +50,7 @@ export class MeshCheck {
   async provide(): Promise<void> {
     const { mesh } = this;
     const name = `check-${++this.#round}`;
-    await this.#configure();
-    await addHosts(mesh);
-    await this.#deleteOthers();
-    const diskCid = await provideDisk(mesh, name, this.#instanceId);
+    const diskCid = await this.#provideDisk(name);
     const disk = await openDisk(mesh, HOST, diskCid);
     try {
       const data = randomBytes(DATA_BYTES);
@@ -62,6 +62,20 @@ export class MeshCheck {
     }
     await detachDisk(mesh, name);
     await deleteDisk(mesh, name);
+  }
+
+  /** Sets right what others changed, again when they were quicker: to store a config is their right. */
+  async #provideDisk(name: string): Promise<string> {
+    for (let tries = 1; ; tries++) {
+      await this.#configure();
+      await addHosts(this.mesh);
+      await this.#deleteOthers();
+      try {
+        return await provideDisk(this.mesh, name, this.#instanceId);
+      } catch (error) {
+        if (tries === TRIES || !CONFIG_CHANGED.test(messageOf(error))) throw error;
+      }
+    }
   }
 
   /** The configs as they should be. */

@@ -129,7 +129,7 @@ export class World implements Observer {
 
   /** The registry that the store obeys. */
   leader(): RegistryNode | undefined {
-    return this.registries().find(({ context }) => context?.leader.tabletGeneration === this.store.generation);
+    return this.registries().find(({ context }) => context?.fleet.leader().tabletGeneration === this.store.generation);
   }
 
   serviceRandom(): () => number {

@@ -87,6 +87,7 @@ describe("a result", () => {
     "info, api_version as a string": () => resultOf.info({ api_version: "2" }),
     "info, api_version 0": () => resultOf.info({ api_version: 0 }),
     "info, api_version 1.5": () => resultOf.info({ api_version: 1.5 }),
+    "info, api_version 2^64": () => resultOf.info({ api_version: 2 ** 64 }),
     "info, formats of numbers": () => resultOf.info({ stemcell_formats: [1] }),
     "create_vm v1, a list": () => resultOf.createVm(["vm-1", {}], "cid"),
     "create_vm v2, a string": () => resultOf.createVm("vm-1", "cid_and_networks"),

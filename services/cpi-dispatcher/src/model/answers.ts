@@ -52,17 +52,20 @@ export interface AnsweredInfo {
 const MAX_CID_LENGTH = 255;
 const CID_PATTERN = /^[\x21-\x7e]+$/;
 
+/** Far above any, and what our own messages can carry. */
+const MAX_API_VERSION = 1_000_000;
+
+function isVersion(value: unknown): boolean {
+  return Number.isInteger(value) && (value as number) >= 1 && (value as number) <= MAX_API_VERSION;
+}
+
 /** The shapes of the results, by method; what a CPI returns for methods without a result is not looked at. */
 export const resultOf = {
   info(result: unknown): AnsweredInfo {
     if (!isJsonObject(result)) throw invalid("the result of 'info' is no object");
     const { api_version: apiVersion, stemcell_formats: formats = [] } = result;
-    if (
-      apiVersion !== undefined &&
-      apiVersion !== null &&
-      !(Number.isInteger(apiVersion) && (apiVersion as number) >= 1)
-    )
-      throw invalid("the 'api_version' of 'info' is no whole number above 0");
+    if (apiVersion !== undefined && apiVersion !== null && !isVersion(apiVersion))
+      throw invalid(`the 'api_version' of 'info' is no whole number from 1 to ${MAX_API_VERSION}`);
     if (formats !== null && !isStrings(formats))
       throw invalid("the 'stemcell_formats' of 'info' are no list of strings");
     return {

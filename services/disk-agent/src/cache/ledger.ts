@@ -21,8 +21,10 @@ export class Ledger {
     this.#memory = memory;
   }
 
-  /** Resolves once all that was remembered so far is on disk. */
-  durable(): Promise<void> {
-    return this.#file.store(this.#memory);
+  /** Resolves once all that was remembered so far is on disk, with that. */
+  async durable(): Promise<AgentMemory> {
+    const memory = this.#memory;
+    await this.#file.store(memory);
+    return memory;
   }
 }

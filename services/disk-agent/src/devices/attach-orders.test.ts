@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { systemClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { ANSWER_TIMEOUT_MS, DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
+import { ANSWER_TIMEOUT_MS, DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
 
 const SIZE = 16 * 4096;
 
@@ -157,7 +157,7 @@ describe("attach and detach orders on files", () => {
     path: "/x",
   }))
     it(`another ${field} than registered -> device changed, and nothing stays open`, async () => {
-      const stamp = { tabletId: "tablet-1", tabletGeneration: 1, deviceGeneration: 1 };
+      const stamp = { ...LEADER, deviceGeneration: 1 };
       const order = { deviceId: fixture.device("a").id, stamp, kind: "attach" as const };
       await fixture.order("detach", "a", 1);
       fixture.ledger.remember({

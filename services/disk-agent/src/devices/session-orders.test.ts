@@ -4,10 +4,10 @@ import { type DeviceId, UnavailableError } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { DeviceFixture, makeDeviceFile, TABLET } from "../testing/device-fixture.js";
+import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
 
 const SIZE = 16 * 4096;
-const stamp = { tabletId: TABLET, tabletGeneration: 1, deviceGeneration: 0 };
+const stamp = { ...LEADER, deviceGeneration: 0 };
 const OLD = Buffer.alloc(4096, 1);
 const NEW = Buffer.alloc(4096, 2);
 

@@ -1,6 +1,7 @@
 import type { DiskAgentServiceService } from "@diskmesh/api/agent";
 import type { Handlers } from "@diskmesh/rpc";
 import type { AgentContext } from "../context.js";
+import { highestNumbers } from "../model/highest-numbers.js";
 import { encodeAgentDevice } from "../wire.js";
 
 export function listDevices({
@@ -10,7 +11,8 @@ export function listDevices({
 }: AgentContext): Handlers<typeof DiskAgentServiceService>["listDevices"] {
   return async () => {
     // What is listed as obeyed must be durable.
-    await ledger.durable();
-    return { bootId, devices: devices.all().map((device) => encodeAgentDevice(device, ledger.memory)) };
+    const memory = await ledger.durable();
+    const listed = devices.all().map((device) => encodeAgentDevice(device, memory));
+    return { bootId, devices: listed, ...highestNumbers(memory) };
   };
 }

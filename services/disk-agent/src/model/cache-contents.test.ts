@@ -7,7 +7,8 @@ import { type AgentMemory, emptyMemory, withDevice } from "./memory.js";
 const HOST = "host-1" as HostId;
 
 function full(): AgentMemory {
-  let memory: AgentMemory = { ...emptyMemory(HOST), tabletId: "tablet", tabletGeneration: 4, exportFloor: 2 };
+  const leader = { tabletId: "tablet", incarnation: "child", formerIncarnations: ["parent"], tabletGeneration: 4 };
+  let memory: AgentMemory = { ...emptyMemory(HOST), ...leader, exportFloor: 2 };
   const session = { number: 7, purpose: "disk", diskId: "disk-1", holderHostId: "host-2", ended: false } as const;
   const order = { tabletGeneration: 4, deviceGeneration: 9, kind: "detach" } as const;
   memory = withDevice(memory, "a" as DeviceId, { order, session });
@@ -23,7 +24,10 @@ describe("the cache's contents", () => {
   it("of the release before, without a checksum -> read; of this one, the checksum left out -> refused", () => {
     const text = encodeCache(full());
     const former = text.replace("agent-cache-2", "agent-cache-1");
-    expect(decode(former, false)).to.deep.equal(full());
+    const { incarnation: _, formerIncarnations: __, ...contents } = JSON.parse(former);
+    const read = decode(JSON.stringify(contents), false);
+    expect(read).to.deep.equal({ ...full(), incarnation: "", formerIncarnations: [] });
+    expect(() => decode(JSON.stringify({ ...contents, format: "diskmesh-agent-cache-2" }))).to.throw(/incarnation/);
     expect(() => decode(text, false)).to.throw(/no checksum/);
     expect(() => decode(former)).to.throw(/format/);
   });
@@ -46,6 +50,8 @@ describe("the cache's contents", () => {
     ["no JSON", "hello", /JSON/],
     ["a list", "[]", /not an object/],
     ["a negative generation", text.replace('"tabletGeneration":4', '"tabletGeneration":-4'), /tabletGeneration/],
+    ["former incarnations that are no list", text.replace('["parent"]', '"parent"'), /formerIncarnations/],
+    ["a former incarnation that is no text", text.replace('["parent"]', "[7]"), /formerIncarnations/],
     ["an unknown kind", text.replace('"detach"', '"hold"'), /kind/],
     ["a device id that is a path", text.replace('"a":', '"../a":'), /malformed/],
     ["a fraction as session", text.replace('"number":7', '"number":7.5'), /number/],

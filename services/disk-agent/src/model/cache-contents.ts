@@ -9,7 +9,7 @@ import type {
   RememberedSession,
 } from "./memory.js";
 
-/** Without a checksum, it is of the first format, which had none. */
+/** Without a checksum, it is of the first format, which had none, and knew no incarnations. */
 const FORMATS = { sealed: "diskmesh-agent-cache-2", unsealed: "diskmesh-agent-cache-1" };
 
 /** The memory as text, which is sealed with a checksum before it is written. */
@@ -42,6 +42,8 @@ export function decodeCache(
   return {
     hostId,
     tabletId: asString("tabletId", root.tabletId),
+    incarnation: sealed ? asString("incarnation", root.incarnation) : "",
+    formerIncarnations: sealed ? asStrings("formerIncarnations", root.formerIncarnations) : [],
     tabletGeneration: asCount("tabletGeneration", root.tabletGeneration),
     devices,
     exports,
@@ -123,6 +125,11 @@ function asObject(where: string, value: unknown): Record<string, unknown> {
 function asString(where: string, value: unknown): string {
   if (typeof value !== "string") throw new Error(`${where} is not a text`);
   return value;
+}
+
+function asStrings(where: string, value: unknown): string[] {
+  if (!Array.isArray(value)) throw new Error(`${where} is not a list`);
+  return value.map((item, index) => asString(`${where}.${index}`, item));
 }
 
 function asCount(where: string, value: unknown): number {

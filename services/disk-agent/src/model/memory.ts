@@ -8,7 +8,11 @@ export interface AgentMemory {
   readonly hostId: HostId;
   /** The tablet whose orders are obeyed; empty until the first registration. */
   readonly tabletId: string;
-  /** The highest generation seen of that tablet. */
+  /** The only incarnation of that tablet that is obeyed; empty until the agent heard of one: then each of that tablet is. */
+  readonly incarnation: string;
+  /** Incarnations that ended, the latest last: what is obeyed now came from them. They are refused for good. */
+  readonly formerIncarnations: readonly string[];
+  /** The highest generation seen of that incarnation. */
   readonly tabletGeneration: number;
   readonly devices: ReadonlyMap<DeviceId, DeviceMemory>;
   readonly exports: ReadonlyMap<DiskId, ExportMemory>;
@@ -20,6 +24,7 @@ export type OrderKind = "attach" | "detach";
 
 export interface RememberedOrder {
   readonly tabletGeneration: number;
+  /** 0 for one of a former incarnation: its kind holds on, and each order of the present one is newer. */
   readonly deviceGeneration: number;
   readonly kind: OrderKind;
 }
@@ -71,15 +76,25 @@ export interface ExportMemory {
 }
 
 export function emptyMemory(hostId: HostId): AgentMemory {
-  return { hostId, tabletId: "", tabletGeneration: 0, devices: new Map(), exports: new Map(), exportFloor: 0 };
+  return {
+    hostId,
+    tabletId: "",
+    incarnation: "",
+    formerIncarnations: [],
+    tabletGeneration: 0,
+    devices: new Map(),
+    exports: new Map(),
+    exportFloor: 0,
+  };
 }
 
-/** The last stamp obeyed for a device; undefined when none was. */
+/** The last stamp of the present incarnation that was obeyed for a device; undefined when none was. */
 export function lastStamp(memory: AgentMemory, deviceId: DeviceId): Stamp | undefined {
   const order = memory.devices.get(deviceId)?.order;
-  if (order === undefined) return undefined;
+  if (order === undefined || order.deviceGeneration === 0) return undefined;
   return {
     tabletId: memory.tabletId,
+    incarnation: memory.incarnation,
     tabletGeneration: order.tabletGeneration,
     deviceGeneration: order.deviceGeneration,
   };

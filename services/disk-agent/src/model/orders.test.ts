@@ -1,8 +1,15 @@
-import { type DeviceId, type HostId, InvalidStateError, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import {
+  type DeviceId,
+  DomainError,
+  type HostId,
+  InvalidStateError,
+  OutdatedError,
+  type Stamp,
+  UnavailableError,
+} from "@diskmesh/domain";
 import { expect } from "chai";
 import { type AgentMemory, emptyMemory, isWanted, type OrderKind, withDevice } from "./memory.js";
-import { acceptRequest, decideOrder, isCurrentOrder } from "./orders.js";
-import { decideRegistration } from "./registration.js";
+import { acceptRequest, decideOrder, isCurrentOrder, overtaken } from "./orders.js";
 
 const HOST = "host-1" as HostId;
 const DEVICE = "device-1" as DeviceId;
@@ -10,23 +17,38 @@ const OTHER = "device-2" as DeviceId;
 const BOOT = "boot-1";
 const KNOWN = new Set([DEVICE, OTHER]);
 
-const stamp = (tabletGeneration: number, deviceGeneration: number, tabletId = "tablet") => ({
-  tabletId,
+const LEADER = { tabletId: "tablet", incarnation: "child" };
+
+const stamp = (tabletGeneration: number, deviceGeneration: number, change: Partial<Stamp> = {}): Stamp => ({
+  ...LEADER,
   tabletGeneration,
   deviceGeneration,
+  ...change,
 });
 
-const registered = (tabletGeneration = 3): AgentMemory => ({
+const registered = (tabletGeneration = 3, change: Partial<AgentMemory> = {}): AgentMemory => ({
   ...emptyMemory(HOST),
-  tabletId: "tablet",
+  ...LEADER,
+  formerIncarnations: ["parent"],
   tabletGeneration,
+  ...change,
 });
 
 const after = (tabletGeneration: number, deviceGeneration: number, kind: OrderKind): AgentMemory =>
   withDevice(registered(tabletGeneration), DEVICE, { order: { tabletGeneration, deviceGeneration, kind } });
 
+function thrownBy(act: () => unknown): DomainError {
+  try {
+    act();
+  } catch (error) {
+    if (error instanceof DomainError) return error;
+    throw error;
+  }
+  throw new Error("nothing was thrown");
+}
+
 describe("acceptRequest (rule 1)", () => {
-  const rows: [string, AgentMemory, { bootId: string; stamps: ReturnType<typeof stamp>[] }, unknown, RegExp?][] = [
+  const rows: [string, AgentMemory, { bootId: string; stamps: Stamp[] }, unknown, RegExp?][] = [
     [
       "another boot id -> refused",
       registered(),
@@ -38,9 +60,42 @@ describe("acceptRequest (rule 1)", () => {
     [
       "another tablet -> refused",
       registered(),
-      { bootId: BOOT, stamps: [stamp(9, 9, "foreign")] },
+      { bootId: BOOT, stamps: [stamp(9, 9, { tabletId: "foreign" })] },
       InvalidStateError,
-      /foreign/,
+      /"foreign".*"child" of tablet "tablet"/,
+    ],
+    [
+      "another incarnation -> refused, however high its generation",
+      registered(),
+      { bootId: BOOT, stamps: [stamp(3, 1), stamp(9, 9, { incarnation: "copy" })] },
+      InvalidStateError,
+      /"copy".*"child".*by a registration alone/,
+    ],
+    [
+      "a former incarnation -> outdated",
+      registered(),
+      { bootId: BOOT, stamps: [stamp(9, 9, { incarnation: "parent" })] },
+      OutdatedError,
+      /was replaced.*"child".*"parent"/,
+    ],
+    [
+      "a former incarnation of another tablet -> outdated",
+      registered(),
+      { bootId: BOOT, stamps: [stamp(9, 9, { incarnation: "parent", tabletId: "foreign" })] },
+      OutdatedError,
+      /was replaced/,
+    ],
+    [
+      "no incarnation, of an agent that has heard of one -> refused",
+      registered(),
+      { bootId: BOOT, stamps: [stamp(9, 9, { incarnation: "" })] },
+      InvalidStateError,
+    ],
+    [
+      "another tablet, of an agent that never heard of an incarnation -> refused",
+      registered(3, { incarnation: "", formerIncarnations: [] }),
+      { bootId: BOOT, stamps: [stamp(9, 9, { tabletId: "foreign" })] },
+      InvalidStateError,
     ],
     [
       "a lower tablet generation -> the whole request is refused",
@@ -54,6 +109,20 @@ describe("acceptRequest (rule 1)", () => {
     it(title, () => {
       expect(() => acceptRequest(memory, BOOT, request)).to.throw(error as ErrorConstructor, message);
     });
+
+  for (const change of [{ tabletId: "foreign" }, { incarnation: "copy" }, { incarnation: "parent" }])
+    it(`${JSON.stringify(change)} -> the error says who leads instead`, () => {
+      const error = thrownBy(() => acceptRequest(registered(), BOOT, { bootId: BOOT, stamps: [stamp(3, 1, change)] }));
+      expect(error.about).to.deep.equal({ host_id: HOST, tablet_id: "tablet", incarnation: "child" });
+    });
+
+  it("an agent that never heard of an incarnation -> obeys each of its tablet, and takes none", () => {
+    const memory = registered(3, { incarnation: "", formerIncarnations: [] });
+    const accepted = acceptRequest(memory, BOOT, { bootId: BOOT, stamps: [stamp(3, 1)] });
+    expect(accepted).to.equal(memory);
+    const order = { deviceId: DEVICE, stamp: stamp(3, 1), kind: "attach" as const };
+    expect(isCurrentOrder(decideOrder(accepted, KNOWN, order).memory, order)).to.equal(true);
+  });
 
   it("the same tablet generation -> nothing to remember", () => {
     const memory = registered();
@@ -132,40 +201,17 @@ describe("decideOrder (rule 2)", () => {
     expect(isCurrentOrder(second, attach)).to.equal(false);
     expect(isWanted(second, DEVICE)).to.equal(false);
   });
-});
 
-describe("decideRegistration", () => {
-  const answer = {
-    tabletId: "tablet",
-    tabletGeneration: 3,
-    allowed: [{ deviceId: DEVICE, stamp: stamp(3, 5) }],
-    unknown: [{ deviceId: OTHER, stamp: stamp(3, 6) }],
-  };
-
-  it("a first answer -> both lists are obeyed and the tablet is remembered", () => {
-    const { memory, decisions } = decideRegistration(emptyMemory(HOST), KNOWN, answer);
-    expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["obey", "obey"]);
-    expect(memory.tabletId).to.equal("tablet");
-    expect([isWanted(memory, DEVICE), isWanted(memory, OTHER)]).to.deep.equal([true, false]);
-  });
-
-  it("a newer order that overtook the answer -> wins", () => {
-    const { memory, decisions } = decideRegistration(after(3, 7, "detach"), KNOWN, answer);
-    expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["outdated", "obey"]);
-    expect(isWanted(memory, DEVICE)).to.equal(false);
-  });
-
-  it("another tablet -> nothing is applied", () => {
-    const foreign = { ...answer, tabletId: "foreign" };
-    expect(() => decideRegistration(registered(), KNOWN, foreign)).to.throw(InvalidStateError);
-  });
-
-  it("a stamp of another tablet in one entry -> nothing is applied", () => {
-    const mixed = { ...answer, unknown: [{ deviceId: OTHER, stamp: stamp(3, 6, "foreign") }] };
-    expect(() => decideRegistration(registered(), KNOWN, mixed)).to.throw(InvalidStateError, OTHER);
-  });
-
-  it("a replaced leader -> nothing is applied", () => {
-    expect(() => decideRegistration(registered(4), KNOWN, answer)).to.throw(OutdatedError);
+  it("an order of an incarnation that was changed over from -> no longer current, and overtaken", () => {
+    const order = { deviceId: DEVICE, stamp: stamp(3, 5, { incarnation: "parent" }), kind: "attach" as const };
+    const numbers = [
+      [0, 0],
+      [3, 5],
+    ] as const;
+    for (const [tabletGeneration, deviceGeneration] of numbers) {
+      const memory = after(tabletGeneration, deviceGeneration, "attach");
+      expect(isCurrentOrder(memory, order)).to.equal(false);
+      expect(overtaken(memory, order).message).to.match(/changed over to incarnation "child"/);
+    }
   });
 });

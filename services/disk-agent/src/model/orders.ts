@@ -5,6 +5,7 @@ import {
   InvalidArgumentError,
   InvalidStateError,
   OutdatedError,
+  quoted,
   type Stamp,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -27,7 +28,8 @@ export type OrderVerdict =
 
 /**
  * Rule 1: whether a request may be looked at, and the memory with its tablet generation. Throws when the request is for
- * another start of the agent, from another tablet, or from a leader that has been replaced.
+ * another start of the agent, from another tablet or incarnation, or from a leader that has been replaced. Of an agent
+ * that never heard of an incarnation, each of its tablet is obeyed, and none is taken: only a registration does that.
  */
 export function acceptRequest(
   memory: AgentMemory,
@@ -47,11 +49,7 @@ export function acceptRequest(
   if (request.stamps.length === 0) throw new InvalidArgumentError("the order has no stamp: give one");
   let highest = memory.tabletGeneration;
   for (const stamp of request.stamps) {
-    if (stamp.tabletId !== memory.tabletId)
-      throw new InvalidStateError(
-        `the order is of tablet ${JSON.stringify(stamp.tabletId.slice(0, 80))}, but the agent of host ${memory.hostId} obeys tablet ${memory.tabletId} alone`,
-        { about: { host_id: memory.hostId } },
-      );
+    refuseOtherIncarnation(memory, stamp);
     if (stamp.tabletGeneration < memory.tabletGeneration)
       throw new OutdatedError(
         `the order ${formatStamp(stamp)} comes from a replaced leader: the agent of host ${memory.hostId} has seen tablet generation ${memory.tabletGeneration}`,
@@ -60,6 +58,33 @@ export function acceptRequest(
     highest = Math.max(highest, stamp.tabletGeneration);
   }
   return highest === memory.tabletGeneration ? memory : { ...memory, tabletGeneration: highest };
+}
+
+/** Whether the stamp is of whom the agent obeys, whatever its generations. */
+function isOfLeader(memory: AgentMemory, { tabletId, incarnation }: Stamp): boolean {
+  return tabletId === memory.tabletId && (memory.incarnation === "" || incarnation === memory.incarnation);
+}
+
+function refuseOtherIncarnation(memory: AgentMemory, stamp: Stamp): void {
+  const { hostId, tabletId, incarnation, formerIncarnations } = memory;
+  // Whoever sent the order learns from it who leads instead.
+  const about = { host_id: hostId, tablet_id: tabletId, incarnation };
+  const from = `incarnation ${quoted(stamp.incarnation)} of tablet ${quoted(stamp.tabletId)}`;
+  if (formerIncarnations.includes(stamp.incarnation))
+    throw new OutdatedError(
+      `the order comes from a registry that was replaced: the agent of host ${hostId} obeys ${leaderOf(memory)}, which took over from ${from}`,
+      { about },
+    );
+  if (!isOfLeader(memory, stamp))
+    throw new InvalidStateError(
+      `the order is of ${from}, but the agent of host ${hostId} obeys ${leaderOf(memory)} alone, and changes by a registration alone`,
+      { about },
+    );
+}
+
+/** Whom the agent obeys, for messages. */
+export function leaderOf({ tabletId, incarnation }: AgentMemory): string {
+  return `incarnation ${quoted(incarnation)} of tablet ${quoted(tabletId)}`;
 }
 
 /** Rule 2: what to make of an order for one device, and the memory with it. */
@@ -91,7 +116,7 @@ export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean
   const last = lastStamp(memory, order.deviceId);
   return (
     last !== undefined &&
-    order.stamp.tabletId === last.tabletId &&
+    isOfLeader(memory, order.stamp) &&
     compareStamps(order.stamp, last) === 0 &&
     memory.devices.get(order.deviceId)?.order?.kind === order.kind
   );
@@ -101,8 +126,10 @@ export function isCurrentOrder(memory: AgentMemory, order: DeviceOrder): boolean
 export function overtaken(memory: AgentMemory, order: DeviceOrder): OrderVerdict & { verdict: "outdated" } {
   const last = lastStamp(memory, order.deviceId);
   const lastKind = memory.devices.get(order.deviceId)?.order?.kind;
-  if (last === undefined || lastKind === undefined) throw new Error(`no order is remembered for ${order.deviceId}`);
-  return outdated(order, last, lastKind);
+  if (last !== undefined && lastKind !== undefined && isOfLeader(memory, order.stamp))
+    return outdated(order, last, lastKind);
+  const message = `${order.kind} ${formatStamp(order.stamp)} of device ${order.deviceId} is outdated: the agent changed over to ${leaderOf(memory)}`;
+  return { verdict: "outdated", message };
 }
 
 function outdated(order: DeviceOrder, last: Stamp, lastKind: OrderKind): OrderVerdict & { verdict: "outdated" } {

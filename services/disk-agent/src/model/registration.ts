@@ -1,44 +1,111 @@
-import { type DeviceId, InvalidStateError, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { type DeviceId, InvalidStateError, OutdatedError, quoted, type Stamp } from "@diskmesh/domain";
 import type { AgentMemory } from "./memory.js";
-import { type DeviceOrder, decideOrder, type OrderVerdict } from "./orders.js";
+import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./orders.js";
+
+/** A life of a tablet. */
+export interface Incarnation {
+  readonly tabletId: string;
+  /** Empty for the tablet's life before it had one. */
+  readonly incarnation: string;
+}
 
 /** A registration's answer: what to hold, and what to let go of. */
-export interface RegistrationAnswer {
-  readonly tabletId: string;
+export interface RegistrationAnswer extends Incarnation {
   readonly tabletGeneration: number;
+  /** Whose agents the registry takes over. */
+  readonly predecessors: readonly Incarnation[];
   readonly allowed: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
   readonly unknown: readonly { readonly deviceId: DeviceId; readonly stamp: Stamp }[];
 }
 
 /**
+ * Every restore makes one, so that these reach back over more restores than a fleet sees; whoever is older than all of
+ * them is refused all the same, though without a word that it was replaced. The bound keeps the cache small, which is
+ * written anew with each order.
+ */
+const MAX_FORMER_INCARNATIONS = 64;
+
+/**
  * Applies an answer as a whole, through the same stamps as any order: an order that overtook the answer on its way
- * wins. Throws when the answer comes from another tablet or a replaced leader; then nothing of it counts.
+ * wins. Throws when the answer comes from a registry that does not take over from the one obeyed, or from a replaced
+ * registry or leader; then nothing of it counts.
  */
 export function decideRegistration(
   memory: AgentMemory,
   knownDevices: { has(deviceId: DeviceId): boolean },
   answer: RegistrationAnswer,
 ): { memory: AgentMemory; decisions: { order: DeviceOrder; verdict: OrderVerdict }[] } {
-  if (answer.tabletId === "" || (memory.tabletId !== "" && answer.tabletId !== memory.tabletId))
-    throw new InvalidStateError(
-      `the registry is tablet ${JSON.stringify(answer.tabletId)}, but the agent of host ${memory.hostId} obeys tablet ${memory.tabletId} alone: move its cache file away if the registry was replaced for good`,
-    );
-  if (answer.tabletGeneration < memory.tabletGeneration)
-    throw new OutdatedError(
-      `the registration was answered by tablet generation ${answer.tabletGeneration}, but generation ${memory.tabletGeneration} was seen before`,
-    );
+  let next = obeyAnswering(memory, answer);
   const orders: DeviceOrder[] = [
     ...answer.allowed.map((device) => ({ ...device, kind: "attach" as const })),
     ...answer.unknown.map((device) => ({ ...device, kind: "detach" as const })),
   ];
-  const foreign = orders.find((order) => order.stamp.tabletId !== answer.tabletId);
+  const foreign = orders.find((order) => !isSame(order.stamp, answer));
   if (foreign)
-    throw new InvalidStateError(`the registration's answer carries a stamp of another tablet for ${foreign.deviceId}`);
-  let next: AgentMemory = { ...memory, tabletId: answer.tabletId, tabletGeneration: answer.tabletGeneration };
+    throw new InvalidStateError(
+      `the registration's answer carries a stamp of another tablet or incarnation for ${foreign.deviceId}`,
+    );
   const decisions = orders.map((order) => {
     const decision = decideOrder(next, knownDevices, order);
     next = decision.memory;
     return { order, verdict: decision.verdict };
   });
   return { memory: next, decisions };
+}
+
+/** The memory of an agent that obeys who answered. */
+function obeyAnswering(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
+  if (memory.formerIncarnations.includes(answer.incarnation))
+    throw new OutdatedError(
+      `the registry was replaced: ${leaderOf(memory)} took over from incarnation ${quoted(answer.incarnation)}, which answered, and whose orders the agent of host ${memory.hostId} never obeys again: stop that registry, or let this agent's config name the other one`,
+    );
+  if (memory.tabletId === "") return takeIncarnation(memory, answer);
+  if (!isSame(memory, answer)) {
+    if (answer.predecessors.some((predecessor) => isSame(predecessor, memory))) return changeOver(memory, answer);
+    if (memory.tabletId !== answer.tabletId || memory.incarnation !== "") throw refusal(memory, answer);
+  }
+  if (answer.tabletGeneration < memory.tabletGeneration)
+    throw new OutdatedError(
+      `the registration was answered by tablet generation ${answer.tabletGeneration}, but generation ${memory.tabletGeneration} was seen before`,
+    );
+  return takeIncarnation(memory, answer);
+}
+
+const isSame = (a: Incarnation, b: Incarnation): boolean =>
+  a.tabletId === b.tabletId && a.incarnation === b.incarnation;
+
+function refusal(memory: AgentMemory, answer: RegistrationAnswer): InvalidStateError {
+  const { tabletId, incarnation, hostId } = memory;
+  const adopt = `AdoptFleet of tablet ${quoted(tabletId)}, incarnation ${quoted(incarnation)}`;
+  return new InvalidStateError(
+    `the registry is incarnation ${quoted(answer.incarnation)} of tablet ${quoted(answer.tabletId)}, but the agent of host ${hostId} obeys ${leaderOf(memory)} alone: if the registry that answered is to lead it from now on, call ${adopt}, there; a host that changes hands for good has the agent's cache file moved away`,
+  );
+}
+
+function takeIncarnation(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
+  const { tabletId, incarnation, tabletGeneration } = answer;
+  const taken = { ...memory, tabletId, incarnation, tabletGeneration };
+  if (memory.tabletId !== "" && memory.incarnation === incarnation) return taken;
+  return { ...taken, formerIncarnations: formerOnes(memory, answer) };
+}
+
+/**
+ * Whatever was remembered of generations counts no more, as they were given by somebody else; which devices are held
+ * and which are let go stays as it is until an order says otherwise. Sessions and exports go on, as do their numbers.
+ */
+function changeOver(memory: AgentMemory, answer: RegistrationAnswer): AgentMemory {
+  const devices = new Map(memory.devices);
+  for (const [deviceId, device] of devices)
+    if (device.order)
+      devices.set(deviceId, { ...device, order: { ...device.order, tabletGeneration: 0, deviceGeneration: 0 } });
+  return takeIncarnation({ ...memory, devices }, answer);
+}
+
+function formerOnes(memory: AgentMemory, answer: RegistrationAnswer): string[] {
+  const predecessors = answer.predecessors.map(({ incarnation }) => incarnation);
+  // The one obeyed until now comes last: it is the one that may still be there.
+  const all = new Set([...memory.formerIncarnations, ...predecessors].filter((each) => each !== memory.incarnation));
+  all.add(memory.incarnation);
+  for (const never of ["", answer.incarnation]) all.delete(never);
+  return [...all].slice(-MAX_FORMER_INCARNATIONS);
 }

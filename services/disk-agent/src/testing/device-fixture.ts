@@ -27,7 +27,8 @@ export function makeDeviceFile(folder: string, name: string, sizeBytes: number):
   return path;
 }
 
-export const TABLET = "tablet-1";
+/** Whom the agent obeys. */
+export const LEADER = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 1 };
 export const ANSWER_TIMEOUT_MS = 60;
 /** No answer takes so long, however busy the machine is, unless something holds it up. */
 const STARVED_MS = 10_000;
@@ -48,7 +49,7 @@ export class DeviceFixture {
     eraseChunkBytes = 4096,
     eraseLimits: Partial<EraseLimits> = {},
   ) {
-    const memory = { ...emptyMemory("host-1" as HostId), tabletId: TABLET, tabletGeneration: 1 };
+    const memory = { ...emptyMemory("host-1" as HostId), ...LEADER };
     const path = join(this.folder, "cache.json");
     this.ledger = new Ledger(memory, new CacheFile({ path, encode: encodeCache, stored: undefined }));
     const configs = devices.map(({ id, file, offsetBytes = 0, sizeBytes }) => ({
@@ -82,7 +83,7 @@ export class DeviceFixture {
 
   /** An order as a handler does it. */
   async order(kind: OrderKind, id: string, generation: number): Promise<DeviceOutcome["outcome"]> {
-    const stamp = { tabletId: TABLET, tabletGeneration: 1, deviceGeneration: generation };
+    const stamp = { ...LEADER, deviceGeneration: generation };
     const order = { deviceId: id as DeviceId, stamp, kind };
     const { memory, verdict } = decideOrder(this.ledger.memory, this.devices, order);
     this.ledger.remember(memory);
@@ -92,7 +93,7 @@ export class DeviceFixture {
 
   /** Opens a session for host-1 as a handler does it. */
   async openSession(id: string, number: number, holderHostId = "host-1"): Promise<DeviceOutcome["outcome"]> {
-    const stamp = { tabletId: TABLET, tabletGeneration: 1, deviceGeneration: 0 };
+    const stamp = { ...LEADER, deviceGeneration: 0 };
     const wish = { number, purpose: "disk" as const, diskId: "disk-1", holderHostId };
     const [outcome] = await this.sessions.open([id as DeviceId], wish, stamp);
     if (!outcome) throw new Error("no outcome");

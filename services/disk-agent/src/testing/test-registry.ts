@@ -2,10 +2,10 @@ import { DiskAgentServiceService, type OrderOutcome } from "@diskmesh/api/agent"
 import {
   AgentRegistrationServiceService,
   type HeartbeatRequest,
+  type Predecessor,
   type RegisterAgentRequest,
   type RegisterAgentResponse,
 } from "@diskmesh/api/registry";
-import { NotFoundError } from "@diskmesh/domain";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 
@@ -13,11 +13,16 @@ import { eventually } from "@diskmesh/testkit";
 export class TestRegistry {
   readonly registrations: RegisterAgentRequest[] = [];
   readonly heartbeats: HeartbeatRequest[] = [];
-  readonly tabletId = "tablet-1";
+  tabletId = "tablet-1";
+  incarnation = "incarnation-1";
   tabletGeneration = 1;
+  /** Whose agents it takes over. */
+  predecessors: Predecessor[] = [];
   /** What a registration is answered; throws to refuse it. All devices are allowed unless a test says otherwise. */
-  answer: (request: RegisterAgentRequest) => RegisterAgentResponse = (request) => this.allow(request);
-  forgetOnHeartbeat = false;
+  answer: (request: RegisterAgentRequest) => RegisterAgentResponse | Promise<RegisterAgentResponse> = (request) =>
+    this.allow(request);
+  /** Throws to refuse a heartbeat. */
+  onHeartbeat: () => void = () => {};
   readonly #tls: TlsFiles;
   readonly #generations = new Map<string, number>();
   #server: RpcServer | undefined;
@@ -43,8 +48,8 @@ export class TestRegistry {
         },
         heartbeat: async (request) => {
           this.heartbeats.push(request);
-          if (this.forgetOnHeartbeat) throw new NotFoundError("no such host");
-          return { tabletGeneration: this.tabletGeneration };
+          this.onHeartbeat();
+          return { tabletGeneration: this.tabletGeneration, incarnation: this.incarnation };
         },
       },
     });
@@ -62,8 +67,8 @@ export class TestRegistry {
       return { deviceId, stamp: this.stamp(generation), reason: "" };
     });
     return {
-      tabletId: this.tabletId,
-      tabletGeneration: this.tabletGeneration,
+      ...this.#life,
+      predecessors: this.predecessors,
       allowedDevices: stamped.filter(({ deviceId }) => !unknown.includes(deviceId)),
       unknownDevices: stamped.filter(({ deviceId }) => unknown.includes(deviceId)),
       heartbeatIntervalMs: 100,
@@ -77,7 +82,18 @@ export class TestRegistry {
   }
 
   stamp(deviceGeneration = 0) {
-    return { tabletId: this.tabletId, tabletGeneration: this.tabletGeneration, deviceGeneration };
+    return { ...this.#life, deviceGeneration };
+  }
+
+  get #life() {
+    return { tabletId: this.tabletId, incarnation: this.incarnation, tabletGeneration: this.tabletGeneration };
+  }
+
+  /** From now on it leads another incarnation, whose counters begin anew, as when another process took its address. */
+  become(life: Partial<Pick<TestRegistry, "tabletId" | "incarnation" | "tabletGeneration" | "predecessors">>): void {
+    Object.assign(this, { predecessors: [] }, life);
+    this.#generations.clear();
+    this.#deviceGeneration = 0;
   }
 
   async registered(hostId: string, after = 0): Promise<RegisterAgentRequest> {

@@ -1,7 +1,18 @@
-import type { AgentRegistrationServiceService, DeviceHealth } from "@diskmesh/api/registry";
-import { AbortedError, type BackoffLimits, messageOf, NotFoundError, retryDelayMs } from "@diskmesh/domain";
+import type { AgentRegistrationServiceService, DeviceHealth, RegisterAgentResponse } from "@diskmesh/api/registry";
+import {
+  AbortedError,
+  type BackoffLimits,
+  InvalidStateError,
+  messageOf,
+  NotFoundError,
+  OutdatedError,
+  retryDelayMs,
+} from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import type { AgentContext } from "../context.js";
+import type { Log } from "../log.js";
+import { highestNumbers } from "../model/highest-numbers.js";
+import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
 import { encodeHealth, encodeReportedDevice, parseRegistrationAnswer } from "../wire.js";
 
@@ -19,19 +30,20 @@ export interface RegistrationOptions {
 /** Keeps the agent registered until the signal aborts: registers, sends heartbeats, registers again when told to. */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, signal } = options;
+  const failures = new HeartbeatFailures(context.log);
   let registrationNumber = 0;
   for (let attempts = 0; !signal.aborted; attempts += 1) {
-    let failure: unknown;
+    let pauseMs: number;
     try {
       const registered = await register(options, ++registrationNumber);
       attempts = 0;
-      await sendHeartbeats(options, registered);
+      pauseMs = await sendHeartbeats(options, registered, failures);
     } catch (error) {
       if (signal.aborted) return;
-      failure = error;
       context.log.warn({ error: messageOf(error) }, "the agent is not registered and tries again");
+      pauseMs = retryDelayMs(error, attempts, backoff, random());
     }
-    await context.clock.sleep(retryDelayMs(failure, attempts, backoff, random()), signal).catch(() => undefined);
+    if (pauseMs > 0) await context.clock.sleep(pauseMs, signal).catch(() => undefined);
   }
 }
 
@@ -47,11 +59,11 @@ async function register(
   registrationNumber: number,
 ): Promise<Registered> {
   context.registrationDue.reset();
-  const { attachOrders, bootId, config, devices, exports, ledger, log } = context;
+  const { bootId, config, devices, exports, ledger } = context;
   // What is reported as obeyed must be durable.
-  await ledger.durable();
-  const reported = devices.all().map((device) => encodeReportedDevice(device, ledger.memory));
-  const message = await client.registerAgent(
+  const memory = await ledger.durable();
+  const reported = devices.all().map((device) => encodeReportedDevice(device, memory));
+  const answer = await client.registerAgent(
     {
       hostId: config.hostId,
       address,
@@ -60,60 +72,108 @@ async function register(
       bootId,
       devices: reported,
       exports: exports.list(),
-      tabletId: ledger.memory.tabletId,
-      highestTabletGeneration: ledger.memory.tabletGeneration,
+      ...highestNumbers(memory),
       registrationNumber,
     },
     { signal, deadlineMs: config.timeouts.registerTimeoutMs },
   );
-  const { memory, decisions } = decideRegistration(ledger.memory, devices, parseRegistrationAnswer(message));
+  await applyAnswer(context, memory, answer);
+  const told = new Map(reported.map((device) => [device.deviceId, textOf(device)]));
+  return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told };
+}
+
+/** `reported` is what the answer was given for. */
+async function applyAnswer(
+  { attachOrders, devices, ledger, log, registrationDue }: AgentContext,
+  reported: AgentMemory,
+  answer: RegisterAgentResponse,
+): Promise<void> {
+  const before = ledger.memory;
+  const { memory, decisions } = decideRegistration(before, devices, parseRegistrationAnswer(answer));
   ledger.remember(memory);
   await ledger.durable();
+  const { tabletId, incarnation, tabletGeneration } = memory;
+  if (before.incarnation !== incarnation && before.tabletId !== "") {
+    const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
+    log.warn({ tablet_id: tabletId, incarnation, ...former }, "the agent obeys another incarnation from now on");
+    // Sessions that the former one gave while the answer was on its way are news to this one.
+    if (before.devices !== reported.devices || before.exports !== reported.exports) registrationDue.declare();
+  }
   const outcomes = await Promise.all(
     decisions.map(({ order, verdict }) => attachOrders.run(order, verdict, undefined)),
   );
   for (const { deviceId, outcome, message: text } of outcomes)
     if (outcome !== "done" && outcome !== "already")
       log.warn({ device_id: deviceId, outcome, reason: text }, "a device is not as the registration wants it");
-  const { tabletGeneration } = ledger.memory;
-  const allowed = message.allowedDevices.length;
-  const unknown = message.unknownDevices.length;
+  const allowed = answer.allowedDevices.length;
+  const unknown = answer.unknownDevices.length;
   log.info({ tablet_generation: tabletGeneration, allowed, unknown }, "registered");
-  const told = new Map(reported.map((device) => [device.deviceId, textOf(device)]));
-  return { heartbeatIntervalMs: message.heartbeatIntervalMs, told };
 }
 
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
   `${health} ${healthMessage}`;
 
-/** Returns when the registry wants a new registration, or is to be told of devices that changed. */
+/**
+ * Returns when the registry wants a new registration, or is to be told of devices that changed, with how long to wait
+ * before it. One that the registry wants comes at once: heartbeats are its pace, and are spread over their interval.
+ */
 async function sendHeartbeats(
-  { context, client, random, signal }: RegistrationOptions,
+  { context, client, backoff, random, signal }: RegistrationOptions,
   { heartbeatIntervalMs, told }: Registered,
-): Promise<void> {
-  const { bootId, clock, config, devices, log, registrationDue } = context;
+  failures: HeartbeatFailures,
+): Promise<number> {
+  const { bootId, clock, config, devices, ledger, registrationDue } = context;
   const due = registrationDue.signal;
-  let failures = 0;
   for (;;) {
     // Spread, so that agents that registered together do not beat together.
     const waitMs = Math.max(50, heartbeatIntervalMs * (0.9 + 0.2 * random()));
     await clock.sleep(waitMs, due).catch(() => undefined);
     signal.throwIfAborted();
-    if (due.aborted) return;
+    if (due.aborted) return retryDelayMs(undefined, 0, backoff, random());
     const changed: DeviceHealth[] = devices
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device) }))
       .filter((health) => told.get(health.deviceId) !== textOf(health));
     try {
-      const request = { hostId: config.hostId, bootId, changed };
-      await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
+      // The numbers may not be durable yet, and need not be: each was given by a registry, and one that goes on above
+      // such a number is never wrong. A full disk keeps no host from being ONLINE. Whom the agent obeys is durable since
+      // it registered.
+      const request = { hostId: config.hostId, bootId, changed, ...highestNumbers(ledger.memory) };
+      const answer = await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
       for (const health of changed) told.set(health.deviceId, textOf(health));
-      failures = 0;
+      failures.ended();
+      // The registry is of a later release than the one that it registered with: only a registration gives it.
+      if (ledger.memory.incarnation === "" && answer.incarnation !== "") return 0;
     } catch (error) {
       if (signal.aborted) throw error;
-      failures += 1;
-      if (failures === 1) log.warn({ error: messageOf(error) }, "a heartbeat failed");
-      if (error instanceof NotFoundError || error instanceof AbortedError) return;
+      failures.tell(error);
+      if (error instanceof NotFoundError || error instanceof AbortedError) return error.retryAfterMs ?? 0;
     }
+  }
+}
+
+const MAX_REASONS = 16;
+
+/** Logs why heartbeats fail, each reason once: what an operator must decide may take days. */
+class HeartbeatFailures {
+  readonly #log: Log;
+  readonly #told = new Set<string>();
+
+  constructor(log: Log) {
+    this.#log = log;
+  }
+
+  tell(error: unknown): void {
+    const text = messageOf(error);
+    // Of calls that did not come through the texts differ each time.
+    const refused = error instanceof InvalidStateError || error instanceof OutdatedError;
+    const reason = refused || !(error instanceof Error) ? text : error.name;
+    if (this.#told.has(reason) || this.#told.size >= MAX_REASONS) return;
+    this.#told.add(reason);
+    this.#log.warn({ error: text }, "a heartbeat failed");
+  }
+
+  ended(): void {
+    this.#told.clear();
   }
 }

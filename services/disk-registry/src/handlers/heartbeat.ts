@@ -4,6 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../agent-identity.js";
 import type { Context } from "../context.js";
 import { applyHeartbeat, type DeviceHealth, requireRegistered } from "../model/heartbeats.js";
+import { rememberedOf } from "../registration-request.js";
 import { plainText, requireAtMost } from "../requests.js";
 import { healthOf } from "../wire.js";
 
@@ -12,7 +13,7 @@ export async function heartbeat(
   request: HeartbeatRequest,
   call: CallContext,
 ): Promise<HeartbeatResponse> {
-  const { tablet, liveness, leader, clock, config, workers } = context;
+  const { tablet, liveness, fleet, clock, config, workers } = context;
   const hostId = parseHostId(request.hostId);
   requireOwnHost(call, hostId);
   const bootId = parseId("boot_id", request.bootId);
@@ -24,6 +25,7 @@ export async function heartbeat(
       healthMessage: plainText(entry.healthMessage, config.limits.maxTextLength),
     }),
   );
+  await fleet.hear(hostId, bootId, rememberedOf(request));
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   liveness.hear(hostId);
   // Most heartbeats change nothing, and must cost next to nothing.
@@ -32,5 +34,6 @@ export async function heartbeat(
     await tablet.transact((tx) => applyHeartbeat(tx, hostId, bootId, changed, clock.nowMs(), probationMs));
     workers.wakeHost(hostId);
   }
-  return { tabletGeneration: leader.tabletGeneration };
+  const { tabletGeneration, incarnation } = fleet.leader();
+  return { tabletGeneration, incarnation };
 }

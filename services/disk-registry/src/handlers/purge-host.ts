@@ -6,7 +6,7 @@ import { runAction } from "../run-action.js";
 
 export async function purgeHost(context: Context, request: PurgeHostRequest): Promise<PurgeHostResponse> {
   const hostId = parseHostId(request.hostId);
-  const { agents, lastRegistrations, liveness, tablet, workers } = context;
+  const { agents, fleet, lastRegistrations, liveness, tablet, workers } = context;
   const affected = await tablet.read((tables) => model.disksAffectedByPurge(tables, hostId));
   const result = await runAction(
     context,
@@ -16,6 +16,7 @@ export async function purgeHost(context: Context, request: PurgeHostRequest): Pr
   );
   if (!request.dryRun && result.code === ActionCode.S_OK) {
     agents.forget(hostId);
+    fleet.forget(hostId);
     liveness.forget(hostId);
     lastRegistrations.delete(hostId);
     for (const diskId of affected) workers.wakeDisk(diskId);

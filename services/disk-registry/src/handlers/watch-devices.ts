@@ -114,12 +114,12 @@ class Watch {
   }
 
   #message(update: Update, complete: boolean): WatchDevicesResponse {
-    return { update, resumeToken: complete ? `${this.context.leader.tabletGeneration}.${this.#position}` : "" };
+    return { update, resumeToken: complete ? `${this.context.fleet.leader().tabletGeneration}.${this.#position}` : "" };
   }
 }
 
 /** Undefined when there must be a snapshot first. */
-function parseResumeToken({ leader, deviceChanges }: Context, token: string): number | undefined {
+function parseResumeToken({ fleet, deviceChanges }: Context, token: string): number | undefined {
   if (token === "") return undefined;
   const [, generation, position] = /^(\d{1,15})\.(\d{1,15})$/.exec(token) ?? [];
   if (generation === undefined || position === undefined)
@@ -127,6 +127,6 @@ function parseResumeToken({ leader, deviceChanges }: Context, token: string): nu
       about: { field: "resume_token" },
     });
   // Positions are counted anew by each leader.
-  if (Number(generation) !== leader.tabletGeneration) return undefined;
+  if (Number(generation) !== fleet.leader().tabletGeneration) return undefined;
   return deviceChanges.since(Number(position), 0) === undefined ? undefined : Number(position);
 }

@@ -33,7 +33,7 @@ function candidateHosts(tables: RegistryTables, request: DiskRequest): readonly 
   const hosts = request.hostId === "" ? tables.hosts.by("byAz", request.az) : [tables.hosts.get(request.hostId)];
   const candidates: Host[] = [];
   for (const host of hosts) {
-    if (host === undefined || host.state !== "ONLINE" || host.removalRequested) continue;
+    if (host === undefined || host.state !== "ONLINE" || host.removalRequested || host.mustRegister) continue;
     if (request.az === "" || host.az === request.az) candidates.push(host);
   }
   return candidates;

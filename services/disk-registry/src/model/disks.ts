@@ -10,6 +10,7 @@ import {
 import { allocate, type Shortage } from "./allocation.js";
 import { requireDisk } from "./publications.js";
 import type { Disk, DiskRequest, Health, Label, RegistryTables, RegistryTransaction } from "./schema.js";
+import { whyUnknown } from "./unknown-disks.js";
 
 export interface DiskLimits {
   readonly maxDisks: number;
@@ -149,7 +150,8 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
     const device = tx.devices.get(deviceId);
     // A purged device is nobody's, or already another disk's.
     if (device === undefined || device.diskId !== diskId) continue;
-    tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0 });
+    const { lastSessionNumber = device.lastSessionNumber } = disk;
+    tx.devices.put({ ...device, diskId: "", dirty: true, eraseSessionNumber: 0, lastSessionNumber });
     freed.push(deviceId);
   }
   tx.disks.delete(diskId);
@@ -184,6 +186,8 @@ function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): D
     return { health: "ERROR", message: `device ${deviceId} was purged` };
   const name = `device ${deviceId} on host ${device.hostId}`;
   if (device.health === "ERROR") return { health: "ERROR", message: `${name}: ${device.healthMessage}` };
+  const unknown = whyUnknown(device);
+  if (unknown !== undefined) return { health: "ERROR", message: unknown };
   const host = tables.hosts.get(device.hostId);
   if (host === undefined || host.state === "UNAVAILABLE")
     return { health: "ERROR", message: `${name}: its host is UNAVAILABLE` };

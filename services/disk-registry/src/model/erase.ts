@@ -1,5 +1,6 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { nextSessionNumber } from "./counters.js";
+import { whyNotTold } from "./orders.js";
 import { type Device, type Host, isErasable, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
 /** Tells errors of erasing from errors of orders, which share a field. */
@@ -16,7 +17,12 @@ function findErasable(tables: RegistryTables, deviceId: DeviceId): { device: Dev
   const device = tables.devices.get(deviceId);
   if (device === undefined || !isErasable(device)) return undefined;
   const host = tables.hosts.get(device.hostId);
-  return host === undefined || host.state === "UNAVAILABLE" ? undefined : { device, host };
+  return host === undefined || whyNotTold(host) !== undefined ? undefined : { device, host };
+}
+
+/** The host of a device that can be erased now. */
+export function hostToErase(tables: RegistryTables, deviceId: DeviceId): Host | undefined {
+  return findErasable(tables, deviceId)?.host;
 }
 
 /** Gives the erase its own session, once: every writer before it is fenced off. Undefined when there is nothing to erase. */
@@ -26,7 +32,7 @@ export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOr
   const { device, host } = found;
   if (device.eraseSessionNumber !== 0) return { host, deviceId, sessionNumber: device.eraseSessionNumber };
   const sessionNumber = nextSessionNumber(tx);
-  tx.devices.put({ ...device, eraseSessionNumber: sessionNumber });
+  tx.devices.put({ ...device, eraseSessionNumber: sessionNumber, lastSessionNumber: sessionNumber });
   return { host, deviceId, sessionNumber };
 }
 

@@ -21,9 +21,7 @@ export function requireRegistered(tables: RegistryTables, hostId: HostId, bootId
     });
   }
   if (host.mustRegister) {
-    throw new AbortedError(`devices of host ${hostId} were purged while it was not heard from: register again`, {
-      about,
-    });
+    throw new AbortedError(`what is known of host ${hostId} may be outdated: register again`, { about });
   }
   return host;
 }

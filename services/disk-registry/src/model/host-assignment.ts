@@ -71,7 +71,8 @@ function chooseHost(tables: RegistryTables, request: HostRequest): Host | undefi
   let best: Host | undefined;
   let bestBytes = -1;
   for (const host of hosts) {
-    if (host.state !== "ONLINE" || host.removalRequested || host.assignment !== undefined) continue;
+    if (host.state !== "ONLINE" || host.mustRegister || host.removalRequested || host.assignment !== undefined)
+      continue;
     const held = heldBytes.get(host.hostId) ?? 0;
     if (held <= bestBytes) continue;
     best = host;

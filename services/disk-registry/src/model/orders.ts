@@ -6,6 +6,7 @@ import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema
 /** Who gives the stamps: the tablet and its leader's generation. */
 export interface Leader {
   readonly tabletId: string;
+  readonly incarnation: string;
   readonly tabletGeneration: number;
 }
 
@@ -39,7 +40,14 @@ export interface HostOrders {
 
 /** The stamp of a device's current order. */
 export function stampOf(device: Device, leader: Leader): Stamp {
-  return { tabletId: leader.tabletId, tabletGeneration: leader.tabletGeneration, deviceGeneration: device.generation };
+  return { ...leader, deviceGeneration: device.generation };
+}
+
+/** Why the host is told nothing now; undefined when it may be. */
+export function whyNotTold(host: Host): string | undefined {
+  if (host.state === "UNAVAILABLE") return host.stateMessage;
+  if (host.mustRegister === undefined) return undefined;
+  return `host ${host.hostId} is told nothing before its agent has registered anew, which it does by itself`;
 }
 
 /**
@@ -52,7 +60,7 @@ export function planOrders(
   options: { readonly maxDevices: number; readonly isDue: (device: Device) => boolean },
 ): HostOrders | undefined {
   const host = tables.hosts.get(hostId);
-  if (host === undefined || host.state === "UNAVAILABLE") return undefined;
+  if (host === undefined || whyNotTold(host) !== undefined) return undefined;
   const attach: Device[] = [];
   const detach: Device[] = [];
   for (const device of tables.devices.by("awaitingOrderByHost", hostId)) {
@@ -171,6 +179,7 @@ function sameStamp(a: Stamp | undefined, b: Stamp): boolean {
   return (
     a !== undefined &&
     a.tabletId === b.tabletId &&
+    a.incarnation === b.incarnation &&
     a.tabletGeneration === b.tabletGeneration &&
     a.deviceGeneration === b.deviceGeneration
   );

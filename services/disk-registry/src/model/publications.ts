@@ -8,7 +8,9 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { nextSessionNumber } from "./counters.js";
+import { whyNotTold } from "./orders.js";
 import type { Device, Disk, Host, Publication, RegistryTables, RegistryTransaction } from "./schema.js";
+import { whyUnknown } from "./unknown-disks.js";
 
 /** What a request came to: the disk is where it was wanted, or is on its way there, or is in the way of itself for now. */
 export type PublicationProgress = "reached" | "under_way" | "busy";
@@ -92,7 +94,7 @@ function putPublication(
     attempts: 0,
     lastError: "",
   };
-  const put = { ...disk, publication };
+  const put = { ...disk, publication, lastSessionNumber: publication.sessionNumber };
   tx.disks.put(put);
   return put;
 }
@@ -106,11 +108,9 @@ function publishedElsewhere(disk: Disk, publication: Publication, hostId: HostId
 
 function requirePublishable(tables: RegistryTables, disk: Disk, host: Host): void {
   const about = { disk_id: disk.diskId };
-  if (host.state === "UNAVAILABLE") {
-    throw new UnavailableError(`disk ${disk.diskId} cannot be published to host ${host.hostId}: ${host.stateMessage}`, {
-      about,
-    });
-  }
+  const whyNot = whyNotTold(host);
+  if (whyNot !== undefined)
+    throw new UnavailableError(`disk ${disk.diskId} cannot be published to host ${host.hostId}: ${whyNot}`, { about });
   if (host.removalRequested) {
     throw new InvalidStateError(
       `disk ${disk.diskId} cannot be published to host ${host.hostId}, which is to be removed: choose another one, or take it back with AddHost`,
@@ -124,13 +124,11 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host): voi
   }
   for (const deviceId of disk.deviceIds) {
     const holder = tables.hosts.get(tables.devices.get(deviceId)?.hostId ?? "");
-    if (holder?.state !== "UNAVAILABLE") continue;
-    throw new UnavailableError(
-      `disk ${disk.diskId} cannot be published: its device ${deviceId}: ${holder.stateMessage}`,
-      {
-        about,
-      },
-    );
+    const whyHolderNot = holder && whyNotTold(holder);
+    if (whyHolderNot === undefined) continue;
+    throw new UnavailableError(`disk ${disk.diskId} cannot be published: its device ${deviceId}: ${whyHolderNot}`, {
+      about,
+    });
   }
 }
 
@@ -138,6 +136,8 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host): voi
 function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): string | undefined {
   const device = tables.devices.get(deviceId);
   if (device === undefined || device.diskId !== disk.diskId) return `its device ${deviceId} was purged`;
+  const unknown = whyUnknown(device);
+  if (unknown !== undefined) return `its ${unknown}`;
   if (device.health === "ERROR")
     return `its device ${deviceId} on host ${device.hostId} is in error: ${device.healthMessage}`;
   if (device.attachState === "ATTACHED" || device.attachState === "ATTACHING") return undefined;
@@ -182,7 +182,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
     }
     devices.push(device);
     blocked ??= whyNotNow(device, host, fencing);
-    if (host.state === "UNAVAILABLE") continue;
+    if (whyNotTold(host) !== undefined || device.unknownSession !== undefined) continue;
     const group = groups.get(host.hostId) ?? { host, deviceIds: [] };
     group.deviceIds.push(deviceId);
     groups.set(host.hostId, group);
@@ -199,9 +199,11 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
 }
 
 function whyNotNow(device: Device, host: Host, fencing: boolean): string | undefined {
-  if (host.state === "UNAVAILABLE") {
-    return `host ${host.hostId} of device ${device.deviceId} is UNAVAILABLE, so the device cannot be asked for the session`;
-  }
+  const whyNot = whyNotTold(host);
+  if (whyNot !== undefined)
+    return `device ${device.deviceId} on host ${host.hostId} cannot be asked for the session: ${whyNot}`;
+  const unknown = whyUnknown(device);
+  if (unknown !== undefined) return unknown;
   // A fence is asked of a device in any state: its agent may still do I/O for an older session.
   if (fencing || device.attachState === "ATTACHED") return undefined;
   return `device ${device.deviceId} on host ${host.hostId} is ${device.attachState}${device.lastError === "" ? "" : `: ${device.lastError}`}`;

@@ -53,8 +53,11 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     if (!host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
     return;
   }
-  const { replacement, keepData: _, ...rest } = advance(tx, device, "purge", nowMs);
-  tx.devices.put({ ...rest, ...replacement, diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false });
+  const { replacement, keepData: _, unknownSession, ...rest } = advance(tx, device, "purge", nowMs);
+  // What its agent remembers counts as given: an operator has seen it, and wants the device forgotten.
+  const last = unknownSession && { lastSessionNumber: unknownSession.sessionNumber };
+  const nothing = { diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false } as const;
+  tx.devices.put({ ...rest, ...replacement, ...last, ...nothing });
 }
 
 function forgotten(text: string, devices: readonly Device[], held: readonly DiskId[]): ActionResult {

@@ -10,20 +10,19 @@ import {
   hostId,
   leader,
   MIB,
+  remembered,
   TestFleet,
 } from "../testing/fleet-fixture.js";
 import { addDevice } from "./add-action.js";
 import { requireRegistered } from "./heartbeats.js";
 import { purgeDevice } from "./purge-action.js";
 import {
-  hasSeenLaterLeader,
   type LastRegistrations,
   noteRegistration,
   type Registration,
   type RegistrationAnswer,
   registerAgent,
   requireInOrder,
-  requireOwnAgent,
 } from "./registration.js";
 import type { ReportedDevice } from "./reported-devices.js";
 import type { Device, Publication } from "./schema.js";
@@ -41,8 +40,8 @@ function reported(id: string, fields: Partial<ReportedDevice> = {}): ReportedDev
     health: "ONLINE",
     healthMessage: "",
     attached: true,
-    stamp: undefined,
     sessionNumber: 0,
+    sessionDiskId: "",
     ...fields,
   };
 }
@@ -57,8 +56,7 @@ function registration(devices: readonly ReportedDevice[], fields: Partial<Regist
     bootId,
     devices,
     exports: [],
-    tabletId: leader.tabletId,
-    highestTabletGeneration: 7,
+    remembered,
     ...fields,
   };
 }
@@ -357,7 +355,7 @@ describe("registration", () => {
 
   it("a first registration -> ONLINE host; a silent host -> ONLINE again, its VM and wish kept", () => {
     const fresh = new TestFleet({ hosts: [] });
-    register(fresh, registration([], { tabletId: "", highestTabletGeneration: 0 }));
+    register(fresh, registration([]));
     expect(fresh.host("h1")).to.include({ state: "ONLINE", az: "z1", createdAtMs: NOW_MS });
     const assignment = { vmCid: "vm-1", assignedAtMs: 3 };
     const back = new TestFleet({
@@ -416,23 +414,6 @@ describe("registration", () => {
     register(fleet, registration([reported("d1")]));
     expect(fleet.device("d1")).to.include({ health: "ONLINE" });
     expect(fleet.device("d1").replacement).to.equal(undefined);
-  });
-
-  it("stamps and sessions above the counters -> the counters are raised above them", () => {
-    const fleet = new TestFleet({ devices: [aDevice("d1")], generation: 3, session: 4 });
-    const stamp = { tabletId: leader.tabletId, tabletGeneration: 7, deviceGeneration: 500 };
-    register(fleet, registration([reported("d1", { stamp, sessionNumber: 600 }), reported("d2")]));
-    expect(fleet.device("d2").generation).to.equal(501);
-    expect(fleet.tables.counters.get("session_number")?.value).to.equal(600);
-  });
-
-  it("an agent of another tablet -> refused; of a later leader -> noticed", () => {
-    expect(() => requireOwnAgent(registration([], { tabletId: "other" }), leader)).to.throw("obeys tablet other");
-    expect(() => requireOwnAgent(registration([], { tabletId: "" }), leader)).not.to.throw();
-    expect(hasSeenLaterLeader(registration([]), leader)).to.equal(false);
-    expect(hasSeenLaterLeader(registration([], { highestTabletGeneration: 8 }), leader)).to.equal(true);
-    const stamp = { tabletId: leader.tabletId, tabletGeneration: 8, deviceGeneration: 1 };
-    expect(hasSeenLaterLeader(registration([reported("d1", { stamp })]), leader)).to.equal(true);
   });
 });
 

@@ -7,21 +7,23 @@ import {
   ResourceExhaustedError,
   type Stamp,
 } from "@diskmesh/domain";
-import { raiseCounter } from "./counters.js";
+import { mayHaveGiven } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
 import { backFromUnavailable } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
 import { restartPublication } from "./publications.js";
+import type { Remembered } from "./remembered.js";
 import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
-import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
+import { type Device, type Host, isLeftAlone, type RegistryTables, type RegistryTransaction } from "./schema.js";
+import { markUnknown } from "./unknown-disks.js";
 
 export interface ReportedExport {
   readonly diskId: DiskId;
   readonly sessionNumber: number;
 }
 
-/** All that an agent says it has. */
+/** All that an agent says it has. What it remembers of registries was judged before. */
 export interface Registration {
   readonly hostId: HostId;
   readonly address: string;
@@ -30,9 +32,7 @@ export interface Registration {
   readonly bootId: string;
   readonly devices: readonly ReportedDevice[];
   readonly exports: readonly ReportedExport[];
-  /** The tablet whose orders it obeys; empty when it never obeyed one. */
-  readonly tabletId: string;
-  readonly highestTabletGeneration: number;
+  readonly remembered: Remembered;
   /** Goes up with each registration of one start; 0 and absent: nothing is known of their order. */
   readonly registrationNumber?: number | undefined;
 }
@@ -69,31 +69,6 @@ export interface HostLimits {
   readonly sharedSerialNumbers?: SharedSerialNumbers | undefined;
 }
 
-/** Refuses an agent that obeys another registry: its stamps say nothing here, and ours say nothing to it. */
-export function requireOwnAgent(registration: Registration, leader: Leader): void {
-  const { hostId, tabletId } = registration;
-  if (tabletId === "" || tabletId === leader.tabletId) return;
-  throw new InvalidStateError(
-    `the agent of host ${hostId} obeys tablet ${tabletId}, and this registry is tablet ${leader.tabletId}: ` +
-      "point the agent at its own registry, or remove the agent's cache file to hand the host over",
-    { about: { host_id: hostId } },
-  );
-}
-
-/** Whether the agent has obeyed a later leader than this one, of the same tablet. */
-export function hasSeenLaterLeader(registration: Registration, leader: Leader): boolean {
-  const seen = registration.devices.map((device) => device.stamp?.tabletGeneration ?? 0);
-  return Math.max(registration.highestTabletGeneration, ...seen) > leader.tabletGeneration;
-}
-
-/** No value that an agent has seen is ever given out again, even when this registry was restored from a backup. */
-export function raiseCounters(tx: RegistryTransaction, registration: Registration): void {
-  const generations = registration.devices.map((device) => device.stamp?.deviceGeneration ?? 0);
-  const sessions = [...registration.devices, ...registration.exports].map((thing) => thing.sessionNumber);
-  raiseCounter(tx, "device_generation", Math.max(0, ...generations));
-  raiseCounter(tx, "session_number", Math.max(0, ...sessions));
-}
-
 /** Takes in what an agent of this tablet reports and decides what it is to hold. */
 export function registerAgent(
   tx: RegistryTransaction,
@@ -102,7 +77,6 @@ export function registerAgent(
   limits: HostLimits,
   nowMs: number,
 ): RegistrationAnswer {
-  raiseCounters(tx, registration);
   const before = tx.hosts.get(registration.hostId);
   putHost(tx, registration, before, limits, nowMs);
   const newStart = before?.bootId !== registration.bootId;
@@ -117,11 +91,13 @@ export function registerAgent(
       unknown.push({ deviceId: known.deviceId, stamp: { ...leader, deviceGeneration: generation }, reason });
       continue;
     }
-    const device =
+    const merged =
       known === undefined
         ? newDevice(tx, registration.hostId, reported, nowMs)
         : mergeReported(tx, known, reported, newStart, shared, nowMs);
+    const device = markUnknown(tx, merged, reported);
     own.push({ device, reported });
+    if (isLeftAlone(device)) continue;
     const reason = whyNotAllowed(tx, device, shared);
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
     (reason === "" ? allowed : unknown).push(stamped);
@@ -256,12 +232,16 @@ function restartBrokenPublications(
     const disk = device.diskId === "" ? undefined : tx.disks.get(device.diskId);
     const publication = disk?.publication;
     if (disk === undefined || publication?.state !== "PUBLISHED") continue;
-    if (moved || reported.sessionNumber < publication.sessionNumber) restartPublication(tx, disk, publication);
+    const hasSession = reported.sessionNumber === publication.sessionNumber && device.unknownSession === undefined;
+    if (moved || !hasSession) restartPublication(tx, disk, publication);
   }
 }
 
-function strayExports(tables: RegistryTables, registration: Registration): readonly ReportedExport[] {
-  return registration.exports.filter(
-    (entry) => tables.disks.get(entry.diskId)?.publication?.hostId !== registration.hostId,
-  );
+/** An export of a disk that this registry never knew may be in use: without devices that obey it, it does no harm. */
+function strayExports(tables: RegistryTables, { hostId, exports }: Registration): readonly ReportedExport[] {
+  return exports.filter(({ diskId, sessionNumber }) => {
+    const disk = tables.disks.get(diskId);
+    if (disk === undefined) return mayHaveGiven(tables, "session_number", sessionNumber);
+    return disk.publication?.hostId !== hostId;
+  });
 }

@@ -48,6 +48,7 @@ export function whileErasing(name: string, devices: readonly Device[], call: Rem
 }
 
 function faultOf(device: Device, { failedTries }: EraseState): string | undefined {
+  if (device.unknownSession !== undefined) return "held by an unknown disk: see DecideUnknownDisks";
   if (device.health === "ERROR") return `ERROR: ${device.healthMessage}`;
   if (device.attachState === "ATTACHING" && device.attempts >= FAILED_TRIES_TO_TELL)
     return `not attached: ${device.lastError}`;

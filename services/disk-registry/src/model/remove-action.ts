@@ -3,7 +3,7 @@ import { type ActionResult, actionResult, named, tryAgain } from "./action-resul
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { type EraseState, mustBeErased, unerasedIn, unerasedNote, whileErasing } from "./removal-erase.js";
-import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
+import { type Device, type Host, isLeftAlone, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
 export interface RemovalLimits {
   /** How long an UNAVAILABLE host's word is waited for. */
@@ -59,7 +59,7 @@ function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall)
   const { name } = removal;
   const { limits, nowMs } = call;
   const devices = removal.devices.map((device) => noteWish(tx, device, call.keepData));
-  const inUse = whileInUse(removal, limits);
+  const inUse = whileInUse({ ...removal, devices }, limits);
   if (inUse !== undefined) return inUse;
   const host = tx.hosts.get(devices[0]?.hostId ?? "");
   const isLost = host !== undefined && removalTimedOut(host, limits, nowMs);
@@ -96,6 +96,9 @@ function whileInUse({ name, devices, servedDiskIds, vmCid }: Removal, limits: Re
   if (servedDiskIds.length > 0)
     uses.push(`serves ${servedDiskIds.length} disks (unpublish them): ${servedDiskIds.join(", ")}`);
   if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
+  const unknown = devices.filter(isLeftAlone).map((device) => device.deviceId);
+  if (unknown.length > 0)
+    uses.push(`has ${unknown.length} devices that are held by an unknown disk (DecideUnknownDisks): ${named(unknown)}`);
   if (uses.length === 0) return undefined;
   const dependentDiskIds = [...new Set([...heldDiskIds, ...servedDiskIds])].sort();
   const message = `${name} is to be removed, and still ${uses.join("; it ")}`;

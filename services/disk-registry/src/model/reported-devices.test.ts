@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { aDevice, aHost, deviceId, hostId, leader, MIB, TestFleet } from "../testing/fleet-fixture.js";
+import { aDevice, aHost, deviceId, hostId, leader, MIB, remembered, TestFleet } from "../testing/fleet-fixture.js";
 import { registerAgent } from "./registration.js";
 import type { ReportedDevice } from "./reported-devices.js";
 import type { Device } from "./schema.js";
@@ -8,14 +8,14 @@ const NOW_MS = 50_000;
 const FILE = { fileIdentity: "inode 1" };
 
 function asKnown(device: Device, change: Partial<ReportedDevice> = {}): ReportedDevice {
-  return { ...device, attached: true, stamp: undefined, sessionNumber: 0, ...change };
+  return { ...device, attached: true, sessionNumber: 0, sessionDiskId: "", ...change };
 }
 
 function register(fleet: TestFleet, devices: readonly ReportedDevice[]): number {
   const { address, az, rack, bootId } = aHost("h1");
   const exports: never[] = [];
   const of = { hostId: hostId("h1"), address, az, rack, bootId, exports };
-  const registration = { ...of, tabletId: leader.tabletId, highestTabletGeneration: 7, devices };
+  const registration = { ...of, remembered, devices };
   return fleet.changes((tx) => registerAgent(tx, registration, leader, { maxHosts: 3 }, NOW_MS));
 }
 

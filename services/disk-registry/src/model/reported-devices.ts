@@ -1,21 +1,18 @@
-import { type DeviceId, fileDifference, type HostId, isKnownSame, type Stamp } from "@diskmesh/domain";
+import { type DeviceId, fileDifference, type HostId, isKnownSame } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import { type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
+import type { RememberedSession } from "./unknown-disks.js";
 
 /** A device as its agent found it. */
-export interface ReportedDevice extends DeviceIdentity {
+export interface ReportedDevice extends DeviceIdentity, RememberedSession {
   readonly deviceId: DeviceId;
   readonly pool: string;
   readonly health: Health;
   readonly healthMessage: string;
   /** The agent holds its file open now. */
   readonly attached: boolean;
-  /** The last that the agent obeyed for it. */
-  readonly stamp: Stamp | undefined;
-  /** The highest session that it granted; 0 when none. */
-  readonly sessionNumber: number;
 }
 
 /** A device that nobody knew: UNKNOWN, and to be detached. What it holds is anybody's guess, so it is dirty. */

@@ -1,5 +1,15 @@
 import { expect } from "chai";
-import { aDevice, aHost, deviceId, diskId, hostId, leader, MIB, TestFleet } from "../testing/fleet-fixture.js";
+import {
+  aDevice,
+  aHost,
+  deviceId,
+  diskId,
+  hostId,
+  leader,
+  MIB,
+  remembered,
+  TestFleet,
+} from "../testing/fleet-fixture.js";
 import { addDevice, addHost } from "./add-action.js";
 import { applyOutcomes } from "./orders.js";
 import { type Registration, registerAgent } from "./registration.js";
@@ -156,15 +166,14 @@ describe("two devices on the same bytes", () => {
   function registration(id: string): Registration {
     const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool } = aDevice(id, wwn);
     const facts = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, pool };
-    const held = { health: "ONLINE", healthMessage: "", attached: true, stamp: undefined, sessionNumber: 0 } as const;
+    const held = { health: "ONLINE", healthMessage: "", attached: true, sessionNumber: 0, sessionDiskId: "" } as const;
     const { address, az, rack, bootId } = aHost(id === "a" ? "h1" : "h2");
     return {
       hostId: hostId(id === "a" ? "h1" : "h2"),
       ...{ address, az, rack, bootId },
       devices: [{ deviceId: deviceId(id), ...facts, ...held }],
       exports: [],
-      tabletId: leader.tabletId,
-      highestTabletGeneration: 7,
+      remembered,
     };
   }
 

@@ -30,7 +30,10 @@ export interface Host {
   /** With WARNING after it was UNAVAILABLE: when it counts as ONLINE again. */
   readonly probationEndsAtMs?: number | undefined;
   readonly removalRequested: boolean;
-  /** A device was purged while nobody could tell its agent: no heartbeat counts before the agent has registered again. */
+  /**
+   * What this registry knows of it may be outdated: a device was purged while nobody could tell its agent, or the tablet was
+   * restored or copied back. No heartbeat counts, and no order is given, before its agent has registered again.
+   */
   readonly mustRegister?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
   readonly createdAtMs: number;
@@ -45,6 +48,13 @@ export interface DeviceIdentity {
   readonly serialNumber: string;
   /** Which file or drive it is, as its agent's operating system tells them apart; absent when never told. */
   readonly fileIdentity?: string | undefined;
+}
+
+/** A session that an agent remembers, and that this registry never gave. */
+export interface UnknownSession {
+  readonly sessionNumber: number;
+  /** Empty for an erase. */
+  readonly diskId: DiskId | "";
 }
 
 export interface Device extends DeviceIdentity {
@@ -70,6 +80,13 @@ export interface Device extends DeviceIdentity {
   readonly diskId: DiskId | "";
   /** The session under which it is being erased; 0 when none was taken. */
   readonly eraseSessionNumber: number;
+  /**
+   * The highest session that was given for the device while no disk was on it, or for a disk that has left it; absent when
+   * that was not recorded. Those of the disk that is on it are the disk's.
+   */
+  readonly lastSessionNumber?: number | undefined;
+  /** Its agent remembers it for another disk or an erase: whose data is on the device is unknown, until an operator decides. */
+  readonly unknownSession?: UnknownSession | undefined;
   readonly stateChangedAtMs: number;
   /** Its agent's last registration did not tell of it. */
   readonly missing?: true | undefined;
@@ -119,42 +136,79 @@ export interface Disk {
   readonly az: string;
   readonly deviceIds: readonly DeviceId[];
   readonly publication?: Publication | undefined;
+  /** The highest session that was given for it; absent when none was, or that was not recorded. */
+  readonly lastSessionNumber?: number | undefined;
   readonly labels: readonly Label[];
   readonly createdAtMs: number;
 }
 
+/** Values of a counter that were skipped: this registry gave none of them, and others may have. */
+export interface Gap {
+  /** All values above this one. */
+  readonly above: number;
+  readonly upTo: number;
+  /** When an agent's word alone was the reason; absent when it was a restore's or an operator's. */
+  readonly reportedAtMs?: number | undefined;
+}
+
 export interface Counter {
   readonly name: CounterName;
-  /** The last value given out. */
+  /** The last value given out, or skipped. */
   readonly value: number;
+  /** In order; the last so many. */
+  readonly gaps?: readonly Gap[] | undefined;
 }
 
 export type CounterName = "device_generation" | "session_number";
 
+/** An incarnation that is not this registry's: one that an agent obeys, or that an operator had this registry adopt. */
+export interface OtherFleet {
+  readonly tabletId: string;
+  /** Empty for agents that never heard of one. */
+  readonly incarnation: string;
+  /** Whose agent was the first to tell of it; empty when an operator was. */
+  readonly hostId: HostId | "";
+  readonly heardAtMs: number;
+  /** Absent: this registry stands still while it is of its own tablet. */
+  readonly adoptedAtMs?: number | undefined;
+}
+
 /** Whether a disk may be placed on the device, as far as the device itself says. */
 export function isFree(device: Device): boolean {
   const isSound = !device.dirty && device.health === "ONLINE" && device.sizeBytes > 0;
-  return isHeldEmpty(device) && isSound && !device.removalRequested;
+  return isHeldEmpty(device) && isSound && !device.removalRequested && device.unknownSession === undefined;
 }
 
 /** Whether the device must be erased now, before it is used again or taken out of operation. */
 export function isErasable(device: Device): boolean {
-  return isHeldEmpty(device) && device.dirty && device.health !== "ERROR" && !device.keepData;
+  const isEmpty = isHeldEmpty(device) && device.unknownSession === undefined;
+  return isEmpty && device.dirty && device.health !== "ERROR" && !device.keepData;
 }
 
 function isHeldEmpty(device: Device): boolean {
   return device.attachState === "ATTACHED" && device.diskId === "";
 }
 
-/** Whether its agent has yet to confirm the device's current generation. */
+/** Whether its agent has yet to confirm the device's current generation, and is to be told of it. */
 export function awaitsOrder(device: Device): boolean {
+  if (isLeftAlone(device)) return false;
   return device.attachState === "ATTACHING" || (device.attachState !== "ATTACHED" && !device.detachConfirmed);
+}
+
+/**
+ * Whether its agent goes on with the device as it did: a disk that this registry knows nothing of may be in use there, and
+ * only an operator's word takes it away.
+ */
+export function isLeftAlone(device: Device): boolean {
+  return device.unknownSession !== undefined && device.attachState !== "ATTACHING" && !device.keepData;
 }
 
 // Plain objects typed as tables: the model imports nothing of @diskmesh/tablet but types.
 const hosts: Table<Host> = {
   key: (host) => host.hostId,
   indexes: { byAz: (host) => host.az, byVm: (host) => host.assignment?.vmCid },
+  // What was done after the backup is forgotten here, and remembered there.
+  onRestore: (host) => ({ ...host, mustRegister: true }),
 };
 
 const devices: Table<Device> = {
@@ -167,6 +221,7 @@ const devices: Table<Device> = {
     // No byte of either part can be the separator: host ids and pool names hold no space.
     freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
+    unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
     awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),
   },
 };
@@ -182,10 +237,24 @@ const disks: Table<Disk> = {
 const counters: Table<Counter> = {
   key: (counter) => counter.name,
   indexes: {},
-  onRestore: (counter, step) => ({ ...counter, value: counter.value + step }),
+  onRestore: (counter, step) => withGap(counter, { above: counter.value, upTo: counter.value + step }),
 };
 
-export const schema = { hosts, devices, disks, counters };
+/** Above it, the oldest are forgotten: an agent's word adds one an hour at most. */
+const MAX_GAPS = 64;
+
+/** The counter, gone on to the end of the gap. */
+export function withGap(counter: Counter, gap: Gap): Counter {
+  return { ...counter, value: gap.upTo, gaps: [...(counter.gaps ?? []), gap].slice(-MAX_GAPS) };
+}
+
+// No id holds a space.
+export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" | "incarnation">): string =>
+  `${tabletId} ${incarnation}`;
+
+const fleets: Table<OtherFleet> = { key: fleetKey, indexes: {} };
+
+export const schema = { hosts, devices, disks, counters, fleets };
 export type RegistrySchema = typeof schema;
 export type RegistryTables = Tables<RegistrySchema>;
 export type RegistryTransaction = Transaction<RegistrySchema>;

@@ -12,7 +12,16 @@ import {
 
 /** For tests of the model: a fleet in memory, written down as data. */
 export const MIB = 1024 * 1024;
-export const leader: Leader = { tabletId: "tablet-1", tabletGeneration: 7 };
+export const leader: Leader = { tabletId: "tablet-1", incarnation: "incarnation-1", tabletGeneration: 7 };
+
+/** An agent that obeys that leader, and remembers nothing that it did not give. */
+export const remembered = {
+  tabletId: leader.tabletId,
+  incarnation: leader.incarnation,
+  tabletGeneration: 7,
+  deviceGeneration: 0,
+  sessionNumber: 0,
+};
 
 export const hostId = (id: string): HostId => id as HostId;
 export const deviceId = (id: string): DeviceId => id as DeviceId;
@@ -25,7 +34,7 @@ export function aHost(id: string, fields: Partial<Host> = {}): Host {
     az: "z1",
     rack: "r1",
     state: "ONLINE",
-    stateMessage: "",
+    stateMessage: fields.state === "UNAVAILABLE" ? `host ${id} is UNAVAILABLE: no heartbeat` : "",
     stateChangedAtMs: 0,
     bootId: `${id}-boot-1`,
     removalRequested: false,

@@ -46,7 +46,7 @@ export class TestAgent {
   bootId = "";
   /** What it obeyed last, by device. Survives a restart, as the real agent's cache does. */
   readonly orders = new Map<string, { stamp: Stamp; kind: Kind }>();
-  readonly sessions = new Map<string, { sessionNumber: number; holderHostId: string }>();
+  readonly sessions = new Map<string, { sessionNumber: number; holderHostId: string; diskId?: string }>();
   readonly exports = new Map<string, number>();
   readonly held = new Set<string>();
   /** Every order as it came. */
@@ -57,6 +57,8 @@ export class TestAgent {
   erasedBytes = 0;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
   /** Changes what is reported of a device. */
+  /** Empty until it has registered. */
+  obeys = { tabletId: "", incarnation: "" };
   report: (device: ReportedDevice) => ReportedDevice = (device) => device;
 
   constructor(options: TestAgentOptions) {
@@ -78,7 +80,7 @@ export class TestAgent {
         eraseDevice: (request) => this.#erase(request),
         exportDisk: (request) => this.#export(request),
         unexportDisk: (request) => this.#unexport(request),
-        listDevices: notOffered,
+        listDevices: async () => ({ bootId: this.bootId, devices: [], ...this.remembered }),
         rescanDevices: notOffered,
         closeSession: notOffered,
         blockIo: () => {
@@ -98,6 +100,19 @@ export class TestAgent {
     });
   }
 
+  /** As a real agent tells it, unless a test has another registry give orders. */
+  get remembered() {
+    const stamps = [...this.orders.values()].map(({ stamp }) => stamp);
+    const sessions = [...this.sessions.values()].map(({ sessionNumber }) => sessionNumber);
+    return {
+      tabletId: this.obeys.tabletId,
+      incarnation: this.obeys.incarnation,
+      highestTabletGeneration: Math.max(0, ...stamps.map(({ tabletGeneration }) => tabletGeneration)),
+      highestDeviceGeneration: Math.max(0, ...stamps.map(({ deviceGeneration }) => deviceGeneration)),
+      highestSessionNumber: Math.max(0, ...sessions, ...this.exports.values()),
+    };
+  }
+
   async register(change: Partial<RegisterAgentRequest> = {}): Promise<RegisterAgentResponse> {
     const { hostId, az = "z1", deviceIds } = this.#options;
     const request = RegisterAgentRequest.fromPartial({
@@ -108,16 +123,20 @@ export class TestAgent {
       bootId: this.bootId,
       devices: deviceIds.map((deviceId) => this.#reported(deviceId)),
       exports: [...this.exports].map(([diskId, sessionNumber]) => ({ diskId, sessionNumber })),
+      ...this.remembered,
       ...change,
     });
     const answer = await this.#client().registerAgent(request);
+    // Stamps begin anew with another incarnation.
+    if (answer.incarnation !== this.obeys.incarnation) this.orders.clear();
+    this.obeys = { tabletId: answer.tabletId, incarnation: answer.incarnation };
     for (const { deviceId, stamp } of answer.allowedDevices) if (stamp) this.#note(deviceId, stamp, "attach");
     for (const { deviceId, stamp } of answer.unknownDevices) if (stamp) this.#note(deviceId, stamp, "detach");
     return answer;
   }
 
   heartbeat(hostId = this.#options.hostId, bootId = this.bootId) {
-    return this.#client().heartbeat({ hostId, bootId, changed: [] });
+    return this.#client().heartbeat({ hostId, bootId, changed: [], ...this.remembered });
   }
 
   startHeartbeats(everyMs: number): void {
@@ -154,6 +173,7 @@ export class TestAgent {
       attached: this.held.has(deviceId),
       stamp: this.orders.get(deviceId)?.stamp,
       sessionNumber: this.sessions.get(deviceId)?.sessionNumber ?? 0,
+      sessionDiskId: this.sessions.get(deviceId)?.diskId ?? "",
       fileIdentity: "",
     });
   }
@@ -195,21 +215,22 @@ export class TestAgent {
 
   async #openSession(request: OpenSessionRequest) {
     this.#requireBoot(request.bootId);
-    const { stamp, sessionNumber, holderHostId } = request;
+    const { stamp, sessionNumber, holderHostId, diskId } = request;
     return {
       outcomes: request.deviceIds.map((deviceId) => ({
         deviceId,
         stamp,
         message: "",
-        outcome: this.#grant(deviceId, sessionNumber, holderHostId),
+        outcome: this.#grant(deviceId, { sessionNumber, holderHostId, diskId }),
       })),
     };
   }
 
-  #grant(deviceId: string, sessionNumber: number, holderHostId: string): OrderOutcome {
+  #grant(deviceId: string, session: { sessionNumber: number; holderHostId: string; diskId?: string }): OrderOutcome {
+    const { sessionNumber } = session;
     const current = this.sessions.get(deviceId)?.sessionNumber ?? 0;
     if (sessionNumber < current) return OrderOutcome.OUTDATED;
-    this.sessions.set(deviceId, { sessionNumber, holderHostId });
+    this.sessions.set(deviceId, session);
     return sessionNumber === current ? OrderOutcome.ALREADY : OrderOutcome.DONE;
   }
 
@@ -217,7 +238,7 @@ export class TestAgent {
     const instead = await this.beforeErase(request);
     this.#requireBoot(request.bootId);
     const { deviceId, stamp, sessionNumber } = request;
-    const granted = this.#grant(deviceId, sessionNumber, "");
+    const granted = this.#grant(deviceId, { sessionNumber, holderHostId: "" });
     const outcome = instead ?? (granted === OrderOutcome.OUTDATED ? granted : OrderOutcome.DONE);
     return { outcome: { deviceId, stamp, message: "", outcome }, erasedBytes: this.erasedBytes };
   }

@@ -1,8 +1,15 @@
 import { type DeviceId, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
-import { abandonEraseSession, beginErase, completeErase, type EraseOrder, recordEraseFailure } from "../model/erase.js";
-import type { DeviceOutcome } from "../model/orders.js";
+import {
+  abandonEraseSession,
+  beginErase,
+  completeErase,
+  type EraseOrder,
+  hostToErase,
+  recordEraseFailure,
+} from "../model/erase.js";
+import type { DeviceOutcome, Leader } from "../model/orders.js";
 import type { EraseState } from "../model/removal-erase.js";
 import type { Device } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../wire.js";
@@ -24,14 +31,18 @@ export class EraseWorker {
   }
 
   async process(deviceId: DeviceId, signal: AbortSignal): Promise<WorkResult> {
-    const { tablet } = this.context;
+    const { tablet, agents, config, fleet } = this.context;
+    const leader = fleet.leader();
+    const host = await tablet.read((tables) => hostToErase(tables, deviceId));
+    // Before it is given a session: one that the agent remembers already must not pass for one that was given here.
+    if (host !== undefined) await agents.introduce(host, config.erase.rpcTimeoutMs);
     const order = await tablet.transact((tx) => beginErase(tx, deviceId));
     if (order === undefined) {
       this.#forget(deviceId);
       return "done";
     }
     try {
-      return await this.#settle(order, await this.#ask(order, signal));
+      return await this.#settle(order, await this.#ask(order, leader, signal));
     } catch (error) {
       signal.throwIfAborted();
       this.#failedTries.set(deviceId, (this.#failedTries.get(deviceId) ?? 0) + 1);
@@ -45,12 +56,14 @@ export class EraseWorker {
     this.#failedTries.delete(deviceId);
   }
 
-  async #ask(order: EraseOrder, signal: AbortSignal): Promise<DeviceOutcome | undefined> {
-    const { agents, config, leader } = this.context;
+  async #ask(order: EraseOrder, leader: Leader, signal: AbortSignal): Promise<DeviceOutcome | undefined> {
+    const { agents, config } = this.context;
     const { host, deviceId, sessionNumber } = order;
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), sessionNumber, deviceId };
-    const options = { signal, deadlineMs: config.erase.rpcTimeoutMs };
-    const { outcome, erasedBytes } = await agents.of(host).eraseDevice(request, options);
+    const deadlineMs = config.erase.rpcTimeoutMs;
+    const { outcome, erasedBytes } = await agents.order(host, { leader, deadlineMs }, (client) =>
+      client.eraseDevice(request, { signal, deadlineMs }),
+    );
     this.#progress.set(deviceId, { sessionNumber, erasedBytes });
     return outcome?.deviceId === deviceId ? outcomeOf(outcome) : undefined;
   }

@@ -6,11 +6,13 @@ import {
   applyOutcomes,
   type DeviceOutcome,
   type HostOrders,
+  type Leader,
   type OrderKind,
   planOrders,
   recordOrderFailure,
   type Settled,
   stampOf,
+  whyNotTold,
 } from "../model/orders.js";
 import type { Device, Host } from "../model/schema.js";
 import { outcomeOf } from "../wire.js";
@@ -53,6 +55,8 @@ export class OrderWorker {
 
   async process(hostId: HostId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet, config } = this.context;
+    // Of before the plan: what is planned is not sent under a generation that was claimed since.
+    const leader = this.context.fleet.leader();
     const nowMs = this.context.clock.monotonicMs();
     const isDue = (device: Device): boolean => (this.#triesOf(device)?.dueAtMs ?? 0) <= nowMs;
     // Reading waits until what is read is durable: only then may anything be sent.
@@ -60,33 +64,40 @@ export class OrderWorker {
       planOrders(tables, hostId, { maxDevices: config.orders.maxDevicesPerOrder, isDue }),
     );
     if (orders === undefined) return this.#nextLook(hostId);
-    const answers = await this.#send(orders, signal);
-    const settled = await this.#apply(answers);
+    const answers = await this.#send(orders, leader, signal);
+    const settled = await this.#apply(answers, leader);
     this.#countTries(hostId, answers, settled);
     const confirmed = new Set(settled.flatMap((part) => part.confirmed));
     this.onConfirmed(orders.attach.filter((device) => confirmed.has(device.deviceId)));
     return this.#nextLook(hostId);
   }
 
-  async #send({ host, attach, detach }: HostOrders, signal: AbortSignal): Promise<readonly Answer[]> {
+  async #send({ host, attach, detach }: HostOrders, leader: Leader, signal: AbortSignal): Promise<readonly Answer[]> {
     const answers: Answer[] = [];
     // Never both at once: one order is in flight per host.
-    if (detach.length > 0) answers.push(await this.#order(host, "detach", detach, signal));
-    if (attach.length > 0) answers.push(await this.#order(host, "attach", attach, signal));
+    if (detach.length > 0) answers.push(await this.#order(host, "detach", detach, leader, signal));
+    if (attach.length > 0) answers.push(await this.#order(host, "attach", attach, leader, signal));
     return answers;
   }
 
-  async #order(host: Host, kind: OrderKind, ordered: readonly Device[], signal: AbortSignal): Promise<Answer> {
-    const { agents, config, log, leader } = this.context;
+  async #order(
+    host: Host,
+    kind: OrderKind,
+    ordered: readonly Device[],
+    leader: Leader,
+    signal: AbortSignal,
+  ): Promise<Answer> {
+    const { agents, config, log } = this.context;
     const request: AttachDevicesRequest & DetachDevicesRequest = {
       bootId: host.bootId,
       devices: ordered.map((device) => orderMessage(device, kind, stampOf(device, leader))),
     };
-    const options = { signal, deadlineMs: config.orders.rpcTimeoutMs };
+    const deadlineMs = config.orders.rpcTimeoutMs;
+    const options = { signal, deadlineMs };
     try {
-      const client = agents.of(host);
-      const response =
-        kind === "attach" ? await client.attachDevices(request, options) : await client.detachDevices(request, options);
+      const response = await agents.order(host, { leader, deadlineMs }, (client) =>
+        kind === "attach" ? client.attachDevices(request, options) : client.detachDevices(request, options),
+      );
       return { kind, ordered, outcomes: response.outcomes.map(outcomeOf), error: "" };
     } catch (error) {
       signal.throwIfAborted();
@@ -96,8 +107,8 @@ export class OrderWorker {
   }
 
   /** One transaction for everything that came back. */
-  #apply(answers: readonly Answer[]): Promise<readonly Settled[]> {
-    const { tablet, leader, clock, config } = this.context;
+  #apply(answers: readonly Answer[], leader: Leader): Promise<readonly Settled[]> {
+    const { tablet, clock, config } = this.context;
     const shared = config.serialNumbersOfMany;
     return tablet.transact((tx) =>
       answers.map(({ kind, ordered, outcomes, error }) => {
@@ -133,7 +144,8 @@ export class OrderWorker {
 
   async #nextLook(hostId: HostId): Promise<WorkResult> {
     const dueAtMs = await this.context.tablet.read((tables) => {
-      if (tables.hosts.get(hostId)?.state === "UNAVAILABLE") return Number.POSITIVE_INFINITY;
+      const host = tables.hosts.get(hostId);
+      if (host === undefined || whyNotTold(host) !== undefined) return Number.POSITIVE_INFINITY;
       let earliest = Number.POSITIVE_INFINITY;
       for (const device of tables.devices.by("awaitingOrderByHost", hostId)) {
         earliest = Math.min(earliest, this.#triesOf(device)?.dueAtMs ?? 0);

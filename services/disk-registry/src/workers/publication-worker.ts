@@ -1,6 +1,8 @@
 import { AbortedError, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
+import type { AgentClient } from "../agent-clients.js";
 import type { WorkContext } from "../context.js";
+import { type Leader, whyNotTold } from "../model/orders.js";
 import {
   completePublish,
   completeUnpublish,
@@ -16,6 +18,9 @@ import { leaderStamp, outcomeOf } from "../wire.js";
 
 /** What remains to be stored once everything outside is done. */
 type Complete = (tx: RegistryTransaction) => void;
+
+/** A plan, and whose stamps its orders have. */
+type OrderedSession = SessionPlan & { readonly leader: Leader };
 
 /** What one agent said to a session: granted by all its devices, or why not. */
 type Grant = { readonly kind: "granted" } | { readonly kind: "refused" | "outdated"; readonly error: string };
@@ -34,8 +39,12 @@ export class PublicationWorker {
   ) {}
 
   async process(diskId: DiskId, signal: AbortSignal): Promise<WorkResult> {
-    const plan = await this.context.tablet.read((tables) => planSession(tables, diskId));
-    if (plan === undefined) return "done";
+    const { tablet, fleet } = this.context;
+    // Of before the plan: what is planned is not sent under a generation that was claimed since.
+    const leader = fleet.leader();
+    const planned = await tablet.read((tables) => planSession(tables, diskId));
+    if (planned === undefined) return "done";
+    const plan: OrderedSession = { ...planned, leader };
     try {
       const complete = await (plan.publication.state === "PUBLISHING"
         ? this.#publish(plan, signal)
@@ -54,17 +63,18 @@ export class PublicationWorker {
     }
   }
 
-  async #publish(plan: SessionPlan, signal: AbortSignal): Promise<Complete> {
+  async #publish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication, target } = plan;
     if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
     if (target === undefined) throw new UnavailableError(`host ${publication.hostId} was purged`);
-    if (target.state === "UNAVAILABLE") throw new UnavailableError(target.stateMessage);
+    const whyNot = whyNotTold(target);
+    if (whyNot !== undefined) throw new UnavailableError(whyNot);
     await this.#openSessions(plan, signal);
     const exportPath = await this.#exportDisk(plan, target, signal);
     return (tx) => completePublish(tx, disk.diskId, publication, exportPath);
   }
 
-  async #unpublish(plan: SessionPlan, signal: AbortSignal): Promise<Complete> {
+  async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
     // First the friendly way, so that what the host has in flight still reaches the devices.
     await this.#unexport(plan, signal);
@@ -74,7 +84,7 @@ export class PublicationWorker {
   }
 
   /** Resolves when every device that can be asked has granted the session. */
-  async #openSessions(plan: SessionPlan, signal: AbortSignal): Promise<void> {
+  async #openSessions(plan: OrderedSession, signal: AbortSignal): Promise<void> {
     const grants = await Promise.all(plan.groups.map((group) => this.#openSession(plan, group, signal)));
     await this.#requireCurrent(plan);
     const refused = grants.filter((grant) => grant.kind !== "granted");
@@ -83,21 +93,22 @@ export class PublicationWorker {
     throw new UnavailableError(refused.map((grant) => grant.error).join("; "));
   }
 
-  async #openSession(plan: SessionPlan, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
-    const { agents, config, leader } = this.context;
+  async #openSession(plan: OrderedSession, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
+    const { agents, config } = this.context;
     const { host } = group;
     const request = {
       bootId: host.bootId,
-      stamp: leaderStamp(leader),
+      stamp: leaderStamp(plan.leader),
       sessionNumber: plan.publication.sessionNumber,
       diskId: plan.disk.diskId,
       holderHostId: plan.holderHostId,
       deviceIds: [...group.deviceIds],
     };
     try {
-      const response = await agents
-        .of(host)
-        .openSession(request, { signal, deadlineMs: config.publications.rpcTimeoutMs });
+      const deadlineMs = config.publications.rpcTimeoutMs;
+      const response = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
+        client.openSession(request, { signal, deadlineMs }),
+      );
       const outcomes = new Map(response.outcomes.map((outcome) => [outcome.deviceId, outcomeOf(outcome)]));
       for (const deviceId of group.deviceIds) {
         const outcome = outcomes.get(deviceId);
@@ -113,12 +124,12 @@ export class PublicationWorker {
     }
   }
 
-  async #exportDisk(plan: SessionPlan, host: Host, signal: AbortSignal): Promise<string> {
-    const { agents, config, leader } = this.context;
+  async #exportDisk(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<string> {
+    const { agents, config } = this.context;
     const addresses = new Map(plan.groups.map((group) => [group.host.hostId, group.host.address]));
     const request = {
       bootId: host.bootId,
-      stamp: leaderStamp(leader),
+      stamp: leaderStamp(plan.leader),
       diskId: plan.disk.diskId,
       sessionNumber: plan.publication.sessionNumber,
       blockSizeBytes: plan.disk.blockSizeBytes,
@@ -130,8 +141,9 @@ export class PublicationWorker {
       })),
     };
     try {
-      const options = { signal, deadlineMs: config.publications.rpcTimeoutMs };
-      return (await agents.of(host).exportDisk(request, options)).exportPath;
+      const deadlineMs = config.publications.rpcTimeoutMs;
+      const send = (client: AgentClient) => client.exportDisk(request, { signal, deadlineMs });
+      return (await agents.order(host, { leader: plan.leader, deadlineMs }, send)).exportPath;
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof OutdatedError) await this.#renew(plan);
@@ -140,18 +152,21 @@ export class PublicationWorker {
   }
 
   /** Best effort: a host that does not hear it is fenced off all the same, and is told again later. */
-  async #unexport(plan: SessionPlan, signal: AbortSignal): Promise<void> {
-    const { agents, config, leader, log } = this.context;
+  async #unexport(plan: OrderedSession, signal: AbortSignal): Promise<void> {
+    const { agents, config, log } = this.context;
     const { disk, publication, target: host } = plan;
-    if (host === undefined || host.state === "UNAVAILABLE") return;
+    if (host === undefined || whyNotTold(host) !== undefined) return;
     const request = {
       bootId: host.bootId,
-      stamp: leaderStamp(leader),
+      stamp: leaderStamp(plan.leader),
       diskId: disk.diskId,
       sessionNumber: publication.sessionNumber,
     };
     try {
-      await agents.of(host).unexportDisk(request, { signal, deadlineMs: config.publications.unexportTimeoutMs });
+      const deadlineMs = config.publications.unexportTimeoutMs;
+      await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
+        client.unexportDisk(request, { signal, deadlineMs }),
+      );
     } catch (error) {
       signal.throwIfAborted();
       log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "the export could not be ended");
@@ -159,7 +174,7 @@ export class PublicationWorker {
     }
   }
 
-  async #requireCurrent(plan: SessionPlan): Promise<void> {
+  async #requireCurrent(plan: OrderedSession): Promise<void> {
     if (await this.#isCurrent(plan)) return;
     const { disk, publication } = plan;
     throw new AbortedError(`disk ${disk.diskId}: session ${publication.sessionNumber} was overtaken`);

@@ -1,6 +1,7 @@
 import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
+import { whyNotTold } from "../model/orders.js";
 import { leaderStamp } from "../wire.js";
 
 /** An export that is to end: every one of the disk on that host up to that session. */
@@ -24,7 +25,8 @@ export class UnexportWorker {
   constructor(private readonly context: WorkContext) {}
 
   async process(key: string, signal: AbortSignal): Promise<WorkResult> {
-    const { tablet, agents, config, leader } = this.context;
+    const { tablet, agents, config, fleet } = this.context;
+    const leader = fleet.leader();
     const { hostId, diskId, sessionNumber } = parseKey(key);
     const host = await tablet.read((tables) => {
       const publication = tables.disks.get(diskId)?.publication;
@@ -32,10 +34,11 @@ export class UnexportWorker {
       if (publication?.hostId === hostId && publication.sessionNumber <= sessionNumber) return undefined;
       return tables.hosts.get(hostId);
     });
-    // An UNAVAILABLE host says what it serves when it registers.
-    if (host === undefined || host.state === "UNAVAILABLE") return "done";
+    // A host that is told nothing says what it serves when it registers.
+    if (host === undefined || whyNotTold(host) !== undefined) return "done";
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), diskId, sessionNumber };
-    await agents.of(host).unexportDisk(request, { signal, deadlineMs: config.publications.rpcTimeoutMs });
+    const deadlineMs = config.publications.rpcTimeoutMs;
+    await agents.order(host, { leader, deadlineMs }, (client) => client.unexportDisk(request, { signal, deadlineMs }));
     return "done";
   }
 }

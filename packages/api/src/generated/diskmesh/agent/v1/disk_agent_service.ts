@@ -261,6 +261,16 @@ export interface ListDevicesResponse {
   bootId: string;
   /** In order of device_id. */
   devices: AgentDevice[];
+  /** The tablet whose orders the agent obeys; empty when it never obeyed one. */
+  tabletId: string;
+  /** The incarnation of that tablet; empty when the agent never heard of one. */
+  incarnation: string;
+  /** The highest generation that it has seen of that incarnation; 0 when none. */
+  highestTabletGeneration: number;
+  /** The highest device generation of the orders that it remembers; 0 when none. */
+  highestDeviceGeneration: number;
+  /** The highest session number that it remembers, of devices and exports; 0 when none. */
+  highestSessionNumber: number;
 }
 
 /** Devices to give to a session. */
@@ -1465,7 +1475,15 @@ export const SkippedPath: MessageFns<SkippedPath> = {
 };
 
 function createBaseListDevicesResponse(): ListDevicesResponse {
-  return { bootId: "", devices: [] };
+  return {
+    bootId: "",
+    devices: [],
+    tabletId: "",
+    incarnation: "",
+    highestTabletGeneration: 0,
+    highestDeviceGeneration: 0,
+    highestSessionNumber: 0,
+  };
 }
 
 export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
@@ -1475,6 +1493,21 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
     }
     for (const v of message.devices) {
       AgentDevice.encode(v!, writer.uint32(18).fork()).join();
+    }
+    if (message.tabletId !== "") {
+      writer.uint32(26).string(message.tabletId);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(34).string(message.incarnation);
+    }
+    if (message.highestTabletGeneration !== 0) {
+      writer.uint32(40).int64(message.highestTabletGeneration);
+    }
+    if (message.highestDeviceGeneration !== 0) {
+      writer.uint32(48).int64(message.highestDeviceGeneration);
+    }
+    if (message.highestSessionNumber !== 0) {
+      writer.uint32(56).int64(message.highestSessionNumber);
     }
     return writer;
   },
@@ -1508,6 +1541,46 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
             message.devices.push(AgentDevice.decode(reader, reader.uint32()));
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.tabletId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.highestTabletGeneration = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.highestDeviceGeneration = longToNumber(reader.int64());
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.highestSessionNumber = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1527,6 +1600,11 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
     const message = createBaseListDevicesResponse();
     message.bootId = object.bootId ?? "";
     message.devices = object.devices?.map((e) => AgentDevice.fromPartial(e)) || [];
+    message.tabletId = object.tabletId ?? "";
+    message.incarnation = object.incarnation ?? "";
+    message.highestTabletGeneration = object.highestTabletGeneration ?? 0;
+    message.highestDeviceGeneration = object.highestDeviceGeneration ?? 0;
+    message.highestSessionNumber = object.highestSessionNumber ?? 0;
     return message;
   },
 };

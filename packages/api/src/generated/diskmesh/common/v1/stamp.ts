@@ -8,8 +8,8 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 
 /**
- * Orders attach and detach requests (seed 004). Stamps of one tablet compare by tablet_generation, then by
- * device_generation; a stamp of another tablet is never obeyed.
+ * Orders attach and detach requests (seed 004). Stamps of one incarnation of a tablet compare by tablet_generation, then
+ * by device_generation; a stamp of another tablet, or of another incarnation, is never obeyed.
  */
 export interface Stamp {
   /** The tablet that gave the stamp, so that a foreign registry is never obeyed. */
@@ -18,10 +18,15 @@ export interface Stamp {
   tabletGeneration: number;
   /** The registry's counter at the CMS action that caused the order. At least 1, never reused. */
   deviceGeneration: number;
+  /**
+   * Which life of the tablet gave it: random, made with the tablet and anew by each restore of a backup. An agent changes
+   * to another one by a registration alone, and never back.
+   */
+  incarnation: string;
 }
 
 function createBaseStamp(): Stamp {
-  return { tabletId: "", tabletGeneration: 0, deviceGeneration: 0 };
+  return { tabletId: "", tabletGeneration: 0, deviceGeneration: 0, incarnation: "" };
 }
 
 export const Stamp: MessageFns<Stamp> = {
@@ -34,6 +39,9 @@ export const Stamp: MessageFns<Stamp> = {
     }
     if (message.deviceGeneration !== 0) {
       writer.uint32(24).int64(message.deviceGeneration);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(34).string(message.incarnation);
     }
     return writer;
   },
@@ -75,6 +83,14 @@ export const Stamp: MessageFns<Stamp> = {
             message.deviceGeneration = longToNumber(reader.int64());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -95,6 +111,7 @@ export const Stamp: MessageFns<Stamp> = {
     message.tabletId = object.tabletId ?? "";
     message.tabletGeneration = object.tabletGeneration ?? 0;
     message.deviceGeneration = object.deviceGeneration ?? 0;
+    message.incarnation = object.incarnation ?? "";
     return message;
   },
 };

@@ -47,8 +47,10 @@ export interface ReportedDevice {
   stamp:
     | Stamp
     | undefined;
-  /** The highest session number that the device has granted; 0 when none. */
+  /** The highest session number that the agent remembers for the device, granted or not; 0 when none. */
   sessionNumber: number;
+  /** What that session is for: the disk, or empty for an erase and for one that nobody had opened when it was ended. */
+  sessionDiskId: string;
   /**
    * Which file or drive its path names now, as the operating system tells them apart: equal for the same one, and
    * comparable only when the part before the first space is equal. Empty when it cannot be told.
@@ -84,6 +86,12 @@ export interface RegisterAgentRequest {
   tabletId: string;
   /** The highest tablet generation it has seen from that tablet; 0 when none. */
   highestTabletGeneration: number;
+  /** The incarnation of that tablet; empty when the agent never heard of one. */
+  incarnation: string;
+  /** The highest device generation of the orders that the agent remembers; 0 when none. */
+  highestDeviceGeneration: number;
+  /** The highest session number that it remembers, of devices and exports; 0 when none. */
+  highestSessionNumber: number;
   /**
    * Goes up with each registration of one start, from 1: an older one that arrives after a newer one is ABORTED. 0 from
    * agents that do not count; theirs are taken as they come.
@@ -115,6 +123,21 @@ export interface RegisterAgentResponse {
   unknownDevices: StampedDevice[];
   /** How often to send heartbeats. */
   heartbeatIntervalMs: number;
+  /** The incarnation of the registry's tablet: orders of others are refused from now on. */
+  incarnation: string;
+  /**
+   * Whose agents this registry takes over: the incarnations that its tablet was restored from, and those that an operator
+   * had it adopt. An agent that obeys none of them, and another incarnation or tablet, refuses the answer.
+   */
+  predecessors: Predecessor[];
+}
+
+/** A life of a tablet that has ended. */
+export interface Predecessor {
+  /** The tablet. */
+  tabletId: string;
+  /** Its incarnation. */
+  incarnation: string;
 }
 
 /** A device whose health changed since the last heartbeat that was answered. */
@@ -135,12 +158,24 @@ export interface HeartbeatRequest {
   bootId: string;
   /** What changed. */
   changed: DeviceHealth[];
+  /** As in RegisterAgentRequest. */
+  tabletId: string;
+  /** As in RegisterAgentRequest. */
+  highestTabletGeneration: number;
+  /** As in RegisterAgentRequest. */
+  incarnation: string;
+  /** As in RegisterAgentRequest. */
+  highestDeviceGeneration: number;
+  /** As in RegisterAgentRequest. */
+  highestSessionNumber: number;
 }
 
 /** The registry heard it. */
 export interface HeartbeatResponse {
   /** Generation of the registry's leader. */
   tabletGeneration: number;
+  /** Its incarnation: an agent that never heard of one registers anew. */
+  incarnation: string;
 }
 
 function createBaseReportedDevice(): ReportedDevice {
@@ -157,6 +192,7 @@ function createBaseReportedDevice(): ReportedDevice {
     attached: false,
     stamp: undefined,
     sessionNumber: 0,
+    sessionDiskId: "",
     fileIdentity: "",
   };
 }
@@ -198,6 +234,9 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     }
     if (message.sessionNumber !== 0) {
       writer.uint32(96).int64(message.sessionNumber);
+    }
+    if (message.sessionDiskId !== "") {
+      writer.uint32(114).string(message.sessionDiskId);
     }
     if (message.fileIdentity !== "") {
       writer.uint32(106).string(message.fileIdentity);
@@ -314,6 +353,14 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
             message.sessionNumber = longToNumber(reader.int64());
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.sessionDiskId = reader.string();
+            continue;
+          }
           case 13: {
             if (tag !== 106) {
               break;
@@ -351,6 +398,7 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     message.attached = object.attached ?? false;
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
     message.sessionNumber = object.sessionNumber ?? 0;
+    message.sessionDiskId = object.sessionDiskId ?? "";
     message.fileIdentity = object.fileIdentity ?? "";
     return message;
   },
@@ -434,6 +482,9 @@ function createBaseRegisterAgentRequest(): RegisterAgentRequest {
     exports: [],
     tabletId: "",
     highestTabletGeneration: 0,
+    incarnation: "",
+    highestDeviceGeneration: 0,
+    highestSessionNumber: 0,
     registrationNumber: 0,
   };
 }
@@ -466,6 +517,15 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     }
     if (message.highestTabletGeneration !== 0) {
       writer.uint32(72).int64(message.highestTabletGeneration);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(82).string(message.incarnation);
+    }
+    if (message.highestDeviceGeneration !== 0) {
+      writer.uint32(88).int64(message.highestDeviceGeneration);
+    }
+    if (message.highestSessionNumber !== 0) {
+      writer.uint32(96).int64(message.highestSessionNumber);
     }
     if (message.registrationNumber !== 0) {
       writer.uint32(120).int64(message.registrationNumber);
@@ -558,6 +618,30 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
             message.highestTabletGeneration = longToNumber(reader.int64());
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.highestDeviceGeneration = longToNumber(reader.int64());
+            continue;
+          }
+          case 12: {
+            if (tag !== 96) {
+              break;
+            }
+
+            message.highestSessionNumber = longToNumber(reader.int64());
+            continue;
+          }
           case 15: {
             if (tag !== 120) {
               break;
@@ -592,6 +676,9 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     message.exports = object.exports?.map((e) => ReportedExport.fromPartial(e)) || [];
     message.tabletId = object.tabletId ?? "";
     message.highestTabletGeneration = object.highestTabletGeneration ?? 0;
+    message.incarnation = object.incarnation ?? "";
+    message.highestDeviceGeneration = object.highestDeviceGeneration ?? 0;
+    message.highestSessionNumber = object.highestSessionNumber ?? 0;
     message.registrationNumber = object.registrationNumber ?? 0;
     return message;
   },
@@ -677,7 +764,15 @@ export const StampedDevice: MessageFns<StampedDevice> = {
 };
 
 function createBaseRegisterAgentResponse(): RegisterAgentResponse {
-  return { tabletId: "", tabletGeneration: 0, allowedDevices: [], unknownDevices: [], heartbeatIntervalMs: 0 };
+  return {
+    tabletId: "",
+    tabletGeneration: 0,
+    allowedDevices: [],
+    unknownDevices: [],
+    heartbeatIntervalMs: 0,
+    incarnation: "",
+    predecessors: [],
+  };
 }
 
 export const RegisterAgentResponse: MessageFns<RegisterAgentResponse> = {
@@ -696,6 +791,12 @@ export const RegisterAgentResponse: MessageFns<RegisterAgentResponse> = {
     }
     if (message.heartbeatIntervalMs !== 0) {
       writer.uint32(40).int64(message.heartbeatIntervalMs);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(50).string(message.incarnation);
+    }
+    for (const v of message.predecessors) {
+      Predecessor.encode(v!, writer.uint32(58).fork()).join();
     }
     return writer;
   },
@@ -753,6 +854,22 @@ export const RegisterAgentResponse: MessageFns<RegisterAgentResponse> = {
             message.heartbeatIntervalMs = longToNumber(reader.int64());
             continue;
           }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.predecessors.push(Predecessor.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -775,6 +892,75 @@ export const RegisterAgentResponse: MessageFns<RegisterAgentResponse> = {
     message.allowedDevices = object.allowedDevices?.map((e) => StampedDevice.fromPartial(e)) || [];
     message.unknownDevices = object.unknownDevices?.map((e) => StampedDevice.fromPartial(e)) || [];
     message.heartbeatIntervalMs = object.heartbeatIntervalMs ?? 0;
+    message.incarnation = object.incarnation ?? "";
+    message.predecessors = object.predecessors?.map((e) => Predecessor.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBasePredecessor(): Predecessor {
+  return { tabletId: "", incarnation: "" };
+}
+
+export const Predecessor: MessageFns<Predecessor> = {
+  encode(message: Predecessor, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.tabletId !== "") {
+      writer.uint32(10).string(message.tabletId);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(18).string(message.incarnation);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Predecessor {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePredecessor();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.tabletId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<Predecessor>, I>>(base?: I): Predecessor {
+    return Predecessor.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<Predecessor>, I>>(object: I): Predecessor {
+    const message = createBasePredecessor();
+    message.tabletId = object.tabletId ?? "";
+    message.incarnation = object.incarnation ?? "";
     return message;
   },
 };
@@ -859,7 +1045,16 @@ export const DeviceHealth: MessageFns<DeviceHealth> = {
 };
 
 function createBaseHeartbeatRequest(): HeartbeatRequest {
-  return { hostId: "", bootId: "", changed: [] };
+  return {
+    hostId: "",
+    bootId: "",
+    changed: [],
+    tabletId: "",
+    highestTabletGeneration: 0,
+    incarnation: "",
+    highestDeviceGeneration: 0,
+    highestSessionNumber: 0,
+  };
 }
 
 export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
@@ -872,6 +1067,21 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
     for (const v of message.changed) {
       DeviceHealth.encode(v!, writer.uint32(26).fork()).join();
+    }
+    if (message.tabletId !== "") {
+      writer.uint32(34).string(message.tabletId);
+    }
+    if (message.highestTabletGeneration !== 0) {
+      writer.uint32(40).int64(message.highestTabletGeneration);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(50).string(message.incarnation);
+    }
+    if (message.highestDeviceGeneration !== 0) {
+      writer.uint32(56).int64(message.highestDeviceGeneration);
+    }
+    if (message.highestSessionNumber !== 0) {
+      writer.uint32(64).int64(message.highestSessionNumber);
     }
     return writer;
   },
@@ -913,6 +1123,46 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
             message.changed.push(DeviceHealth.decode(reader, reader.uint32()));
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.tabletId = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.highestTabletGeneration = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.highestDeviceGeneration = longToNumber(reader.int64());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.highestSessionNumber = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -933,18 +1183,26 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     message.hostId = object.hostId ?? "";
     message.bootId = object.bootId ?? "";
     message.changed = object.changed?.map((e) => DeviceHealth.fromPartial(e)) || [];
+    message.tabletId = object.tabletId ?? "";
+    message.highestTabletGeneration = object.highestTabletGeneration ?? 0;
+    message.incarnation = object.incarnation ?? "";
+    message.highestDeviceGeneration = object.highestDeviceGeneration ?? 0;
+    message.highestSessionNumber = object.highestSessionNumber ?? 0;
     return message;
   },
 };
 
 function createBaseHeartbeatResponse(): HeartbeatResponse {
-  return { tabletGeneration: 0 };
+  return { tabletGeneration: 0, incarnation: "" };
 }
 
 export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
   encode(message: HeartbeatResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.tabletGeneration !== 0) {
       writer.uint32(8).int64(message.tabletGeneration);
+    }
+    if (message.incarnation !== "") {
+      writer.uint32(18).string(message.incarnation);
     }
     return writer;
   },
@@ -970,6 +1228,14 @@ export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
             message.tabletGeneration = longToNumber(reader.int64());
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.incarnation = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -988,6 +1254,7 @@ export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
   fromPartial<I extends Exact<DeepPartial<HeartbeatResponse>, I>>(object: I): HeartbeatResponse {
     const message = createBaseHeartbeatResponse();
     message.tabletGeneration = object.tabletGeneration ?? 0;
+    message.incarnation = object.incarnation ?? "";
     return message;
   },
 };
@@ -1009,7 +1276,10 @@ export const AgentRegistrationServiceService = {
       Buffer.from(RegisterAgentResponse.encode(value).finish()),
     responseDeserialize: (value: Buffer): RegisterAgentResponse => RegisterAgentResponse.decode(value),
   },
-  /** Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. */
+  /**
+   * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
+   * registry cannot have given, and an operator must say whose it is.
+   */
   heartbeat: {
     path: "/diskmesh.registry.v1.AgentRegistrationService/Heartbeat" as const,
     requestStream: false as const,
@@ -1027,7 +1297,10 @@ export interface AgentRegistrationServiceServer extends UntypedServiceImplementa
    * came as a success, both lists or neither (seed 004).
    */
   registerAgent: handleUnaryCall<RegisterAgentRequest, RegisterAgentResponse>;
-  /** Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. */
+  /**
+   * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
+   * registry cannot have given, and an operator must say whose it is.
+   */
   heartbeat: handleUnaryCall<HeartbeatRequest, HeartbeatResponse>;
 }
 
@@ -1051,7 +1324,10 @@ export interface AgentRegistrationServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: RegisterAgentResponse) => void,
   ): ClientUnaryCall;
-  /** Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. */
+  /**
+   * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
+   * registry cannot have given, and an operator must say whose it is.
+   */
   heartbeat(
     request: HeartbeatRequest,
     callback: (error: ServiceError | null, response: HeartbeatResponse) => void,

@@ -478,6 +478,21 @@ export interface Device {
     | undefined;
   /** With removal_requested: it is taken out as it is, not erased. The last RemoveHost or RemoveDevice counts. */
   keepData: boolean;
+  /**
+   * Its agent remembers a session that this registry never gave, for another disk or an erase: whose data is on it is
+   * unknown. It is not allocated, erased or published, nor is disk_id, until DecideUnknownDisks.
+   */
+  heldByUnknownDisk: boolean;
+  /** That session; absent when there is none. */
+  unknownSession: UnknownSession | undefined;
+}
+
+/** A session that a device's agent remembers, and this registry never gave. */
+export interface UnknownSession {
+  /** Its number. */
+  sessionNumber: number;
+  /** The disk that it is for; empty for an erase. */
+  diskId: string;
 }
 
 /** The one host that may read and write a disk. */
@@ -999,6 +1014,8 @@ function createBaseDevice(): Device {
     fileIdentity: "",
     replacement: undefined,
     keepData: false,
+    heldByUnknownDisk: false,
+    unknownSession: undefined,
   };
 }
 
@@ -1084,6 +1101,12 @@ export const Device: MessageFns<Device> = {
     }
     if (message.keepData !== false) {
       writer.uint32(216).bool(message.keepData);
+    }
+    if (message.heldByUnknownDisk !== false) {
+      writer.uint32(224).bool(message.heldByUnknownDisk);
+    }
+    if (message.unknownSession !== undefined) {
+      UnknownSession.encode(message.unknownSession, writer.uint32(234).fork()).join();
     }
     return writer;
   },
@@ -1317,6 +1340,22 @@ export const Device: MessageFns<Device> = {
             message.keepData = reader.bool();
             continue;
           }
+          case 28: {
+            if (tag !== 224) {
+              break;
+            }
+
+            message.heldByUnknownDisk = reader.bool();
+            continue;
+          }
+          case 29: {
+            if (tag !== 234) {
+              break;
+            }
+
+            message.unknownSession = UnknownSession.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1363,6 +1402,77 @@ export const Device: MessageFns<Device> = {
       ? DeviceIdentity.fromPartial(object.replacement)
       : undefined;
     message.keepData = object.keepData ?? false;
+    message.heldByUnknownDisk = object.heldByUnknownDisk ?? false;
+    message.unknownSession = (object.unknownSession !== undefined && object.unknownSession !== null)
+      ? UnknownSession.fromPartial(object.unknownSession)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseUnknownSession(): UnknownSession {
+  return { sessionNumber: 0, diskId: "" };
+}
+
+export const UnknownSession: MessageFns<UnknownSession> = {
+  encode(message: UnknownSession, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.sessionNumber !== 0) {
+      writer.uint32(8).int64(message.sessionNumber);
+    }
+    if (message.diskId !== "") {
+      writer.uint32(18).string(message.diskId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnknownSession {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnknownSession();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.sessionNumber = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create<I extends Exact<DeepPartial<UnknownSession>, I>>(base?: I): UnknownSession {
+    return UnknownSession.fromPartial(base ?? ({} as any));
+  },
+  fromPartial<I extends Exact<DeepPartial<UnknownSession>, I>>(object: I): UnknownSession {
+    const message = createBaseUnknownSession();
+    message.sessionNumber = object.sessionNumber ?? 0;
+    message.diskId = object.diskId ?? "";
     return message;
   },
 };

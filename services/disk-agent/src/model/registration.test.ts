@@ -1,0 +1,332 @@
+import {
+  type DeviceId,
+  type DiskId,
+  type HostId,
+  InvalidStateError,
+  OutdatedError,
+  type Stamp,
+} from "@diskmesh/domain";
+import { expect } from "chai";
+import { decideExport } from "./exports.js";
+import { highestNumbers } from "./highest-numbers.js";
+import { type AgentMemory, emptyMemory, isWanted, lastStamp, type OrderKind, withDevice } from "./memory.js";
+import { decideRegistration, type RegistrationAnswer } from "./registration.js";
+import { decideCloseSession } from "./sessions.js";
+
+const HOST = "host-1" as HostId;
+const DEVICE = "device-1" as DeviceId;
+const OTHER = "device-2" as DeviceId;
+const KNOWN = new Set([DEVICE, OTHER]);
+
+const answerOf = (
+  life: { tabletId?: string; incarnation?: string; tabletGeneration?: number } = {},
+  predecessors: readonly (readonly [string, string])[] = [],
+): RegistrationAnswer => {
+  const leader = { tabletId: "tablet", incarnation: "parent", tabletGeneration: 3, ...life };
+  return {
+    ...leader,
+    predecessors: predecessors.map(([tabletId, incarnation]) => ({ tabletId, incarnation })),
+    allowed: [{ deviceId: DEVICE, stamp: { ...leader, deviceGeneration: 5 } }],
+    unknown: [{ deviceId: OTHER, stamp: { ...leader, deviceGeneration: 6 } }],
+  };
+};
+
+const obeys = (change: Partial<AgentMemory> = {}): AgentMemory => ({
+  ...emptyMemory(HOST),
+  tabletId: "tablet",
+  incarnation: "parent",
+  tabletGeneration: 3,
+  ...change,
+});
+
+const ordered = (memory: AgentMemory, deviceGeneration: number, kind: OrderKind): AgentMemory =>
+  withDevice(memory, DEVICE, { order: { tabletGeneration: memory.tabletGeneration, deviceGeneration, kind } });
+
+const decide = (memory: AgentMemory, answer: RegistrationAnswer) => decideRegistration(memory, KNOWN, answer);
+
+const NOBODY = emptyMemory(HOST);
+const FIRST_FORMAT = obeys({ incarnation: "" });
+
+describe("decideRegistration: who is obeyed", () => {
+  interface Row {
+    readonly title: string;
+    readonly memory: AgentMemory;
+    readonly answer: RegistrationAnswer;
+    /** Who is obeyed after it, and which are former then. */
+    readonly obeyed: readonly [tabletId: string, incarnation: string, tabletGeneration: number, former: string[]];
+  }
+  const rows: Row[] = [
+    {
+      title: "nobody -> the one that answers",
+      memory: NOBODY,
+      answer: answerOf(),
+      obeyed: ["tablet", "parent", 3, []],
+    },
+    {
+      title: "nobody -> a restored one, and never again what it came from",
+      memory: NOBODY,
+      answer: answerOf({ incarnation: "child" }, [["tablet", "parent"]]),
+      obeyed: ["tablet", "child", 3, ["parent"]],
+    },
+    {
+      title: "the same -> the same, with the answer's generation",
+      memory: obeys(),
+      answer: answerOf({ tabletGeneration: 4 }),
+      obeyed: ["tablet", "parent", 4, []],
+    },
+    {
+      title: "one without an incarnation, as the first release -> the same",
+      memory: FIRST_FORMAT,
+      answer: answerOf({ incarnation: "" }),
+      obeyed: ["tablet", "", 3, []],
+    },
+    {
+      title: "never heard of an incarnation -> takes it",
+      memory: FIRST_FORMAT,
+      answer: answerOf(),
+      obeyed: ["tablet", "parent", 3, []],
+    },
+    {
+      title: "a child of the one obeyed -> changes over",
+      memory: obeys(),
+      answer: answerOf({ incarnation: "child", tabletGeneration: 1_000 }, [["tablet", "parent"]]),
+      obeyed: ["tablet", "child", 1_000, ["parent"]],
+    },
+    {
+      title: "a grandchild -> changes over, and never again what lies between",
+      memory: obeys({ formerIncarnations: ["grandparent"] }),
+      answer: answerOf({ incarnation: "grandchild" }, [
+        ["tablet", "child"],
+        ["tablet", "parent"],
+        ["tablet", "grandparent"],
+      ]),
+      obeyed: ["tablet", "grandchild", 3, ["grandparent", "child", "parent"]],
+    },
+    {
+      title: "another tablet that adopted it, with a lower generation -> changes over",
+      memory: obeys({ tabletGeneration: 70 }),
+      answer: answerOf({ tabletId: "new", incarnation: "n", tabletGeneration: 1 }, [["tablet", "parent"]]),
+      obeyed: ["new", "n", 1, ["parent"]],
+    },
+    {
+      title: "never heard of one, adopted by another tablet -> changes over",
+      memory: obeys({ incarnation: "", tabletGeneration: 70 }),
+      answer: answerOf({ tabletId: "new", incarnation: "n", tabletGeneration: 1 }, [["tablet", ""]]),
+      obeyed: ["new", "n", 1, []],
+    },
+    {
+      title: "never heard of one, adopted by a new store of the same tablet, with a lower generation -> changes over",
+      memory: obeys({ incarnation: "", tabletGeneration: 70 }),
+      answer: answerOf({ incarnation: "n", tabletGeneration: 1 }, [["tablet", ""]]),
+      obeyed: ["tablet", "n", 1, []],
+    },
+    {
+      title: "a registry that names itself among those it came from -> not a former one",
+      memory: obeys(),
+      answer: answerOf({ incarnation: "child" }, [
+        ["tablet", "child"],
+        ["tablet", "parent"],
+      ]),
+      obeyed: ["tablet", "child", 3, ["parent"]],
+    },
+  ];
+  for (const { title, memory, answer, obeyed } of rows)
+    it(title, () => {
+      const { memory: next, decisions } = decide(memory, answer);
+      const { tabletId, incarnation, tabletGeneration, formerIncarnations } = next;
+      expect([tabletId, incarnation, tabletGeneration, formerIncarnations]).to.deep.equal(obeyed);
+      expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["obey", "obey"]);
+    });
+
+  const refused: [string, AgentMemory, RegistrationAnswer, unknown, RegExp][] = [
+    ["a replaced leader", obeys({ tabletGeneration: 4 }), answerOf(), OutdatedError, /generation 3, but generation 4/],
+    [
+      "a replaced leader, to an agent that never heard of an incarnation",
+      obeys({ incarnation: "", tabletGeneration: 4 }),
+      answerOf(),
+      OutdatedError,
+      /generation 3, but generation 4/,
+    ],
+    [
+      "a former incarnation",
+      obeys({ incarnation: "child", formerIncarnations: ["parent"] }),
+      answerOf({ tabletGeneration: 99 }),
+      OutdatedError,
+      /was replaced: incarnation "child" of tablet "tablet" took over from incarnation "parent"/,
+    ],
+    [
+      "a former incarnation that had us adopted",
+      obeys({ incarnation: "child", formerIncarnations: ["parent"] }),
+      answerOf({ tabletGeneration: 99 }, [["tablet", "child"]]),
+      OutdatedError,
+      /was replaced/,
+    ],
+    [
+      "a former incarnation of another tablet",
+      obeys({ tabletId: "new", incarnation: "n", formerIncarnations: ["parent"] }),
+      answerOf(),
+      OutdatedError,
+      /was replaced/,
+    ],
+    [
+      "another tablet",
+      obeys(),
+      answerOf({ tabletId: "foreign", incarnation: "f" }),
+      InvalidStateError,
+      /"f" of tablet "foreign".*"parent" of tablet "tablet".*AdoptFleet.*cache file/,
+    ],
+    [
+      "another tablet, to an agent that never heard of an incarnation",
+      FIRST_FORMAT,
+      answerOf({ tabletId: "foreign", tabletGeneration: 99 }),
+      InvalidStateError,
+      /AdoptFleet of tablet "tablet", incarnation ""/,
+    ],
+    [
+      "another incarnation that is no successor",
+      obeys(),
+      answerOf({ incarnation: "copy", tabletGeneration: 99 }, [["tablet", "somebody"]]),
+      InvalidStateError,
+      /"copy".*"parent".*AdoptFleet/,
+    ],
+    [
+      "the same incarnation under another tablet's id",
+      obeys(),
+      answerOf({ tabletId: "foreign" }),
+      InvalidStateError,
+      /AdoptFleet/,
+    ],
+    [
+      "a child of our incarnation, but of another tablet",
+      obeys(),
+      answerOf({ tabletId: "foreign", incarnation: "child" }, [["foreign", "parent"]]),
+      InvalidStateError,
+      /AdoptFleet/,
+    ],
+    [
+      "one that adopted agents that never heard of one, to an agent that did",
+      obeys(),
+      answerOf({ tabletId: "new", incarnation: "n" }, [["tablet", ""]]),
+      InvalidStateError,
+      /AdoptFleet/,
+    ],
+    ["one without an incarnation", obeys(), answerOf({ incarnation: "" }), InvalidStateError, /incarnation ""/],
+  ];
+  for (const [title, memory, answer, error, message] of refused)
+    it(`${title} -> refused`, () => {
+      expect(() => decide(memory, answer)).to.throw(error as ErrorConstructor, message);
+    });
+
+  for (const [what, change] of Object.entries({
+    tablet: { tabletId: "foreign" },
+    incarnation: { incarnation: "copy" },
+  } satisfies Record<string, Partial<Stamp>>))
+    it(`a stamp of another ${what} in one entry -> nothing is applied`, () => {
+      const answer = answerOf();
+      const [first] = answer.unknown;
+      if (!first) throw new Error("the answer has an unknown device");
+      const mixed = { ...answer, unknown: [{ ...first, stamp: { ...first.stamp, ...change } }] };
+      expect(() => decide(obeys(), mixed)).to.throw(InvalidStateError, OTHER);
+    });
+});
+
+describe("decideRegistration: what is ordered", () => {
+  const child = answerOf({ incarnation: "child" }, [["tablet", "parent"]]);
+
+  it("a first answer -> both lists are obeyed", () => {
+    const { memory } = decide(NOBODY, answerOf());
+    expect([isWanted(memory, DEVICE), isWanted(memory, OTHER)]).to.deep.equal([true, false]);
+  });
+
+  it("a newer order that overtook the answer -> wins", () => {
+    const { memory, decisions } = decide(ordered(obeys(), 7, "detach"), answerOf());
+    expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["outdated", "obey"]);
+    expect(isWanted(memory, DEVICE)).to.equal(false);
+  });
+
+  it("an order that overtook the answer in which the incarnation is first heard of -> wins", () => {
+    const { memory } = decide(ordered(FIRST_FORMAT, 7, "detach"), answerOf());
+    expect(isWanted(memory, DEVICE)).to.equal(false);
+    expect(lastStamp(memory, DEVICE)).to.include({ incarnation: "parent", deviceGeneration: 7 });
+  });
+
+  it("a change-over -> orders however low are newer than all before", () => {
+    const { memory, decisions } = decide(ordered(obeys({ tabletGeneration: 70 }), 900, "detach"), child);
+    expect(decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["obey", "obey"]);
+    expect(lastStamp(memory, DEVICE)).to.deep.equal(child.allowed[0]?.stamp);
+  });
+
+  it("a change-over without a word about a device -> it stays as it is, sessions and exports go on", () => {
+    const identity = { sizeBytes: 4096, serialNumber: "s", fileIdentity: "f" };
+    const before = withDevice(
+      decideExport(decideCloseSession(ordered(obeys({ exportFloor: 4 }), 900, "detach"), DEVICE, 11).memory, {
+        diskId: "disk-1" as DiskId,
+        sessionNumber: 12,
+        blockSizeBytes: 4096,
+        extents: [],
+      }).memory,
+      OTHER,
+      { identity },
+    );
+    const { memory } = decide(before, { ...child, allowed: [], unknown: [] });
+    expect(isWanted(memory, DEVICE)).to.equal(false);
+    expect(lastStamp(memory, DEVICE)).to.equal(undefined);
+    expect(memory.devices.get(DEVICE)?.session).to.equal(before.devices.get(DEVICE)?.session);
+    expect(memory.devices.get(OTHER)).to.deep.equal({ identity });
+    expect([memory.exports, memory.exportFloor]).to.deep.equal([before.exports, 4]);
+  });
+
+  it("an answer that changes over twice, as after a lost answer -> the second is an ordinary one", () => {
+    const once = decide(obeys(), child).memory;
+    const twice = decide(once, child);
+    expect(twice.decisions.map(({ verdict }) => verdict.verdict)).to.deep.equal(["converge", "converge"]);
+    expect(twice.memory).to.deep.equal(once);
+  });
+});
+
+describe("former incarnations", () => {
+  it("are remembered up to the last 64, the one obeyed last among them", () => {
+    const many = Array.from({ length: 100 }, (_, index) => ["tablet", `i-${index}`] as const);
+    const { memory } = decide(
+      obeys({ formerIncarnations: ["old"] }),
+      answerOf({ incarnation: "child" }, [["tablet", "parent"], ...many]),
+    );
+    expect(memory.formerIncarnations).to.have.length(64);
+    expect(memory.formerIncarnations.at(-1)).to.equal("parent");
+    expect(memory.formerIncarnations).not.to.include("old");
+  });
+});
+
+describe("highestNumbers", () => {
+  const life = { tabletId: "tablet", incarnation: "parent", highestTabletGeneration: 3 };
+
+  it("of an agent that obeyed nobody -> none", () => {
+    expect(highestNumbers(NOBODY)).to.deep.equal({
+      tabletId: "",
+      incarnation: "",
+      highestTabletGeneration: 0,
+      highestDeviceGeneration: 0,
+      highestSessionNumber: 0,
+    });
+  });
+
+  const session = (number: number) => ({
+    session: { number, purpose: "erase" as const, diskId: "", holderHostId: "", ended: true },
+  });
+  const spec = (sessionNumber: number) => ({
+    spec: { diskId: "disk-1" as DiskId, sessionNumber, blockSizeBytes: 4096, extents: [] },
+    sessionNumber,
+  });
+  const exported = (sessionNumber: number) => new Map([["disk-1" as DiskId, spec(sessionNumber)]]);
+  const rows: [string, AgentMemory, number, number][] = [
+    ["a device's session, also ended", withDevice(obeys({ exportFloor: 3 }), DEVICE, session(8)), 0, 8],
+    ["an export's session", withDevice(obeys({ exports: exported(9) }), DEVICE, session(8)), 0, 9],
+    ["what dropped exports left", obeys({ exports: exported(9), exportFloor: 10 }), 0, 10],
+    ["an order's generation", withDevice(ordered(obeys(), 6, "attach"), OTHER, session(1)), 6, 1],
+    ["an order from before a change-over", ordered(obeys(), 0, "attach"), 0, 0],
+  ];
+  for (const [title, memory, highestDeviceGeneration, highestSessionNumber] of rows)
+    it(title, () => {
+      expect(highestNumbers(memory)).to.deep.equal({ ...life, highestDeviceGeneration, highestSessionNumber });
+    });
+});

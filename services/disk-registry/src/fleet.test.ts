@@ -1,0 +1,272 @@
+import { cpSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { AttachState, FleetServiceService, PublicationState, UnknownDiskVerdict } from "@diskmesh/api/registry";
+import { OutdatedError } from "@diskmesh/domain";
+import { type Client, createClient } from "@diskmesh/rpc";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { rejected, SharedRegistry } from "./testing/shared-registry.js";
+import type { TestAgent } from "./testing/test-agent.js";
+
+const AHEAD = 2 ** 20;
+
+describe("disk-registry and what agents remember", function () {
+  this.timeout(60_000);
+  const fleet = SharedRegistry.forAllTests();
+  let operator: Client<typeof FleetServiceService>;
+
+  beforeEach(async () => {
+    // What a test makes the registry remember of agents, no later one may meet.
+    await fleet.startOwn();
+    connect();
+  });
+  afterEach(() => operator.close());
+
+  it("a store that was copied back, agents that stayed up -> found by a heartbeat; no device with a forgotten disk is given away", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
+    const other = await fleet.readyAgent("h2", ["e1"]);
+    await copyStore("before");
+    await fleet.createDisk("x", { hostId: "h1", az: "" });
+    const { disk } = await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const held = disk?.deviceIds[0] ?? "";
+    const session = agent.sessions.get(held)?.sessionNumber ?? 0;
+    await copyStore("back");
+
+    await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
+    await registeredAnew(agent);
+    await registeredAnew(other);
+    const device = await fleet.registry.device(held);
+    expect(device).to.deep.include({
+      heldByUnknownDisk: true,
+      unknownSession: { sessionNumber: session, diskId: "x" },
+      diskId: "",
+    });
+    const free = await fleet.createDisk("y", { hostId: "h1", az: "" });
+    expect(free.disk?.deviceIds, "the device that nothing is known against").to.deep.equal(
+      held === "d1" ? ["d2"] : ["d1"],
+    );
+    await rejected(fleet.createDisk("z", { hostId: "h1", az: "" }), "ResourceExhaustedError");
+    expect(agent.sessions.get(held), "not erased").to.deep.include({ sessionNumber: session, diskId: "x" });
+    expect(agent.exports.get("x"), "still served").to.equal(session);
+    // What goes on has higher numbers than everything that the copy knew nothing of.
+    const published = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
+    expect(published.disk?.publication?.sessionNumber).to.be.above(session + 1_000);
+
+    const decided = await operator.decideUnknownDisks(verdict(UnknownDiskVerdict.REGISTRY, { hostId: "h1" }));
+    expect(decided).to.deep.equal({ deviceIds: [held], diskIds: [] });
+    await fleet.clean(held);
+    expect((await fleet.registry.device(held)).heldByUnknownDisk).to.equal(false);
+  });
+
+  it("an order right after the copied store's start -> its agent is asked first, and the order is not sent", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await copyStore("before");
+    await fleet.createDisk("x");
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    agent.stopHeartbeats();
+    const session = agent.sessions.get("d1");
+    await copyStore("back");
+    await fleet.createDisk("y");
+    // Long before any heartbeat.
+    const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
+    await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
+    agent.startHeartbeats(50);
+    await registeredAnew(agent);
+    expect(agent.sessions.get("d1"), "no session of the copy's reached it").to.deep.equal(session);
+    const disk = await fleet.registry.disk("y");
+    expect(disk.health).to.equal("HEALTH_ERROR");
+    expect(disk.healthMessage).to.contain("held by an unknown disk");
+    await publishing.catch(() => {});
+
+    const decided = await operator.decideUnknownDisks(verdict(UnknownDiskVerdict.AGENT, { deviceIds: ["d1"] }));
+    expect(decided).to.deep.equal({ deviceIds: ["d1"], diskIds: ["y"] });
+    expect((await fleet.registry.disk("y")).healthMessage).to.contain("d1 was purged");
+    expect(await fleet.registry.device("d1")).to.deep.include({ diskId: "", heldByUnknownDisk: true });
+  });
+
+  it("one agent lies -> its host alone is refused, nobody's counters go up, until an operator believes it", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const honest = await fleet.readyAgent("h2", ["e1"]);
+    const before = await fleetNow();
+    // Which tell the truth.
+    agent.stopHeartbeats();
+    const lie = { highestSessionNumber: 2 ** 40 };
+    const refused = await rejected(agent.register(lie), "InvalidStateError");
+    expect(refused.message)
+      .to.contain(`session number ${2 ** 40}, and ours is`)
+      .and.to.contain("RaiseNumbers");
+    await rejected(agent.register({ highestTabletGeneration: 2 ** 40 }), "InvalidStateError");
+    await honest.register();
+    const after = await fleetNow();
+    expect(after).to.deep.include({ tabletGeneration: before.tabletGeneration, sessionNumber: before.sessionNumber });
+    expect(after.refused).to.have.length(1);
+    expect(after.refused[0]).to.deep.include({ hostId: "h1", tabletGeneration: 2 ** 40 });
+
+    const sessionNumber = 2 ** 40;
+    const raised = await operator.raiseNumbers({
+      hostId: "h1",
+      tabletGeneration: 0,
+      deviceGeneration: 0,
+      sessionNumber,
+    });
+    expect(raised.sessionNumber).to.equal(2 ** 40 + AHEAD);
+    await agent.register(lie);
+    expect((await fleetNow()).refused).to.deep.equal([]);
+    await registeredAnew(honest);
+  });
+
+  it("an agent lies within what is believed -> once; the next higher number within the hour is refused", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const { sessionNumber } = await fleetNow();
+    await agent.register({ highestSessionNumber: sessionNumber + 1 });
+    const raised = await fleetNow();
+    expect(raised.sessionNumber).to.equal(sessionNumber + AHEAD);
+    await agent.register({ highestSessionNumber: raised.sessionNumber });
+    const error = await rejected(
+      agent.register({ highestSessionNumber: raised.sessionNumber + 1 }),
+      "InvalidStateError",
+    );
+    expect(error.message).to.contain("an agent's word was believed");
+    expect(await fleetNow()).to.deep.include({
+      tabletGeneration: raised.tabletGeneration,
+      sessionNumber: raised.sessionNumber,
+    });
+  });
+
+  it("an agent that obeys another incarnation -> the registry stands still, also after its restart, until an operator adopts it", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const { tabletId } = await fleetNow();
+    agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
+    const refused = await rejected(agent.heartbeat(), "InvalidStateError");
+    expect(refused.message).to.contain("another registry leads this fleet");
+    await rejected(fleet.createDisk("x"), "InvalidStateError");
+    await fleet.registry.process.kill();
+    await fleet.registry.process.start();
+    await rejected(fleet.createDisk("x"), "InvalidStateError");
+    const heard = await fleetNow();
+    expect(heard.standsStill).to.contain(
+      "another registry leads this fleet: the agent of host h1 obeys incarnation restored-elsewhere",
+    );
+    expect(heard.others[0]).to.deep.include({
+      tabletId,
+      incarnation: "restored-elsewhere",
+      hostId: "h1",
+      adoptedAt: undefined,
+    });
+
+    await operator.adoptFleet({ tabletId, incarnation: "restored-elsewhere", sessionNumber: 0 });
+    expect((await fleetNow()).standsStill).to.equal("");
+    const answer = await agent.register();
+    expect(answer.predecessors).to.deep.equal([{ tabletId, incarnation: "restored-elsewhere" }]);
+    await fleet.createDisk("x");
+  });
+
+  it("an agent refuses an order because it obeys another incarnation -> the registry stands still", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.createDisk("x");
+    const { tabletId } = await fleetNow();
+    agent.beforeExport = async () => {
+      throw new OutdatedError("replaced", { about: { tablet_id: tabletId, incarnation: "restored-elsewhere" } });
+    };
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }).catch(() => {});
+    await eventually(async () => expect((await fleetNow()).standsStill).to.contain("restored-elsewhere"));
+  });
+
+  it("a registry that lost everything adopts the fleet -> its devices are left as they are, marked", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
+    await fleet.createDisk("x");
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const lost = await fleetNow();
+    await fleet.registry.process.stop();
+    rmSync(storeFolder(), { recursive: true });
+    await fleet.registry.process.start();
+    const refused = await eventually(() => rejected(agent.register(), "InvalidStateError"));
+    expect(refused.message).to.contain(`obeys tablet ${lost.tabletId}`).and.to.contain("AdoptFleet");
+    const { tabletId, incarnation } = lost;
+    await operator.adoptFleet({ tabletId, incarnation, sessionNumber: lost.sessionNumber });
+    const answer = await agent.register();
+    expect([answer.allowedDevices, answer.unknownDevices]).to.deep.equal([[], []]);
+    expect([...agent.held], "held as before").to.deep.equal(["d1", "d2"]);
+    expect(agent.exports.has("x"), "served as before").to.equal(true);
+    for (const deviceId of ["d1", "d2"])
+      expect(await fleet.registry.device(deviceId)).to.deep.include({
+        heldByUnknownDisk: true,
+        attachState: AttachState.UNKNOWN,
+      });
+    expect((await fleetNow()).unknownDiskDevices).to.equal(2);
+    // The one that the operator knows to be free.
+    const dry = await operator.decideUnknownDisks({
+      ...verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: ["d2"] }),
+      dryRun: true,
+    });
+    expect(dry.deviceIds).to.deep.equal(["d2"]);
+    expect((await fleetNow()).unknownDiskDevices).to.equal(2);
+    await operator.decideUnknownDisks(verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: ["d2"] }));
+    await fleet.add();
+    await fleet.clean("d2");
+    expect((await fleet.createDisk("y")).disk?.deviceIds).to.deep.equal(["d2"]);
+    const { disk } = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
+    expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
+  });
+
+  it("bad input -> refused, and nothing is changed", async () => {
+    const before = await fleetNow();
+    const { tabletId, incarnation } = before;
+    await rejected(operator.adoptFleet({ tabletId, incarnation, sessionNumber: 0 }), "InvalidArgumentError");
+    await rejected(operator.adoptFleet({ tabletId: "", incarnation, sessionNumber: 0 }), "InvalidArgumentError");
+    await rejected(operator.adoptFleet({ tabletId: "a b", incarnation, sessionNumber: 0 }), "InvalidArgumentError");
+    const numbers = { hostId: "h1", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };
+    await rejected(operator.raiseNumbers({ ...numbers, sessionNumber: 2 ** 50 }), "InvalidArgumentError");
+    await rejected(operator.raiseNumbers({ ...numbers, deviceGeneration: -1 }), "InvalidArgumentError");
+    await rejected(operator.raiseNumbers({ ...numbers, hostId: "" }), "InvalidArgumentError");
+    const { REGISTRY, UNSPECIFIED } = UnknownDiskVerdict;
+    await rejected(operator.decideUnknownDisks(verdict(UNSPECIFIED, { hostId: "h1" })), "InvalidArgumentError");
+    await rejected(operator.decideUnknownDisks(verdict(REGISTRY, {})), "InvalidArgumentError");
+    await rejected(
+      operator.decideUnknownDisks(verdict(REGISTRY, { hostId: "h1", deviceIds: ["d1"] })),
+      "InvalidArgumentError",
+    );
+    await rejected(operator.decideUnknownDisks(verdict(REGISTRY, { deviceIds: ["none"] })), "NotFoundError");
+    expect(await fleetNow()).to.deep.equal(before);
+  });
+
+  const fleetNow = () => operator.getFleet({});
+
+  function connect(): void {
+    operator = createClient(FleetServiceService, {
+      address: fleet.registry.address,
+      tls: fleet.registry.certificates.files("operator"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 10_000,
+    });
+  }
+
+  function storeFolder(): string {
+    const { tablet } = fleet.registry.config as { tablet: { storage: string } };
+    return join(tablet.storage, "registry");
+  }
+
+  /** Stops the registry, copies its folder away or back, and starts it. */
+  async function copyStore(when: "before" | "back"): Promise<void> {
+    const [folder, copy] = [storeFolder(), `${storeFolder()}-copy`];
+    await fleet.registry.process.stop();
+    if (when === "before") cpSync(folder, copy, { recursive: true });
+    else {
+      rmSync(folder, { recursive: true });
+      cpSync(copy, folder, { recursive: true });
+    }
+    await fleet.registry.process.start();
+  }
+
+  /** What a real agent does when it is told to. */
+  async function registeredAnew(agent: TestAgent): Promise<void> {
+    await eventually(async () => {
+      await agent.register();
+      await agent.heartbeat();
+    });
+  }
+
+  function verdict(is: UnknownDiskVerdict, of: { hostId?: string; deviceIds?: string[] }) {
+    return { verdict: is, hostId: "", deviceIds: [] as string[], dryRun: false, ...of };
+  }
+});

@@ -1,0 +1,258 @@
+import {
+  AbortedError,
+  type DomainError,
+  type HostId,
+  InvalidArgumentError,
+  InvalidStateError,
+  parseId,
+} from "@diskmesh/domain";
+import type { Clock, Logger } from "@diskmesh/service";
+import type { Config } from "./config.js";
+import type { RegistryTablet } from "./context.js";
+import type { Leader } from "./model/orders.js";
+import {
+  adopt,
+  judgeNumbers,
+  type Numbers,
+  type NumbersVerdict,
+  noteOther,
+  numbersAtFirst,
+  originOf,
+  ownNumbers,
+  type Remembered,
+  raiseCounters,
+  raisedAbove,
+  refusedNumbers,
+  registeredHosts,
+  requireRegistration,
+  whyStandsStill,
+} from "./model/remembered.js";
+import type { OtherFleet } from "./model/schema.js";
+
+/** What an agent said that is not believed, and when. */
+export interface Refused extends Numbers {
+  readonly heardAtMs: number;
+}
+
+const NOTHING: Numbers = { tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };
+
+/** In one transaction; a fleet's largest is then far below what a commit may have. */
+const HOSTS_PER_COMMIT = 1_000;
+
+/**
+ * Whose fleet it is: compares what agents remember with what this registry has given out. It stands still when another
+ * incarnation leads, and goes on above numbers that it cannot have given.
+ */
+export class Fleet {
+  /** What hosts' agents said last that is not believed. */
+  readonly refused = new Map<HostId, Refused>();
+  /** By host: the start of its agent that has told this leader what it remembers. Purged hosts stay, as what they were told does. */
+  readonly #introduced = new Map<HostId, string>();
+  /** What agents can know that this leader has told nothing yet. */
+  #atFirst: Numbers = NOTHING;
+  #standsStill: string | undefined;
+  #raising: Promise<void> | undefined;
+
+  private constructor(
+    private readonly tablet: RegistryTablet,
+    private readonly clock: Clock,
+    private readonly limits: Config["fleet"],
+    private readonly log: Logger,
+  ) {}
+
+  static async open(tablet: RegistryTablet, clock: Clock, limits: Config["fleet"], log: Logger): Promise<Fleet> {
+    const fleet = new Fleet(tablet, clock, limits, log);
+    await fleet.#begin();
+    return fleet;
+  }
+
+  /** Who gives the stamps, as of now: what was planned before an await is stamped with what was so then. */
+  leader(): Leader {
+    const { id: tabletId, incarnation, generation: tabletGeneration } = this.tablet;
+    return { tabletId, incarnation, tabletGeneration };
+  }
+
+  /** Why this registry gives no orders and changes nothing; undefined when it does. */
+  get standsStill(): string | undefined {
+    return this.#standsStill;
+  }
+
+  /** Throws InvalidStateError while another registry leads this fleet. */
+  requireLeads(): void {
+    if (this.#standsStill !== undefined) throw new InvalidStateError(this.#standsStill);
+  }
+
+  /** Throws AbortedError while this registry goes on above numbers that it did not know: nothing may be taken in between. */
+  requireSettled(): void {
+    if (this.#raising !== undefined)
+      throw new AbortedError("the registry goes on above numbers that agents remember: try again");
+  }
+
+  /** Whether that start of the host's agent has told this leader what it remembers. */
+  knows(hostId: HostId, bootId: string): boolean {
+    return this.#introduced.get(hostId) === bootId;
+  }
+
+  forget(hostId: HostId): void {
+    if (this.#introduced.has(hostId)) this.#introduced.set(hostId, "");
+    this.refused.delete(hostId);
+  }
+
+  /**
+   * Takes in what an agent remembers, once all of it is behind this registry's own numbers. Throws InvalidStateError when
+   * its agent obeys another registry, or an operator must say whose numbers they are.
+   */
+  async hear(hostId: HostId, bootId: string, remembered: Remembered): Promise<void> {
+    for (;;) {
+      await this.#raising;
+      const judged = await this.#judge(hostId, remembered);
+      if (judged.verdict === "known") break;
+      if (judged.verdict === "other tablet") throw this.#otherTablet(hostId, remembered);
+      if (judged.verdict === "other incarnation") {
+        await this.#standStill(hostId, remembered);
+        break;
+      }
+      if (judged.verdict === "refuse") throw this.#refuse(hostId, remembered, judged.reason);
+      this.#raising ??= this.#raiseForAgent(hostId, remembered).finally(() => {
+        this.#raising = undefined;
+      });
+    }
+    this.requireLeads();
+    this.refused.delete(hostId);
+    this.#introduced.set(hostId, bootId);
+  }
+
+  /** An agent refused an order: it may obey another registry. */
+  async hearRefusal(hostId: HostId, { about }: DomainError): Promise<void> {
+    const other = obeyedInstead(about);
+    if (other === undefined) return;
+    const judged = await this.#judge(hostId, { ...other, ...NOTHING });
+    if (judged.verdict === "other incarnation") await this.#standStill(hostId, other);
+  }
+
+  /** An operator's word that numbers were truly given. */
+  async raise(seen: Numbers): Promise<void> {
+    const own = await this.tablet.read((tables) => ownNumbers(tables, this.leader()));
+    const higher = (field: keyof Numbers): number =>
+      seen[field] > own[field] ? raisedAbove(seen, this.limits.believedAhead)[field] : own[field];
+    const upTo: Numbers = {
+      tabletGeneration: higher("tabletGeneration"),
+      deviceGeneration: higher("deviceGeneration"),
+      sessionNumber: higher("sessionNumber"),
+    };
+    if ((Object.keys(upTo) as (keyof Numbers)[]).every((field) => upTo[field] === own[field])) return;
+    this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
+    await this.#raising;
+    this.#raising = this.#raiseTo(upTo, undefined).finally(() => {
+      this.#raising = undefined;
+    });
+    await this.#raising;
+  }
+
+  /** An operator's word that another incarnation is gone for good, and its agents are ours. */
+  async adopt(fleet: Pick<OtherFleet, "tabletId" | "incarnation">): Promise<void> {
+    const { tabletId, incarnation } = this.leader();
+    if (fleet.tabletId === tabletId && fleet.incarnation === incarnation)
+      throw new InvalidArgumentError(
+        `incarnation ${incarnation} is this registry's own: name the one that is to be adopted`,
+      );
+    await this.tablet.transact((tx) => adopt(tx, fleet, this.clock.nowMs()));
+    this.log.warn({ ...fleet }, "an operator had the registry adopt the agents of another incarnation");
+    await this.#look();
+  }
+
+  #judge(
+    hostId: HostId,
+    remembered: Remembered,
+  ): Promise<NumbersVerdict | { readonly verdict: "other incarnation" | "other tablet" }> {
+    const { parentIncarnations } = this.tablet;
+    return this.tablet.read((tables) => {
+      const leader = this.leader();
+      const origin = originOf(tables, leader, parentIncarnations, remembered);
+      if (origin === "other incarnation" || origin === "other tablet") return { verdict: origin };
+      const known = this.#introduced.has(hostId) ? ownNumbers(tables, leader) : this.#atFirst;
+      return judgeNumbers(tables, known, remembered, origin, this.limits, this.clock.nowMs());
+    });
+  }
+
+  /** Nobody has been told anything under this generation. */
+  async #begin(): Promise<void> {
+    await this.#look();
+    this.#atFirst = numbersAtFirst(await this.tablet.read((tables) => ownNumbers(tables, this.leader())));
+  }
+
+  async #look(): Promise<void> {
+    this.#standsStill = await this.tablet.read((tables) => whyStandsStill(tables, this.leader()));
+  }
+
+  async #standStill(
+    hostId: HostId,
+    { tabletId, incarnation }: Pick<Remembered, "tabletId" | "incarnation">,
+  ): Promise<void> {
+    const other = { tabletId, incarnation, hostId, heardAtMs: this.clock.nowMs() };
+    const isNew = await this.tablet.transact((tx) => noteOther(tx, other, this.limits.maxOthers));
+    await this.#look();
+    if (isNew) this.log.error({ hostId, incarnation }, this.#standsStill ?? "another incarnation was heard of");
+  }
+
+  #otherTablet(hostId: HostId, { tabletId, incarnation }: Remembered): Error {
+    const own = this.tablet.id;
+    return new InvalidStateError(
+      `the agent of host ${hostId} obeys tablet ${tabletId}, incarnation ${JSON.stringify(incarnation)}, and this registry is ` +
+        `tablet ${own}: point the agent at its own registry; if that is gone for good, let an operator say so with AdoptFleet, ` +
+        "or remove the agent's cache file to hand this host over",
+      { about: { host_id: hostId } },
+    );
+  }
+
+  #refuse(hostId: HostId, { tabletGeneration, deviceGeneration, sessionNumber }: Remembered, reason: string): Error {
+    const error = refusedNumbers(hostId, reason);
+    if (!this.refused.has(hostId))
+      this.log.error({ hostId, tabletGeneration, deviceGeneration, sessionNumber }, error.message);
+    this.refused.set(hostId, { tabletGeneration, deviceGeneration, sessionNumber, heardAtMs: this.clock.nowMs() });
+    this.#introduced.delete(hostId);
+    return error;
+  }
+
+  async #raiseForAgent(hostId: HostId, remembered: Remembered): Promise<void> {
+    const { believedAhead } = this.limits;
+    const own = await this.tablet.read((tables) => ownNumbers(tables, this.leader()));
+    const { tabletGeneration, deviceGeneration, sessionNumber } = remembered;
+    const seen = { tabletGeneration, deviceGeneration, sessionNumber };
+    this.log.error(
+      { hostId, seen, own },
+      `the agent of host ${hostId} remembers what this registry never gave: its store is older than what was done since. ` +
+        "It goes on above, and every host registers anew",
+    );
+    await this.#raiseTo(raisedAbove(own, believedAhead), this.clock.nowMs());
+  }
+
+  /**
+   * First no host is told anything any more, then the generation is claimed, which proves that nobody else leads, then the
+   * counters go up: a crash in between leaves numbers that are found too low again.
+   */
+  async #raiseTo(upTo: Numbers, reportedAtMs: number | undefined): Promise<void> {
+    for (;;) {
+      const hostIds = await this.tablet.read((tables) => registeredHosts(tables, HOSTS_PER_COMMIT));
+      if (hostIds.length === 0) break;
+      await this.tablet.transact((tx) => requireRegistration(tx, hostIds));
+    }
+    // One below: what is claimed is above the number that is named.
+    await this.tablet.claimAbove(upTo.tabletGeneration - 1);
+    await this.tablet.transact((tx) => raiseCounters(tx, upTo, { above: this.#atFirst, reportedAtMs }));
+    this.#introduced.clear();
+    await this.#begin();
+  }
+}
+
+/** Whom an agent says that it obeys, in an error; undefined when it says nothing of that. */
+function obeyedInstead(about: DomainError["about"]): Pick<Remembered, "tabletId" | "incarnation"> | undefined {
+  const { tablet_id: tabletId, incarnation } = about;
+  if (!tabletId || !incarnation) return undefined;
+  try {
+    return { tabletId: parseId("tablet_id", tabletId), incarnation: parseId("incarnation", incarnation) };
+  } catch {
+    // Nothing that a registry can be called.
+    return undefined;
+  }
+}

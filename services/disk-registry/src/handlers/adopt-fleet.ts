@@ -1,0 +1,13 @@
+import type { AdoptFleetRequest, AdoptFleetResponse } from "@diskmesh/api/registry";
+import { parseId } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { parseTrueNumber } from "../requests.js";
+
+export async function adoptFleet({ fleet }: Context, request: AdoptFleetRequest): Promise<AdoptFleetResponse> {
+  const tabletId = parseId("tablet_id", request.tabletId);
+  const incarnation = request.incarnation === "" ? "" : parseId("incarnation", request.incarnation);
+  const sessionNumber = parseTrueNumber("session_number", request.sessionNumber);
+  await fleet.adopt({ tabletId, incarnation });
+  await fleet.raise({ tabletGeneration: 0, deviceGeneration: 0, sessionNumber });
+  return {};
+}

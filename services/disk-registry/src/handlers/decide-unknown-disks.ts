@@ -1,0 +1,65 @@
+import {
+  type DecideUnknownDisksRequest,
+  type DecideUnknownDisksResponse,
+  UnknownDiskVerdict as Verdict,
+} from "@diskmesh/api/registry";
+import { type DeviceId, InvalidArgumentError, NotFoundError, parseDeviceId, parseHostId } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import type { Device, RegistryTables } from "../model/schema.js";
+import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../model/unknown-disks.js";
+import { requireAtMost, requireUnique } from "../requests.js";
+
+/** Thrown out of a transaction to undo it: the answer is what would have been done. */
+class DryRun extends Error {
+  constructor(readonly decided: Decided) {
+    super("dry run");
+  }
+}
+
+export async function decideUnknownDisks(
+  { tablet, workers, config }: Context,
+  request: DecideUnknownDisksRequest,
+): Promise<DecideUnknownDisksResponse> {
+  const verdict = parseVerdict(request.verdict);
+  requireAtMost("device_ids", request.deviceIds, config.limits.maxDevicesPerHost);
+  requireUnique("device_ids", request.deviceIds);
+  if ((request.deviceIds.length === 0) === (request.hostId === ""))
+    throw new InvalidArgumentError("give either device_ids or host_id", { about: { field: "device_ids" } });
+  const deviceIds = request.deviceIds.map((deviceId) => parseDeviceId(deviceId, "device_ids"));
+  const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);
+  const decide = (tables: RegistryTables) =>
+    hostId === undefined ? namedDevices(tables, deviceIds) : [...tables.devices.by("unknownByHost", hostId)];
+  try {
+    const { decided, devices } = await tablet.transact((tx) => {
+      const decided = decideUnknown(tx, decide(tx), verdict);
+      if (request.dryRun) throw new DryRun(decided);
+      return { decided, devices: decided.deviceIds.flatMap((deviceId) => tx.devices.get(deviceId) ?? []) };
+    });
+    workers.wakeDevices(devices);
+    for (const diskId of decided.diskIds) workers.wakeDisk(diskId);
+    return answerOf(decided);
+  } catch (error) {
+    if (error instanceof DryRun) return answerOf(error.decided);
+    throw error;
+  }
+}
+
+function namedDevices(tables: RegistryTables, deviceIds: readonly DeviceId[]): readonly Device[] {
+  return deviceIds.map((deviceId) => {
+    const device = tables.devices.get(deviceId);
+    if (device !== undefined) return device;
+    throw new NotFoundError(`device ${deviceId} was never reported by an agent`, { about: { device_id: deviceId } });
+  });
+}
+
+function parseVerdict(verdict: Verdict): UnknownDiskVerdict {
+  if (verdict === Verdict.REGISTRY) return "registry";
+  if (verdict === Verdict.AGENT) return "agent";
+  throw new InvalidArgumentError("verdict is not given: say who is right, the REGISTRY or the AGENT", {
+    about: { field: "verdict" },
+  });
+}
+
+function answerOf({ deviceIds, diskIds }: Decided): DecideUnknownDisksResponse {
+  return { deviceIds: [...deviceIds], diskIds: [...diskIds] };
+}

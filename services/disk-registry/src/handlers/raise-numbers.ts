@@ -1,0 +1,19 @@
+import type { RaiseNumbersRequest, RaiseNumbersResponse } from "@diskmesh/api/registry";
+import { parseHostId } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { ownNumbers } from "../model/remembered.js";
+import { parseTrueNumber } from "../requests.js";
+
+export async function raiseNumbers(
+  { tablet, fleet, log }: Context,
+  request: RaiseNumbersRequest,
+): Promise<RaiseNumbersResponse> {
+  const hostId = parseHostId(request.hostId);
+  log.warn({ hostId }, "an operator says that what the host's agent remembers was truly given");
+  await fleet.raise({
+    tabletGeneration: parseTrueNumber("tablet_generation", request.tabletGeneration),
+    deviceGeneration: parseTrueNumber("device_generation", request.deviceGeneration),
+    sessionNumber: parseTrueNumber("session_number", request.sessionNumber),
+  });
+  return tablet.read((tables) => ownNumbers(tables, fleet.leader()));
+}
