@@ -1,4 +1,5 @@
 import BTreeModule from "sorted-btree";
+import bulkLoadModule from "sorted-btree/extended/bulkLoad.js";
 
 // sorted-btree is CommonJS and puts its class on exports.default
 const BTree = BTreeModule.default;
@@ -16,6 +17,21 @@ function compareKeys(a: string, b: string): number {
 /** A map in ascending order of key, with cheap inserts and reads from any key on. */
 export function orderedMap<Value>(): OrderedMap<Value> {
   return new BTree<string, Value>(undefined, compareKeys, NODE_SIZE_MAX);
+}
+
+/** The map of those values, each with a key of its own, in any order; cheapest in ascending order. */
+export function orderedMapOf<Value>(values: Value[], keyOf: (value: Value) => string): OrderedMap<Value> {
+  let keys = values.map(keyOf);
+  if (!isAscending(keys)) {
+    values.sort((a, b) => compareKeys(keyOf(a), keyOf(b)));
+    keys = values.map(keyOf);
+  }
+  return bulkLoadModule.bulkLoad(keys, values, NODE_SIZE_MAX, compareKeys);
+}
+
+function isAscending(keys: readonly string[]): boolean {
+  for (let i = 1; i < keys.length; i++) if ((keys[i - 1] as string) >= (keys[i] as string)) return false;
+  return true;
 }
 
 /**

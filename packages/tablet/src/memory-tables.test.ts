@@ -170,8 +170,9 @@ describe("MemoryTables", () => {
 
     it("are frozen in depth, whether put or loaded", () => {
       const memory = withDisks();
-      memory.transact((tx) => tx.notes.put({ name: "put", value: { list: [{ deep: 1 }] } }));
       memory.load("notes", "loaded", { document: { name: "loaded", value: { list: [{ deep: 1 }] } }, version: 1 });
+      memory.endLoad();
+      memory.transact((tx) => tx.notes.put({ name: "put", value: { list: [{ deep: 1 }] } }));
       for (const { value } of memory.tables.notes.entries()) {
         const { list } = value as { list: { deep: number }[] };
         expect(() => list.push({ deep: 2 })).to.throw(TypeError);
@@ -189,6 +190,19 @@ describe("MemoryTables", () => {
       );
       expect(() => memory.load("ghosts", "a", { document: {}, version: 1 })).to.throw(TypeError, "no table ghosts");
     });
+  });
+
+  it("hold what a load brought, in any order, with its indexes, and refuse a load into what has documents", () => {
+    const memory = withDisks();
+    for (const id of ["c", "a", "b"]) memory.load("disks", id, { document: disk(id, { hostId: "h" }), version: 1 });
+    memory.endLoad();
+    const { disks } = memory.tables;
+    expect(ids(disks.entries())).to.deep.equal(["a", "b", "c"]);
+    expect(ids(disks.by("byHost", "h"))).to.deep.equal(["a", "b", "c"]);
+    memory.transact((tx) => tx.disks.delete("b"));
+    expect(disks.count("byHost", "h")).to.equal(2);
+    memory.load("disks", "d", { document: disk("d"), version: 1 });
+    expect(() => memory.endLoad()).to.throw(TypeError, "table disks is loaded, and holds documents already");
   });
 
   describe("iteration", () => {

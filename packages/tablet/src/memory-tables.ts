@@ -77,15 +77,22 @@ export class MemoryTables<S extends Schema> {
     }
   }
 
-  /** Puts a document that was read from storage. Returns what the storage must be told when it was upgraded. */
+  /**
+   * Takes a document that was read from storage, each once. Returns what the storage must be told when it was upgraded.
+   * Nothing may be read or changed before `endLoad`.
+   */
   load(tableName: string, key: string, stored: Versioned): StoredChange | undefined {
     const table = this.#byName.get(tableName);
     const document = loadedDocument(tableName, key, table?.definition, stored);
     const { definition, memory } = table as NonNullable<typeof table>;
     // The key inside the document: keeping the other one would cost a second copy per document.
-    memory.replace(definition.key(document), document);
+    memory.load(definition.key(document), document);
     const version = versionOf(definition);
     return version === stored.version ? undefined : { table: tableName, key, document, version, previous: stored };
+  }
+
+  endLoad(): void {
+    for (const { memory } of this.#byName.values()) memory.endLoad();
   }
 
   /** All documents of this moment, whatever changes afterwards. */

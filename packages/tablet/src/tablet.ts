@@ -118,6 +118,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
         const upgrade = loadDocument(memory, name, table, key, stored);
         if (upgrade !== undefined) upgrades.push(upgrade);
       });
+      memory.endLoad();
       await tablet.#storeUpgrades(upgrades);
       tablet.#documentsRead = storage.documentsRead;
       tablet.#refuseWhenEnded();

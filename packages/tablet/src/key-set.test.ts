@@ -1,0 +1,27 @@
+import { expect } from "chai";
+import { orderedMapOf } from "./key-set.js";
+
+describe("an ordered map that is made at once", () => {
+  const ascending = Array.from({ length: 1_000 }, (_, n) => `k${n}`.padStart(5, "0")).sort();
+  const keyOf = (key: string) => key;
+
+  for (const [order, keys] of Object.entries({
+    "in order": ascending,
+    "in reverse": ascending.toReversed(),
+    // U+E000 comes before a surrogate pair in UTF-8, and after it as JavaScript compares strings.
+    "in the order of UTF-8": ["a", "\u{e000}", "\u{1f600}"],
+    "with nothing in it": [],
+  }))
+    it(`${order} -> has every value in ascending order of key, and takes more`, () => {
+      const map = orderedMapOf([...keys], keyOf);
+      expect([...map.keys()]).to.deep.equal([...keys].sort());
+      for (const key of keys) expect(map.get(key)).to.equal(key);
+      map.set("k", "k");
+      expect([...map.keys()]).to.deep.equal([...keys, "k"].sort());
+      map.checkValid();
+    });
+
+  it("refuses two values of one key", () => {
+    expect(() => orderedMapOf(["b", "a", "b"], keyOf)).to.throw("strictly ascending");
+  });
+});
