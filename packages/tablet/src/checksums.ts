@@ -48,10 +48,11 @@ export function hexOf(checksum: bigint): string {
 
 /** Count and sum of a whole state, whatever the order in which its documents came. */
 export class StateSums {
-  readonly #byTable: Map<string, { readonly count: number; readonly sum: bigint }>;
+  readonly #byTable = new Map<string, { count: number; sum: bigint }>();
 
   constructor(other?: StateSums) {
-    this.#byTable = new Map(other === undefined ? [] : other.#byTable);
+    if (other === undefined) return;
+    for (const [table, sum] of other.#byTable) this.#byTable.set(table, { ...sum });
   }
 
   add(table: string, checksum: bigint): void {
@@ -64,7 +65,7 @@ export class StateSums {
 
   stored(): StoredSums {
     const stored: Record<string, TableSum> = {};
-    for (const [table, { count, sum }] of this.#byTable) stored[table] = { count, sum: hexOf(sum) };
+    for (const [table, { count, sum }] of this.#byTable) if (count > 0) stored[table] = { count, sum: hexOf(sum) };
     return stored;
   }
 
@@ -77,11 +78,14 @@ export class StateSums {
   }
 
   #change(table: string, count: number, checksum: bigint): void {
-    const { count: countBefore, sum: sumBefore } = this.#byTable.get(table) ?? { count: 0, sum: 0n };
-    const after = { count: countBefore + count, sum: BigInt.asUintN(64, sumBefore + checksum) };
-    if (after.count < 0) throw new RangeError(`table ${table}: more documents are deleted than there are`);
-    if (after.count === 0) this.#byTable.delete(table);
-    else this.#byTable.set(table, after);
+    let sum = this.#byTable.get(table);
+    if (sum === undefined) {
+      sum = { count: 0, sum: 0n };
+      this.#byTable.set(table, sum);
+    }
+    sum.count += count;
+    sum.sum = BigInt.asUintN(64, sum.sum + checksum);
+    if (sum.count < 0) throw new RangeError(`table ${table}: more documents are deleted than there are`);
   }
 }
 

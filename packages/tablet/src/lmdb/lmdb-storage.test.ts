@@ -71,6 +71,28 @@ describe("LMDB storage", () => {
     await storage.close({ handOver: true });
   });
 
+  for (const [cause, previous, isThere, says] of [
+    ["a document that is gone", { document: {}, version: 1 }, false, 'document "h" is missing'],
+    ["one that nobody committed", null, true, 'document "h" is there, and was never committed'],
+  ] as const)
+    it(`refuses a commit that meets ${cause}, and changes nothing`, async () => {
+      const storage = open(folder);
+      await storage.claim(LEADER);
+      await storage.load();
+      if (isThere) await storage.commit([{ table: "hosts", key: "h", document: { n: 1 } }]);
+      const change = { table: "hosts", key: "h", document: { n: 2 }, version: 1, previous };
+      const error = await errorOf(storage.inner.commit([change]));
+      expect(error).to.be.instanceOf(InvalidStateError);
+      expect(error.message).to.contain("is not whole: table hosts, ").and.to.contain(says);
+      await storage.close({ handOver: true });
+      const contents: object[] = [];
+      const next = open(folder);
+      await next.claim(LEADER);
+      await next.load((_table, _key, document) => contents.push(document));
+      expect(contents).to.deep.equal(isThere ? [{ n: 1 }] : []);
+      await next.close({ handOver: true });
+    });
+
   it("undoes a commit that fails half way", async () => {
     const storage = open(folder);
     await storage.claim(LEADER);

@@ -6,6 +6,7 @@ import { type Checked, checksumOf, hexOf, type Summed, summed, type Versioned } 
  */
 const HEADER = /^(?:[0-9a-f]{16}(?:v([0-9]{1,9}))?)?(?={)/;
 const CHECKSUM_LENGTH = 16;
+const CHECKSUM = /^[0-9a-f]{16}$/;
 const BRACE = "{".charCodeAt(0);
 
 export interface Record {
@@ -16,6 +17,12 @@ export interface Record {
 export function encodeRecord(table: string, key: string, stored: Versioned): Record {
   const { json, checksum }: Summed = summed(table, key, stored);
   return { text: `${hexOf(checksum)}${stored.version === 1 ? "" : `v${stored.version}`}${json}`, checksum };
+}
+
+/** The checksum that a record says it has; undefined when it says none. */
+export function storedChecksum(record: Buffer): bigint | undefined {
+  const text = record.toString("latin1", 0, CHECKSUM_LENGTH);
+  return CHECKSUM.test(text) ? BigInt(`0x${text}`) : undefined;
 }
 
 /** Throws when it is not what was once written there. */
