@@ -12,6 +12,7 @@ import {
 } from "@diskmesh/tablet/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { open } from "lmdb";
+import { benchChecks } from "./checks-bench.js";
 import { type Measurement, measurement } from "./measure.js";
 import { benchTakeover } from "./takeover-bench.js";
 
@@ -24,10 +25,12 @@ type Write = (index: number) => Promise<unknown>;
 
 const document = (index: number) => ({ id: `d${index % KEYS}`, n: index, text: "x".repeat(300) });
 
-/** Commits of one document, one after the other, in both stores, and the time of a takeover. */
+/** Commits of one document, one after the other, in both stores, what checks cost, and the time of a takeover. */
 export async function benchStore(report: (line: string) => void): Promise<Measurement[]> {
   report("commits in LMDB beside bare synced puts");
   const measurements = await benchLmdb();
+  report("loads and commits in LMDB with every check beside the same without");
+  measurements.push(...(await benchChecks()));
   const database = await documentDatabase();
   if (typeof database === "string") {
     report(`NOT MEASURED: mongo_commit_* and takeover_time, since ${database}`);
