@@ -18,6 +18,7 @@ const PLACES = 4;
 const LOOK_MS = 250;
 /** A parser that takes longer holds up its whole process. */
 const SLOW_MS = 1_000;
+const ATTEMPTS = 5;
 /** No input may end the thread by taking so long that nobody waits any more. */
 const STUCK_MS = 60_000;
 /** Parsers are so much faster than servers that they would be all that is fuzzed. */
@@ -123,20 +124,23 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
   await surface.close?.();
 }
 
-/** What is wrong, if anything. One that was slow has another try: the machine may have done something else. */
+/**
+ * What is wrong, if anything. One that was slow has more tries, the quickest of which counts: the machine may have done
+ * something else, and what the collection of garbage waits for it is nowhere to be read.
+ */
 export async function sendTimed(surface: Surface, input: Buffer): Promise<string | undefined> {
-  let tookMs = 0;
-  for (let attempt = 0; attempt < 2; attempt++) {
+  let leastMs = Number.POSITIVE_INFINITY;
+  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const startedMs = performance.now() - waitedForTurnsMs();
     try {
       await surface.send(input);
     } catch (error) {
       return messageOf(error);
     }
-    tookMs = performance.now() - waitedForTurnsMs() - startedMs;
-    if (tookMs < SLOW_MS || surface.waits) return undefined;
+    leastMs = Math.min(leastMs, performance.now() - waitedForTurnsMs() - startedMs);
+    if (leastMs < SLOW_MS || surface.waits) return undefined;
   }
-  return `took ${Math.round(tookMs)} ms`;
+  return `took ${Math.round(leastMs)} ms`;
 }
 
 if (!isMainThread && workerData?.shared !== undefined) await runThread(workerData as Work);
