@@ -39,7 +39,8 @@ export function acceptRequest(
   if (request.bootId !== bootId)
     throw new OutdatedError(
       `the order is for start ${JSON.stringify(request.bootId.slice(0, 80))} of the agent of host ${memory.hostId}, which runs as ${bootId}: wait for its registration`,
-      { about: { host_id: memory.hostId } },
+      // Who did not hear of this start may have been replaced before it.
+      { about: { host_id: memory.hostId, tablet_id: memory.tabletId, incarnation: memory.incarnation } },
     );
   if (memory.tabletId === "")
     throw new UnavailableError(

@@ -1,0 +1,218 @@
+import { execFile } from "node:child_process";
+import { cpSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import {
+  type Device,
+  DiskRegistryServiceService,
+  FleetServiceService,
+  UnknownDiskVerdict,
+} from "@diskmesh/api/registry";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { InvalidStateError, ResourceExhaustedError } from "@diskmesh/domain";
+import type { Client } from "@diskmesh/rpc";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { makeDeviceFile } from "./mesh/device-files.js";
+import { ServiceGroup, type ServicePlan } from "./mesh/service-group.js";
+import { repositoryFolder } from "./repository-folder.js";
+
+const SIZE = 16 * 4096;
+const HOSTS = ["host-1", "host-2"];
+const [FIRST, SECOND] = ["disk-registry-1", "disk-registry-2"] as const;
+const PATIENCE = { timeoutMs: 60_000 };
+const AHEAD = 2 ** 20;
+
+/** What somebody does with a registry's folder who has not read how it is backed up, while the agents stay up. */
+describe("a registry's store that was copied, and agents that stay up", function () {
+  this.timeout(240_000);
+  let group: ServiceGroup;
+  let operator: Client<typeof DiskRegistryServiceService>;
+  let fleet: Client<typeof FleetServiceService>;
+
+  beforeEach(async () => {
+    group = await ServiceGroup.prepare({ names: [FIRST, SECOND], hostIds: HOSTS });
+    [operator, fleet] = clients(FIRST);
+    for (const hostId of HOSTS) for (const n of [1, 2]) makeDeviceFile(join(group.folder, hostId, `${n}`), SIZE);
+    const agents = HOSTS.map(
+      (hostId): ServicePlan => ({ name: hostId, service: "disk-agent", config: agentConfig(hostId, FIRST) }),
+    );
+    await group.start([registry(FIRST)], agents);
+    for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId, dryRun: false }), PATIENCE);
+    await eventually(allReady, PATIENCE);
+  });
+  afterEach(() => group?.[Symbol.asyncDispose]());
+
+  it("copied back -> the disk that it forgot keeps its bytes and its device, until an operator decides", async () => {
+    const folder = join(group.dataFolder(FIRST), "registry");
+    const process = group.process(FIRST);
+    await process.stop();
+    cpSync(folder, `${folder}-before`, { recursive: true });
+    await process.start();
+    const forgotten = await nbdOf(await published(operator, "forgotten"));
+    const data = Buffer.alloc(SIZE, "forgotten");
+    await forgotten.write(0, data, { fua: true });
+
+    await process.stop();
+    rmSync(folder, { recursive: true });
+    cpSync(`${folder}-before`, folder, { recursive: true });
+    await process.start();
+    // At once, so that nobody has told it anything yet: both devices of the host are free for all that it knows.
+    await Promise.all(["y", "z"].map((diskId) => operator.createDisk(aDisk(diskId))));
+    const outcomes = await Promise.allSettled(["y", "z"].map((diskId) => publish(operator, diskId)));
+    expect(outcomes.map(({ status }) => status)).to.have.members(["fulfilled", "rejected"]);
+    const { tabletGeneration, unknownDiskDevices } = await fleet.getFleet({});
+    expect([tabletGeneration > AHEAD, unknownDiskDevices]).to.deep.equal([true, 1]);
+    const held = (await devices()).find(({ heldByUnknownDisk }) => heldByUnknownDisk);
+    expect(held?.unknownSession?.diskId).to.equal("forgotten");
+    const [given = "", other = ""] = held?.diskId === "y" ? ["z", "y"] : ["y", "z"];
+    const disk = await nbdOf(await publish(operator, given));
+    expect((await disk.read(0, SIZE)).equals(Buffer.alloc(SIZE)), "the new disk reads zeros").to.equal(true);
+    await disk.write(0, Buffer.alloc(SIZE, given), { fua: true });
+    expect((await forgotten.read(0, SIZE)).equals(data), "the forgotten disk's bytes").to.equal(true);
+    await forgotten.write(0, data, { fua: true });
+
+    const decide = (verdict: UnknownDiskVerdict) =>
+      fleet.decideUnknownDisks({ verdict, deviceIds: [held?.deviceId ?? ""], hostId: "", dryRun: false });
+    expect((await decide(UnknownDiskVerdict.AGENT)).diskIds).to.deep.equal([other]);
+    expect((await operator.getDisk({ diskId: other })).disk?.healthMessage).to.contain("was purged");
+    expect((await forgotten.read(0, SIZE)).equals(data)).to.equal(true);
+    await decide(UnknownDiskVerdict.REGISTRY);
+    await eventually(async () => {
+      expect(await deviceOf(held?.deviceId)).to.deep.include({ dirty: false, heldByUnknownDisk: false });
+    }, PATIENCE);
+    const failed = await forgotten.read(0, SIZE).then(
+      () => "it was read",
+      (error: Error) => error.constructor.name,
+    );
+    expect(failed, "what was erased is no more the forgotten disk's").not.to.equal("it was read");
+  });
+
+  it("restored elsewhere while the original runs -> the original stands still once an agent has moved; nobody is ordered by both", async () => {
+    const backup = join(group.folder, "registry.backup");
+    const { caFile, certFile, keyFile } = group.operatorFiles;
+    const tls = ["--ca", caFile, "--cert", certFile, "--key", keyFile];
+    await run("deploy/local/dist/backup.js", [
+      "--service",
+      "registry",
+      "--address",
+      group.address(FIRST),
+      ...tls,
+      "--to",
+      backup,
+    ]);
+    const config = join(group.folder, "restore.json");
+    writeFileSync(
+      config,
+      JSON.stringify({
+        listen: group.listen(SECOND),
+        tls: group.certificates.files("disk-registry"),
+        ...registry(SECOND).config,
+      }),
+    );
+    await run("services/disk-registry/dist/restore.js", ["--config", config, "--from", backup]);
+    await group.start([registry(SECOND)]);
+    const [operator2, fleet2] = clients(SECOND);
+
+    // Nobody has registered with the second yet: it orders nobody, and gives nothing away.
+    await refused(operator2.createDisk(aDisk("early")), ResourceExhaustedError, "does not fit");
+    await group.process("host-2").restart(agentConfig("host-2", SECOND));
+    await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4), PATIENCE);
+    expect((await fleet.getFleet({})).standsStill, "nobody has told it").to.equal("");
+
+    const remove = { hostId: "host-2", deviceId: "host-2-device-1", path: "", dryRun: false, keepData: true };
+    await operator.removeDevice(remove);
+    await eventually(async () => {
+      expect((await fleet.getFleet({})).standsStill).to.contain(
+        "another registry leads this fleet: the agent of host host-2",
+      );
+    }, PATIENCE);
+    await refused(operator.removeDevice(remove), InvalidStateError, "another registry leads this fleet");
+    await refused(operator.createDisk(aDisk("lost")), InvalidStateError, "another registry leads this fleet");
+    const agent = group.client(DiskAgentServiceService, "disk-agent", { names: ["host-2"] });
+    const listed = (await agent.listDevices({})).devices.find(({ deviceId }) => deviceId === "host-2-device-1");
+    expect(listed?.attached, "what the original ordered was not done").to.equal(true);
+    expect((await fleet2.getFleet({})).standsStill).to.equal("");
+
+    await group.process("host-1").restart(agentConfig("host-1", SECOND));
+    await eventually(() => operator2.createDisk(aDisk("moved")), PATIENCE);
+    const disk = await nbdOf(await publish(operator2, "moved"));
+    await disk.write(0, Buffer.alloc(SIZE, 1), { fua: true });
+    await disk.disconnect();
+  });
+
+  function registry(name: string): ServicePlan {
+    const config = {
+      tablet: { storage: group.dataFolder(name) },
+      // No host is UNAVAILABLE before the test has seen what it looks for.
+      heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 500 },
+      orders: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
+      erase: { backoff: { minDelayMs: 50, maxDelayMs: 1_000 } },
+    };
+    return { name, service: "disk-registry", config };
+  }
+
+  function agentConfig(hostId: string, of: string): object {
+    const found = [1, 2].map((n) => ({ deviceId: `${hostId}-device-${n}`, path: join(group.folder, hostId, `${n}`) }));
+    const listen = group.listen(hostId);
+    const tls = group.certificates.files(`disk-agent-${hostId}`);
+    return { listen, tls, ...group.agentConfig(hostId, group.address(of)), devices: found };
+  }
+
+  function clients(name: string) {
+    const limits = { names: [name], defaultDeadlineMs: 20_000 };
+    return [
+      group.client(DiskRegistryServiceService, "disk-registry", limits),
+      group.client(FleetServiceService, "disk-registry", limits),
+    ] as const;
+  }
+
+  async function published(of: typeof operator, diskId: string): Promise<string> {
+    await of.createDisk(aDisk(diskId));
+    return publish(of, diskId);
+  }
+
+  /** Answers where its socket is. */
+  async function publish(of: typeof operator, diskId: string): Promise<string> {
+    const { disk } = await of.publishDisk({ diskId, hostId: "host-1" });
+    return disk?.publication?.exportPath ?? "";
+  }
+
+  async function nbdOf(socketPath: string): Promise<NbdClient> {
+    const client = await NbdClient.connect({ socketPath });
+    group.closeLater({ close: () => client.disconnect().catch(() => {}) });
+    return client;
+  }
+
+  async function devices(of = operator): Promise<readonly Device[]> {
+    const all = { hostId: "", pool: "", attachState: "ATTACH_STATE_UNSPECIFIED", pageSize: 0, pageToken: "" } as const;
+    return (await of.listDevices(all)).devices;
+  }
+
+  const deviceOf = async (deviceId = "") => (await operator.getDevice({ deviceId })).device;
+
+  async function allReady(): Promise<void> {
+    expect((await devices()).filter(isReady)).to.have.length(4);
+  }
+});
+
+function isReady({ attachState, dirty }: Device): boolean {
+  return attachState === "ATTACH_STATE_ATTACHED" && !dirty;
+}
+
+function aDisk(diskId: string) {
+  return { diskId, sizeBytes: SIZE, az: "", hostId: "host-1", pool: "", spreadRacks: false, labels: [] };
+}
+
+const run = (file: string, args: readonly string[]) =>
+  promisify(execFile)(process.execPath, [join(repositoryFolder, file), ...args]);
+
+async function refused(call: Promise<unknown>, kind: new (message: string) => Error, says: string): Promise<void> {
+  const error = await call.then(
+    () => undefined,
+    (reason: Error) => reason,
+  );
+  expect(error).to.be.instanceOf(kind);
+  expect(error?.message).to.contain(says);
+}
