@@ -1,5 +1,5 @@
 export { type BackupHeader, checkBackup } from "./backup/backup-file.js";
-export { type RestoreOptions, restoreBackup } from "./backup/restore.js";
+export { type RestoreOptions, restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
 export * from "./clock.js";
 export type { LmdbOptions } from "./lmdb/environment.js";
 export { openLmdbEventLog } from "./lmdb/lmdb-event-log.js";

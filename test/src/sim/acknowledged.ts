@@ -1,10 +1,13 @@
 import type { World } from "./world.js";
 
 /** What must be durable from the moment that somebody was told so, until something else is asked for. */
-interface Fact {
+export interface Fact {
   readonly text: string;
   readonly holds: () => boolean;
 }
+
+/** What was acknowledged at one moment. */
+export type AcknowledgedCopy = ReadonlyMap<string, readonly Fact[]>;
 
 /** Requests about one host or one disk, and what was acknowledged of it. */
 class Scope {
@@ -49,6 +52,21 @@ export class Acknowledged {
         for (const scope of scopes) scope.active -= 1;
       },
     };
+  }
+
+  copy(): AcknowledgedCopy {
+    return new Map([...this.#scopes].map(([name, scope]) => [name, scope.facts]));
+  }
+
+  /**
+   * What is known of then, and what is on its way now may still change it. Answers that are on their way tell of what is
+   * gone.
+   */
+  rewind(then: AcknowledgedCopy): void {
+    for (const [name, scope] of this.#scopes) {
+      scope.made += 1;
+      scope.facts = scope.active > 0 ? [] : (then.get(name) ?? []);
+    }
   }
 
   check(): void {

@@ -20,6 +20,7 @@ export class Chaos {
     for (const process of this.#processes()) process.pausedUntilMs = 0;
     // The newest stays: the store obeys nobody else.
     const leader = world.leader();
+    world.rewinds.stop();
     for (const registry of world.registries())
       if (leader !== undefined && registry !== leader) world.endRegistry(registry);
     for (const machine of world.machines())
@@ -43,6 +44,7 @@ export class Chaos {
       if (registries.length > 0) world.endRegistry(random.pick(registries));
     }
     if (random.chance(faults.secondLeader) && world.registries().length < 3) world.startRegistry();
+    world.rewinds.betweenSteps();
     if (random.chance(faults.pause)) this.#pause();
     if (random.chance(faults.partition)) this.#partition();
     if (random.chance(faults.hardware)) this.#hardware();

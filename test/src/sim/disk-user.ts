@@ -1,9 +1,9 @@
 import { messageOf } from "@diskmesh/domain";
 import type { AgentNode, Served } from "./agent-node.js";
-import { BLOCK_BYTES, blockOf } from "./machine.js";
+import { BLOCK_BYTES, blockOf, writeNumberOf } from "./machine.js";
 import type { World } from "./world.js";
 
-/** Writes to disks wherever they are served, block by block, as a file system on top would. */
+/** Reads and writes disks wherever they are served, block by block, as a file system on top would. */
 export class DiskUser {
   /** Blocks that a write is under way to: a user waits for its answer before it writes there again. */
   readonly #busy = new Set<string>();
@@ -17,8 +17,24 @@ export class DiskUser {
     if (nodes.length === 0) return false;
     const node = world.random.pick(nodes);
     const served = world.random.pick([...node.served.values()]);
-    void this.#write(node, served, world.random.below(served.sizeBytes / BLOCK_BYTES));
+    const block = world.random.below(served.sizeBytes / BLOCK_BYTES);
+    if (world.random.chance(0.2)) void this.#read(node, served, block);
+    else void this.#write(node, served, block);
     return true;
+  }
+
+  async #read(node: AgentNode, served: Served, block: number): Promise<void> {
+    const { world } = this;
+    const { diskId, disk } = served;
+    const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
+    if (session === undefined || served.closed || !node.process.alive) return;
+    const life = world.lives.ofExport(node.machine.host, diskId, session);
+    try {
+      const data = await disk.read(block * BLOCK_BYTES, BLOCK_BYTES);
+      world.bytes.requireOwn(life, diskId, writeNumberOf(data));
+    } catch (error) {
+      world.trace(`user on ${node.machine.host}: reading block ${block} of ${diskId} failed: ${messageOf(error)}`);
+    }
   }
 
   async #write(node: AgentNode, served: Served, block: number): Promise<void> {
@@ -29,7 +45,8 @@ export class DiskUser {
     const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
     if (session === undefined || served.closed || !node.process.alive || this.#busy.has(place)) return;
     this.#busy.add(place);
-    const write = world.bytes.begin(diskId, session, block);
+    const life = world.lives.ofExport(node.machine.host, diskId, session);
+    const write = world.bytes.begin(diskId, session, block, life);
     world.trace(
       `user on ${node.machine.host}: write ${write.number} to block ${block} of ${diskId}, session ${session}`,
     );

@@ -27,6 +27,16 @@ export interface Faults {
   pause: number;
   /** Per step: another registry takes the lead while the first still runs. */
   secondLeader: number;
+  /** Per step: a backup of the registry is taken. */
+  backup: number;
+  /** Per step, once there is a backup: the registry is stopped and goes back to one. */
+  rewind: number;
+  /** Nobody restores it then: its folder is replaced by an earlier copy. */
+  copiedBack: number;
+  /** It is restored elsewhere then, and the former one runs on. */
+  rival: number;
+  /** Per message: one agent says that it remembers numbers that nobody gave. */
+  lie: number;
   /** Per step: two places cannot reach each other for a while. */
   partition: number;
   commitMs: number;
@@ -65,6 +75,11 @@ const CALM: Faults = {
   powerLoss: 0,
   pause: 0,
   secondLeader: 0,
+  backup: 0,
+  rewind: 0,
+  copiedBack: 0,
+  rival: 0,
+  lie: 0,
   partition: 0,
   commitMs: 3,
   slowCommit: 0,
@@ -82,6 +97,8 @@ const CALM: Faults = {
   hardware: 0,
   swapWhileOff: 0,
 };
+
+const NO_REWINDS = { backup: 0, rewind: 0, copiedBack: 0, rival: 0, lie: 0 };
 
 /** Nothing goes wrong any more. */
 export function calm(): Faults {
@@ -108,6 +125,7 @@ export function drawFaults(random: Random): Faults {
     powerLoss: random.pick([0, 0.3, 1]),
     pause: some(0.4, 0.001, 0.006),
     secondLeader: some(0.5, 0.001, 0.008),
+    ...NO_REWINDS,
     partition: some(0.4, 0.001, 0.008),
     commitMs: random.pick([1, 5, 40]),
     slowCommit: some(0.3, 0.02, 0.2),

@@ -11,6 +11,7 @@ import {
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import { LateAbort } from "./late-abort.js";
+import { exaggerated, garbled, LIAR } from "./lies.js";
 import type { ServedMethod, SimServer } from "./sim-server.js";
 import { SimStream } from "./stream.js";
 import type { SimProcess, Timeline } from "./timeline.js";
@@ -24,7 +25,7 @@ export interface NetworkWatch {
   /** A client sends: what it sends must be durable where it comes from. */
   sent(method: string, request: unknown, from: SimProcess): void;
   /** A server takes a request in. `garbled` answers and refused ones are never `answered`. */
-  received(method: string, request: unknown, server: SimProcess): void;
+  received(method: string, request: unknown, server: SimProcess, from: SimProcess): void;
   /** A handler has answered: from here on, what it says is true. Returns what `heard` is told of it. */
   answered(method: string, request: unknown, response: unknown, server: SimProcess): unknown;
   /** A client gets an answer; `request` is the very object that it sent. */
@@ -138,8 +139,9 @@ export class SimNetwork {
     { signal, onGone }: { signal: AbortSignal | undefined; onGone: ((request: unknown) => void) | undefined },
   ): Promise<unknown> {
     const { process } = caller;
-    const bytes = method.requestSerialize(request);
     const name = shortName(method.path);
+    const lies = process.place === LIAR && this.random.chance(this.faults.lie);
+    const bytes = method.requestSerialize(lies ? exaggerated(name, request) : request);
     if (signal?.aborted) return Promise.reject(new CancelledError(`${name} was cancelled`, { cause: signal.reason }));
     this.watch.sent(name, request, process);
     return new Promise((resolve, reject) => {
@@ -300,7 +302,7 @@ export class SimNetwork {
     const { process } = server;
     try {
       const served = this.#admit(method, caller, server);
-      this.watch.received(name, request, process);
+      this.watch.received(name, request, process, caller.process);
       const response = await (served.handler as UnaryHandler)(request, {
         get signal() {
           return abort.signal;
@@ -311,10 +313,10 @@ export class SimNetwork {
       });
       const bytes = method.responseSerialize(response);
       if (this.random.chance(this.faults.garbledAnswer)) {
-        const garbled = this.#garble(name, response);
-        if (garbled !== undefined) {
+        const other = garbled(name, response);
+        if (other !== undefined) {
           this.observer.trace(`${process.name}: garbles its answer to ${name}`);
-          return { bytes: method.responseSerialize(garbled), note: undefined };
+          return { bytes: method.responseSerialize(other), note: undefined };
         }
       }
       const note = process.alive ? this.watch.answered(name, request, response, process) : undefined;
@@ -340,15 +342,6 @@ export class SimNetwork {
   #errorAsSent(method: MethodDefinition, server: SimServer, error: unknown): DomainError {
     const status = statusOfError(error, "sim");
     return errorOfStatus({ ...status, sent: true, method: method.path, address: server.process.name });
-  }
-
-  /** What a faulty sender might make of a registration's answer: its second list holds something without a stamp. */
-  #garble(name: string, response: unknown): unknown {
-    if (name !== "RegisterAgent") return undefined;
-    const answer = response as { allowedDevices: object[]; unknownDevices: object[] };
-    const [first] = answer.unknownDevices;
-    if (first === undefined || answer.allowedDevices.length + answer.unknownDevices.length < 2) return undefined;
-    return { ...answer, unknownDevices: [{ ...first, stamp: undefined }, ...answer.unknownDevices.slice(1)] };
   }
 
   async *#stream(

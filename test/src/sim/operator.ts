@@ -114,6 +114,6 @@ export class Operator {
   }
 }
 
-function isIdle({ diskId, dirty, health }: Device): boolean {
+export function isIdle({ diskId, dirty, health }: Device): boolean {
   return diskId === "" && !dirty && health === "ONLINE";
 }

@@ -1,5 +1,6 @@
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
+import { DISK_IDS, isIdle } from "./operator.js";
 import { REGISTRY_PLACES } from "./registry-node.js";
 import type { Plan } from "./scenarios.js";
 import type { World } from "./world.js";
@@ -7,9 +8,9 @@ import type { World } from "./world.js";
 /** Somebody who asks once asks again after so many turns. */
 const PATIENCE_TURNS = 6;
 
-/** Asks until it is so. */
-function* until(isSo: () => boolean, ask: () => void): Plan {
-  for (let turn = 0; !isSo(); turn++) {
+/** Asks until it is so, or until so many turns have passed. */
+function* until(isSo: () => boolean, ask: () => void, turns = Number.POSITIVE_INFINITY): Plan {
+  for (let turn = 0; turn < turns && !isSo(); turn++) {
     if (turn % PATIENCE_TURNS === 0) ask();
     yield;
   }
@@ -96,5 +97,41 @@ export function* purgeWhileSilent({ requests, store, network, hosts, random }: W
     );
     for (const place of REGISTRY_PLACES) network.unblock(hostId, place);
     yield* wait(random.below(40));
+  }
+}
+
+/** The registry goes back to before a tenant came, and somebody else asks for room. */
+export function* tenantsAcrossARewind(world: World): Plan {
+  const { requests, random, rewinds, hosts } = world;
+  const named = { dryRun: false };
+  for (let tenant = 0; ; tenant++) {
+    const diskId = DISK_IDS[tenant % DISK_IDS.length] ?? "";
+    const [hostId, holder] = [random.pick(hosts), random.pick(hosts)];
+    const free = () => [...world.store.devices()].filter((device) => device.hostId === hostId && isIdle(device));
+    yield* until(
+      () => free().length > 0,
+      () => requests.cms("addHost", { ...named, hostId }),
+      20,
+    );
+    rewinds.backUp();
+    const sizeBytes = () => free().reduce((sum, device) => sum + device.sizeBytes, 0) || BLOCK_BYTES;
+    yield* until(
+      () => world.store.disk(diskId) !== undefined,
+      () => requests.createDisk(diskId, sizeBytes(), hostId),
+      20,
+    );
+    yield* until(
+      () => world.store.disk(diskId)?.publication?.state === "PUBLISHED",
+      () => requests.publishDisk(diskId, holder),
+      20,
+    );
+    yield* wait(random.below(8));
+    if (random.chance(0.3)) {
+      requests.unpublishDisk(diskId, "");
+      yield* wait(random.below(4));
+      requests.deleteDisk(diskId);
+      yield* wait(random.below(4));
+    }
+    rewinds.goBack();
   }
 }

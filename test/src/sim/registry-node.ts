@@ -5,7 +5,7 @@ import { Lifecycle } from "@diskmesh/service";
 import { Tablet } from "@diskmesh/tablet";
 import { quietLog } from "./quiet-log.js";
 import { SimServer } from "./sim-server.js";
-import { SimStorage } from "./store.js";
+import { SimStorage, type SimStore } from "./store.js";
 import { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
 
@@ -40,11 +40,14 @@ export class RegistryNode {
 
   constructor(
     private readonly world: World,
+    /** Whose history it goes on with. */
+    readonly store: SimStore,
     place: string,
     run: number,
   ) {
     this.process = new SimProcess(world.timeline, place, `registry ${place}#${run}`);
-    this.#storage = new SimStorage(world.store, this.process, world);
+    world.rewinds.began(this.process, store);
+    this.#storage = new SimStorage(store, this.process, world);
     this.#lifecycle = new Lifecycle(quietLog);
     void this.#start();
   }

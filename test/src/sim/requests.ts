@@ -106,7 +106,6 @@ export class Requests {
   }
 
   #factsOf(method: string, request: Selector) {
-    const { store } = this.world;
     const named = this.#namedBy(request)
       // A device that registered after the action was not meant by it.
       .filter((device) => !method.startsWith("add") || device.attachState !== "UNKNOWN")
@@ -115,7 +114,7 @@ export class Requests {
     const facts = named.map((deviceId) => ({
       text: `${method} of ${deviceId} was acknowledged`,
       holds: () => {
-        const state = store.device(deviceId)?.attachState;
+        const state = this.world.store.device(deviceId)?.attachState;
         if ((state === "ATTACHING" || state === "ATTACHED") === inOperation) return true;
         // What it is may have come to be known after it was taken in: then it gives way to who was there before.
         return inOperation && this.world.bytes.isInTheWay(request.hostId, deviceId);

@@ -1,6 +1,6 @@
 import type { Faults } from "./faults.js";
 import type { Drive } from "./machine.js";
-import { purgeWhileSilent, serveFromAfar, takeTurnsOnSharedBytes } from "./plans.js";
+import { purgeWhileSilent, serveFromAfar, takeTurnsOnSharedBytes, tenantsAcrossARewind } from "./plans.js";
 import type { World } from "./world.js";
 
 /** What an operator asks for, one thing a turn. */
@@ -52,8 +52,39 @@ const SCENARIOS: readonly Scenario[] = [
   },
 ];
 
+/** Whether registries go back in time, and agents lie: until both have an answer to it, only on demand. */
+const REWINDS = process.env.DISKMESH_SIM_REWINDS === "1";
+
+const REWIND_SCENARIOS: readonly Scenario[] = [
+  {
+    name: "the registry goes back to before a tenant came",
+    faults: {},
+    length: 3,
+    plan: tenantsAcrossARewind,
+  },
+  {
+    name: "the registry's folder is copied back to before a tenant came",
+    faults: { copiedBack: 1 },
+    length: 3,
+    plan: tenantsAcrossARewind,
+  },
+  {
+    name: "the registry is restored elsewhere as of before a tenant came, and the former one runs on",
+    faults: { rival: 0.7 },
+    length: 3,
+    plan: tenantsAcrossARewind,
+  },
+  {
+    name: "anything, and the registry goes back",
+    faults: { backup: 0.02, rewind: 0.004, copiedBack: 0.4, rival: 0.4 },
+    length: 2,
+  },
+  { name: "an agent lies", faults: { lie: 0.3 } },
+];
+
 /** The scenarios take turns. */
 export function scenarioOf(seed: number): Scenario | undefined {
   if (seed % SEEDS_PER_SCENARIO !== SEEDS_PER_SCENARIO - 1) return undefined;
-  return SCENARIOS[Math.floor(seed / SEEDS_PER_SCENARIO) % SCENARIOS.length];
+  const scenarios = REWINDS ? [...SCENARIOS, ...REWIND_SCENARIOS] : SCENARIOS;
+  return scenarios[Math.floor(seed / SEEDS_PER_SCENARIO) % scenarios.length];
 }

@@ -1,32 +1,83 @@
-import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
+import { type Device, type Disk, type Host, schema } from "@diskmesh/disk-registry/simulation";
 import { FencedError, UnavailableError } from "@diskmesh/domain";
-import type { Change, Claim, OnDocument, TabletStorage } from "@diskmesh/tablet";
+import {
+  type Change,
+  type Claim,
+  type OnDocument,
+  restoredClaim,
+  restoredDocument,
+  type Table,
+  type TabletStorage,
+} from "@diskmesh/tablet";
 import type { Random } from "../random.js";
 import type { Faults } from "./faults.js";
 import type { SimNetwork } from "./network.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 
-const TABLET_ID = "tablet-sim";
-const INCARNATION = "incarnation-sim";
+const FIRST_CLAIM: Claim = {
+  tabletId: "tablet-sim",
+  incarnation: "incarnation-1",
+  parentIncarnations: [],
+  generation: 0,
+};
 /** Where the store is, for partitions. */
 export const STORE_PLACE = "store";
 const RETRY_WHEN_CUT_OFF_MS = 250;
 
-/** What is durable of the registry's tablet. */
+type StoredTables = ReadonlyMap<string, ReadonlyMap<string, object>>;
+
+/** All that a store held at one moment. */
+export interface StoreCopy {
+  readonly claim: Claim;
+  readonly tables: StoredTables;
+}
+
+/** What a restore of that copy leaves, as the service's own restore does. */
+export function restored({ claim, tables }: StoreCopy, incarnation: string): StoreCopy {
+  const documents = [...tables].map(([name, table]): [string, ReadonlyMap<string, object>] => {
+    const definition = (schema as Record<string, Table<object>>)[name];
+    return [name, new Map([...table].map(([key, document]) => [key, restoredDocument(definition, document)]))];
+  });
+  return { claim: restoredClaim(claim, incarnation), tables: new Map(documents) };
+}
+
+/** What is durable of the registry's tablet: one history of it. */
 export class SimStore {
-  generation = 0;
-  readonly #tables = new Map<string, Map<string, object>>();
+  readonly #tables: Map<string, Map<string, object>>;
+  #claim: Claim;
+
+  constructor({ claim, tables }: StoreCopy = { claim: FIRST_CLAIM, tables: new Map() }) {
+    this.#claim = claim;
+    this.#tables = new Map([...tables].map(([name, table]) => [name, new Map(table)]));
+  }
+
+  get generation(): number {
+    return this.#claim.generation;
+  }
+
+  get incarnation(): string {
+    return this.#claim.incarnation;
+  }
+
+  copy(): StoreCopy {
+    const tables = [...this.#tables].map(([name, table]): [string, ReadonlyMap<string, object>] => [
+      name,
+      new Map(table),
+    ]);
+    return { claim: this.#claim, tables: new Map(tables) };
+  }
+
   /** Called with each durable commit, before and after which `get` shows the difference. */
   onCommit: (changes: readonly Change[], apply: () => void, by: SimProcess) => void = (_, apply) => apply();
 
   claim(): Claim {
-    this.generation += 1;
-    return { tabletId: TABLET_ID, incarnation: INCARNATION, parentIncarnations: [], generation: this.generation };
+    this.#claim = { ...this.#claim, generation: this.generation + 1 };
+    return this.#claim;
   }
 
   claimAbove(own: number, generation: number): number {
     this.requireLatest(own);
-    this.generation = Math.max(own, generation) + 1;
+    this.#claim = { ...this.#claim, generation: Math.max(own, generation) + 1 };
     return this.generation;
   }
 

@@ -1,4 +1,5 @@
 import type { Device } from "@diskmesh/disk-registry/simulation";
+import type { Life } from "./lives.js";
 import type { BlockContents, BlockWrite, Drive, MachineWatch } from "./machine.js";
 import type { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
@@ -10,6 +11,7 @@ export interface UserWrite {
   readonly session: number;
   /** Of the disk. */
   readonly block: number;
+  readonly life: Life;
   /** It has reached a drive. */
   landed: boolean;
 }
@@ -28,8 +30,8 @@ export class ByteWatch implements MachineWatch {
 
   constructor(private readonly world: World) {}
 
-  begin(diskId: string, session: number, block: number): UserWrite {
-    const write = { number: this.#writes.size + 1, diskId, session, block, landed: false };
+  begin(diskId: string, session: number, block: number, life: Life): UserWrite {
+    const write = { number: this.#writes.size + 1, diskId, session, block, life, landed: false };
     this.#writes.set(write.number, write);
     return write;
   }
@@ -37,7 +39,16 @@ export class ByteWatch implements MachineWatch {
   acknowledge(write: UserWrite): void {
     if (!write.landed)
       this.world.violation(`write ${write.number} to disk ${write.diskId} was acknowledged and is nowhere`);
-    this.#acknowledged.set(`${write.diskId} ${write.block}`, write.number);
+    this.#acknowledged.set(`${write.life.name} ${write.block}`, write.number);
+  }
+
+  /** A user of a disk was given this when it read a block. */
+  requireOwn(life: Life, diskId: string, contents: BlockContents): void {
+    const write = this.#writes.get(contents);
+    if (write !== undefined && write.life.name !== life.name)
+      this.world.violation(
+        `write ${write.number} to disk ${write.life.name} was read through disk ${life.name || diskId}`,
+      );
   }
 
   submitted(host: string, path: string, block: number, contents: BlockContents): Note | undefined {
@@ -57,14 +68,16 @@ export class ByteWatch implements MachineWatch {
   landed({ host, contents, note }: BlockWrite): void {
     if (note === undefined) return;
     const { deviceId, session } = note as Note;
-    const { store, orders } = this.world;
+    const { store, orders, lives } = this.world;
     const newest = orders.highestGranted.get(deviceId) ?? 0;
     if (session < newest)
       this.world.violation(`a write of session ${session} reached ${deviceId} after session ${newest} was granted`);
     const write = this.#writes.get(contents);
     if (write !== undefined) this.#land(write);
+    // A registry that was restored has forgotten what it had begun after its backup.
+    const known = write === undefined ? lives.isErase(deviceId, session) : lives.isKnown(write.life, write.diskId);
     const device = store.device(deviceId);
-    if (device === undefined || device.hostId !== host) return;
+    if (device === undefined || device.hostId !== host || !known) return;
     if (write === undefined) {
       if (device.diskId !== "") this.world.violation(`${deviceId} was erased while disk ${device.diskId} is on it`);
       return;
@@ -79,7 +92,7 @@ export class ByteWatch implements MachineWatch {
 
   #land(write: UserWrite): void {
     write.landed = true;
-    const later = this.#acknowledged.get(`${write.diskId} ${write.block}`) ?? 0;
+    const later = this.#acknowledged.get(`${write.life.name} ${write.block}`) ?? 0;
     if (write.number < later)
       this.world.violation(
         `write ${write.number} to block ${write.block} of disk ${write.diskId} overwrote write ${later}, which was acknowledged`,
@@ -135,6 +148,7 @@ export class ByteWatch implements MachineWatch {
   requireClean({ hostId, deviceId }: Device, registeredBootId: string | undefined): void {
     const node = this.world.agentOf(hostId);
     if (node?.context === undefined || node.context.bootId !== registeredBootId) return;
+    if (this.world.rewinds.isUnheard(hostId)) return;
     // Who forces a device out of the registry's memory while its host is away knows that the host may still write to it.
     if (this.#driveAt(hostId, deviceId)?.sharedAs === "drive") return;
     if (this.#blocksOf(hostId, deviceId)?.some((contents) => contents !== 0))

@@ -12,6 +12,7 @@ import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 import type { AgentNode } from "./agent-node.js";
 import type { NetworkWatch } from "./network.js";
+import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
 
@@ -68,8 +69,9 @@ export class OrderWatch implements NetworkWatch {
   readonly highestGranted = new Map<string, number>();
   /** By device: the sessions in which it was erased to the end. */
   readonly erased = new Map<string, Set<number>>();
-  readonly #stampUses = new Map<number, string>();
-  readonly #sessionUses = new Map<number, string>();
+  /** By history of the registry and number. */
+  readonly #stampUses = new Map<string, string>();
+  readonly #sessionUses = new Map<string, string>();
   /** Every order that a registry gave. */
   readonly #given = new Set<string>();
   readonly #refused = new WeakMap<object, string>();
@@ -80,31 +82,42 @@ export class OrderWatch implements NetworkWatch {
 
   constructor(private readonly world: World) {}
 
+  /** The registry goes on with what this store holds: it may give out again what it has forgotten. */
+  rewind(store: SimStore): void {
+    const generations = store.counter("device_generation");
+    const sessions = store.counter("session_number");
+    for (const numbers of [...this.confirmedAttach.values(), ...this.confirmedDetach.values()])
+      forgetAbove(numbers, generations);
+    for (const numbers of [...this.granted.values(), ...this.erased.values()]) forgetAbove(numbers, sessions);
+  }
+
   sent(method: string, request: unknown, from: SimProcess): void {
+    this.world.lives.sent(method, request, from);
     switch (method) {
       case "AttachDevices":
       case "DetachDevices": {
         const kind = method === "AttachDevices" ? "attach" : "detach";
         for (const { deviceId, stamp } of (request as AttachDevicesRequest).devices) {
           if (stamp === undefined) continue;
-          this.#requireDurable(`${method} of ${deviceId} by ${from.name}`, stamp.deviceGeneration);
-          this.#give(deviceId, { ...stamp, kind });
+          this.#requireDurable(`${method} of ${deviceId} by ${from.name}`, stamp.deviceGeneration, from);
+          this.#give(deviceId, { ...stamp, kind }, from);
         }
         return;
       }
       case "OpenSession": {
         const { sessionNumber, diskId, holderHostId } = request as OpenSessionRequest;
-        this.#useSession(sessionNumber, `disk ${diskId} for ${holderHostId || "nobody"}`);
+        this.#useSession(sessionNumber, `disk ${diskId} for ${holderHostId || "nobody"}`, from);
         return;
       }
       case "EraseDevice": {
         const { sessionNumber, deviceId } = request as EraseDeviceRequest;
-        this.#useSession(sessionNumber, `erase ${deviceId}`);
+        this.#useSession(sessionNumber, `erase ${deviceId}`, from);
       }
     }
   }
 
-  received(method: string, request: unknown, server: SimProcess): void {
+  received(method: string, request: unknown, server: SimProcess, from: SimProcess): void {
+    this.world.lives.received(method, request, server, from);
     const why = this.#whyRefused(request as OrderRequest, server);
     if (why !== undefined) this.#refused.set(request as object, why);
     this.#receivedAtMs.set(request as object, this.world.timeline.nowMs);
@@ -125,12 +138,12 @@ export class OrderWatch implements NetworkWatch {
     return given < seen ? `it is of tablet generation ${given}, and ${seen} was seen before` : undefined;
   }
 
-  /** Whether it was the leading registry that answered. */
-  answered(method: string, request: unknown, response: unknown, server: SimProcess): boolean {
+  /** By which history of the registry it was answered, if by its leader. */
+  answered(method: string, request: unknown, response: unknown, server: SimProcess): number | undefined {
     const why = this.#refused.get(request as object);
     if (why !== undefined) this.world.violation(`${server.name} obeyed ${method} although ${why}`);
     this.#answered(method, request, response, server);
-    return this.#leads(server);
+    return this.#leads(server) ? this.world.rewinds.epoch : undefined;
   }
 
   #answered(method: string, request: unknown, response: unknown, server: SimProcess): void {
@@ -163,22 +176,24 @@ export class OrderWatch implements NetworkWatch {
       case "RegisterAgent": {
         this.#requireBelieved(server, request as RegisterAgentRequest);
         const { allowedDevices, unknownDevices } = response as RegisterAgentResponse;
+        if (this.#leads(server)) this.world.rewinds.hasRegistered((request as RegisterAgentRequest).hostId);
         for (const [kind, devices] of [
           ["attach", allowedDevices],
           ["detach", unknownDevices],
         ] as const)
           for (const { deviceId, stamp } of devices) {
             if (stamp === undefined) continue;
-            this.#requireDurable(`a registration's answer by ${server.name} for ${deviceId}`, stamp.deviceGeneration);
-            this.#give(deviceId, { ...stamp, kind });
+            const what = `a registration's answer by ${server.name} for ${deviceId}`;
+            this.#requireDurable(what, stamp.deviceGeneration, server);
+            this.#give(deviceId, { ...stamp, kind }, server);
           }
       }
     }
   }
 
   /** A registration's answer binds an agent when it hears it, and only whole. */
-  heard(method: string, request: unknown, response: unknown, client: SimProcess, byLeader: unknown): void {
-    this.world.requests.hear(request, byLeader === true);
+  heard(method: string, request: unknown, response: unknown, client: SimProcess, epoch: unknown): void {
+    this.world.requests.hear(request, epoch === this.world.rewinds.epoch);
     if (method !== "RegisterAgent") return;
     const { allowedDevices } = response as RegisterAgentResponse;
     for (const { deviceId, stamp } of allowedDevices)
@@ -322,27 +337,29 @@ export class OrderWatch implements NetworkWatch {
     if (before === undefined || compare(order, before) > 0) reachedAttach.set(deviceId, order);
   }
 
-  #give(deviceId: string, order: Order): void {
+  #give(deviceId: string, order: Order, from: SimProcess): void {
     this.#given.add(`${deviceId} ${text(order)}`);
     const use = `${order.kind} ${deviceId}`;
-    const before = this.#stampUses.get(order.deviceGeneration);
-    if (before === undefined) this.#stampUses.set(order.deviceGeneration, use);
+    const stamp = `${this.world.rewinds.epochOf(from)} ${order.deviceGeneration}`;
+    const before = this.#stampUses.get(stamp);
+    if (before === undefined) this.#stampUses.set(stamp, use);
     else if (before !== use)
       this.world.violation(`device generation ${order.deviceGeneration} was given to ${before}, and again to ${use}`);
   }
 
-  #requireDurable(what: string, generation: number): void {
-    const durable = this.world.store.counter("device_generation");
+  #requireDurable(what: string, generation: number, from: SimProcess): void {
+    const durable = this.world.rewinds.storeOf(from).counter("device_generation");
     if (generation > durable)
       this.world.violation(`${what} carries generation ${generation}, and ${durable} is the last durable one`);
   }
 
-  #useSession(session: number, use: string): void {
-    const counter = this.world.store.counter("session_number");
+  #useSession(session: number, use: string, from: SimProcess): void {
+    const counter = this.world.rewinds.storeOf(from).counter("session_number");
     if (session > counter)
       this.world.violation(`session ${session} (${use}) is sent, and ${counter} is the last durable one`);
-    const before = this.#sessionUses.get(session);
-    if (before === undefined) this.#sessionUses.set(session, use);
+    const key = `${this.world.rewinds.epochOf(from)} ${session}`;
+    const before = this.#sessionUses.get(key);
+    if (before === undefined) this.#sessionUses.set(key, use);
     else if (before !== use) this.world.violation(`session ${session} was given to ${before}, and again to ${use}`);
   }
 
@@ -354,6 +371,10 @@ export class OrderWatch implements NetworkWatch {
     }
     return bound;
   }
+}
+
+function forgetAbove(numbers: Set<number>, highest: number): void {
+  for (const number of numbers) if (number > highest) numbers.delete(number);
 }
 
 function add(map: Map<string, Set<number>>, key: string, value: number): void {

@@ -1,16 +1,28 @@
 import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
 import type { Change } from "@diskmesh/tablet";
 import { unavailableRemovalTimeoutMs } from "./registry-node.js";
+import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
+
+/** One agent's word raises no counter by more, nor what else is given out in one commit. */
+const MAX_BELIEVED = 2 ** 20 + 2 ** 10;
 
 /** Watches what becomes durable: every change of state has its reason in what agents really said. */
 export class StateWatch {
   #highestGeneration = 0;
 
-  constructor(private readonly world: World) {}
+  constructor(private readonly world: World) {
+    this.watch(world.store);
+  }
 
-  committed(changes: readonly Change[], apply: () => void, by: SimProcess): void {
+  /** From now on this store is the one that counts. */
+  watch(store: SimStore): void {
+    this.#highestGeneration = store.counter("device_generation");
+    store.onCommit = (changes, apply, by) => this.#committed(changes, apply, by);
+  }
+
+  #committed(changes: readonly Change[], apply: () => void, by: SimProcess): void {
     const { store } = this.world;
     const devices: { before: Device | undefined; after: Device }[] = [];
     const disks: { before: Disk | undefined; after: Disk | undefined }[] = [];
@@ -22,8 +34,13 @@ export class StateWatch {
     }
     const hostsBefore = new Map([...store.hosts()].map((host) => [host.hostId as string, host]));
     apply();
-    if (store.counter("device_generation") < counters.device || store.counter("session_number") < counters.session)
-      this.world.violation("a counter went back");
+    const raisedBy = [
+      store.counter("device_generation") - counters.device,
+      store.counter("session_number") - counters.session,
+    ];
+    if (raisedBy.some((by) => by < 0)) this.world.violation("a counter went back");
+    if (raisedBy.some((by) => by > MAX_BELIEVED))
+      this.world.violation(`a counter was raised by ${Math.max(...raisedBy)} at once, at an agent's word`);
     let highest = this.#highestGeneration;
     for (const { before, after } of devices) {
       this.#trace(by, before, after);

@@ -5,11 +5,13 @@ import { Chaos } from "./chaos.js";
 import { whatIsNotSettled } from "./convergence.js";
 import { DiskUser } from "./disk-user.js";
 import { calm, drawFaults, type Faults } from "./faults.js";
+import { Lives } from "./lives.js";
 import { type Drive, Machine, newDrive } from "./machine.js";
 import { SimNetwork } from "./network.js";
 import { Operator } from "./operator.js";
 import { REGISTRY_PLACES, RegistryNode } from "./registry-node.js";
 import { Requests } from "./requests.js";
+import { Rewinds } from "./rewinds.js";
 import { type Scenario, scenarioOf } from "./scenarios.js";
 import { SimStore } from "./store.js";
 import { settled, Timeline } from "./timeline.js";
@@ -33,14 +35,18 @@ export class World implements Observer {
   readonly faults: Faults = calm();
   readonly hosts: readonly string[];
   readonly lines: string[] = [];
-  readonly store = new SimStore();
+  /** What counts: another one, once the registry was restored from a backup, or its folder was copied back. */
+  store = new SimStore();
   readonly network: SimNetwork;
   readonly orders: OrderWatch;
   readonly bytes: ByteWatch;
   readonly acknowledged: Acknowledged;
+  readonly rewinds: Rewinds;
+  readonly lives: Lives;
   readonly requests: Requests;
   readonly operator: Operator;
   readonly user: DiskUser;
+  readonly state: StateWatch;
   readonly #places = new Map<string, readonly DevicePlace[]>();
   readonly #machines = new Map<string, Machine>();
   readonly #agents = new Map<string, AgentNode>();
@@ -64,8 +70,9 @@ export class World implements Observer {
     this.orders = new OrderWatch(this);
     this.bytes = new ByteWatch(this);
     this.acknowledged = new Acknowledged(this);
-    const state = new StateWatch(this);
-    this.store.onCommit = (changes, apply, by) => state.committed(changes, apply, by);
+    this.state = new StateWatch(this);
+    this.rewinds = new Rewinds(this);
+    this.lives = new Lives(this);
     this.network = new SimNetwork(this.timeline, this.random, this.faults, this.orders, this);
     this.requests = new Requests(this);
     this.operator = new Operator(this);
@@ -129,7 +136,9 @@ export class World implements Observer {
 
   /** The registry that the store obeys. */
   leader(): RegistryNode | undefined {
-    return this.registries().find(({ context }) => context?.fleet.leader().tabletGeneration === this.store.generation);
+    return this.registries().find(
+      ({ store, context }) => store === this.store && context?.fleet.leader().tabletGeneration === store.generation,
+    );
   }
 
   serviceRandom(): () => number {
@@ -170,9 +179,9 @@ export class World implements Observer {
     this.timeline.after(this.random.between(10, 3_000), undefined, "restart", () => this.startAgent(host));
   }
 
-  startRegistry(): void {
+  startRegistry(store = this.store): void {
     const place = this.random.pick(REGISTRY_PLACES);
-    const node = new RegistryNode(this, place, ++this.#runs);
+    const node = new RegistryNode(this, store, place, ++this.#runs);
     this.#registries.add(node);
     this.trace(`${node.process.name}: starts`);
   }
@@ -182,8 +191,10 @@ export class World implements Observer {
     this.trace(`${node.process.name}: ends`);
     node.crash();
     this.#registries.delete(node);
+    const { store } = node;
     this.timeline.after(this.random.between(10, 2_000), undefined, "restart", () => {
-      if (this.#registries.size === 0) this.startRegistry();
+      if (this.rewinds.isKept(store) && !this.registries().some((other) => other.store === store))
+        this.startRegistry(store);
     });
   }
 

@@ -41,13 +41,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
       `the backup ${file} is of the tablet ${header.tabletName}, and ${tabletName} is to be restored: give the config of that service`,
     );
   }
-  const { tabletId, incarnation, parentIncarnations, generation } = header;
-  const restored = {
-    tabletId,
-    incarnation: randomUUID(),
-    parentIncarnations: [incarnation, ...parentIncarnations].slice(0, PARENTS_MAX),
-    generation: generation + GENERATION_STEP,
-  };
+  const restored = restoredClaim(header, randomUUID());
   const giveUp = new AbortController();
   let timer: NodeJS.Timeout | undefined;
   const onStandby = (leader: string): void => {
@@ -68,6 +62,21 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
   }
 }
 
+/** The first claim of what is restored from a backup of that claim's, in an incarnation of its own. */
+export function restoredClaim(backedUp: Claim, incarnation: string): Claim {
+  return {
+    tabletId: backedUp.tabletId,
+    incarnation,
+    parentIncarnations: [backedUp.incarnation, ...backedUp.parentIncarnations].slice(0, PARENTS_MAX),
+    generation: backedUp.generation + GENERATION_STEP,
+  };
+}
+
+/** A document of a table as it is after a restore. */
+export function restoredDocument(definition: Table<object> | undefined, document: object): object {
+  return definition?.onRestore?.(document, COUNTER_STEP) ?? document;
+}
+
 async function commitAll(file: string, schema: Schema, storage: TabletStorage): Promise<void> {
   let changes: StoredChange[] = [];
   const commit = async (): Promise<void> => {
@@ -85,9 +94,8 @@ function restoredChange(schema: Schema, backedUp: BackupDocument): StoredChange 
   const { table, key } = backedUp;
   const definition = schema[table] as Table<object> | undefined;
   try {
-    const document = loadedDocument(table, key, definition, backedUp);
-    const restored = definition?.onRestore?.(document, COUNTER_STEP) ?? document;
-    return { table, key, document: restored, version: versionOf(definition), previous: null };
+    const document = restoredDocument(definition, loadedDocument(table, key, definition, backedUp));
+    return { table, key, document, version: versionOf(definition), previous: null };
   } catch (error) {
     throw new InvalidStateError(
       `the backup holds what this version cannot use: ${messageOf(error)}; restore it with the version that made it`,

@@ -1,0 +1,31 @@
+/** The host whose agent lies, when one does. */
+export const LIAR = "h1";
+
+/** Far beyond what any registry gives out. */
+const EXAGGERATION = 2 ** 50;
+const NUMBERS = /^(tabletGeneration|deviceGeneration|sessionNumber|highest[A-Z]\w*)$/;
+
+/** What a faulty sender might make of a registration's answer: its second list holds something without a stamp. */
+export function garbled(method: string, response: unknown): unknown {
+  if (method !== "RegisterAgent") return undefined;
+  const answer = response as { allowedDevices: object[]; unknownDevices: object[] };
+  const [first] = answer.unknownDevices;
+  if (first === undefined || answer.allowedDevices.length + answer.unknownDevices.length < 2) return undefined;
+  return { ...answer, unknownDevices: [{ ...first, stamp: undefined }, ...answer.unknownDevices.slice(1)] };
+}
+
+/** What an agent with a broken memory tells a registry: every number that it remembers is higher. */
+export function exaggerated(method: string, request: unknown): unknown {
+  return method === "RegisterAgent" || method === "Heartbeat" ? raised(request) : request;
+}
+
+function raised(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(raised);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, part]) => [
+      name,
+      NUMBERS.test(name) && typeof part === "number" ? part + EXAGGERATION : raised(part),
+    ]),
+  );
+}
