@@ -54,8 +54,11 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     return;
   }
   const { replacement, keepData: _, unknownSession, ...rest } = advance(tx, device, "purge", nowMs);
-  // What its agent remembers counts as given: an operator has seen it, and wants the device forgotten.
-  const last = unknownSession && { lastSessionNumber: unknownSession.sessionNumber };
+  // What its agent remembers counts as given: its disk's sessions were, and an operator has seen what else it says, and
+  // wants the device forgotten.
+  const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];
+  const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
+  const last = given.some((number) => number !== undefined) && { lastSessionNumber };
   const nothing = { diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false } as const;
   tx.devices.put({ ...rest, ...replacement, ...last, ...nothing });
 }

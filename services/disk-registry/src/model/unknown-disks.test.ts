@@ -191,6 +191,14 @@ describe("a device that is held by an unknown disk", () => {
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
   });
 
+  it("purged with the disk on it -> the disk's sessions count as given", () => {
+    const disks = [aDisk("x", ["d1"], { lastSessionNumber: 50 })];
+    const fleet = new TestFleet({ devices: [aDevice("d1", { lastSessionNumber: 40, diskId: X })], disks, session: 60 });
+    fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d1") }, true, NOW_MS));
+    register(fleet, { sessionNumber: 50, sessionDiskId: X });
+    expect(fleet.device("d1").unknownSession).to.equal(undefined);
+  });
+
   /** Device d1, with disk x when told so, after its agent told of the unknown session. */
   function marked(device: Partial<Device>, disk: Partial<Disk> = {}): TestFleet {
     const disks = device.diskId === undefined ? [] : [aDisk("x", ["d1"], disk)];
