@@ -3,7 +3,7 @@ import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { distrusted } from "./reported-devices.js";
-import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
+import { NO_SHARED_SERIAL_NUMBERS, onSameBytes, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import type { Device, RegistryTransaction } from "./schema.js";
 
 /** Takes a host and all its devices into operation. */
@@ -64,7 +64,7 @@ function addAll(
       refused.push(why);
       continue;
     }
-    const added = withoutWish(takenIn(tx, device, nowMs));
+    const added = withoutWish(takenIn(tx, device, nowMs, shared));
     if (added === device) continue;
     tx.devices.put(added);
     changed++;
@@ -79,11 +79,14 @@ function asAccepted(device: Device): Device {
   return isNew ? { ...device, ...device.replacement, attachState: "UNKNOWN" } : device;
 }
 
-function takenIn(tx: RegistryTransaction, device: Device, nowMs: number): Device {
+function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, shared: SharedSerialNumbers): Device {
   const advanced = acceptReplacement(tx, device, advance(tx, device, "add", nowMs), nowMs);
   // The agent compares what it opens with what is recorded; without a mark it would open any drive of that size.
   const isNew = device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED";
-  return isNew && !isKnownSame(device, device) ? distrusted(advanced) : advanced;
+  if (!isNew) return advanced;
+  // While it was out of operation, another device on its bytes may have been in, and left them as they were.
+  const hasSharer = !onSameBytes(tx, device, shared).next().done;
+  return hasSharer || !isKnownSame(device, device) ? distrusted(advanced) : advanced;
 }
 
 function withoutWish(device: Device): Device {

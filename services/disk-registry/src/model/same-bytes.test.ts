@@ -129,6 +129,23 @@ describe("two devices on the same bytes", () => {
         expect(unknown[0]?.stamp.deviceGeneration).to.equal(fleet.device(refused).generation);
       });
 
+  const isClean: readonly [string, Fields, Fields, boolean][] = [
+    ["another was on its bytes", { ...onFile, attachState: "DETACHED" }, onFile, false],
+    ["another drive with its serial number was", { ...wwn, attachState: "DETACHED" }, wwn, false],
+    [
+      "others lie beside it",
+      { ...onFile, ...half, attachState: "DETACHED" },
+      { ...onFile, ...secondHalf, ...h1 },
+      true,
+    ],
+  ];
+  for (const [cause, first, second, stays] of isClean)
+    it(`a clean device comes back into operation, and ${cause} -> ${stays ? "clean" : "dirty"}`, () => {
+      const fleet = pair(first, { ...second, attachState: "DETACHED", dirty: false });
+      fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("b") }, NOW_MS));
+      expect(fleet.device("b")).to.include({ attachState: "ATTACHING", dirty: !stays });
+    });
+
   it("what it is became known while it was attached -> it is let go of instead of confirmed", () => {
     const fleet = pair(wwn, { ...wwn, attachState: "ATTACHING" });
     const b = fleet.device("b");

@@ -19,18 +19,27 @@ export function whoHasTheBytes(
   device: Device,
   shared: SharedSerialNumbers,
 ): { readonly other: Device; readonly why: string } | undefined {
-  const { fileIdentity, serialNumber } = device;
+  for (const found of onSameBytes(tables, device, shared)) if (hasThePlace(found.other, device)) return found;
+  return undefined;
+}
+
+/** Every other device that lies on the same bytes as this one, in operation or not, with why it is thought so. */
+export function* onSameBytes(
+  tables: RegistryTables,
+  device: Device,
+  shared: SharedSerialNumbers,
+): Generator<{ readonly other: Device; readonly why: string }> {
+  const { deviceId, fileIdentity, serialNumber } = device;
   if (fileIdentity)
     for (const other of tables.devices.by("byFileIdentity", fileIdentity)) {
       const shares = other.hostId !== device.hostId || overlap(device, other);
-      if (shares && hasThePlace(other, device)) return { other, why: `both are on the file ${fileIdentity}` };
+      if (shares && other.deviceId !== deviceId) yield { other, why: `both are on the file ${fileIdentity}` };
     }
   if (tellsDrivesApart(serialNumber, shared))
     for (const other of tables.devices.by("bySerialNumber", serialNumber)) {
-      if (other.hostId !== device.hostId && hasThePlace(other, device))
-        return { other, why: `both have the serial number ${JSON.stringify(serialNumber)}` };
+      if (other.hostId !== device.hostId)
+        yield { other, why: `both have the serial number ${JSON.stringify(serialNumber)}` };
     }
-  return undefined;
 }
 
 /** Why a device is refused, for people; undefined when it is not. */
@@ -58,7 +67,6 @@ function claimOf({ diskId, attachState, missing }: Device): number {
 }
 
 function hasThePlace(other: Device, device: Device): boolean {
-  if (other.deviceId === device.deviceId) return false;
   const [theirs, ours] = [claimOf(other), claimOf(device)];
   return theirs > ours || (theirs > 0 && theirs === ours && other.generation < device.generation);
 }
