@@ -12,6 +12,7 @@ import {
 } from "../testing/fleet-fixture.js";
 import type { ActionResult } from "./action-result.js";
 import { addDevice, addHost } from "./add-action.js";
+import { completeErase } from "./erase.js";
 import { purgeDevice, purgeHost } from "./purge-action.js";
 import { giveUpOnHost, type RemovalCall, type RemovalLimits, removeDevice, removeHost } from "./remove-action.js";
 import type { Publication, RegistryTransaction } from "./schema.js";
@@ -615,6 +616,14 @@ describe("CMS actions", () => {
     expect(late.device("d3").attachState).to.equal("ATTACHING");
     const online = new TestFleet({ hosts: [aHost("h1")], devices });
     expect(online.transact((tx) => giveUpOnHost(tx, h1, limits, NOW_MS))).to.equal(0);
+  });
+
+  it("a device leaves while it is erased -> what its agent says later of that erase makes nothing clean", () => {
+    const fleet = new TestFleet({ devices: [attached("d1", { ...dirty, eraseSessionNumber: 150 })] });
+    fleet.transact((tx) => removeDevice(tx, { deviceId: deviceId("d1") }, call(true)));
+    fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS));
+    expect(fleet.transact((tx) => completeErase(tx, deviceId("d1"), 150))).to.equal(false);
+    expect(fleet.device("d1").dirty).to.equal(true);
   });
 
   it("PurgeHost with force of a host that serves a disk -> the disk is fenced off from it", () => {

@@ -117,8 +117,11 @@ function noteWish(tx: RegistryTransaction, device: Device, keepData: boolean): D
 
 function removeOne(tx: RegistryTransaction, device: Device, nowMs: number): Device {
   const removed = advance(tx, device, "remove", nowMs);
-  if (removed !== device) tx.devices.put(removed);
-  return removed;
+  if (removed === device) return device;
+  // An answer that comes late tells of an erase before it left: whoever wrote to it since may have been anybody.
+  const left = { ...removed, eraseSessionNumber: 0 };
+  tx.devices.put(left);
+  return left;
 }
 
 /** An agent opens what it finds before it is told that nobody took that into operation. */
