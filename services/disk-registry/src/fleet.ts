@@ -108,16 +108,12 @@ export class Fleet {
       const judged = await this.#judge(hostId, remembered);
       if (judged.verdict === "known") break;
       if (judged.verdict === "other tablet") throw this.#otherTablet(hostId, remembered);
-      if (judged.verdict === "other incarnation") {
-        await this.#standStill(hostId, remembered);
-        break;
-      }
+      if (judged.verdict === "other incarnation") throw await this.#standStill(hostId, remembered);
       if (judged.verdict === "refuse") throw this.#refuse(hostId, remembered, judged.reason);
       this.#raising ??= this.#raiseForAgent(hostId, remembered).finally(() => {
         this.#raising = undefined;
       });
     }
-    this.requireLeads();
     this.refused.delete(hostId);
     this.#introduced.set(hostId, bootId);
   }
@@ -142,7 +138,7 @@ export class Fleet {
     };
     if ((Object.keys(upTo) as (keyof Numbers)[]).every((field) => upTo[field] === own[field])) return;
     this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
-    await this.#raising;
+    while (this.#raising !== undefined) await this.#raising;
     this.#raising = this.#raiseTo(upTo, undefined).finally(() => {
       this.#raising = undefined;
     });
@@ -185,14 +181,17 @@ export class Fleet {
     this.#standsStill = await this.tablet.read((tables) => whyStandsStill(tables, this.leader()));
   }
 
+  /** Answers what to tell the agent. */
   async #standStill(
     hostId: HostId,
     { tabletId, incarnation }: Pick<Remembered, "tabletId" | "incarnation">,
-  ): Promise<void> {
+  ): Promise<Error> {
     const other = { tabletId, incarnation, hostId, heardAtMs: this.clock.nowMs() };
     const isNew = await this.tablet.transact((tx) => noteOther(tx, other, this.limits.maxOthers));
     await this.#look();
     if (isNew) this.log.error({ hostId, incarnation }, this.#standsStill ?? "another incarnation was heard of");
+    const text = this.#standsStill ?? `host ${hostId} obeys incarnation ${incarnation}, one more than are remembered`;
+    return new InvalidStateError(text, { about: { host_id: hostId } });
   }
 
   #otherTablet(hostId: HostId, { tabletId, incarnation }: Remembered): Error {

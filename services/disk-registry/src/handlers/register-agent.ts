@@ -27,6 +27,8 @@ export async function registerAgent(
   call.signal.throwIfAborted();
   const registration = parseRegistration(request, hostId, config.limits);
   await fleet.hear(hostId, registration.bootId, registration.remembered);
+  // The answer would be orders. Heartbeats are heard all the same: its hosts are not dead.
+  fleet.requireLeads();
   const limits = hostLimits(config);
   const isHeard = () => liveness.silentForMs(hostId) <= config.heartbeat.timeoutMs;
   const answer = await tablet.transact((tx) => {

@@ -180,7 +180,8 @@ export function whyStandsStill(tables: RegistryTables, leader: Leader): string |
 
 /** Keeps that another incarnation was heard of. False when it was known, or too many are. */
 export function noteOther(tx: RegistryTransaction, other: OtherFleet, maxOthers: number): boolean {
-  if (tx.fleets.get(fleetKey(other)) !== undefined || tx.fleets.size >= maxOthers) return false;
+  const notAdopted = [...tx.fleets.entries()].filter(({ adoptedAtMs }) => adoptedAtMs === undefined);
+  if (tx.fleets.get(fleetKey(other)) !== undefined || notAdopted.length >= maxOthers) return false;
   tx.fleets.put(other);
   return true;
 }
