@@ -9,6 +9,8 @@ import { rejected, SharedRegistry } from "./testing/shared-registry.js";
 import type { TestAgent } from "./testing/test-agent.js";
 
 const AHEAD = 2 ** 20;
+/** For a call that does not come to its end. */
+const SHORT = { deadlineMs: 1_000 };
 
 describe("disk-registry and what agents remember", function () {
   this.timeout(60_000);
@@ -68,7 +70,7 @@ describe("disk-registry and what agents remember", function () {
     await copyStore("back");
     await fleet.createDisk("y");
     // Long before any heartbeat.
-    const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
+    const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" }, SHORT);
     await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
     agent.startHeartbeats(50);
     await registeredAnew(agent);
@@ -156,7 +158,7 @@ describe("disk-registry and what agents remember", function () {
 
     await operator.adoptFleet({ tabletId, incarnation: "restored-elsewhere", sessionNumber: 0 });
     expect((await fleetNow()).standsStill).to.equal("");
-    const answer = await agent.register();
+    const answer = await eventually(() => agent.register());
     expect(answer.predecessors).to.deep.equal([{ tabletId, incarnation: "restored-elsewhere" }]);
     await fleet.createDisk("x");
   });
@@ -168,7 +170,7 @@ describe("disk-registry and what agents remember", function () {
     agent.beforeExport = async () => {
       throw new OutdatedError("replaced", { about: { tablet_id: tabletId, incarnation: "restored-elsewhere" } });
     };
-    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }).catch(() => {});
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }, SHORT).catch(() => {});
     await eventually(async () => expect((await fleetNow()).standsStill).to.contain("restored-elsewhere"));
   });
 
@@ -184,7 +186,7 @@ describe("disk-registry and what agents remember", function () {
     expect(refused.message).to.contain(`obeys tablet ${lost.tabletId}`).and.to.contain("AdoptFleet");
     const { tabletId, incarnation } = lost;
     await operator.adoptFleet({ tabletId, incarnation, sessionNumber: lost.sessionNumber });
-    const answer = await agent.register();
+    const answer = await eventually(() => agent.register());
     expect([answer.allowedDevices, answer.unknownDevices]).to.deep.equal([[], []]);
     expect([...agent.held], "held as before").to.deep.equal(["d1", "d2"]);
     expect(agent.exports.has("x"), "served as before").to.equal(true);
