@@ -51,4 +51,32 @@ describe("the agent's configuration", () => {
         ),
       ).to.match(says);
     });
+
+  const at = (deviceId: string, offsetBytes: number, sizeBytes?: number, path = "/dev/a") => ({
+    ...{ deviceId, path, offsetBytes },
+    ...(sizeBytes !== undefined && { sizeBytes }),
+  });
+  const places: [string, object[], string[]][] = [
+    ["one after the other", [at("b", 4_096, 4_096), at("a", 0, 4_096)], []],
+    ["at one place of two files", [at("a", 0, 4_096), at("b", 0, 4_096, "/dev/b")], []],
+    ["over the end of one before", [at("a", 0, 8_192), at("b", 4_096, 4_096)], ["1 overlaps a on /dev/a"]],
+    [
+      "behind one that lies within a longer one",
+      [at("long", 0, 40_960), at("within", 4_096, 4_096), at("behind", 12_288, 4_096)],
+      ["1 overlaps long on /dev/a", "2 overlaps long on /dev/a"],
+    ],
+    ["behind one that goes to the file's end", [at("b", 8_192, 4_096), at("a", 0)], ["0 overlaps a on /dev/a"]],
+    ["under one id", [at("a", 0, 4_096), at("a", 4_096, 4_096)], ["1.deviceId a is used twice"]],
+  ];
+  for (const [where, devices, says] of places)
+    it(`two devices ${where} -> ${says.length === 0 ? "taken" : "refused"}`, () => {
+      const parsed = configSchema.safeParse(config({ devices }));
+      const issues = parsed.error?.issues.map(({ path, message }) => `${path.slice(1).join(".")} ${message}`) ?? [];
+      expect(issues).to.have.members(says);
+    });
+
+  it("thousands of devices on the same bytes -> each is told of once", () => {
+    const devices = Array.from({ length: 3_000 }, (_, n) => at(`d${n}`, 0, 4_096));
+    expect(configSchema.safeParse(config({ devices })).error?.issues).to.have.length(2_999);
+  });
 });

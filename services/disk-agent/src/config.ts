@@ -43,18 +43,39 @@ const devices = z
   .array(device)
   .max(4_096)
   .superRefine((entries, context) => {
-    for (const [index, entry] of entries.entries())
-      for (const other of entries.slice(0, index)) {
-        if (other.deviceId === entry.deviceId)
-          context.addIssue({ code: "custom", path: [index, "deviceId"], message: `${entry.deviceId} is used twice` });
-        else if (other.path === entry.path && overlap(other, entry))
-          context.addIssue({ code: "custom", path: [index], message: `overlaps ${other.deviceId} on ${entry.path}` });
-      }
+    const ids = new Set<string>();
+    for (const [index, { deviceId }] of entries.entries()) {
+      if (ids.has(deviceId))
+        context.addIssue({ code: "custom", path: [index, "deviceId"], message: `${deviceId} is used twice` });
+      ids.add(deviceId);
+    }
+    for (const { index, entry, other } of overlaps(entries))
+      context.addIssue({ code: "custom", path: [index], message: `overlaps ${other.deviceId} on ${entry.path}` });
   });
 
-function overlap(a: DeviceEntry, b: DeviceEntry): boolean {
-  const end = (entry: DeviceEntry) => entry.offsetBytes + (entry.sizeBytes ?? Number.POSITIVE_INFINITY);
-  return a.offsetBytes < end(b) && b.offsetBytes < end(a);
+interface Placed {
+  readonly index: number;
+  readonly entry: DeviceEntry;
+}
+
+/** Each device that begins before another one on its path has ended, once: all pairs of thousands would take minutes. */
+function* overlaps(entries: readonly DeviceEntry[]): Generator<Placed & { readonly other: DeviceEntry }> {
+  const placed = entries.map((entry, index): Placed => ({ index, entry }));
+  placed.sort((a, b) => compare(a.entry.path, b.entry.path) || a.entry.offsetBytes - b.entry.offsetBytes);
+  let reaching: DeviceEntry | undefined;
+  for (const { index, entry } of placed) {
+    if (reaching?.path !== entry.path) reaching = undefined;
+    const isShared = reaching !== undefined && entry.offsetBytes < endOf(reaching);
+    if (reaching !== undefined && isShared && reaching.deviceId !== entry.deviceId)
+      yield { index, entry, other: reaching };
+    if (reaching === undefined || endOf(entry) > endOf(reaching)) reaching = entry;
+  }
+}
+
+const compare = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
+
+function endOf({ offsetBytes, sizeBytes = Number.POSITIVE_INFINITY }: DeviceEntry): number {
+  return offsetBytes + sizeBytes;
 }
 
 const poolRule = z
