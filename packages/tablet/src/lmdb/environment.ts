@@ -8,12 +8,14 @@ import { checkDataFile } from "./data-file.js";
 import { hadEarlierLife, markEarlierLife, refuseLostData } from "./earlier-life.js";
 import { LMDB_OPTIONS } from "./lmdb-options.js";
 import { checkRoom, noRoomError } from "./room.js";
-import { tryInOtherProcess } from "./trial.js";
 
 export interface LmdbOptions {
   /** Made when it does not exist. Nothing else may be in it. */
   readonly folder: string;
-  /** False: no lock, so that several claims may compete as they do on a server. */
+  /**
+   * False: no lock, so that several claims may compete as they do on a server, and no check of the data file, which may
+   * change meanwhile.
+   */
   readonly exclusive?: boolean;
 }
 
@@ -57,9 +59,8 @@ export class LmdbEnvironment {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       lock = options.exclusive === false ? undefined : await FolderLock.take(folder);
       refuseLostData(folder);
-      const isThere = checkDataFile(join(folder, "data.mdb"));
+      if (lock) await checkDataFile(join(folder, "data.mdb"));
       checkRoom(folder);
-      if (isThere) await tryInOtherProcess(folder, formatText(kind));
       root = openRoot(folder);
       const environment = new LmdbEnvironment(folder, lock, root);
       await environment.#checkFormat(kind);

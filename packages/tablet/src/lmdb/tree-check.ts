@@ -1,0 +1,177 @@
+import type { DataPages } from "./data-pages.js";
+import {
+  damagedPage,
+  HEAD,
+  LARGE_VALUE,
+  NODE,
+  NODE_FLAGS,
+  PAGE_FLAGS,
+  TREE_FLAGS,
+  TREE_SIZE_BYTES,
+  type Tree,
+  treeAt,
+  uint16At,
+  uint32At,
+  uint64At,
+} from "./file-layout.js";
+import { PageNodes } from "./page-nodes.js";
+
+/** lmdb writes no longer ones, and copies those that it reads to where there is no room for much longer ones. */
+const KEY_SIZE_MAX_BYTES = 1_978;
+const INTEGER_SIZE_BYTES = 8;
+const OUT_OF_ORDER = "its keys are out of order";
+
+/** What tells the trees of a file apart. */
+export interface TreeKind {
+  /** Keys are integers instead of bytes; each, with its value, which is valid until this returns. */
+  readonly onInteger?: (key: number, value: Buffer, page: number) => void;
+  /** Values may be tables. */
+  readonly onTable?: (table: Tree, page: number) => void;
+}
+
+/** A key in a page that stays as it is while this is used. */
+interface Key {
+  readonly bytes: Buffer;
+  readonly at: number;
+  readonly sizeBytes: number;
+}
+
+/** The keys of a subtree: none below `low`, all below `high`; undefined for no bound. */
+interface Bounds {
+  readonly low: Key | undefined;
+  readonly high: Key | undefined;
+}
+
+/** Checks all of trees that LMDB relies on when it reads them and writes to them. */
+export class TreeCheck {
+  readonly #pages: DataPages;
+  readonly #kind: TreeKind;
+  readonly #nodes: PageNodes;
+  readonly #nodeSizeMaxBytes: number;
+  /** Of each height above the leaves the page that is looked at. */
+  readonly #pageBytes: Buffer[] = [];
+
+  constructor(pages: DataPages, kind: TreeKind) {
+    this.#pages = pages;
+    this.#kind = kind;
+    this.#nodes = new PageNodes(pages.pageSizeBytes);
+    // So that two fit on each page, with the two bytes that say where they are.
+    this.#nodeSizeMaxBytes = (((pages.pageSizeBytes - HEAD.sizeBytes) / 2) & -2) - 2;
+  }
+
+  /** Throws when the tree that page `from` names is damaged; returns its latest transaction, 0 when it is empty. */
+  async check(tree: Tree, from: number): Promise<number> {
+    if (tree.depth === 0) return 0;
+    const height = tree.depth - 1;
+    const entries = await this.#subtree(tree.root, from, height, { low: undefined, high: undefined });
+    if (entries !== tree.entries)
+      throw damagedPage(tree.root, `its tree has ${entries} entries, and by page ${from} ${tree.entries}`);
+    return uint64At(this.#bytesAt(height), HEAD.transaction);
+  }
+
+  /** Returns how many entries the leaves have. */
+  async #subtree(page: number, from: number, height: number, bounds: Bounds): Promise<number> {
+    const bytes = this.#bytesAt(height);
+    await this.#pages.read(page, from, height === 0 ? PAGE_FLAGS.leaf : PAGE_FLAGS.branch, bytes);
+    if (height === 0) return this.#leaf(page, bytes, bounds);
+    const children = this.#branch(page, bytes, bounds);
+    let entries = 0;
+    for (const [index, child] of children.entries()) {
+      const low = index === 0 ? bounds.low : child.key;
+      entries += await this.#subtree(child.page, page, height - 1, {
+        low,
+        high: children[index + 1]?.key ?? bounds.high,
+      });
+    }
+    return entries;
+  }
+
+  #branch(page: number, bytes: Buffer, { low, high }: Bounds): { readonly page: number; readonly key: Key }[] {
+    const children: { readonly page: number; readonly key: Key }[] = [];
+    let previous = low;
+    const count = this.#nodes.begin(bytes, page);
+    // While LMDB changes the tree of free pages, it may come to this there.
+    if (count < 2 && !this.#kind.onInteger) throw damagedPage(page, "it refers to one page only");
+    for (let index = 0; index < count; index++) {
+      const at = this.#nodes.at(index);
+      const key: Key = { bytes, at: at + NODE.sizeBytes, sizeBytes: uint16At(bytes, at + NODE.keySize) };
+      this.#nodes.put(at, NODE.sizeBytes + key.sizeBytes);
+      children.push({ page: uint32At(bytes, at) + uint16At(bytes, at + NODE.flags) * 2 ** 32, key });
+      // The first one has no key: it has all that is below the second one's.
+      if (index === 0) continue;
+      this.#checkKey(page, key);
+      if (previous !== undefined && this.#compare(previous, key) >= 0) throw damagedPage(page, OUT_OF_ORDER);
+      previous = key;
+    }
+    this.#nodes.end();
+    if (previous !== undefined && high !== undefined && this.#compare(previous, high) >= 0)
+      throw damagedPage(page, OUT_OF_ORDER);
+    return children;
+  }
+
+  #leaf(page: number, bytes: Buffer, { low, high }: Bounds): number {
+    let previous: Key | undefined;
+    const count = this.#nodes.begin(bytes, page);
+    for (let index = 0; index < count; index++) {
+      const at = this.#nodes.at(index);
+      const key: Key = { bytes, at: at + NODE.sizeBytes, sizeBytes: uint16At(bytes, at + NODE.keySize) };
+      this.#checkKey(page, key);
+      this.#value(page, bytes, at, key);
+      const isInOrder =
+        previous === undefined ? low === undefined || this.#compare(low, key) <= 0 : this.#compare(previous, key) < 0;
+      if (!isInOrder) throw damagedPage(page, OUT_OF_ORDER);
+      previous = key;
+    }
+    this.#nodes.end();
+    if (high !== undefined && this.#compare(previous as Key, high) >= 0) throw damagedPage(page, OUT_OF_ORDER);
+    return count;
+  }
+
+  #value(page: number, bytes: Buffer, at: number, key: Key): void {
+    const { onInteger, onTable } = this.#kind;
+    const flags = uint16At(bytes, at + NODE.flags);
+    const valueSizeBytes = uint32At(bytes, at);
+    const isLarge = flags === NODE_FLAGS.largeValue;
+    const isTable = flags === NODE_FLAGS.table && onTable !== undefined && valueSizeBytes === TREE_SIZE_BYTES;
+    if (flags !== 0 && !isLarge && !isTable) throw damagedPage(page, `it has an entry with flags ${flags}`);
+    const sizeBytes = NODE.sizeBytes + key.sizeBytes + (isLarge ? LARGE_VALUE.sizeBytes : valueSizeBytes);
+    if (sizeBytes > this.#nodeSizeMaxBytes) throw damagedPage(page, `it has an entry of ${sizeBytes} bytes`);
+    this.#nodes.put(at, sizeBytes);
+    const valueAt = key.at + key.sizeBytes;
+    if (isTable) onTable(treeAt(bytes, valueAt, page, TREE_FLAGS.bytes), page);
+    const large = isLarge && {
+      page: uint64At(bytes, valueAt + LARGE_VALUE.page),
+      pages: uint64At(bytes, valueAt + LARGE_VALUE.pages),
+      sizeBytes: valueSizeBytes,
+    };
+    if (onInteger) {
+      const value = large ? this.#pages.largeValue(large, page) : bytes.subarray(valueAt, valueAt + valueSizeBytes);
+      onInteger(uint64At(bytes, key.at), value, page);
+    } else if (large) this.#pages.addLargeValue(large, page);
+  }
+
+  #checkKey(page: number, { sizeBytes }: Key): void {
+    const isSound = this.#kind.onInteger
+      ? sizeBytes === INTEGER_SIZE_BYTES
+      : sizeBytes > 0 && sizeBytes <= KEY_SIZE_MAX_BYTES;
+    if (!isSound) throw damagedPage(page, `it has a key of ${sizeBytes} bytes`);
+  }
+
+  #compare(a: Key, b: Key): number {
+    return this.#kind.onInteger ? uint64At(a.bytes, a.at) - uint64At(b.bytes, b.at) : compareBytes(a, b);
+  }
+
+  #bytesAt(height: number): Buffer {
+    this.#pageBytes[height] ??= Buffer.alloc(this.#pages.pageSizeBytes);
+    return this.#pageBytes[height];
+  }
+}
+
+function compareBytes(a: Key, b: Key): number {
+  const sizeBytes = Math.min(a.sizeBytes, b.sizeBytes);
+  for (let at = 0; at < sizeBytes; at++) {
+    const difference = (a.bytes[a.at + at] as number) - (b.bytes[b.at + at] as number);
+    if (difference !== 0) return difference;
+  }
+  return a.sizeBytes - b.sizeBytes;
+}
