@@ -47,11 +47,17 @@ export class DataPages {
   }
 
   /** Reads a page of a tree, to which the page `from` refers. */
-  async read(page: number, from: number, flags: number, into: Buffer): Promise<void> {
-    await this.#turn();
+  read(page: number, from: number, flags: number, into: Buffer): void {
     this.#useInFile(page, 1, from);
     this.#read(into, page);
     this.#checkHead(into, page, flags);
+  }
+
+  /** Gives others their turn when it is time. */
+  async turn(): Promise<void> {
+    if (performance.now() < this.#turnEndsMs) return;
+    await nextTurn();
+    this.#turnEndsMs = performance.now() + TURN_MS;
   }
 
   /** Notes a value, to which the page `from` refers, for `checkLargeValues`. */
@@ -75,7 +81,7 @@ export class DataPages {
       while (first < end && !this.#large.has(first)) first++;
       if (first === end) continue;
       while (!this.#large.has(end - 1)) end--;
-      await this.#turn();
+      await this.turn();
       this.#read(window.subarray(0, (end - first) * this.pageSizeBytes), first);
       for (let page = first; page < end; page++)
         if (this.#largeFirst.has(page)) this.#checkLarge(window.subarray((page - first) * this.pageSizeBytes), page);
@@ -96,12 +102,6 @@ export class DataPages {
     if (first < 2 || first + pages - 1 > this.#snapshot.lastPage)
       throw damagedPage(from, `it lists ${pages} free pages from page ${first} on, which the file does not have`);
     this.#use(first, Math.min(pages, this.#pagesInFile - first), from);
-  }
-
-  async #turn(): Promise<void> {
-    if (performance.now() < this.#turnEndsMs) return;
-    await nextTurn();
-    this.#turnEndsMs = performance.now() + TURN_MS;
   }
 
   #useLarge({ page, pages, sizeBytes }: LargeValue, from: number): void {

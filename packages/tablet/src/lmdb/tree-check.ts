@@ -42,6 +42,12 @@ interface Bounds {
   readonly high: Key | undefined;
 }
 
+/** What a branch page refers to: a page, and the lowest key that belongs there. */
+interface Child {
+  readonly page: number;
+  readonly key: Key;
+}
+
 /** Checks all of trees that LMDB relies on when it reads them and writes to them. */
 export class TreeCheck {
   readonly #pages: DataPages;
@@ -71,23 +77,24 @@ export class TreeCheck {
 
   /** Returns how many entries the leaves have. */
   async #subtree(page: number, from: number, height: number, bounds: Bounds): Promise<number> {
-    const bytes = this.#bytesAt(height);
-    await this.#pages.read(page, from, height === 0 ? PAGE_FLAGS.leaf : PAGE_FLAGS.branch, bytes);
-    if (height === 0) return this.#leaf(page, bytes, bounds);
-    const children = this.#branch(page, bytes, bounds);
+    if (height === 0) return this.#leaf(page, from, bounds);
+    const children = this.#branch(page, from, height, bounds);
     let entries = 0;
     for (const [index, child] of children.entries()) {
       const low = index === 0 ? bounds.low : child.key;
-      entries += await this.#subtree(child.page, page, height - 1, {
-        low,
-        high: children[index + 1]?.key ?? bounds.high,
-      });
+      const below: Bounds = { low, high: children[index + 1]?.key ?? bounds.high };
+      // Most pages are leaves, and to wait for each would take longer than to check it.
+      entries +=
+        height === 1 ? this.#leaf(child.page, page, below) : await this.#subtree(child.page, page, height - 1, below);
     }
+    await this.#pages.turn();
     return entries;
   }
 
-  #branch(page: number, bytes: Buffer, { low, high }: Bounds): { readonly page: number; readonly key: Key }[] {
-    const children: { readonly page: number; readonly key: Key }[] = [];
+  #branch(page: number, from: number, height: number, { low, high }: Bounds): Child[] {
+    const bytes = this.#bytesAt(height);
+    this.#pages.read(page, from, PAGE_FLAGS.branch, bytes);
+    const children: Child[] = [];
     let previous = low;
     const count = this.#nodes.begin(bytes, page);
     // While LMDB changes the tree of free pages, it may come to this there.
@@ -109,7 +116,10 @@ export class TreeCheck {
     return children;
   }
 
-  #leaf(page: number, bytes: Buffer, { low, high }: Bounds): number {
+  /** Returns how many entries it has. */
+  #leaf(page: number, from: number, { low, high }: Bounds): number {
+    const bytes = this.#bytesAt(0);
+    this.#pages.read(page, from, PAGE_FLAGS.leaf, bytes);
     let previous: Key | undefined;
     const count = this.#nodes.begin(bytes, page);
     for (let index = 0; index < count; index++) {
