@@ -29,10 +29,7 @@ export interface TableSum {
 /** By table; a table without documents is absent. */
 export type StoredSums = Readonly<Record<string, TableSum>>;
 
-/**
- * The text is what JSON.stringify makes of the document: the same before and after any storage, as all of them keep the
- * order of fields and every number.
- */
+/** The text is what JSON.stringify makes of the document: the same before and after a storage that keeps texts. */
 export function checksumOf(table: string, key: string, version: number, json: string): bigint {
   return h64(`${table}\0${key}\0${version}\0${json}`);
 }
@@ -40,6 +37,25 @@ export function checksumOf(table: string, key: string, version: number, json: st
 export function summed(table: string, key: string, { document, version }: Versioned): Summed {
   const json = JSON.stringify(document);
   return { json, checksum: checksumOf(table, key, version, json) };
+}
+
+/**
+ * As `summed`, whatever the order of the document's fields: some servers keep fields where an earlier version of the
+ * document had them.
+ */
+export function summedInAnyOrder(table: string, key: string, { document, version }: Versioned): Summed {
+  const checksum = checksumOf(table, key, version, JSON.stringify(inOrder(document)));
+  return { json: JSON.stringify(document), checksum };
+}
+
+function inOrder(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(inOrder);
+  const fields = value as Record<string, unknown>;
+  // Without a prototype, "__proto__" is a name as any other.
+  const ordered: Record<string, unknown> = Object.create(null);
+  for (const name of Object.keys(fields).sort()) ordered[name] = inOrder(fields[name]);
+  return ordered;
 }
 
 export function hexOf(checksum: bigint): string {

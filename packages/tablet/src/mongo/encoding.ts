@@ -1,4 +1,4 @@
-import { type Checked, hexOf, summed, type Versioned } from "../checksums.js";
+import { type Checked, hexOf, summedInAnyOrder, type Versioned } from "../checksums.js";
 import type { Fields } from "./document-server.js";
 
 /** Holds a document whose names or strings MongoDB would refuse, or give back as something else. */
@@ -25,7 +25,7 @@ export interface DecodedDocument extends Checked {
  */
 export function encodeDocument(table: string, key: string, versioned: Versioned): EncodedDocument {
   const { document, version } = versioned;
-  const { json, checksum } = summed(table, key, versioned);
+  const { json, checksum } = summedInAnyOrder(table, key, versioned);
   const sizeBytes = plainSizeBytes(document);
   const plain = Number.isNaN(sizeBytes) ? { [JSON_FIELD]: json } : document;
   const fields = { ...plain, _sum: hexOf(checksum), ...(version === 1 ? {} : { _version: version }) };
@@ -38,7 +38,7 @@ export function decodeDocument(table: string, key: string, fields: Fields): Deco
   const json = plain[JSON_FIELD];
   const document = typeof json === "string" ? (JSON.parse(json) as object) : plain;
   const version = typeof _version === "number" ? _version : 1;
-  const { checksum } = summed(table, key, { document, version });
+  const { checksum } = summedInAnyOrder(table, key, { document, version });
   return { document, version, checksum, isIntact: _sum === undefined || _sum === hexOf(checksum) };
 }
 

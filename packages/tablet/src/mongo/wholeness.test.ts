@@ -93,6 +93,19 @@ describe("a database that is not whole", () => {
     expect(loaded.length).to.equal(DEVICES + 1);
   });
 
+  it("is served by a server that keeps fields in another order", async () => {
+    const copy = await dump(...everything);
+    const turned = (copy[VIEW] ?? []).map(
+      (each) => Object.fromEntries(Object.entries(each).reverse()) as StoredDocument,
+    );
+    const keys: string[] = [];
+    const storage = await lead(await restored({ ...copy, [VIEW]: turned }), (_, key) => keys.push(key));
+    expect(keys.length).to.equal(DEVICES + 1);
+    // Of what it replaces it takes the same checksum away.
+    await storage.commit(Array.from({ length: DEVICES }, (_, i) => device(i, 1)));
+    await storage.close({ handOver: true });
+  });
+
   it("is refused without a collection of its view", async () => {
     await expectRefusal(
       await restored(await dump(LOG, "registry.hosts", "registry.format")),
