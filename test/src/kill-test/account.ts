@@ -18,6 +18,8 @@ export interface DeviceAccount {
   readonly offsetBytes: number;
   readonly sizeBytes: number;
   told: Told;
+  /** It was purged and not seen since: AddHost says S_OK of the host's other devices, and nothing of this one. */
+  purged: boolean;
   /** The highest seen; the registry never goes back behind it. */
   deviceGeneration: number;
 }
@@ -35,8 +37,8 @@ export class Account {
   readonly devices: readonly DeviceAccount[];
   #tabletGeneration = 0;
 
-  constructor(devices: readonly Omit<DeviceAccount, "told" | "deviceGeneration">[]) {
-    this.devices = devices.map((device) => ({ ...device, told: "unsettled", deviceGeneration: 0 }));
+  constructor(devices: readonly Omit<DeviceAccount, "told" | "purged" | "deviceGeneration">[]) {
+    this.devices = devices.map((device) => ({ ...device, told: "unsettled", purged: false, deviceGeneration: 0 }));
   }
 
   of(hostId: string): DeviceAccount[] {
@@ -72,6 +74,7 @@ export class Account {
       this.violated(`${deviceId}: generation ${seen.deviceGeneration} after ${account.deviceGeneration}`);
     if (seen.tabletGeneration < this.#tabletGeneration)
       this.violated(`${deviceId}: tablet generation ${seen.tabletGeneration} after ${this.#tabletGeneration}`);
+    account.purged = false;
     account.deviceGeneration = Math.max(account.deviceGeneration, seen.deviceGeneration);
     this.#tabletGeneration = Math.max(this.#tabletGeneration, seen.tabletGeneration);
   }

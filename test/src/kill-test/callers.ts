@@ -35,6 +35,8 @@ export class Calls {
   }
 }
 
+const PURGED = { told: "unsettled", purged: true } as const;
+
 /**
  * Infrastructure automation for one host: one action after the other, each repeated until it is answered, since a killed
  * registry leaves it open whether the last one counted.
@@ -95,7 +97,7 @@ export class HostCaller {
 
   async #purgeDevices(): Promise<void> {
     const { devices, request } = this.#chosen();
-    for (const device of devices) device.told = "unsettled";
+    for (const device of devices) Object.assign(device, PURGED);
     const result = await this.#answer(() => this.mesh.operator.purgeDevice({ ...request, force: false }), devices);
     if (result?.code === ActionCode.S_OK) for (const device of devices) fillRange(device);
   }
@@ -103,7 +105,7 @@ export class HostCaller {
   async #purgeHost(): Promise<void> {
     const { hostId } = this;
     const devices = this.account.of(hostId);
-    for (const device of devices) device.told = "unsettled";
+    for (const device of devices) Object.assign(device, PURGED);
     await this.#answer(() => this.mesh.operator.purgeHost({ hostId, dryRun: false, force: false }), devices);
   }
 
@@ -176,6 +178,7 @@ export class HostCaller {
       } catch (error) {
         if (!(error instanceof NotFoundError)) throw error;
         // Of what nobody added, nothing need be kept.
+        if (account.purged) account.told = "unsettled";
         if (account.told === "in") this.account.violated(`${account.deviceId}: was added, and is gone`);
       }
     }
