@@ -11,18 +11,27 @@ export type Told =
   /** Remove* was answered S_OK: its agent has let go. */
   | "out";
 
-export interface DeviceAccount {
+export interface DevicePlace {
   readonly hostId: string;
   readonly deviceId: string;
   readonly path: string;
   readonly offsetBytes: number;
   readonly sizeBytes: number;
+}
+
+export interface DeviceAccount extends DevicePlace {
   told: Told;
   /** It was purged and not seen since: AddHost says S_OK of the host's other devices, and nothing of this one. */
   purged: boolean;
   /** The highest seen; the registry never goes back behind it. */
   deviceGeneration: number;
 }
+
+/** What had been told when a backup was begun. */
+export type Mark = ReadonlyMap<DeviceAccount, Pick<DeviceAccount, "told" | "deviceGeneration">>;
+
+/** A restore adds so much to the tablet generation. */
+const RESTORED_GENERATIONS = 2 ** 20;
 
 const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
   unsettled: undefined,
@@ -35,10 +44,30 @@ const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
 export class Account {
   readonly #violations = new Set<string>();
   readonly devices: readonly DeviceAccount[];
+  /** Devices of which something else was told since the last mark. */
+  readonly #toldSinceMark = new Set<DeviceAccount>();
   #tabletGeneration = 0;
+  #backup: Mark | undefined;
 
-  constructor(devices: readonly Omit<DeviceAccount, "told" | "purged" | "deviceGeneration">[]) {
-    this.devices = devices.map((device) => ({ ...device, told: "unsettled", purged: false, deviceGeneration: 0 }));
+  constructor(devices: readonly DevicePlace[]) {
+    this.devices = devices.map((place) => this.#open(place));
+  }
+
+  #open(place: DevicePlace): DeviceAccount {
+    let told: Told = "unsettled";
+    const sinceMark = this.#toldSinceMark;
+    return {
+      ...place,
+      purged: false,
+      deviceGeneration: 0,
+      get told() {
+        return told;
+      },
+      set told(word) {
+        told = word;
+        sinceMark.add(this);
+      },
+    };
   }
 
   of(hostId: string): DeviceAccount[] {
@@ -54,9 +83,44 @@ export class Account {
     this.#violations.add(text);
   }
 
+  /** To be called before a backup is asked for. */
+  mark(): Mark {
+    this.#toldSinceMark.clear();
+    return new Map(this.devices.map((device) => [device, { ...device }]));
+  }
+
+  /** The backup is there: it has what was told at its mark; where a call was under way meanwhile it may have either. */
+  backedUp(mark: Mark): void {
+    const entries = Array.from(mark, ([device, then]) => {
+      const told: Told = this.#toldSinceMark.has(device) ? "unsettled" : then.told;
+      return [device, { ...then, told }] as const;
+    });
+    this.#backup = new Map(entries);
+  }
+
+  /** Whether there is a backup that will be restored: a registry knows nothing then of what comes now. */
+  get hasBackup(): boolean {
+    return this.#backup !== undefined;
+  }
+
+  /** How many devices' state was settled at the backup; how many of them have another one now. */
+  get sinceBackup(): { readonly settled: number; readonly changed: number } {
+    const settled = [...(this.#backup ?? [])].filter(([, { told }]) => told !== "unsettled");
+    return { settled: settled.length, changed: settled.filter(([device, { told }]) => told !== device.told).length };
+  }
+
+  /** The backup is restored: nothing is settled any more but what was so then, which is answered. */
+  restored(): Mark {
+    const backup: Mark = this.#backup ?? new Map();
+    this.#backup = undefined;
+    for (const [device, { deviceGeneration }] of backup) Object.assign(device, { told: "unsettled", deviceGeneration });
+    this.#tabletGeneration = Math.max(this.#tabletGeneration, RESTORED_GENERATIONS);
+    return new Map([...backup].filter(([, { told }]) => told !== "unsettled"));
+  }
+
   /** The registry's word on a device, asked for while nothing else was being asked of its host. */
-  compare(account: DeviceAccount, seen: Device): void {
-    const { deviceId, told } = account;
+  compare(account: DeviceAccount, seen: Device, told = account.told): void {
+    const { deviceId } = account;
     const allowed = MAY_BE[told];
     if (allowed !== undefined && !allowed.includes(seen.attachState))
       this.violated(`${deviceId}: its caller was told "${told}", and it is ${seen.attachState}`);

@@ -4,6 +4,7 @@ import { fillRange, isZero } from "../mesh/device-files.js";
 import type { RegistryMesh } from "../mesh/registry-mesh.js";
 import type { Random } from "../random.js";
 import type { Account, DeviceAccount } from "./account.js";
+import type { Truce } from "./truce.js";
 
 const RETRY_MS = 50;
 const OUT_FOR_MS = 4_000;
@@ -50,9 +51,9 @@ export class HostCaller {
     private readonly calls: Calls,
   ) {}
 
-  async run(isOver: () => boolean): Promise<void> {
+  async run(isOver: () => boolean, truce: Truce): Promise<void> {
     while (!isOver()) {
-      await this.step(isOver);
+      await truce.act(() => this.step(isOver));
       await pause(this.random.next() * 150);
     }
   }
@@ -99,7 +100,8 @@ export class HostCaller {
     const { devices, request } = this.#chosen();
     for (const device of devices) Object.assign(device, PURGED);
     const result = await this.#answer(() => this.mesh.operator.purgeDevice({ ...request, force: false }), devices);
-    if (result?.code === ActionCode.S_OK) for (const device of devices) fillRange(device);
+    // What others write onto it after a backup, the registry that was restored cannot know.
+    if (result?.code === ActionCode.S_OK && !this.account.hasBackup) for (const device of devices) fillRange(device);
   }
 
   async #purgeHost(): Promise<void> {
@@ -172,7 +174,7 @@ export class HostCaller {
     const seen: Device[] = [];
     for (const account of devices) {
       try {
-        const device = await this.persistently(() => this.mesh.device(account.deviceId));
+        const device = await persistently(this.calls, () => this.mesh.device(account.deviceId));
         this.account.compare(account, device);
         seen.push(device);
       } catch (error) {
@@ -187,7 +189,7 @@ export class HostCaller {
 
   /** The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers. */
   async #answer(call: Call, devices: readonly DeviceAccount[]): Promise<ActionResult | undefined> {
-    const { result } = await this.persistently(call);
+    const { result } = await persistently(this.calls, call);
     this.calls.answer();
     switch (result?.code) {
       case ActionCode.S_OK:
@@ -205,18 +207,18 @@ export class HostCaller {
         return undefined;
     }
   }
+}
 
-  /** Repeats a call while it fails as retryable. */
-  async persistently<T>(call: () => Promise<T>): Promise<T> {
-    for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
-      try {
-        return await call();
-      } catch (error) {
-        if (error instanceof NotFoundError) throw error;
-        if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs) throw error;
-        this.calls.retried++;
-        await pause(RETRY_MS);
-      }
+/** Repeats a call while it fails as retryable. */
+export async function persistently<T>(calls: Calls, call: () => Promise<T>): Promise<T> {
+  for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
+    try {
+      return await call();
+    } catch (error) {
+      if (error instanceof NotFoundError) throw error;
+      if (!(error instanceof DomainError && error.retryable) || performance.now() > untilMs) throw error;
+      calls.retried++;
+      await pause(RETRY_MS);
     }
   }
 }

@@ -14,7 +14,8 @@ describe("registry, agents and database, killed at random moments during adds an
       if (typeof store === "string") return skipBecause(this, store);
       const seed = Math.floor(Math.random() * 1_000_000) + 1;
       try {
-        const result = await runKillTest({ seconds: 15, seed, hosts: 2, devicesPerHost: 4, store, report: () => {} });
+        const options = { seconds: 15, seed, hosts: 2, devicesPerHost: 4, strangers: false, report: () => {} };
+        const result = await runKillTest({ ...options, store });
         expect(result.violations, `seed ${seed}`).to.deep.equal([]);
         expect(result.kills.registry, "kills of registries").to.be.above(0);
         expect(result.kills.agents, "kills of agents").to.be.above(0);
@@ -22,6 +23,8 @@ describe("registry, agents and database, killed at random moments during adds an
         expect(result.calls.adds, "adds").to.be.above(0);
         expect(result.calls.removes, "removes").to.be.above(0);
         expect(result.calls.erased, "looks at what left").to.be.above(0);
+        expect(result.restoredDevices, "devices as they were at the backup").to.be.above(0);
+        expect(result.diskReads, "looks at disks").to.be.above(0);
         expect(result.descriptorChecks, "looks at descriptors").to.be.above(0);
       } finally {
         await store.remove();
@@ -63,6 +66,29 @@ describe("the account of the kill test", () => {
       expect(account.violations.length).to.equal(says === undefined ? 0 : 1);
       if (says !== undefined) expect(account.violations[0]).to.match(says);
     });
+
+  it("a restored backup -> what was told before it counts again, what came meanwhile or later does not", () => {
+    const account = two();
+    const [a, b] = account.devices as [DeviceAccount, DeviceAccount];
+    tell(account, "in", "out");
+    account.compare(a, Device.fromPartial({ attachState: AttachState.ATTACHED, deviceGeneration: 5 }));
+    const mark = account.mark();
+    tell(account, "in");
+    account.backedUp(mark);
+    expect(account.hasBackup).to.equal(true);
+    expect(account.sinceBackup, "what was told of a is told again, of b not").to.deep.equal({ settled: 1, changed: 0 });
+    b.told = "in";
+    expect(account.sinceBackup).to.deep.equal({ settled: 1, changed: 1 });
+    expect([...account.restored()].map(([device, { told }]) => [device, told])).to.deep.equal([[b, "out"]]);
+    expect([a.told, b.told, account.hasBackup]).to.deep.equal(["unsettled", "unsettled", false]);
+    const restored = { attachState: AttachState.DETACHED, detachConfirmed: true, tabletGeneration: 2 ** 20 };
+    account.compare(b, Device.fromPartial(restored), "out");
+    account.compare(a, Device.fromPartial({ ...restored, deviceGeneration: 5 }));
+    expect(account.violations).to.deep.equal([]);
+    account.compare(a, Device.fromPartial({ ...restored, deviceGeneration: 4 }));
+    account.compare(b, Device.fromPartial({ ...restored, tabletGeneration: 3 }), "out");
+    expect(account.violations).to.deep.equal(["a: generation 4 after 5", `b: tablet generation 3 after ${2 ** 20}`]);
+  });
 
   for (const [cause, told, open, judged, wrong] of [
     ["all devices of a path are out, and it is open", ["out", "out"], ["/p"], 1, 1],

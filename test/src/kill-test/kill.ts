@@ -5,6 +5,7 @@ import { Random } from "../random.js";
 import type { Account } from "./account.js";
 import { type Calls, PATIENCE_MS } from "./callers.js";
 import type { Store } from "./stores.js";
+import type { Truce } from "./truce.js";
 
 export interface KillCounts {
   registry: number;
@@ -14,11 +15,13 @@ export interface KillCounts {
 
 export interface Killing {
   readonly mesh: RegistryMesh;
+  readonly registries: readonly KilledRegistry[];
   readonly store: Store;
   readonly account: Account;
   readonly calls: Calls;
   readonly kills: KillCounts;
   readonly seed: number;
+  readonly truce: Truce;
   readonly isOver: () => boolean;
 }
 
@@ -45,27 +48,32 @@ const LEADS_OR_STANDS_BY = /"(disk-registry serves|stands by)"/;
 
 /** Kills processes, alone and at once, again and again, at whatever they are at, and starts them again. */
 export async function kill(killing: Killing): Promise<void> {
-  const { mesh, store, account, calls, kills, seed, isOver } = killing;
+  const { mesh, registries, store, account, calls, kills, seed, truce, isOver } = killing;
   const { database } = store;
   const over = until(isOver);
   // A killer for each: while one process is started again, another may be killed.
-  const killer = (index: number, pauses: Pauses, act: (random: Random) => Promise<() => Promise<void>>) => {
+  type Act = (random: Random) => Promise<() => Promise<void>>;
+  const killer = (index: number, pauses: Pauses, act: Act, answered = () => calls.next()) => {
     const random = new Random(seed * 7 + index);
-    return again({ calls, isOver, over, pauses, random }, () => act(random));
+    return again({ answered, isOver, over, pauses, random }, () => truce.act(() => act(random)));
   };
-  const registries = mesh.registries.map((process) => new KilledRegistry(process, database !== undefined, account));
   const killRegistry = async (registry: KilledRegistry) => {
     await registry.restart();
     kills.registry++;
   };
   const registriesDone = registries.map(async (registry, index) => {
-    await killer(1_000 * index, database === undefined ? PAUSES : PAUSES_WITH_DATABASE, async () => {
+    // One that found no database is started again at once: it may be the last.
+    const answered = () => Promise.race([calls.next(), until(() => isOver() || registry.hasEnded)]);
+    const restarted = async () => {
       await killRegistry(registry);
-      return () => calls.next();
-    });
+      return answered;
+    };
+    await killer(1_000 * index, database === undefined ? PAUSES : PAUSES_WITH_DATABASE, restarted, answered);
     await registry.comeUp();
   });
-  const agents = [...mesh.agents].map(([hostId, process], index) =>
+  // That of the disks' host stays up: what is written there is looked at through it.
+  const killed = [...mesh.agents].filter(([hostId]) => account.of(hostId).length > 0);
+  const agents = killed.map(([hostId, process], index) =>
     killer(1 + index, PAUSES, async () => {
       if (process.exit !== undefined) account.violated(`the agent of ${hostId} ended by itself`);
       const before = process.logs.length;
@@ -87,21 +95,23 @@ export async function kill(killing: Killing): Promise<void> {
   await Promise.all([...registriesDone, ...agents, ...(database ? [killDatabase(database)] : [])]);
 }
 
-interface Rhythm extends Pick<Killing, "calls" | "isOver"> {
+interface Rhythm extends Pick<Killing, "isOver"> {
+  /** Resolves with the next answer to a caller. */
+  readonly answered: () => Promise<void>;
   readonly over: Promise<void>;
   readonly pauses: Pauses;
   readonly random: Random;
 }
 
 /** `act` kills and starts again, and returns how to wait until what was started has come to do something. */
-async function again({ calls, isOver, over, pauses, random }: Rhythm, act: () => Promise<() => Promise<void>>) {
+async function again({ answered, isOver, over, pauses, random }: Rhythm, act: () => Promise<() => Promise<void>>) {
   await pauseOf(pauses, random);
   while (!isOver()) {
     const worked = await act();
     if (random.next() < SPARED_SHARE) {
       await Promise.race([worked(), over]);
       if (random.next() < WITH_ANSWER_SHARE) {
-        await Promise.race([calls.next(), over]);
+        await Promise.race([answered(), over]);
         continue;
       }
     }
@@ -113,7 +123,7 @@ async function again({ calls, isOver, over, pauses, random }: Rhythm, act: () =>
  * A registry that finds no database when it starts ends, for an operator to see, and whoever supervises it starts it
  * again; one that has once led or stood by waits instead, and never ends by itself.
  */
-class KilledRegistry {
+export class KilledRegistry {
   #logsBefore = 0;
   #wasKilled = false;
   #restarting: Promise<void> = Promise.resolve();
@@ -124,9 +134,19 @@ class KilledRegistry {
     private readonly account: Account,
   ) {}
 
+  get hasEnded(): boolean {
+    return this.process.exit !== undefined;
+  }
+
   async kill(): Promise<void> {
     this.#wasKilled = true;
     await this.process.kill();
+  }
+
+  /** As an operator does, who starts it again by a restart. */
+  async stop(): Promise<void> {
+    this.#wasKilled = true;
+    if (this.process.exit === undefined) await this.process.stop();
   }
 
   /** Kills it and starts it again, for one caller at a time. */

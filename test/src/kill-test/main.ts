@@ -52,9 +52,10 @@ async function runOn(
   if (name === "mongodb" && store.database === undefined)
     report(`${store.title} is not this test's own: it is not killed`);
   try {
-    const result = await runKillTest({ ...options, store, report });
+    const result = await runKillTest({ ...options, store, strangers: true, report });
     report(
-      `${result.calls.retried} calls repeated; ${result.descriptorChecks} looks at descriptors of what was let go of`,
+      `${result.calls.retried} calls repeated; ${result.descriptorChecks} looks at descriptors of what was let go of; ` +
+        `${result.diskReads} of disks`,
     );
     for (const violation of result.violations) report(`VIOLATION: ${violation}`);
     const failed = result.violations.length > 0;

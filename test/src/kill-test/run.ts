@@ -4,11 +4,14 @@ import { eventually } from "@diskmesh/testkit";
 import { fillRange, makeDeviceFile } from "../mesh/device-files.js";
 import { RegistryMesh } from "../mesh/registry-mesh.js";
 import { Random } from "../random.js";
-import { Account } from "./account.js";
+import { Account, type DevicePlace } from "./account.js";
 import { Calls, HostCaller, PATIENCE_MS } from "./callers.js";
 import { converge, watchDescriptors } from "./convergence.js";
-import { type KillCounts, kill } from "./kill.js";
+import { DiskUser } from "./disks.js";
+import { type KillCounts, KilledRegistry, kill } from "./kill.js";
+import { backUp, type Restoring, restore } from "./restoring.js";
 import type { Store } from "./stores.js";
+import { Truce } from "./truce.js";
 
 export interface KillTestOptions {
   readonly seconds: number;
@@ -17,6 +20,8 @@ export interface KillTestOptions {
   /** Two to a file. */
   readonly devicesPerHost: number;
   readonly store: Store;
+  /** Whether disks are made and deleted between the backup and its restore. */
+  readonly strangers: boolean;
   readonly report: (line: string) => void;
 }
 
@@ -24,6 +29,10 @@ export interface KillTestResult {
   readonly violations: readonly string[];
   readonly kills: KillCounts;
   readonly calls: Calls;
+  /** Devices whose state was settled at the backup, and compared after its restore. */
+  readonly restoredDevices: number;
+  /** Looks at all of a disk. */
+  readonly diskReads: number;
   /** Looks at a path whose devices were all told to be out. */
   readonly descriptorChecks: number;
   /** From the last kill until everything was as it was told. */
@@ -31,57 +40,62 @@ export interface KillTestResult {
 }
 
 const DEVICE_BYTES = 64 * 1024;
+/** Its devices are for disks alone. */
+const DISK_HOST = "kill-disks";
+const DISK_HOST_DEVICES = 6;
+/** Shares of the time after which the backup is made, and restored. */
+const BACKUP_AFTER = 0.3;
+const RESTORE_AFTER = 0.6;
 
 /**
- * Adds and removes on real processes, while the registry, the agents and the database are killed at any moment. What a
- * caller was told must be true from then on; in the end everything must be as it was told last.
+ * Adds and removes on real processes, while the registry, the agents and the database are killed at any moment, and a
+ * backup is restored in the middle. What a caller was told must be true from then on, or as of the backup; in the end
+ * everything must be as it was told last. No disk may ever hold what was written to another.
  */
 export async function runKillTest(options: KillTestOptions): Promise<KillTestResult> {
   const { seconds, seed, store, report } = options;
   const hostIds = Array.from({ length: options.hosts }, (_, index) => `kill-${index + 1}`);
-  const devicesOf = (hostId: string, folder: string) =>
-    Array.from({ length: options.devicesPerHost }, (_, index) => ({
-      deviceId: `${hostId}-d${index + 1}`,
-      path: join(folder, "files", hostId, `${Math.floor(index / 2) + 1}`),
-      offsetBytes: (index % 2) * DEVICE_BYTES,
-      sizeBytes: DEVICE_BYTES,
-    }));
-  await using mesh = await RegistryMesh.start({
-    hostIds,
-    agent: (hostId, folder) => {
-      const devices = devicesOf(hostId, folder);
-      for (const { path } of devices) makeDeviceFile(path, 2 * DEVICE_BYTES);
-      for (const device of devices) fillRange(device);
-      return { devices };
-    },
-    // An agent that is started again is not silent for that long, however loaded the machine is.
-    registry: {
-      heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 0 },
-      ...(store.tablet === undefined ? {} : { tablet: store.tablet("disk-registry") }),
-    },
-    registries: store.registries,
-  });
-  const account = new Account(
-    hostIds.flatMap((hostId) => devicesOf(hostId, mesh.folder).map((device) => ({ hostId, ...device }))),
-  );
+  await using mesh = await startMesh(options, hostIds);
+  const account = new Account(hostIds.flatMap((hostId) => devicesOf(hostId, mesh.folder, options.devicesPerHost)));
   const calls = new Calls();
   const callers = hostIds.map(
     (hostId, index) => new HostCaller(mesh, account, hostId, new Random(seed * 1_000 + index), calls),
   );
-  for (const hostId of hostIds) await eventually(() => mesh.operator.getHost({ hostId }), { timeoutMs: PATIENCE_MS });
+  const disks = new DiskUser({
+    mesh,
+    account,
+    calls,
+    hostId: DISK_HOST,
+    diskBytes: DEVICE_BYTES,
+    random: new Random(seed * 1_000 + 999),
+    strangers: options.strangers,
+  });
+  for (const hostId of [...hostIds, DISK_HOST])
+    await eventually(() => mesh.operator.getHost({ hostId }), { timeoutMs: PATIENCE_MS });
+  await disks.prepare();
   report(`${store.title}: killing for ${seconds} s, seed ${seed}`);
   const untilMs = performance.now() + seconds * 1_000;
   using watching = watchDescriptors(mesh, account, hostIds);
+  const [killers, automation] = [new Truce(), new Truce()];
+  const registries = mesh.registries.map(
+    (process) => new KilledRegistry(process, store.database !== undefined, account),
+  );
+  const restoring = { mesh, registries, account, calls, disks, killers, callers: automation };
+  let restoredDevices: number | undefined;
   // A busy machine takes longer until there is something to judge.
   const isEnough = () =>
-    (calls.adds > 0 && calls.removes > 0 && calls.erased > 0 && watching.checks > 0) ||
-    performance.now() > untilMs + PATIENCE_MS;
+    (calls.adds > 0 && calls.removes > 0 && calls.erased > 0 && watching.checks > 0 && restoredDevices !== undefined) ||
+    performance.now() > untilMs + 2 * PATIENCE_MS;
   const isOver = () => account.violations.length > 0 || (performance.now() > untilMs && isEnough());
   const kills: KillCounts = { registry: 0, agents: 0, database: 0 };
   // What cannot go on ends the others too, since it is a violation.
   const work = [
-    kill({ mesh, store, account, calls, kills, seed, isOver }),
-    ...callers.map((caller) => caller.run(isOver)),
+    kill({ mesh, registries, store, account, calls, kills, seed, truce: killers, isOver }),
+    ...callers.map((caller) => caller.run(isOver, automation)),
+    disks.run(isOver, automation),
+    restoreInTheMiddle(restoring, { ...options, isOver }).then((devices) => {
+      restoredDevices = devices;
+    }),
   ];
   await Promise.all(work.map((part) => part.catch((error) => account.violated(messageOf(error)))));
   report(
@@ -90,6 +104,67 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   );
   const startedAtMs = performance.now();
   if (account.violations.length === 0) await converge(mesh, account, hostIds, callers);
-  const convergedMs = performance.now() - startedAtMs;
-  return { violations: account.violations, kills, calls, descriptorChecks: watching.checks, convergedMs };
+  return {
+    violations: account.violations,
+    kills,
+    calls,
+    restoredDevices: restoredDevices ?? 0,
+    diskReads: disks.reads,
+    descriptorChecks: watching.checks,
+    convergedMs: performance.now() - startedAtMs,
+  };
+}
+
+/** Answers of how many devices the backup had a settled state; 0 when the test was over before. */
+async function restoreInTheMiddle(
+  restoring: Restoring,
+  options: Pick<KillTestOptions, "seconds" | "strangers" | "report"> & { readonly isOver: () => boolean },
+): Promise<number> {
+  const { account, calls, disks } = restoring;
+  const { seconds, strangers, isOver, report } = options;
+  const startedAtMs = performance.now();
+  const until = async (share: number, condition: () => boolean): Promise<boolean> => {
+    while (!isOver() && (performance.now() < startedAtMs + share * seconds * 1_000 || !condition()))
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    return !isOver();
+  };
+  if (!(await until(BACKUP_AFTER, () => calls.adds > 0 && calls.removes > 0))) return 0;
+  const file = await backUp(restoring);
+  report("backed up");
+  // Something is to be undone.
+  const isSomethingNew = () => account.sinceBackup.changed > 0 && (!strangers || disks.strangers > 0);
+  if (!(await until(RESTORE_AFTER, isSomethingNew))) return 0;
+  report(`${disks.strangers} disks were made since; restoring`);
+  const devices = await restore(restoring, file);
+  report(`restored; ${devices} devices are as they were at the backup`);
+  return devices;
+}
+
+function startMesh(options: KillTestOptions, hostIds: readonly string[]): Promise<RegistryMesh> {
+  const { store } = options;
+  return RegistryMesh.start({
+    hostIds: [...hostIds, DISK_HOST],
+    agent: (hostId, folder) => {
+      const places = devicesOf(hostId, folder, hostId === DISK_HOST ? DISK_HOST_DEVICES : options.devicesPerHost);
+      for (const { path } of places) makeDeviceFile(path, 2 * DEVICE_BYTES);
+      for (const place of places) fillRange(place);
+      return { devices: places.map(({ hostId: _, ...device }) => device) };
+    },
+    // An agent that is started again is not silent for that long, however loaded the machine is.
+    registry: {
+      heartbeat: { intervalMs: 500, timeoutMs: 60_000, probationMs: 0 },
+      ...(store.tablet === undefined ? {} : { tablet: store.tablet("disk-registry") }),
+    },
+    registries: store.registries,
+  });
+}
+
+function devicesOf(hostId: string, folder: string, count: number): DevicePlace[] {
+  return Array.from({ length: count }, (_, index) => ({
+    hostId,
+    deviceId: `${hostId}-d${index + 1}`,
+    path: join(folder, "files", hostId, `${Math.floor(index / 2) + 1}`),
+    offsetBytes: (index % 2) * DEVICE_BYTES,
+    sizeBytes: DEVICE_BYTES,
+  }));
 }

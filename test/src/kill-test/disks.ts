@@ -1,0 +1,233 @@
+import { AttachState, CreateDiskRequest, type Device } from "@diskmesh/api/registry";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { DomainError, messageOf, NotFoundError } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import type { Random } from "../random.js";
+import { BLOCK_BYTES, DiskContent } from "../soak/disk-content.js";
+import type { Account } from "./account.js";
+import { type Calls, PATIENCE_MS, persistently } from "./callers.js";
+import type { Truce } from "./truce.js";
+
+const AZ = "z1";
+const PATIENCE = { timeoutMs: PATIENCE_MS, everyMs: 50 };
+
+interface KnownDisk {
+  readonly diskId: string;
+  /** What no other disk ever held. */
+  readonly content: DiskContent;
+  /** Where it was served last; empty when never. */
+  exportPath: string;
+  told: "unsettled" | "there" | "gone";
+}
+
+export interface DiskUserOptions {
+  readonly mesh: Pick<RegistryMesh, "operator">;
+  readonly account: Account;
+  readonly calls: Calls;
+  readonly hostId: string;
+  readonly diskBytes: number;
+  readonly random: Random;
+  /** Whether disks are made and deleted between a backup and its restore. */
+  readonly strangers: boolean;
+}
+
+/**
+ * A program that makes disks on one host, writes something of its own onto each, reads it again and deletes it. A new
+ * disk must be zeros, and no disk may ever hold what was written to another.
+ */
+export class DiskUser {
+  /** Looks at all of a disk. */
+  reads = 0;
+  readonly #disks: KnownDisk[] = [];
+  /** By disk, what had been told when the backup was begun; until it is restored. */
+  #backup: ReadonlyMap<KnownDisk, KnownDisk["told"]> | undefined;
+
+  constructor(private readonly options: DiskUserOptions) {}
+
+  async run(isOver: () => boolean, truce: Truce): Promise<void> {
+    const { random } = this.options;
+    while (!isOver()) {
+      await truce.act(() => this.#step());
+      await new Promise((resolve) => setTimeout(resolve, random.next() * 150));
+    }
+  }
+
+  /** Makes the first disks, which are there at any backup. */
+  async prepare(): Promise<void> {
+    const { hostId } = this.options;
+    await this.#persistently(() => this.options.mesh.operator.addHost({ hostId, dryRun: false }));
+    for (const _ of [1, 2]) {
+      await eventually(() => this.#hasRoom(), PATIENCE);
+      await this.#create();
+    }
+  }
+
+  async #step(): Promise<void> {
+    const { random, strangers } = this.options;
+    const there = this.#disks.filter(({ told }) => told === "there");
+    const mayChange = strangers || this.#backup === undefined;
+    const choice = random.next();
+    const one = random.pick(there);
+    if (mayChange && choice < 0.4 && (await this.#hasRoom())) await this.#create();
+    // The first ones stay.
+    else if (mayChange && choice < 0.6 && one !== undefined && this.#disks.indexOf(one) > 1) await this.#delete(one);
+    else if (choice < 0.8 && one !== undefined) await this.#unpublish(one);
+    else if (one !== undefined) await this.#verify(one);
+  }
+
+  /** To be called before a backup is asked for. */
+  mark(): ReadonlyMap<KnownDisk, KnownDisk["told"]> {
+    return new Map(this.#disks.map((disk) => [disk, disk.told]));
+  }
+
+  backedUp(mark: ReadonlyMap<KnownDisk, KnownDisk["told"]>): void {
+    const unsettled = this.#disks.map(
+      (disk) => [disk, mark.get(disk) === disk.told ? disk.told : "unsettled"] as const,
+    );
+    this.#backup = new Map(unsettled);
+  }
+
+  /** How many disks are there of which the backup knows nothing. */
+  get strangers(): number {
+    return this.#disks.filter((disk) => disk.told === "there" && this.#backup?.has(disk) === false).length;
+  }
+
+  /** Whether there is what was there at the backup, and nothing else, and nobody's bytes are anybody else's. */
+  async lookAfterRestore(): Promise<void> {
+    const backup = this.#backup ?? new Map<KnownDisk, KnownDisk["told"]>();
+    this.#backup = undefined;
+    for (const disk of this.#disks) {
+      // One that is not in the backup's account was asked for after it.
+      const atBackup = backup.get(disk) ?? "gone";
+      const isThere = await this.#isThere(disk);
+      if (isThere ? atBackup === "gone" : atBackup === "there")
+        this.#violated(`${disk.diskId}: it was ${atBackup} at the backup, and is ${isThere ? "there" : "gone"} again`);
+      if (!isThere) await this.#requireNotServed(disk);
+      else if (disk.told === "there") await this.#verify(disk);
+      else await this.#lookAtUndead(disk);
+      if (!isThere) disk.told = "gone";
+    }
+    while (await this.#hasRoom()) await this.#create();
+  }
+
+  async #create(): Promise<void> {
+    const { diskBytes, mesh } = this.options;
+    const diskId = `kill-disk-${this.#disks.length + 1}`;
+    const content = new DiskContent(diskId, diskBytes / BLOCK_BYTES);
+    const disk: KnownDisk = { diskId, content, exportPath: "", told: "unsettled" };
+    this.#disks.push(disk);
+    const { hostId } = this.options;
+    const request = CreateDiskRequest.fromPartial({ diskId, sizeBytes: diskBytes, az: AZ, hostId });
+    await this.#persistently(() => mesh.operator.createDisk(request));
+    disk.told = "there";
+    await this.#verify(disk);
+    const data = Array.from({ length: content.blocks }, (_, block) => content.begin(block));
+    await this.#use(disk, (client) => client.write(0, Buffer.concat(data), { fua: true }));
+    for (const [block, written] of data.entries()) content.settle(block, written);
+  }
+
+  async #unpublish({ diskId }: KnownDisk): Promise<void> {
+    await this.#persistently(() => this.options.mesh.operator.unpublishDisk({ diskId, hostId: "" }));
+  }
+
+  async #delete(disk: KnownDisk): Promise<void> {
+    const { diskId } = disk;
+    disk.told = "unsettled";
+    await this.#unpublish(disk);
+    await this.#persistently(() => this.options.mesh.operator.deleteDisk({ diskId }));
+    disk.told = "gone";
+  }
+
+  async #verify(disk: KnownDisk): Promise<void> {
+    this.#requireNone(await this.#problems(disk));
+  }
+
+  async #problems(disk: KnownDisk, options?: { readonly zerosToo: boolean }): Promise<string[]> {
+    const { content } = disk;
+    const bytes = await this.#use(disk, (client) => client.read(0, this.options.diskBytes));
+    this.reads++;
+    return Array.from({ length: content.blocks }, (_, block) => {
+      const seen = bytes.subarray(block * BLOCK_BYTES, (block + 1) * BLOCK_BYTES);
+      return options?.zerosToo && seen.every((byte) => byte === 0) ? undefined : content.look(block, Buffer.from(seen));
+    }).filter((problem) => problem !== undefined);
+  }
+
+  /**
+   * It was deleted after the backup: its devices may be erased since, or refused, but hold nobody else's bytes. Whoever
+   * deleted it does so again.
+   */
+  async #lookAtUndead(disk: KnownDisk): Promise<void> {
+    try {
+      this.#requireNone(await this.#problems(disk, { zerosToo: true }));
+      await this.#delete(disk);
+    } catch (error) {
+      if (!(error instanceof DomainError) || error.retryable) throw error;
+    }
+  }
+
+  async #requireNotServed({ diskId, exportPath }: KnownDisk): Promise<void> {
+    if (exportPath === "") return;
+    try {
+      await eventually(async () => {
+        const client = await NbdClient.connect({ socketPath: exportPath }).catch(() => undefined);
+        await client?.disconnect();
+        return client === undefined;
+      }, PATIENCE);
+    } catch {
+      this.#violated(`${diskId}: no registry knows of it, and its host still serves it`);
+    }
+  }
+
+  async #isThere({ diskId }: KnownDisk): Promise<boolean> {
+    try {
+      await this.#persistently(() => this.options.mesh.operator.getDisk({ diskId }));
+      return true;
+    } catch (error) {
+      if (error instanceof NotFoundError) return false;
+      throw error;
+    }
+  }
+
+  /** Whether a disk can be made now. */
+  async #hasRoom(): Promise<boolean> {
+    const { mesh, hostId } = this.options;
+    const all = { hostId, attachState: AttachState.ATTACHED, pool: "", pageSize: 100, pageToken: "" };
+    const { devices } = await this.#persistently(() => mesh.operator.listDevices(all));
+    return devices.some((device: Device) => !device.dirty && device.diskId === "");
+  }
+
+  /** As often as it takes: agents and registries are killed meanwhile. A refusal is final. */
+  async #use<T>(disk: KnownDisk, act: (client: NbdClient) => Promise<T>): Promise<T> {
+    const { diskId } = disk;
+    const { mesh, hostId } = this.options;
+    for (const untilMs = performance.now() + PATIENCE_MS; ; ) {
+      const { disk: published } = await this.#persistently(() => mesh.operator.publishDisk({ diskId, hostId }));
+      disk.exportPath = published?.publication?.exportPath ?? "";
+      try {
+        const client = await NbdClient.connect({ socketPath: disk.exportPath });
+        try {
+          return await act(client);
+        } finally {
+          await client.disconnect();
+        }
+      } catch (error) {
+        if (performance.now() > untilMs) throw new Error(`${diskId} cannot be used: ${messageOf(error)}`);
+        await new Promise((resolve) => setTimeout(resolve, PATIENCE.everyMs));
+      }
+    }
+  }
+
+  #persistently<T>(call: () => Promise<T>): Promise<T> {
+    return persistently(this.options.calls, call);
+  }
+
+  /** One will do: what one block holds, the others do as well. */
+  #requireNone([problem]: readonly string[]): void {
+    if (problem !== undefined) this.#violated(problem);
+  }
+
+  #violated(text: string): void {
+    this.options.account.violated(text);
+  }
+}

@@ -1,0 +1,114 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { AttachState } from "@diskmesh/api/registry";
+import { messageOf, NotFoundError } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import type { RegistryMesh } from "../mesh/registry-mesh.js";
+import { repositoryFolder } from "../repository-folder.js";
+import type { Account, DeviceAccount, Told } from "./account.js";
+import { type Calls, PATIENCE_MS, persistently } from "./callers.js";
+import type { DiskUser } from "./disks.js";
+import type { KilledRegistry } from "./kill.js";
+import type { Truce } from "./truce.js";
+
+const PATIENCE = { timeoutMs: PATIENCE_MS, everyMs: 100 };
+
+export interface Restoring {
+  readonly mesh: RegistryMesh;
+  readonly registries: readonly KilledRegistry[];
+  readonly account: Account;
+  readonly calls: Calls;
+  readonly disks: DiskUser;
+  /** Kept while operators work: who kills, and who adds and removes. */
+  readonly killers: Truce;
+  readonly callers: Truce;
+}
+
+/** As an operator does, while callers go on: calls that are under way may be in the backup or not. Answers the file. */
+export function backUp({ mesh, registries, account, disks, killers }: Restoring): Promise<string> {
+  const file = join(mesh.folder, "registry.backup");
+  const { caFile, certFile, keyFile } = mesh.files("operator");
+  let tries = 0;
+  return killers.hold(async () => {
+    await Promise.all(registries.map((registry) => registry.comeUp()));
+    await eventually(async () => {
+      // Which of them leads, a backup finds out.
+      const address = mesh.address(`disk-registry-${(tries++ % mesh.registries.length) + 1}`);
+      const [mark, diskMark] = [account.mark(), disks.mark()];
+      const asked = ["--service", "registry", "--address", address, "--to", file];
+      await run("deploy/local/dist/backup.js", [...asked, "--ca", caFile, "--cert", certFile, "--key", keyFile]);
+      account.backedUp(mark);
+      disks.backedUp(diskMark);
+      // Callers were at everything meanwhile: the next one will do.
+      return account.sinceBackup.settled > 0;
+    }, PATIENCE);
+    return file;
+  });
+}
+
+/**
+ * Stops the registries, restores, starts them again, and compares everything with what had been told at the backup.
+ * Agents stay up. Answers of how many devices the backup had a settled state.
+ */
+export function restore(restoring: Restoring, file: string): Promise<number> {
+  const { mesh, registries, account, disks, killers, callers } = restoring;
+  return callers.hold(() =>
+    killers.hold(async () => {
+      await Promise.all(registries.map((registry) => registry.stop()));
+      const config = join(mesh.folder, "disk-registry-1.yaml");
+      // A lease that was not handed over may run out later than it waits for, on a machine that does much else.
+      await eventually(
+        () => run("services/disk-registry/dist/restore.js", ["--config", config, "--from", file, "--replace"]),
+        PATIENCE,
+      );
+      const told = account.restored();
+      await Promise.all(registries.map((registry) => registry.restart()));
+      await Promise.all(Array.from(told, ([device, then]) => compareRestored(restoring, device, then)));
+      await disks.lookAfterRestore();
+      return told.size;
+    }),
+  );
+}
+
+async function compareRestored(
+  { mesh, account, calls }: Restoring,
+  device: DeviceAccount,
+  { told }: Pick<DeviceAccount, "told">,
+): Promise<void> {
+  const { deviceId } = device;
+  try {
+    await eventually(() => isAsRestored(mesh, device, told), PATIENCE);
+    account.compare(device, await persistently(calls, () => mesh.device(deviceId)), told);
+    device.told = told;
+  } catch (error) {
+    // Of what nobody added, nothing need be kept.
+    if (error instanceof NotFoundError && told === "out") return;
+    account.violated(`${deviceId}: told "${told}" before the backup; after its restore: ${messageOf(error)}`);
+  }
+}
+
+/** What its agent holds follows upon the registry's state as soon as it has registered anew. */
+async function isAsRestored(mesh: RegistryMesh, { hostId, deviceId }: DeviceAccount, told: Told): Promise<void> {
+  const { attachState, detachConfirmed } = await mesh.device(deviceId).catch((error) => {
+    if (error instanceof NotFoundError && told === "out")
+      return { attachState: AttachState.UNKNOWN, detachConfirmed: true };
+    throw error;
+  });
+  const { devices } = await mesh.agentClient(hostId).listDevices({});
+  const isHeld = devices.find((one) => one.deviceId === deviceId)?.attached;
+  const isRight = {
+    in: attachState === AttachState.ATTACHED && isHeld === true,
+    out: isHeld === false && (attachState === AttachState.UNKNOWN || detachConfirmed),
+    // It goes on to leave, or waits to be asked again.
+    leaving: true,
+    unsettled: true,
+  };
+  if (!isRight[told])
+    throw new Error(`it is ${attachState}, confirmed: ${detachConfirmed}, and its agent holds it: ${isHeld}`);
+}
+
+/** A command as `npm run` runs it. */
+async function run(file: string, args: readonly string[]): Promise<void> {
+  await promisify(execFile)(process.execPath, [join(repositoryFolder, file), ...args]);
+}
