@@ -117,6 +117,15 @@ describe("disk-registry and what agents remember", function () {
     await registeredAnew(honest);
   });
 
+  it("an agent that has lied tells the truth again, of what this leader gave -> nobody's counters go up", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const before = await fleetNow();
+    await rejected(agent.register({ highestSessionNumber: 2 ** 40 }), "InvalidStateError");
+    await agent.register({ highestSessionNumber: before.sessionNumber });
+    const { tabletGeneration, sessionNumber } = before;
+    expect(await fleetNow()).to.deep.include({ tabletGeneration, sessionNumber, refused: [] });
+  });
+
   it("an agent lies within what is believed -> once; the next higher number within the hour is refused", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { sessionNumber } = await fleetNow();
@@ -133,6 +142,32 @@ describe("disk-registry and what agents remember", function () {
       tabletGeneration: raised.tabletGeneration,
       sessionNumber: raised.sessionNumber,
     });
+  });
+
+  it("an operator believes what this leader has given to others meanwhile -> the host that remembers it comes back", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const other = await fleet.readyAgent("h2", ["e1"]);
+    const { sessionNumber } = await fleetNow();
+    await agent.register({ highestSessionNumber: sessionNumber + 1 });
+    await registeredAnew(other);
+    agent.stopHeartbeats();
+    await fleet.registry.process.kill();
+    await fleet.registry.process.start();
+    const atFirst = await fleetNow();
+    await registeredAnew(other);
+    await fleet.createDisk("x", { hostId: "h2", az: "" });
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
+    const highestSessionNumber = atFirst.sessionNumber + 1;
+    expect((await fleetNow()).sessionNumber).to.equal(highestSessionNumber);
+    await rejected(agent.register({ highestSessionNumber }), "InvalidStateError");
+    const [refused] = (await fleetNow()).refused;
+    expect(refused?.sessionNumber).to.equal(highestSessionNumber);
+    const numbers = { hostId: "h1", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: highestSessionNumber };
+    await operator.raiseNumbers(numbers);
+    await agent.register({ highestSessionNumber });
+    const raised = await fleetNow();
+    await operator.raiseNumbers(numbers);
+    expect(await fleetNow(), "again").to.deep.include({ sessionNumber: raised.sessionNumber });
   });
 
   it("an agent that obeys another incarnation -> the registry stands still, also after its restart, until an operator adopts it", async () => {

@@ -94,8 +94,13 @@ export class Fleet {
   }
 
   forget(hostId: HostId): void {
-    if (this.#introduced.has(hostId)) this.#introduced.set(hostId, "");
+    this.#askAgain(hostId);
     this.refused.delete(hostId);
+  }
+
+  /** Its agent is to tell again what it remembers. That it was told what this leader gave stays so. */
+  #askAgain(hostId: HostId): void {
+    if (this.#introduced.has(hostId)) this.#introduced.set(hostId, "");
   }
 
   /**
@@ -128,21 +133,33 @@ export class Fleet {
 
   /** An operator's word that numbers were truly given. */
   async raise(seen: Numbers): Promise<void> {
-    const own = await this.tablet.read((tables) => ownNumbers(tables, this.leader()));
-    const higher = (field: keyof Numbers): number =>
-      seen[field] > own[field] ? raisedAbove(seen, this.limits.believedAhead)[field] : own[field];
+    // One at a time: of two claims, the answer to the first may come last.
+    for (;;) {
+      await this.#raising;
+      const upTo = await this.tablet.read((tables) => this.#coveringNumbers(seen, ownNumbers(tables, this.leader())));
+      if (upTo === undefined) return;
+      if (this.#raising !== undefined) continue;
+      this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
+      this.#raising = this.#raiseTo(upTo, undefined).finally(() => {
+        this.#raising = undefined;
+      });
+      return this.#raising;
+    }
+  }
+
+  /**
+   * Where to go on so that whoever remembers that much is believed; undefined when that is so already. What was given
+   * since this leader began covers nothing: it may be what others gave, too.
+   */
+  #coveringNumbers(seen: Numbers, own: Numbers): Numbers | undefined {
+    const above = (field: keyof Numbers): number =>
+      seen[field] > this.#atFirst[field] ? Math.max(seen[field], own[field]) + this.limits.believedAhead : own[field];
     const upTo: Numbers = {
-      tabletGeneration: higher("tabletGeneration"),
-      deviceGeneration: higher("deviceGeneration"),
-      sessionNumber: higher("sessionNumber"),
+      tabletGeneration: above("tabletGeneration"),
+      deviceGeneration: above("deviceGeneration"),
+      sessionNumber: above("sessionNumber"),
     };
-    if ((Object.keys(upTo) as (keyof Numbers)[]).every((field) => upTo[field] === own[field])) return;
-    this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
-    while (this.#raising !== undefined) await this.#raising;
-    this.#raising = this.#raiseTo(upTo, undefined).finally(() => {
-      this.#raising = undefined;
-    });
-    await this.#raising;
+    return (Object.keys(upTo) as (keyof Numbers)[]).some((field) => upTo[field] > own[field]) ? upTo : undefined;
   }
 
   /** An operator's word that another incarnation is gone for good, and its agents are ours. */
@@ -209,7 +226,7 @@ export class Fleet {
     if (!this.refused.has(hostId))
       this.log.error({ hostId, tabletGeneration, deviceGeneration, sessionNumber }, error.message);
     this.refused.set(hostId, { tabletGeneration, deviceGeneration, sessionNumber, heardAtMs: this.clock.nowMs() });
-    this.#introduced.delete(hostId);
+    this.#askAgain(hostId);
     return error;
   }
 
