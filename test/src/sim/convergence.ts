@@ -28,8 +28,10 @@ function deviceTrouble(
   const order = node.context.ledger.memory.devices.get(deviceId as never)?.order;
   if (device === undefined)
     return held.released && !held.holds ? [] : [`${deviceId} is unknown to the registry, and its agent holds it`];
+  // Nobody touches what is held by an unknown disk.
+  if (device.unknownSession !== undefined) return [];
   const trouble: string[] = [];
-  if (order?.deviceGeneration !== device.generation)
+  if (order?.deviceGeneration !== device.generation && !world.lives.isDecided(deviceId))
     trouble.push(`${deviceId} has generation ${device.generation}, and its agent obeyed ${order?.deviceGeneration}`);
   const replaced = device.replacement !== undefined;
   switch (device.attachState) {
@@ -67,12 +69,13 @@ function diskTrouble(world: World, diskId: string): readonly string[] {
   if (disk === undefined || publication === undefined) return [];
   const usable = disk.deviceIds.every((deviceId) => {
     const device = world.store.device(deviceId);
-    return device?.diskId === diskId && device.attachState === "ATTACHED";
+    return device?.diskId === diskId && device.attachState === "ATTACHED" && device.unknownSession === undefined;
   });
   if (publication.state !== "PUBLISHED") {
     const target = world.store.host(publication.hostId);
     // A disk that lost a device, or its host, cannot be published again; that is said, and waits for somebody.
     if (publication.state === "PUBLISHING" && (!usable || target === undefined)) return [];
+    if (disk.deviceIds.some((deviceId) => world.store.device(deviceId)?.unknownSession !== undefined)) return [];
     return [`disk ${diskId} is ${publication.state}: ${publication.lastError}`];
   }
   const node = world.agentOf(publication.hostId);

@@ -98,8 +98,6 @@ const CALM: Faults = {
   swapWhileOff: 0,
 };
 
-const NO_REWINDS = { backup: 0, rewind: 0, copiedBack: 0, rival: 0, lie: 0 };
-
 /** Nothing goes wrong any more. */
 export function calm(): Faults {
   return { ...CALM };
@@ -110,6 +108,7 @@ export function drawFaults(random: Random): Faults {
   const some = (probability: number, low: number, high: number): number =>
     random.chance(probability) ? random.between(low, high) : 0;
   const hardware = some(0.4, 0.005, 0.02);
+  const rewinds = some(0.1, 0.001, 0.005);
   return {
     loss: some(0.5, 0.01, 0.15),
     duplication: some(0.5, 0.02, 0.2),
@@ -125,7 +124,11 @@ export function drawFaults(random: Random): Faults {
     powerLoss: random.pick([0, 0.3, 1]),
     pause: some(0.4, 0.001, 0.006),
     secondLeader: some(0.5, 0.001, 0.008),
-    ...NO_REWINDS,
+    backup: rewinds && 0.01,
+    rewind: rewinds,
+    copiedBack: random.pick([0, 0.5]),
+    rival: random.pick([0, 0.5]),
+    lie: some(0.05, 0.05, 0.5),
     partition: some(0.4, 0.001, 0.008),
     commitMs: random.pick([1, 5, 40]),
     slowCommit: some(0.3, 0.02, 0.2),

@@ -19,6 +19,11 @@ export function exaggerated(method: string, request: unknown): unknown {
   return method === "RegisterAgent" || method === "Heartbeat" ? raised(request) : request;
 }
 
+/** Whether they can only be a lie. */
+export function isExaggerated(numbers: object): boolean {
+  return Object.values(numbers).some((number) => typeof number === "number" && number >= EXAGGERATION);
+}
+
 function raised(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(raised);
   if (typeof value !== "object" || value === null) return value;

@@ -1,5 +1,5 @@
 import type { InitializeHook, LoadHook } from "node:module";
-import type { Edit } from "./mutations.js";
+import type { Edit } from "./mutation.js";
 
 /** Hooks of Node's module loader, in a thread of their own: they change the text of the files that a mutation names. */
 let edits: readonly Edit[] = [];

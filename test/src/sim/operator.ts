@@ -1,3 +1,4 @@
+import { UnknownDiskVerdict } from "@diskmesh/api/registry";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import type { Plan } from "./scenarios.js";
@@ -16,6 +17,7 @@ export class Operator {
   /** Asks for something: what is next in the scenario's plan, or mostly what makes sense now, sometimes anything. */
   act(): void {
     const { random, store } = this.world;
+    if (this.world.rewinds.epoch > 0 && random.chance(0.1)) return void this.sayWhoIsRight();
     if (this.#plan !== undefined && random.chance(0.98)) return void this.#plan.next();
     const out = [...store.devices()].filter(
       ({ attachState }) => attachState !== "ATTACHED" && attachState !== "ATTACHING",
@@ -25,6 +27,16 @@ export class Operator {
     // Much must be in operation for much to happen.
     else if (out.length > 0 && random.chance(0.5)) this.#add(random.pick(out));
     else if (random.chance(0.3) || !this.#somethingOfDisk(random.pick(DISK_IDS))) this.#takeOut();
+  }
+
+  /** What only an operator can say after the registry went back in time. */
+  sayWhoIsRight(): void {
+    const { random, requests, lives, store } = this.world;
+    const unknown = [...store.devices()].filter((device) => device.unknownSession !== undefined);
+    if (unknown.length === 0 || random.chance(0.3)) return void requests.raiseTrueNumbers();
+    const device = random.pick(unknown);
+    const isRegistrys = device.diskId === "" || lives.isRight(device);
+    requests.decideUnknown(device, isRegistrys ? UnknownDiskVerdict.REGISTRY : UnknownDiskVerdict.AGENT);
   }
 
   /** The shortest way to a disk in use. */

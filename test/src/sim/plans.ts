@@ -31,9 +31,7 @@ export function* takeTurnsOnSharedBytes(world: World): Plan {
       yield* until(isIn, () => requests.cms("addDevice", named));
       if (random.chance(0.5)) yield* haveATenant(world, hostId);
       else yield* wait(PATIENCE_TURNS, () => device()?.eraseSessionNumber !== 0);
-      // The registry takes a device that left clean for clean when it comes back, whatever others did on its bytes.
-      const harms = world.hosts.some((other) => other !== hostId && store.device(`${other}-s`)?.dirty === false);
-      const keepData = !harms && random.chance(0.9);
+      const keepData = random.chance(0.9);
       const leave = () => requests.cms("removeDevice", { ...named, keepData });
       const isGone = () => store.disk("disk-1") === undefined;
       if (!isGone()) leave();

@@ -1,8 +1,15 @@
-import { ActionCode, type ActionResult, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import {
+  ActionCode,
+  type ActionResult,
+  DiskRegistryServiceService,
+  FleetServiceService,
+  UnknownDiskVerdict,
+} from "@diskmesh/api/registry";
 import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import type { Operation } from "./acknowledged.js";
+import { isExaggerated } from "./lies.js";
 import { DISK_IDS } from "./operator.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimProcess } from "./timeline.js";
@@ -23,29 +30,52 @@ export type CmsRequest = Selector & { readonly dryRun: boolean; readonly force?:
 export class Requests {
   readonly #process: SimProcess;
   readonly #registry: Registry;
+  readonly #fleet: Client<typeof FleetServiceService>;
   readonly #operations = new Map<unknown, Operation>();
   /** Requests that the leader answered. */
   readonly #byLeader = new Set<unknown>();
 
   constructor(private readonly world: World) {
     this.#process = new SimProcess(world.timeline, "operator", "operator");
-    this.#registry = world.network.client(
-      DiskRegistryServiceService,
-      { process: this.#process, identity: { role: "operator", name: "sim" } },
-      REGISTRY_ADDRESS,
-      {
-        defaultDeadlineMs: 3_000,
-        onGone: (request) => {
-          this.#operations.get(request)?.gone();
-          this.#operations.delete(request);
-        },
+    const identity = { role: "operator", name: "sim" } as const;
+    const caller = { process: this.#process, identity };
+    this.#fleet = world.network.client(FleetServiceService, caller, REGISTRY_ADDRESS, { defaultDeadlineMs: 3_000 });
+    this.#registry = world.network.client(DiskRegistryServiceService, caller, REGISTRY_ADDRESS, {
+      defaultDeadlineMs: 3_000,
+      onGone: (request) => {
+        this.#operations.get(request)?.gone();
+        this.#operations.delete(request);
       },
-    );
+    });
   }
 
   /** An answer came. What a registry says that was replaced already is not held against anybody. */
   hear(request: unknown, byLeader: boolean): void {
     if (byLeader) this.#byLeader.add(request);
+  }
+
+  /** As an operator who has found out whose bytes they are. */
+  decideUnknown({ deviceId }: Device, verdict: UnknownDiskVerdict): void {
+    const request = { verdict, deviceIds: [deviceId], hostId: "", dryRun: false };
+    if (verdict === UnknownDiskVerdict.REGISTRY) this.world.lives.decide(deviceId);
+    this.#run("decideUnknownDisks", request, async () => {
+      const { deviceIds } = await this.#fleet.decideUnknownDisks(request);
+      return `decided ${deviceIds.join(", ")}`;
+    });
+  }
+
+  /** As an operator who knows that no agent lies about so much. */
+  raiseTrueNumbers(): void {
+    this.#run("getFleet", {}, async () => {
+      const { refused, standsStill } = await this.#fleet.getFleet({});
+      for (const { heardAt: _, ...numbers } of refused)
+        if (!isExaggerated(numbers))
+          this.#run("raiseNumbers", numbers, async () => {
+            const { tabletGeneration } = await this.#fleet.raiseNumbers(numbers);
+            return `goes on as generation ${tabletGeneration}`;
+          });
+      return standsStill || "it leads";
+    });
   }
 
   cms(
@@ -55,6 +85,8 @@ export class Requests {
     const { hostId } = request;
     const everyDisk = method.startsWith("purge") ? DISK_IDS.map((diskId) => `disk ${diskId}`) : [];
     const operation = this.#begin(request, [`host ${hostId}`, ...everyDisk]);
+    if (method.startsWith("purge"))
+      for (const { deviceId } of this.#namedBy(request)) this.world.lives.giveUp(deviceId);
     const served = method === "removeHost" ? this.#servedBy(hostId) : [];
     const unerased = method.startsWith("remove") ? this.#namedBy(request).filter(isOutUnerased) : [];
     const call = this.#registry[method] as (request: unknown) => Promise<{ result: ActionResult | undefined }>;

@@ -24,7 +24,7 @@ export class Rewinds {
 
   constructor(private readonly world: World) {}
 
-  /** Of the history that counts. */
+  /** How often the registry went back so far: of the history that counts. */
   get epoch(): number {
     return this.#count;
   }
@@ -96,7 +96,9 @@ export class Rewinds {
     this.#replace(backup, restores);
     for (const node of world.registries()) if (node.store === before) world.endRegistry(node);
     const { store } = world;
-    world.timeline.after(world.random.between(10, 3_000), undefined, "restored", () => world.startRegistry(store));
+    world.timeline.after(world.random.between(10, 3_000), undefined, "restored", () => {
+      if (store === world.store && !world.registries().some((node) => node.store === store)) world.startRegistry();
+    });
   }
 
   /** A registry is restored elsewhere, and the former one is left running. */
@@ -114,12 +116,14 @@ export class Rewinds {
     this.#count += 1;
     this.#registered.clear();
     const copy = restores ? restored(backup.store, `incarnation-${this.#count + 1}`) : backup.store;
+    const before = world.store;
     // What is still on its way there, or decided there, is nobody's concern.
-    world.store.onCommit = (_, apply) => apply();
+    before.onCommit = (_, apply) => apply();
     world.store = new SimStore(copy);
     this.#epochs.set(world.store, this.#count);
     world.state.watch(world.store);
     world.acknowledged.rewind(backup.acknowledged);
     world.orders.rewind(world.store);
+    world.lives.rewind(before, world.store);
   }
 }

@@ -1,4 +1,4 @@
-import type { Mutation } from "./mutations.js";
+import type { Mutation } from "./mutation.js";
 import { runSeed, type SeedResult } from "./run-seed.js";
 
 /** Runs seeds one after another in this process, and stops at the first that breaks a promise. */

@@ -45,7 +45,9 @@ export class ByteWatch implements MachineWatch {
   /** A user of a disk was given this when it read a block. */
   requireOwn(life: Life, diskId: string, contents: BlockContents): void {
     const write = this.#writes.get(contents);
-    if (write !== undefined && write.life.name !== life.name)
+    // A disk that was forgotten and made again under its id is the same to those who use it.
+    const isAgain = write?.life.diskId === life.diskId && write.life.epoch !== life.epoch;
+    if (write !== undefined && write.life.name !== life.name && !isAgain)
       this.world.violation(
         `write ${write.number} to disk ${write.life.name} was read through disk ${life.name || diskId}`,
       );
@@ -61,8 +63,11 @@ export class ByteWatch implements MachineWatch {
       return undefined;
     }
     const { deviceId } = place;
-    const erasing = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
-    return { deviceId, session: contents === 0 ? erasing : (this.#writes.get(contents)?.session ?? 0) };
+    if (contents !== 0) return { deviceId, session: this.#writes.get(contents)?.session ?? 0 };
+    const session = node?.context?.devices.find(deviceId as never)?.grantedSession ?? 0;
+    const replaced = this.#writes.get(node?.machine.openDrive(path)?.blocks[block] ?? 0);
+    if (replaced !== undefined) this.world.lives.requireNotForgotten(deviceId, session, replaced.life);
+    return { deviceId, session };
   }
 
   landed({ host, contents, note }: BlockWrite): void {

@@ -11,23 +11,11 @@ import type { Stamp } from "@diskmesh/api/common";
 import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 import type { AgentNode } from "./agent-node.js";
+import { Bound, compare, type Order, text } from "./bound.js";
 import type { NetworkWatch } from "./network.js";
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
-
-type Kind = "attach" | "detach";
-
-interface Order {
-  readonly tabletGeneration: number;
-  readonly deviceGeneration: number;
-  readonly kind: Kind;
-}
-
-const compare = (a: Omit<Order, "kind">, b: Omit<Order, "kind">): number =>
-  a.tabletGeneration - b.tabletGeneration || a.deviceGeneration - b.deviceGeneration;
-
-const text = (order: Order): string => `${order.kind} (${order.tabletGeneration}, ${order.deviceGeneration})`;
 
 /** Outcomes of an order that the agent has obeyed, whatever came of it. */
 const OBEYED: ReadonlySet<OrderOutcome> = new Set([
@@ -45,17 +33,6 @@ interface OrderRequest {
   readonly bootId?: string;
   readonly stamp?: Stamp | undefined;
   readonly devices?: readonly { readonly stamp?: Stamp | undefined }[];
-}
-
-/** What one agent is bound to, over all its runs. A cache that was lost sets it free. */
-class Bound {
-  /** By device: the highest order that the agent has answered for. */
-  readonly orders = new Map<string, Order>();
-  readonly sessions = new Map<string, number>();
-  /** By device: the last detach that it has confirmed, and the last attach that reached it. */
-  readonly confirmedDetach = new Map<string, Order>();
-  readonly reachedAttach = new Map<string, Order>();
-  memory: AgentMemory | undefined;
 }
 
 /**
@@ -133,7 +110,9 @@ export class OrderWatch implements NetworkWatch {
     const stamps = [stamp, ...(devices ?? []).map((device) => device.stamp)].filter((each) => each !== undefined);
     if (context === undefined || stamps.length === 0) return undefined;
     if (bootId !== context.bootId) return `it is for run ${bootId}`;
-    const seen = context.ledger.memory.tabletGeneration;
+    const { tabletGeneration: seen, incarnation } = context.ledger.memory;
+    const other = stamps.find((each) => incarnation !== "" && each.incarnation !== incarnation);
+    if (other !== undefined) return `it is of ${other.incarnation}, and the agent obeys ${incarnation}`;
     const given = Math.min(...stamps.map((each) => each.tabletGeneration));
     return given < seen ? `it is of tablet generation ${given}, and ${seen} was seen before` : undefined;
   }
@@ -153,14 +132,16 @@ export class OrderWatch implements NetworkWatch {
         const kind = method === "AttachDevices" ? "attach" : "detach";
         const { outcomes } = response as AttachDevicesResponse;
         for (const { deviceId, outcome, stamp } of outcomes) {
-          if (stamp !== undefined) this.#answeredOrder(server.place, deviceId, { ...stamp, kind }, outcome);
+          if (stamp !== undefined) this.#answeredOrder(server.place, deviceId, stamp, { ...stamp, kind }, outcome);
         }
         return;
       }
       case "OpenSession": {
-        const { sessionNumber } = request as OpenSessionRequest;
+        const { sessionNumber, diskId } = request as OpenSessionRequest;
         for (const { deviceId, outcome } of (response as OpenSessionResponse).outcomes) {
-          if (DONE.has(outcome)) this.#grant(server.place, deviceId, sessionNumber);
+          if (!DONE.has(outcome)) continue;
+          this.#grant(server.place, deviceId, sessionNumber);
+          this.world.lives.granted(deviceId, diskId, sessionNumber);
         }
         return;
       }
@@ -169,6 +150,7 @@ export class OrderWatch implements NetworkWatch {
         const { outcome } = response as EraseDeviceResponse;
         if (outcome === undefined || !DONE.has(outcome.outcome)) return;
         this.#grant(server.place, outcome.deviceId, sessionNumber);
+        this.world.lives.granted(outcome.deviceId, "", sessionNumber);
         add(this.erased, outcome.deviceId, sessionNumber);
         this.world.bytes.requireErased(server.place, outcome.deviceId);
         return;
@@ -205,6 +187,7 @@ export class OrderWatch implements NetworkWatch {
     if (context === undefined) return;
     const { memory } = context.ledger;
     if (forgot) this.#bound.set(machine.host, new Bound());
+    if (forgot) this.world.lives.cannotTell(machine.host);
     const bound = this.#boundOf(machine.host);
     for (const [deviceId, order] of bound.orders) {
       const kept = (memory.devices as ReadonlyMap<string, { order?: Order }>).get(deviceId)?.order;
@@ -242,7 +225,9 @@ export class OrderWatch implements NetworkWatch {
     const before = bound.memory;
     if (before === undefined) return;
     const { world } = this;
-    if (now.tabletGeneration < before.tabletGeneration)
+    const sameIncarnation = before.incarnation === now.incarnation;
+    if (!sameIncarnation) this.#changeOver(host, bound, before, now);
+    if (sameIncarnation && now.tabletGeneration < before.tabletGeneration)
       world.violation(
         `the agent of ${host} went back from tablet generation ${before.tabletGeneration} to ${now.tabletGeneration}`,
       );
@@ -252,11 +237,12 @@ export class OrderWatch implements NetworkWatch {
       if ((device.session?.number ?? 0) < (was?.session?.number ?? 0))
         world.violation(`the agent of ${host} went back to session ${device.session?.number} of ${deviceId}`);
       const { order } = device;
-      if (order === undefined || order === was?.order) continue;
+      // Of a former incarnation only the kind counts on.
+      if (order === undefined || order === was?.order || order.deviceGeneration === 0) continue;
       world.trace(`agent ${host}: obeys ${text(order)} of ${deviceId}`);
-      if (was?.order !== undefined && compare(order, was.order) <= 0)
+      if (sameIncarnation && was?.order !== undefined && compare(order, was.order) <= 0)
         world.violation(`the agent of ${host} obeyed ${text(order)} of ${deviceId} after ${text(was.order)}`);
-      if (order.tabletGeneration < before.tabletGeneration)
+      if (sameIncarnation && order.tabletGeneration < before.tabletGeneration)
         world.violation(
           `the agent of ${host} obeyed ${text(order)} of ${deviceId} although it has seen tablet generation ${before.tabletGeneration}`,
         );
@@ -265,26 +251,32 @@ export class OrderWatch implements NetworkWatch {
     }
   }
 
+  /** Stamps are compared within an incarnation: those of the former one bind the agent no more. */
+  #changeOver(host: string, bound: Bound, before: AgentMemory, now: AgentMemory): void {
+    const { world } = this;
+    world.trace(`agent ${host}: obeys ${now.incarnation} from now on, and ${before.incarnation || "nobody"} before`);
+    if (before.incarnation !== "") bound.changeOver();
+    if (bound.former.has(now.incarnation))
+      world.violation(`the agent of ${host} went back from ${before.incarnation} to ${now.incarnation}`);
+    bound.former.add(before.incarnation);
+  }
+
   #checkClosed({ machine, devices, context, process }: AgentNode, bound: Bound): void {
     for (const { deviceId, path } of devices) {
-      if (!this.#isConfirmedDetached(bound, deviceId)) continue;
+      if (!bound.isDetached(deviceId)) continue;
       if (context?.devices.find(deviceId as never)?.holds)
         this.world.violation(`${process.name} holds ${deviceId}, whose detach it has confirmed`);
       const others = devices.filter((other) => other.path === path);
-      if (others.every((other) => this.#isConfirmedDetached(bound, other.deviceId)) && machine.isHeld(path))
+      if (others.every((other) => bound.isDetached(other.deviceId)) && machine.isHeld(path))
         this.world.violation(`${process.name} has ${path} open, and has confirmed the detach of every device on it`);
     }
   }
 
-  #isConfirmedDetached(bound: Bound, deviceId: string): boolean {
-    const detach = bound.confirmedDetach.get(deviceId);
-    const attach = bound.reachedAttach.get(deviceId);
-    return detach !== undefined && (attach === undefined || compare(attach, detach) < 0);
-  }
-
-  #answeredOrder(host: string, deviceId: string, order: Order, outcome: OrderOutcome): void {
+  #answeredOrder(host: string, deviceId: string, stamp: Stamp, order: Order, outcome: OrderOutcome): void {
     const bound = this.#boundOf(host);
-    if (OBEYED.has(outcome)) {
+    const obeyed = this.world.agentOf(host)?.context?.ledger.memory.incarnation;
+    // What it says of an order of the incarnation that it obeyed before binds it no more.
+    if (OBEYED.has(outcome) && stamp.incarnation === obeyed) {
       const before = bound.orders.get(deviceId);
       if (before === undefined || compare(order, before) > 0) bound.orders.set(deviceId, order);
     }

@@ -243,6 +243,7 @@ export class World implements Observer {
       if (!(await this.#step())) return this.#throwViolation("nothing will ever happen again");
       if (this.timeline.nowMs < lookAtMs) continue;
       lookAtMs = this.timeline.nowMs + CONVERGENCE_LOOK_MS;
+      if (this.rewinds.epoch > 0 && this.random.chance(0.2)) this.operator.sayWhoIsRight();
       const unsettled = whatIsNotSettled(this);
       if (unsettled.length === 0) return;
       if (this.timeline.nowMs > untilMs)
