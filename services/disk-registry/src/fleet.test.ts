@@ -86,6 +86,31 @@ describe("disk-registry and what agents remember", function () {
     expect(await fleet.registry.device("d1")).to.deep.include({ diskId: "", heldByUnknownDisk: true });
   });
 
+  it("a copied store that led and gave as much before a host was heard -> what that host remembers is news all the same", async () => {
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    const other = await fleet.readyAgent("h2", ["e1"]);
+    await copyStore("before");
+    await fleet.createDisk("x", { hostId: "h1", az: "" });
+    await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
+    const session = agent.sessions.get("d1");
+    agent.stopHeartbeats();
+    await copyStore("back");
+    // Which h2 remembers nothing of: the copy leads on, and gives higher sessions than h1 remembers.
+    await fleet.createDisk("y", { hostId: "h2", az: "" });
+    for (let round = 0; round < 3; round++) {
+      await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h2" });
+      await fleet.registry.operator.unpublishDisk({ diskId: "y", hostId: "" });
+    }
+    expect(other.sessions.get("e1")?.sessionNumber).to.be.above(session?.sessionNumber ?? 0);
+    await fleet.registry.process.stop();
+    await fleet.registry.process.start();
+    agent.startHeartbeats(50);
+    await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
+    await registeredAnew(agent);
+    expect(await fleet.registry.device("d1")).to.deep.include({ heldByUnknownDisk: true });
+    expect(agent.sessions.get("d1")).to.deep.equal(session);
+  });
+
   it("one agent lies -> its host alone is refused, nobody's counters go up, until an operator believes it", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const honest = await fleet.readyAgent("h2", ["e1"]);

@@ -12,11 +12,15 @@ import type { RegistryTablet } from "./context.js";
 import type { Leader } from "./model/orders.js";
 import {
   adopt,
+  forgetStarts,
   judgeNumbers,
   type Numbers,
   type NumbersVerdict,
   noteOther,
+  noteStart,
   numbersAtFirst,
+  numbersKnownTo,
+  type Origin,
   originOf,
   ownNumbers,
   type Remembered,
@@ -27,7 +31,7 @@ import {
   requireRegistration,
   whyStandsStill,
 } from "./model/remembered.js";
-import type { OtherFleet } from "./model/schema.js";
+import type { OtherFleet, RegistryTables } from "./model/schema.js";
 
 /** What an agent said that is not believed, and when. */
 export interface Refused extends Numbers {
@@ -136,11 +140,11 @@ export class Fleet {
     // One at a time: of two claims, the answer to the first may come last.
     for (;;) {
       await this.#raising;
-      const upTo = await this.tablet.read((tables) => this.#coveringNumbers(seen, ownNumbers(tables, this.leader())));
+      const upTo = await this.tablet.read((tables) => this.#coveringNumbers(tables, seen));
       if (upTo === undefined) return;
       if (this.#raising !== undefined) continue;
       this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
-      this.#raising = this.#raiseTo(upTo, undefined).finally(() => {
+      this.#raising = this.#raiseTo(upTo.numbers, { above: upTo.above }).finally(() => {
         this.#raising = undefined;
       });
       return this.#raising;
@@ -148,18 +152,21 @@ export class Fleet {
   }
 
   /**
-   * Where to go on so that whoever remembers that much is believed; undefined when that is so already. What was given
-   * since this leader began covers nothing: it may be what others gave, too.
+   * Where to go on so that whoever remembers that much is believed, and above what others may have given; undefined when
+   * that is so already. What was given since some leader began covers nothing: others may have given it, too.
    */
-  #coveringNumbers(seen: Numbers, own: Numbers): Numbers | undefined {
-    const above = (field: keyof Numbers): number =>
-      seen[field] > this.#atFirst[field] ? Math.max(seen[field], own[field]) + this.limits.believedAhead : own[field];
-    const upTo: Numbers = {
-      tabletGeneration: above("tabletGeneration"),
-      deviceGeneration: above("deviceGeneration"),
-      sessionNumber: above("sessionNumber"),
+  #coveringNumbers(tables: RegistryTables, seen: Numbers): { numbers: Numbers; above: Numbers } | undefined {
+    const own = ownNumbers(tables, this.leader());
+    const above = numbersKnownTo(tables, this.#atFirst, 0);
+    const covering = (field: keyof Numbers): number =>
+      seen[field] > above[field] ? Math.max(seen[field], own[field]) + this.limits.believedAhead : own[field];
+    const numbers: Numbers = {
+      tabletGeneration: covering("tabletGeneration"),
+      deviceGeneration: covering("deviceGeneration"),
+      sessionNumber: covering("sessionNumber"),
     };
-    return (Object.keys(upTo) as (keyof Numbers)[]).some((field) => upTo[field] > own[field]) ? upTo : undefined;
+    const isHigher = (Object.keys(numbers) as (keyof Numbers)[]).some((field) => numbers[field] > own[field]);
+    return isHigher ? { numbers, above } : undefined;
   }
 
   /** An operator's word that another incarnation is gone for good, and its agents are ours. */
@@ -174,6 +181,13 @@ export class Fleet {
     await this.#look();
   }
 
+  /** The highest numbers that the host's agent can know of. */
+  #knownTo(tables: RegistryTables, hostId: HostId, origin: Origin, { tabletGeneration }: Remembered): Numbers {
+    if (this.#introduced.has(hostId)) return ownNumbers(tables, this.leader());
+    // Generations of another incarnation say nothing of ours.
+    return origin === "own" ? numbersKnownTo(tables, this.#atFirst, tabletGeneration) : this.#atFirst;
+  }
+
   #judge(
     hostId: HostId,
     remembered: Remembered,
@@ -183,7 +197,7 @@ export class Fleet {
       const leader = this.leader();
       const origin = originOf(tables, leader, parentIncarnations, remembered);
       if (origin === "other incarnation" || origin === "other tablet") return { verdict: origin };
-      const known = this.#introduced.has(hostId) ? ownNumbers(tables, leader) : this.#atFirst;
+      const known = this.#knownTo(tables, hostId, origin, remembered);
       return judgeNumbers(tables, known, remembered, origin, this.limits, this.clock.nowMs());
     });
   }
@@ -191,7 +205,12 @@ export class Fleet {
   /** Nobody has been told anything under this generation. */
   async #begin(): Promise<void> {
     await this.#look();
-    this.#atFirst = numbersAtFirst(await this.tablet.read((tables) => ownNumbers(tables, this.leader())));
+    const own = await this.tablet.transact((tx) => {
+      const numbers = ownNumbers(tx, this.leader());
+      noteStart(tx, numbers);
+      return numbers;
+    });
+    this.#atFirst = numbersAtFirst(own);
   }
 
   async #look(): Promise<void> {
@@ -232,7 +251,10 @@ export class Fleet {
 
   async #raiseForAgent(hostId: HostId, remembered: Remembered): Promise<void> {
     const { believedAhead } = this.limits;
-    const own = await this.tablet.read((tables) => ownNumbers(tables, this.leader()));
+    const { own, above } = await this.tablet.read((tables) => ({
+      own: ownNumbers(tables, this.leader()),
+      above: numbersKnownTo(tables, this.#atFirst, remembered.tabletGeneration),
+    }));
     const { tabletGeneration, deviceGeneration, sessionNumber } = remembered;
     const seen = { tabletGeneration, deviceGeneration, sessionNumber };
     this.log.error(
@@ -240,14 +262,14 @@ export class Fleet {
       `the agent of host ${hostId} remembers what this registry never gave: its store is older than what was done since. ` +
         "It goes on above, and every host registers anew",
     );
-    await this.#raiseTo(raisedAbove(own, believedAhead), this.clock.nowMs());
+    await this.#raiseTo(raisedAbove(own, believedAhead), { above, reportedAtMs: this.clock.nowMs() });
   }
 
   /**
    * First no host is told anything any more, then the generation is claimed, which proves that nobody else leads, then the
    * counters go up: a crash in between leaves numbers that are found too low again.
    */
-  async #raiseTo(upTo: Numbers, reportedAtMs: number | undefined): Promise<void> {
+  async #raiseTo(upTo: Numbers, gap: Parameters<typeof raiseCounters>[2]): Promise<void> {
     for (;;) {
       const hostIds = await this.tablet.read((tables) => registeredHosts(tables, HOSTS_PER_COMMIT));
       if (hostIds.length === 0) break;
@@ -255,7 +277,11 @@ export class Fleet {
     }
     // One below: what is claimed is above the number that is named.
     await this.tablet.claimAbove(upTo.tabletGeneration - 1);
-    await this.tablet.transact((tx) => raiseCounters(tx, upTo, { above: this.#atFirst, reportedAtMs }));
+    await this.tablet.transact((tx) => {
+      raiseCounters(tx, upTo, gap);
+      // Every host registers anew: nobody is judged any more by what had been given before.
+      forgetStarts(tx);
+    });
     this.#introduced.clear();
     await this.#begin();
   }

@@ -12,6 +12,7 @@ import {
   type OtherFleet,
   type Publication,
   type RegistrySchema,
+  type Start,
   schema,
   type UnknownSession,
   type VmAssignment,
@@ -109,6 +110,8 @@ const fleet = shapeOf<OtherFleet>()({
   adoptedAtMs: z.number().optional(),
 });
 
+const start = shapeOf<Start>()({ tabletGeneration: whole, deviceGeneration: whole, sessionNumber: whole });
+
 /** The model's tables, as they are stored: with the shapes that their documents must have. */
 export const storedSchema: RegistrySchema = {
   hosts: { ...schema.hosts, check: checkOf(host) },
@@ -116,4 +119,5 @@ export const storedSchema: RegistrySchema = {
   disks: { ...schema.disks, check: checkOf(disk) },
   counters: { ...schema.counters, check: checkOf(counter) },
   fleets: { ...schema.fleets, check: checkOf(fleet) },
+  starts: { ...schema.starts, check: checkOf(start) },
 };

@@ -3,9 +3,12 @@ import { aHost, hostId, leader, TestFleet } from "../testing/fleet-fixture.js";
 import { lastReportedGapAtMs, mayHaveGiven, nextSessionNumber, skipValues } from "./counters.js";
 import {
   adopt,
+  forgetStarts,
   judgeNumbers,
   type Numbers,
   noteOther,
+  noteStart,
+  numbersKnownTo,
   originOf,
   ownNumbers,
   predecessorsOf,
@@ -146,6 +149,36 @@ describe("numbers that were skipped", () => {
     for (let upTo = 100; upTo < 200; upTo++) fleet.transact((tx) => skipValues(tx, "session_number", { upTo }));
     expect(fleet.tables.counters.get("session_number")?.gaps).to.have.length(64);
     expect(mayHaveGiven(fleet.tables, "session_number", 199)).to.equal(false);
+  });
+});
+
+describe("what an agent can know that this leader has told nothing", () => {
+  const start = (tabletGeneration: number, sessionNumber: number): Numbers => ({
+    ...{ tabletGeneration, sessionNumber },
+    deviceGeneration: 50,
+  });
+  const atFirst = start(6, 60);
+
+  it("is what had been given when the leader began that came after the last one that it obeyed", () => {
+    const fleet = aFleet();
+    for (const noted of [start(2, 30), start(4, 40), start(5, 40), start(7, 60)])
+      fleet.transact((tx) => noteStart(tx, noted));
+    const known = [0, 1, 2, 3, 4, 6, 7].map(
+      (generation) => numbersKnownTo(fleet.tables, atFirst, generation).sessionNumber,
+    );
+    expect(known).to.deep.equal([30, 30, 40, 40, 60, 60, 60]);
+    expect(numbersKnownTo(fleet.tables, atFirst, 0).tabletGeneration, "generations of others").to.equal(6);
+    expect(fleet.tables.starts.size, "nothing was given in generation 4").to.equal(3);
+    fleet.transact(forgetStarts);
+    expect(numbersKnownTo(fleet.tables, atFirst, 0)).to.equal(atFirst);
+  });
+
+  it("the last beginnings are kept", () => {
+    const fleet = aFleet();
+    for (let n = 1; n <= 100; n++) fleet.transact((tx) => noteStart(tx, start(n, n)));
+    expect([...fleet.tables.starts.entries()].map(({ tabletGeneration }) => tabletGeneration)).to.deep.equal(
+      Array.from({ length: 64 }, (_, n) => n + 37),
+    );
   });
 });
 

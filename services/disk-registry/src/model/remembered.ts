@@ -1,7 +1,14 @@
 import { type HostId, InvalidStateError } from "@diskmesh/domain";
 import { lastReportedGapAtMs, lastValue, skipValues } from "./counters.js";
 import type { Leader } from "./orders.js";
-import { fleetKey, type OtherFleet, type RegistryTables, type RegistryTransaction } from "./schema.js";
+import {
+  fleetKey,
+  type OtherFleet,
+  type RegistryTables,
+  type RegistryTransaction,
+  type Start,
+  schema,
+} from "./schema.js";
 
 /** The highest numbers that were given out, or that an agent remembers; 0 when none. */
 export interface Numbers {
@@ -86,6 +93,38 @@ export type NumbersVerdict =
  */
 export function numbersAtFirst(own: Numbers): Numbers {
   return { ...own, tabletGeneration: own.tabletGeneration - 1 };
+}
+
+/**
+ * What an agent can know that obeyed no later generation, and that this leader has told nothing: what had been given when
+ * the next leader began. What came after that came to others, or from somewhere else.
+ */
+export function numbersKnownTo(tables: RegistryTables, atFirst: Numbers, generation: number): Numbers {
+  for (const start of tables.starts.entries())
+    if (start.tabletGeneration > generation) return { ...start, tabletGeneration: atFirst.tabletGeneration };
+  return atFirst;
+}
+
+/** So many leaders' beginnings are kept; an agent that obeyed none of them can know what had been given at the first. */
+const MAX_STARTS = 64;
+
+/** Notes what had been given when this leader began. */
+export function noteStart(tx: RegistryTransaction, numbers: Numbers): void {
+  const starts = [...tx.starts.entries()];
+  const last = starts.at(-1);
+  const isSame = last?.deviceGeneration === numbers.deviceGeneration && last.sessionNumber === numbers.sessionNumber;
+  if (isSame) return;
+  const { tabletGeneration, deviceGeneration, sessionNumber } = numbers;
+  tx.starts.put({ tabletGeneration, deviceGeneration, sessionNumber });
+  for (const start of starts.slice(0, Math.max(0, starts.length + 1 - MAX_STARTS))) forgetStart(tx, start);
+}
+
+export function forgetStarts(tx: RegistryTransaction): void {
+  for (const start of [...tx.starts.entries()]) forgetStart(tx, start);
+}
+
+function forgetStart(tx: RegistryTransaction, start: Start): void {
+  tx.starts.delete(schema.starts.key(start));
 }
 
 /** What to make of what an agent remembers, of which it can know `own`. Stamps begin anew when it changes over, so that only its sessions count then. */

@@ -173,6 +173,13 @@ export interface OtherFleet {
   readonly adoptedAtMs?: number | undefined;
 }
 
+/** What had been given when a leader of that generation began. */
+export interface Start {
+  readonly tabletGeneration: number;
+  readonly deviceGeneration: number;
+  readonly sessionNumber: number;
+}
+
 /** Whether a disk may be placed on the device, as far as the device itself says. */
 export function isFree(device: Device): boolean {
   const isSound = !device.dirty && device.health === "ONLINE" && device.sizeBytes > 0;
@@ -254,7 +261,15 @@ export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" 
 
 const fleets: Table<OtherFleet> = { key: fleetKey, indexes: {} };
 
-export const schema = { hosts, devices, disks, counters, fleets };
+const GENERATION_DIGITS = 16;
+
+const starts: Table<Start> = {
+  // In order.
+  key: ({ tabletGeneration }) => `${tabletGeneration}`.padStart(GENERATION_DIGITS, "0"),
+  indexes: {},
+};
+
+export const schema = { hosts, devices, disks, counters, fleets, starts };
 export type RegistrySchema = typeof schema;
 export type RegistryTables = Tables<RegistrySchema>;
 export type RegistryTransaction = Transaction<RegistrySchema>;
