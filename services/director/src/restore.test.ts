@@ -6,102 +6,121 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { AdminServiceService } from "@diskmesh/api/common";
 import { createClient } from "@diskmesh/rpc";
-import { eventually } from "@diskmesh/testkit";
+import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
+import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
 const RESTORE = fileURLToPath(new URL("./restore.js", import.meta.url));
 
-describe("a director that is restored from a backup", function () {
-  this.timeout(120_000);
-  let director: TestDirector;
-  let folder: string;
+for (const store of ["LMDB", "MongoDB"])
+  describe(`a director on ${store} that is restored from a backup`, function () {
+    this.timeout(180_000);
+    let director: TestDirector;
+    let folder: string;
+    let remove: () => Promise<void> = async () => {};
 
-  before(async () => {
-    folder = mkdtempSync(join(tmpdir(), "diskmesh-restore-"));
-    director = await TestDirector.start();
-  });
-  after(() => director?.stop());
-
-  async function backUp(): Promise<string> {
-    const options = {
-      address: director.address,
-      tls: director.certs.files("operator"),
-      serverRole: "director",
-    } as const;
-    const admin = createClient(AdminServiceService, { ...options, defaultDeadlineMs: 20_000 });
-    try {
-      const pieces: Buffer[] = [];
-      for await (const { piece } of admin.createBackup({})) pieces.push(piece);
-      const file = join(folder, "backup");
-      writeFileSync(file, Buffer.concat(pieces));
-      return file;
-    } finally {
-      admin.close();
-    }
-  }
-
-  async function restore(file: string): Promise<string> {
-    await director.process.kill();
-    const config = join(folder, "config.yaml");
-    writeFileSync(config, JSON.stringify(director.config));
-    const args = [RESTORE, "--config", config, "--from", file, "--replace"];
-    const { stdout } = await promisify(execFile)(process.execPath, args);
-    await director.process.start();
-    return stdout;
-  }
-
-  const states = async (taskIds: readonly number[]) =>
-    Promise.all(taskIds.map(async (taskId) => (await director.task(taskId)).state));
-
-  it("runs nothing again by itself: an operator resumes or drops what was under way, and new numbers are new", async () => {
-    const [instance = ""] = await director.deploy("one", 1);
-    const done = await director.provide("disk-0", instance);
-    const gate = director.cpi.gate("createDisk", "before");
-    const { task: running } = await director.disks.provideDisk(wanted("disk-1", instance));
-    await gate.reached;
-    const { task: waiting } = await director.disks.provideDisk(wanted("disk-2", instance));
-    const taskIds = [running?.taskId ?? 0, waiting?.taskId ?? 0];
-    const file = await backUp();
-    gate.release();
-    await director.ended(taskIds[1] as number);
-    const after = await director.provide("disk-3", instance);
-    const calls = director.cpi.fences.length;
-
-    const said = await restore(file);
-    expect(said).to.contain("ResumeTask").and.to.contain("tablet director");
-    await eventually(() => director.cpi.fences.length > calls, { timeoutMs: 20_000 });
-    expect(await states(taskIds)).to.deep.equal(["TASK_STATE_HELD", "TASK_STATE_HELD"]);
-    const { tasks: held } = await director.tasks.listTasks({
-      states: ["TASK_STATE_HELD"],
-      deployment: "",
-      pageSize: 0,
-      pageToken: "",
+    before(async function () {
+      this.timeout(400_000);
+      folder = mkdtempSync(join(tmpdir(), "diskmesh-restore-"));
+      if (store === "LMDB") {
+        director = await TestDirector.start();
+        return;
+      }
+      const found = await documentDatabase();
+      if (typeof found === "string") return skipBecause(this, found);
+      const [storage, name] = [databaseUrl(found.url), newTabletName()];
+      remove = () => removeTablet(storage, name);
+      // Short: the director is killed, and whoever comes next waits for its lease to run out.
+      const lease = { timeMs: 1_500, safeTimeMs: 1_200, renewIntervalMs: 300 };
+      director = await TestDirector.start({ tablet: { storage, name, lease } });
     });
-    expect(held.map(({ taskId }) => taskId).sort()).to.deep.equal([...taskIds].sort());
-    expect((await director.task(done.taskId)).state).to.equal("TASK_STATE_DONE");
-    expect(director.cpi.fences.at(-1)).to.be.above(2 ** 20);
+    after(async () => {
+      await director?.stop();
+      await remove();
+    });
 
-    await director.tasks.resumeTask({ taskId: taskIds[0] as number });
-    expect((await director.ended(taskIds[0] as number)).state).to.equal("TASK_STATE_DONE");
-    await director.tasks.cancelTask({ taskId: taskIds[1] as number });
-    expect(await states(taskIds)).to.deep.equal(["TASK_STATE_DONE", "TASK_STATE_CANCELLED"]);
-    const next = await director.provide("disk-4", instance);
-    expect(next.state).to.equal("TASK_STATE_DONE");
-    expect(next.taskId).to.be.above(after.taskId + 2 ** 31);
-  });
+    async function backUp(): Promise<string> {
+      const options = {
+        address: director.address,
+        tls: director.certs.files("operator"),
+        serverRole: "director",
+      } as const;
+      const admin = createClient(AdminServiceService, { ...options, defaultDeadlineMs: 20_000 });
+      try {
+        const pieces: Buffer[] = [];
+        for await (const { piece } of admin.createBackup({})) pieces.push(piece);
+        const file = join(folder, "backup");
+        writeFileSync(file, Buffer.concat(pieces));
+        return file;
+      } finally {
+        admin.close();
+      }
+    }
 
-  it("restored a second time from the same backup -> claims above what the dispatcher has seen", async () => {
-    const seen = director.cpi.fences.at(-1) as number;
-    for (let restart = 0; restart < 2; restart++) await director.process.restart();
-    await eventually(() => (director.cpi.fences.at(-1) as number) > seen + 1, { timeoutMs: 20_000 });
-    const highest = director.cpi.fences.at(-1) as number;
-    await restore(join(folder, "backup"));
-    await eventually(() => (director.cpi.fences.at(-1) as number) > highest, { timeoutMs: 20_000 });
-    const [instance] = (await director.deployments.listInstances({ deployment: "one" })).instances;
-    expect((await director.provide("disk-5", instance?.instanceId ?? "")).state).to.equal("TASK_STATE_DONE");
+    async function restore(file: string): Promise<string> {
+      await director.process.kill();
+      const config = join(folder, "config.yaml");
+      writeFileSync(config, JSON.stringify(director.config));
+      const args = [RESTORE, "--config", config, "--from", file, "--replace"];
+      const { stdout } = await promisify(execFile)(process.execPath, args);
+      await director.process.start();
+      return stdout;
+    }
+
+    const states = async (taskIds: readonly number[]) =>
+      Promise.all(taskIds.map(async (taskId) => (await director.task(taskId)).state));
+
+    it("runs nothing again by itself: an operator resumes or drops what was under way, and new numbers are new", async () => {
+      const [instance = ""] = await director.deploy("one", 1);
+      const done = await director.provide("disk-0", instance);
+      const gate = director.cpi.gate("createDisk", "before");
+      const { task: running } = await director.disks.provideDisk(wanted("disk-1", instance));
+      await gate.reached;
+      const { task: waiting } = await director.disks.provideDisk(wanted("disk-2", instance));
+      const taskIds = [running?.taskId ?? 0, waiting?.taskId ?? 0];
+      const file = await backUp();
+      gate.release();
+      await director.ended(taskIds[1] as number);
+      const after = await director.provide("disk-3", instance);
+      const calls = director.cpi.fences.length;
+
+      const said = await restore(file);
+      expect(said)
+        .to.contain("ResumeTask")
+        .and.to.match(/restored [0-9]+ documents of tablet /);
+      await eventually(() => director.cpi.fences.length > calls, { timeoutMs: 20_000 });
+      expect(await states(taskIds)).to.deep.equal(["TASK_STATE_HELD", "TASK_STATE_HELD"]);
+      const { tasks: held } = await director.tasks.listTasks({
+        states: ["TASK_STATE_HELD"],
+        deployment: "",
+        pageSize: 0,
+        pageToken: "",
+      });
+      expect(held.map(({ taskId }) => taskId).sort()).to.deep.equal([...taskIds].sort());
+      expect((await director.task(done.taskId)).state).to.equal("TASK_STATE_DONE");
+      expect(director.cpi.fences.at(-1)).to.be.above(2 ** 20);
+
+      await director.tasks.resumeTask({ taskId: taskIds[0] as number });
+      expect((await director.ended(taskIds[0] as number)).state).to.equal("TASK_STATE_DONE");
+      await director.tasks.cancelTask({ taskId: taskIds[1] as number });
+      expect(await states(taskIds)).to.deep.equal(["TASK_STATE_DONE", "TASK_STATE_CANCELLED"]);
+      const next = await director.provide("disk-4", instance);
+      expect(next.state).to.equal("TASK_STATE_DONE");
+      expect(next.taskId).to.be.above(after.taskId + 2 ** 31);
+    });
+
+    it("restored a second time from the same backup -> claims above what the dispatcher has seen", async () => {
+      const seen = director.cpi.fences.at(-1) as number;
+      for (let restart = 0; restart < 2; restart++) await director.process.restart();
+      await eventually(() => (director.cpi.fences.at(-1) as number) > seen + 1, { timeoutMs: 20_000 });
+      const highest = director.cpi.fences.at(-1) as number;
+      await restore(join(folder, "backup"));
+      await eventually(() => (director.cpi.fences.at(-1) as number) > highest, { timeoutMs: 20_000 });
+      const [instance] = (await director.deployments.listInstances({ deployment: "one" })).instances;
+      expect((await director.provide("disk-5", instance?.instanceId ?? "")).state).to.equal("TASK_STATE_DONE");
+    });
   });
-});
 
 const wanted = (diskName: string, instanceId: string) => ({
   diskName,
