@@ -90,9 +90,9 @@ async function compareRestored(
 
 /** What its agent holds follows upon the registry's state as soon as it has registered anew. */
 async function isAsRestored(mesh: RegistryMesh, { hostId, deviceId }: DeviceAccount, told: Told): Promise<void> {
-  const { attachState, detachConfirmed } = await mesh.device(deviceId).catch((error) => {
+  const { attachState, detachConfirmed, lastError } = await mesh.device(deviceId).catch((error) => {
     if (error instanceof NotFoundError && told === "out")
-      return { attachState: AttachState.UNKNOWN, detachConfirmed: true };
+      return { attachState: AttachState.UNKNOWN, detachConfirmed: true, lastError: "" };
     throw error;
   });
   const { devices } = await mesh.agentClient(hostId).listDevices({});
@@ -104,8 +104,9 @@ async function isAsRestored(mesh: RegistryMesh, { hostId, deviceId }: DeviceAcco
     leaving: true,
     unsettled: true,
   };
-  if (!isRight[told])
-    throw new Error(`it is ${attachState}, confirmed: ${detachConfirmed}, and its agent holds it: ${isHeld}`);
+  if (isRight[told]) return;
+  const state = `it is ${attachState}, confirmed: ${detachConfirmed} (${lastError})`;
+  throw new Error(`${state}, and its agent holds it: ${isHeld}`);
 }
 
 /** A command as `npm run` runs it. */
