@@ -6,7 +6,7 @@ import { temporaryFolder } from "@diskmesh/testkit";
 import type { InputRange, Lane, SurfaceFind } from "./lane.js";
 import { parserOf } from "./parsers.js";
 import { inputAt, type Surface } from "./surface.js";
-import { waitedForTurnsMs } from "./watched-processes.js";
+import { ranForMs } from "./watched-processes.js";
 
 /** What both threads see, by place. */
 const INDEX = 0;
@@ -18,7 +18,6 @@ const PLACES = 4;
 const LOOK_MS = 250;
 /** A parser that takes longer holds up its whole process. */
 const SLOW_MS = 1_000;
-const ATTEMPTS = 5;
 /** No input may end the thread by taking so long that nobody waits any more. */
 const STUCK_MS = 60_000;
 /** Parsers are so much faster than servers that they would be all that is fuzzed. */
@@ -125,22 +124,18 @@ async function runThread({ name, range, folder, shared }: Work): Promise<void> {
 }
 
 /**
- * What is wrong, if anything. One that was slow has more tries, the quickest of which counts: the machine may have done
- * something else, and what the collection of garbage waits for it is nowhere to be read.
+ * What is wrong, if anything. Time counts in which the thread ran: on a machine that does much else, it is no fault of a
+ * parser's that it waits.
  */
 export async function sendTimed(surface: Surface, input: Buffer): Promise<string | undefined> {
-  let leastMs = Number.POSITIVE_INFINITY;
-  for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const startedMs = performance.now() - waitedForTurnsMs();
-    try {
-      await surface.send(input);
-    } catch (error) {
-      return messageOf(error);
-    }
-    leastMs = Math.min(leastMs, performance.now() - waitedForTurnsMs() - startedMs);
-    if (leastMs < SLOW_MS || surface.waits) return undefined;
+  const startedMs = ranForMs();
+  try {
+    await surface.send(input);
+  } catch (error) {
+    return messageOf(error);
   }
-  return `took ${Math.round(leastMs)} ms`;
+  const tookMs = ranForMs() - startedMs;
+  return tookMs < SLOW_MS || surface.waits ? undefined : `took ${Math.round(tookMs)} ms`;
 }
 
 if (!isMainThread && workerData?.shared !== undefined) await runThread(workerData as Work);

@@ -11,12 +11,21 @@ export interface Usage {
   readonly descriptors: number;
 }
 
+/** For how long this thread has had a processor; all of the time where the system does not tell. */
+export function ranForMs(): number {
+  try {
+    return Number(readFileSync("/proc/thread-self/schedstat", "utf8").split(" ")[0]) / 1e6;
+  } catch {
+    return performance.now();
+  }
+}
+
 /**
  * How long the main thread of a process, or the one that asks, has been ready to run while others ran, as Linux counts it;
  * else 0.
  */
-export function waitedForTurnsMs(pid?: number): number {
-  const path = pid === undefined ? "/proc/thread-self/schedstat" : `/proc/${pid}/task/${pid}/schedstat`;
+export function waitedForTurnsMs(pid: number): number {
+  const path = `/proc/${pid}/task/${pid}/schedstat`;
   try {
     return Number(readFileSync(path, "utf8").split(" ")[1]) / 1e6;
   } catch {
