@@ -55,5 +55,6 @@ export async function buildContext(
     workers,
     registrationTurns,
     lastRegistrations: new Map(),
+    unknownExports: new Map(),
   };
 }

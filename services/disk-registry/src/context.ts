@@ -1,3 +1,4 @@
+import type { HostId } from "@diskmesh/domain";
 import type { Clock, Logger } from "@diskmesh/service";
 import type { Tablet } from "@diskmesh/tablet";
 import type { AgentClients } from "./agent-clients.js";
@@ -6,7 +7,7 @@ import type { DeviceChanges } from "./device-changes.js";
 import type { DiskChanges } from "./disk-changes.js";
 import type { Fleet } from "./fleet.js";
 import type { Liveness } from "./liveness.js";
-import type { LastRegistrations } from "./model/registration.js";
+import type { LastRegistrations, ReportedExport } from "./model/registration.js";
 import type { RegistrySchema } from "./model/schema.js";
 import type { Turns } from "./turns.js";
 import type { Workers } from "./workers/workers.js";
@@ -35,4 +36,6 @@ export interface Context extends WorkContext {
   readonly workers: Workers;
   readonly registrationTurns: Turns;
   readonly lastRegistrations: LastRegistrations;
+  /** By host, exports of disks that this registry never knew; in memory only, as what they serve is fenced in any case. */
+  readonly unknownExports: Map<HostId, readonly ReportedExport[]>;
 }

@@ -58,6 +58,7 @@ describe("disk-registry and what agents remember", function () {
     expect(decided).to.deep.equal({ deviceIds: [held], diskIds: [] });
     await fleet.clean(held);
     expect((await fleet.registry.device(held)).heldByUnknownDisk).to.equal(false);
+    await eventually(() => expect(agent.exports.has("x"), "served no more").to.equal(false));
   });
 
   it("an order right after the copied store's start -> its agent is asked first, and the order is not sent", async () => {

@@ -20,10 +20,7 @@ export function ranForMs(): number {
   }
 }
 
-/**
- * How long the main thread of a process, or the one that asks, has been ready to run while others ran, as Linux counts it;
- * else 0.
- */
+/** How long the main thread of a process has been ready to run while others ran, as Linux counts it; else 0. */
 export function waitedForTurnsMs(pid: number): number {
   const path = `/proc/${pid}/task/${pid}/schedstat`;
   try {

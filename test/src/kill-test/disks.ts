@@ -28,8 +28,6 @@ export interface DiskUserOptions {
   readonly hostId: string;
   readonly diskBytes: number;
   readonly random: Random;
-  /** Whether disks are made and deleted between a backup and its restore. */
-  readonly strangers: boolean;
 }
 
 /**
@@ -64,14 +62,13 @@ export class DiskUser {
   }
 
   async #step(): Promise<void> {
-    const { random, strangers } = this.options;
+    const { random } = this.options;
     const there = this.#disks.filter(({ told }) => told === "there");
-    const mayChange = strangers || this.#backup === undefined;
     const choice = random.next();
     const one = random.pick(there);
-    if (mayChange && choice < 0.4 && (await this.#hasRoom())) await this.#create();
+    if (choice < 0.4 && (await this.#hasRoom())) await this.#create();
     // The first ones stay.
-    else if (mayChange && choice < 0.6 && one !== undefined && this.#disks.indexOf(one) > 1) await this.#delete(one);
+    else if (choice < 0.6 && one !== undefined && this.#disks.indexOf(one) > 1) await this.#delete(one);
     else if (choice < 0.8 && one !== undefined) await this.#unpublish(one);
     else if (one !== undefined) await this.#verify(one);
   }
@@ -158,12 +155,14 @@ export class DiskUser {
    * deleted it does so again.
    */
   async #lookAtUndead(disk: KnownDisk): Promise<void> {
+    // One that was on its way to a host when the backup was made would be tried for ever without its devices.
+    await this.#unpublish(disk);
     try {
       this.#requireNone(await this.#problems(disk, { zerosToo: true }));
-      await this.#delete(disk);
     } catch (error) {
       if (!(error instanceof DomainError) || error.retryable) throw error;
     }
+    await this.#delete(disk);
   }
 
   async #requireNotServed({ diskId, exportPath }: KnownDisk): Promise<void> {

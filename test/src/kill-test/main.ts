@@ -52,7 +52,7 @@ async function runOn(
   if (name === "mongodb" && store.database === undefined)
     report(`${store.title} is not this test's own: it is not killed`);
   try {
-    const result = await runKillTest({ ...options, store, strangers: true, report });
+    const result = await runKillTest({ ...options, store, report });
     report(
       `${result.calls.retried} calls repeated; ${result.descriptorChecks} looks at descriptors of what was let go of; ` +
         `${result.diskReads} of disks`,

@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { AttachState } from "@diskmesh/api/registry";
+import { AttachState, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import type { RegistryMesh } from "../mesh/registry-mesh.js";
@@ -64,11 +64,28 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
       );
       const told = account.restored();
       await Promise.all(registries.map((registry) => registry.restart()));
+      for (const hostId of mesh.agents.keys()) await decideUnknown(restoring, hostId);
       await Promise.all(Array.from(told, ([device, then]) => compareRestored(restoring, device, then)));
       await disks.lookAfterRestore();
       return told.size;
     }),
   );
+}
+
+/**
+ * What an operator does who wants nothing of after the backup: disks of before it lose the devices that others got, and
+ * those are erased; devices that were added since leave.
+ */
+async function decideUnknown({ mesh, calls }: Restoring, hostId: string): Promise<void> {
+  // Once its agent has registered anew, its devices are marked.
+  await eventually(async () => {
+    const { host } = await persistently(calls, () => mesh.operator.getHost({ hostId }));
+    if (host !== undefined && host.lastHeartbeatAt === undefined)
+      throw new Error(`host ${hostId} was not heard since the restore`);
+  }, PATIENCE);
+  const decided = { deviceIds: [], hostId, dryRun: false };
+  for (const verdict of [UnknownDiskVerdict.AGENT, UnknownDiskVerdict.REGISTRY])
+    await persistently(calls, () => mesh.fleet.decideUnknownDisks({ verdict, ...decided }));
 }
 
 async function compareRestored(

@@ -20,8 +20,6 @@ export interface KillTestOptions {
   /** Two to a file. */
   readonly devicesPerHost: number;
   readonly store: Store;
-  /** Whether disks are made and deleted between the backup and its restore. */
-  readonly strangers: boolean;
   readonly report: (line: string) => void;
 }
 
@@ -68,7 +66,6 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
     hostId: DISK_HOST,
     diskBytes: DEVICE_BYTES,
     random: new Random(seed * 1_000 + 999),
-    strangers: options.strangers,
   });
   for (const hostId of [...hostIds, DISK_HOST])
     await eventually(() => mesh.operator.getHost({ hostId }), { timeoutMs: PATIENCE_MS });
@@ -118,10 +115,10 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
 /** Answers of how many devices the backup had a settled state; 0 when the test was over before. */
 async function restoreInTheMiddle(
   restoring: Restoring,
-  options: Pick<KillTestOptions, "seconds" | "strangers" | "report"> & { readonly isOver: () => boolean },
+  options: Pick<KillTestOptions, "seconds" | "report"> & { readonly isOver: () => boolean },
 ): Promise<number> {
   const { account, calls, disks } = restoring;
-  const { seconds, strangers, isOver, report } = options;
+  const { seconds, isOver, report } = options;
   const startedAtMs = performance.now();
   const until = async (share: number, condition: () => boolean): Promise<boolean> => {
     while (!isOver() && (performance.now() < startedAtMs + share * seconds * 1_000 || !condition()))
@@ -132,7 +129,7 @@ async function restoreInTheMiddle(
   const file = await backUp(restoring);
   report("backed up");
   // Something is to be undone.
-  const isSomethingNew = () => account.sinceBackup.changed > 0 && (!strangers || disks.strangers > 0);
+  const isSomethingNew = () => account.sinceBackup.changed > 0 && disks.strangers > 0;
   if (!(await until(RESTORE_AFTER, isSomethingNew))) return 0;
   report(`${disks.strangers} disks were made since; restoring`);
   const devices = await restore(restoring, file);

@@ -1,5 +1,5 @@
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import { type Device, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { type Device, DiskRegistryServiceService, FleetServiceService } from "@diskmesh/api/registry";
 import type { Client, TlsFiles } from "@diskmesh/rpc";
 import type { ServiceProcess } from "@diskmesh/testkit";
 import { ServiceGroup, type ServicePlan } from "./service-group.js";
@@ -19,6 +19,7 @@ export interface RegistryMeshOptions {
 /** A registry and its agents as real processes, and nothing else: what attaches and detaches devices. */
 export class RegistryMesh implements AsyncDisposable {
   readonly operator: Client<typeof DiskRegistryServiceService>;
+  readonly fleet: Client<typeof FleetServiceService>;
   readonly #agentClients: ReadonlyMap<string, Client<typeof DiskAgentServiceService>>;
 
   private constructor(
@@ -27,6 +28,7 @@ export class RegistryMesh implements AsyncDisposable {
   ) {
     const limits = { defaultDeadlineMs: DEADLINE_MS };
     this.operator = group.client(DiskRegistryServiceService, "disk-registry", { names: registryNames, ...limits });
+    this.fleet = group.client(FleetServiceService, "disk-registry", { names: registryNames, ...limits });
     this.#agentClients = new Map(
       group.hostIds.map((hostId) => [
         hostId,

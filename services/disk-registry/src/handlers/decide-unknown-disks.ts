@@ -17,7 +17,7 @@ class DryRun extends Error {
 }
 
 export async function decideUnknownDisks(
-  { tablet, workers, config }: Context,
+  { tablet, workers, config, unknownExports }: Context,
   request: DecideUnknownDisksRequest,
 ): Promise<DecideUnknownDisksResponse> {
   const verdict = parseVerdict(request.verdict);
@@ -37,6 +37,9 @@ export async function decideUnknownDisks(
     });
     workers.wakeDevices(devices);
     for (const diskId of decided.diskIds) workers.wakeDisk(diskId);
+    for (const [hostId, exports] of unknownExports)
+      for (const entry of exports)
+        if (decided.endedDiskIds.includes(entry.diskId)) workers.wakeUnexport({ hostId, ...entry });
     return answerOf(decided);
   } catch (error) {
     if (error instanceof DryRun) return answerOf(error.decided);

@@ -19,6 +19,7 @@ export async function purgeHost(context: Context, request: PurgeHostRequest): Pr
     fleet.forget(hostId);
     liveness.forget(hostId);
     lastRegistrations.delete(hostId);
+    context.unknownExports.delete(hostId);
     for (const diskId of affected) workers.wakeDisk(diskId);
   }
   return { result };

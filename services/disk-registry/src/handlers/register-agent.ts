@@ -42,6 +42,8 @@ export async function registerAgent(
   });
   liveness.hear(hostId);
   workers.wakeHost(hostId);
+  if (answer.unknownExports.length > 0) context.unknownExports.set(hostId, answer.unknownExports);
+  else context.unknownExports.delete(hostId);
   for (const stray of answer.strayExports) workers.wakeUnexport({ hostId, ...stray });
   return {
     ...answer.leader,

@@ -51,6 +51,8 @@ export interface RegistrationAnswer {
   readonly unknown: readonly StampedDevice[];
   /** Served by the agent though nobody wants them. */
   readonly strayExports: readonly ReportedExport[];
+  /** Served for disks that this registry never knew: left alone until an operator decides on their devices. */
+  readonly unknownExports: readonly ReportedExport[];
 }
 
 /** A device of the host as it is now, and what its agent said of it. */
@@ -104,7 +106,7 @@ export function registerAgent(
   }
   mergeAllLost(tx, registration.hostId, own, nowMs);
   restartBrokenPublications(tx, registration, before, own);
-  return { allowed, unknown, strayExports: strayExports(tx, registration) };
+  return { allowed, unknown, ...unwantedExports(tx, registration) };
 }
 
 function putHost(
@@ -237,11 +239,17 @@ function restartBrokenPublications(
   }
 }
 
-/** An export of a disk that this registry never knew may be in use: without devices that obey it, it does no harm. */
-function strayExports(tables: RegistryTables, { hostId, exports }: Registration): readonly ReportedExport[] {
-  return exports.filter(({ diskId, sessionNumber }) => {
-    const disk = tables.disks.get(diskId);
-    if (disk === undefined) return mayHaveGiven(tables, "session_number", sessionNumber);
-    return disk.publication?.hostId !== hostId;
-  });
+/** Exports that nobody wants there, apart from those of disks that this registry never knew, which may be in use. */
+function unwantedExports(
+  tables: RegistryTables,
+  { hostId, exports }: Registration,
+): Pick<RegistrationAnswer, "strayExports" | "unknownExports"> {
+  const [strayExports, unknownExports]: [ReportedExport[], ReportedExport[]] = [[], []];
+  for (const entry of exports) {
+    const disk = tables.disks.get(entry.diskId);
+    if (disk?.publication?.hostId === hostId) continue;
+    const isKnown = disk !== undefined || mayHaveGiven(tables, "session_number", entry.sessionNumber);
+    (isKnown ? strayExports : unknownExports).push(entry);
+  }
+  return { strayExports, unknownExports };
 }

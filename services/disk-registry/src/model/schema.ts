@@ -228,6 +228,7 @@ const devices: Table<Device> = {
     // No byte of either part can be the separator: host ids and pool names hold no space.
     freeByHostAndPool: (device) => (isFree(device) ? `${device.hostId} ${device.pool}` : undefined),
     erasableByHost: (device) => (isErasable(device) ? device.hostId : undefined),
+    unknownByDisk: (device) => device.unknownSession?.diskId || undefined,
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
     awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),
   },

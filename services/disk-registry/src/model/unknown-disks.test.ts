@@ -153,13 +153,15 @@ describe("a device that is held by an unknown disk", () => {
       { diskId: diskId("stranger"), sessionNumber: 500 },
       { diskId: diskId("deleted"), sessionNumber: 59 },
     ];
-    expect(register(fleet, { sessionNumber: 0, sessionDiskId: "" }, exports).strayExports).to.deep.equal([exports[1]]);
+    const answer = register(fleet, { sessionNumber: 0, sessionDiskId: "" }, exports);
+    expect(answer.strayExports).to.deep.equal([exports[1]]);
+    expect(answer.unknownExports).to.deep.equal([exports[0]]);
   });
 
   it("decided for the registry -> free devices are erased, disks published, and the next registration marks nothing", () => {
     const fleet = marked({ diskId: X });
     const decided = fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], "registry"));
-    expect(decided).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"] });
+    expect(decided).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: ["stranger"] });
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
     register(fleet, unknown);
     expect(fleet.device("d1").unknownSession).to.equal(undefined);
@@ -174,11 +176,11 @@ describe("a device that is held by an unknown disk", () => {
     const fleet = marked({ diskId: X });
     const decide = (verdict: "agent" | "registry") =>
       fleet.transact((tx) => decideUnknown(tx, [fleet.device("d1")], verdict));
-    expect(decide("agent")).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"] });
+    expect(decide("agent")).to.deep.equal({ deviceIds: ["d1"], diskIds: ["x"], endedDiskIds: [] });
     expect(fleet.device("d1")).to.include({ diskId: "", dirty: true });
     expect(fleet.device("d1").unknownSession).not.to.equal(undefined);
     expect(diskHealth(fleet.tables, fleet.disk("x")).message).to.contain("d1 was purged");
-    expect(decide("agent"), "again").to.deep.equal({ deviceIds: [], diskIds: [] });
+    expect(decide("agent"), "again").to.deep.equal({ deviceIds: [], diskIds: [], endedDiskIds: [] });
     decide("registry");
     expect(fleet.transact((tx) => beginErase(tx, deviceId("d1")))).not.to.equal(undefined);
   });

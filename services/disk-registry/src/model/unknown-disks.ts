@@ -57,6 +57,8 @@ export interface Decided {
   readonly deviceIds: readonly DeviceId[];
   /** May be published again, or have lost a device. */
   readonly diskIds: readonly DiskId[];
+  /** Unknown disks that no device is held by any more: whoever serves them serves nothing. */
+  readonly endedDiskIds: readonly DiskId[];
 }
 
 /**
@@ -69,7 +71,7 @@ export function decideUnknown(
   verdict: UnknownDiskVerdict,
 ): Decided {
   const deviceIds: DeviceId[] = [];
-  const diskIds = new Set<DiskId>();
+  const [diskIds, ended] = [new Set<DiskId>(), new Set<DiskId>()];
   for (const device of devices) {
     const { unknownSession, ...rest } = device;
     if (unknownSession === undefined || (verdict === "agent" && device.diskId === "")) continue;
@@ -80,7 +82,9 @@ export function decideUnknown(
       // Counts as given from now on: else the next registration would mark it again.
       const lastSessionNumber = Math.max(device.lastSessionNumber ?? 0, unknownSession.sessionNumber);
       tx.devices.put({ ...rest, lastSessionNumber });
+      if (unknownSession.diskId !== "") ended.add(unknownSession.diskId);
     }
   }
-  return { deviceIds, diskIds: [...diskIds].sort() };
+  const endedDiskIds = [...ended].filter((diskId) => tx.devices.count("unknownByDisk", diskId) === 0);
+  return { deviceIds, diskIds: [...diskIds].sort(), endedDiskIds };
 }
