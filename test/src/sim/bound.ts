@@ -3,6 +3,8 @@ import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 export type Kind = "attach" | "detach";
 
 export interface Order {
+  /** Absent where it does not matter who gave it. */
+  readonly incarnation?: string;
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
   readonly kind: Kind;
@@ -36,12 +38,15 @@ export class Bound {
   }
 
   /** It obeys another incarnation: stamps of the former one count no more, and what is closed stays so. */
-  changeOver(): void {
-    for (const deviceId of [...this.confirmedDetach.keys()]) {
-      if (this.isDetached(deviceId)) this.confirmedDetach.set(deviceId, OF_A_FORMER_INCARNATION);
+  changeOver(incarnation: string): void {
+    for (const [deviceId, detach] of [...this.confirmedDetach]) {
+      const attach = this.reachedAttach.get(deviceId);
+      const isDetached = attach === undefined || attach.incarnation === incarnation || compare(attach, detach) < 0;
+      if (isDetached) this.confirmedDetach.set(deviceId, OF_A_FORMER_INCARNATION);
       else this.confirmedDetach.delete(deviceId);
     }
     this.orders.clear();
-    this.reachedAttach.clear();
+    for (const [deviceId, attach] of this.reachedAttach)
+      if (attach.incarnation !== incarnation) this.reachedAttach.delete(deviceId);
   }
 }

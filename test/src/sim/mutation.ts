@@ -1,3 +1,5 @@
+import type { ScenarioName } from "./scenarios.js";
+
 /** One place in the built code, found by its text, and what is there instead. */
 export interface Edit {
   /** Below the repository's folder. */
@@ -14,6 +16,8 @@ export interface Mutation {
   readonly mistake: string;
   /** It is found within so many seeds, from 1 on. */
   readonly withinSeeds: number;
+  /** Only seeds that take this scenario are run; undefined: all. */
+  readonly scenario?: ScenarioName;
   readonly edits: readonly Edit[];
 }
 

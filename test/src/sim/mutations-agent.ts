@@ -88,12 +88,14 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
     withinSeeds: 300,
+    scenario: "lost caches",
     edits: [{ file: `${AGENT}agent.js`, find: "openNothing: cacheIsLost", replace: "openNothing: false" }],
   },
   {
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
-    withinSeeds: 300,
+    withinSeeds: 1500,
+    scenario: "lost caches",
     edits: [{ file: `${AGENT}cache/open-ledger.js`, find: "cacheIsLost ? now : memory", replace: "memory" }],
   },
   {
@@ -123,7 +125,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
-    withinSeeds: 1000,
+    withinSeeds: 1200,
+    scenario: "turns on one file",
     edits: [
       { file: `${AGENT}devices/eraser.js`, find: "known.handle === handle", replace: "true" },
       { file: `${AGENT}devices/eraser.js`, find: "if (device.file.handle !== job.handle)", replace: "if (false)" },
@@ -138,6 +141,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
     withinSeeds: 200,
+    scenario: "broken streams",
     edits: [
       {
         file: `${AGENT}block-io/serve-stream.js`,

@@ -143,7 +143,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though nobody can tell whether its drive is still the same",
-    withinSeeds: 300,
+    withinSeeds: 1200,
+    scenario: "swapped while off",
     edits: [
       {
         file: `${REGISTRY}model/reported-devices.js`,
@@ -169,6 +170,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "forget-purged-silently",
     mistake: "a device that was purged while its host was silent is never asked for again",
     withinSeeds: 250,
+    scenario: "purged while silent",
     edits: [{ file: `${REGISTRY}model/purge-action.js`, find: "if (!host.mustRegister)", replace: "if (false)" }],
   },
   {

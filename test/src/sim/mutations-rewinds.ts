@@ -6,12 +6,14 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-incarnation",
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
     withinSeeds: 100,
+    scenario: "two registries",
     edits: [{ file: `${AGENT}model/orders.js`, find: "refuseOtherIncarnation(memory, stamp);", replace: "" }],
   },
   {
     name: "obey-whoever-answers",
     mistake: "an agent goes back to a former incarnation, whose registry takes it for its own",
     withinSeeds: 200,
+    scenario: "two registries",
     edits: [
       {
         file: `${AGENT}model/registration.js`,
@@ -34,12 +36,14 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 250,
+    scenario: "copied back",
     edits: [{ file: `${REGISTRY}model/remembered.js`, find: "if (higher.length === 0)", replace: "if (true)" }],
   },
   {
     name: "believe-any-number",
     mistake: "one agent's lie makes the registry go on above what nobody gave",
-    withinSeeds: 800,
+    withinSeeds: 2400,
+    scenario: "lies",
     edits: [
       {
         file: `${REGISTRY}model/remembered.js`,
@@ -51,7 +55,8 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
-    withinSeeds: 100,
+    withinSeeds: 250,
+    scenario: "copied back",
     edits: [
       {
         file: `${REGISTRY}model/unknown-disks.js`,
@@ -63,7 +68,8 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "erase-unknown-disks",
     mistake: "what an unknown disk has on a device is erased",
-    withinSeeds: 100,
+    withinSeeds: 150,
+    scenario: "copied back",
     edits: [
       {
         file: `${REGISTRY}model/schema.js`,
@@ -73,15 +79,10 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     ],
   },
   {
-    name: "publish-over-unknown-disks",
-    mistake: "a disk is published although an unknown one holds its device",
-    withinSeeds: 100,
-    edits: [{ file: `${REGISTRY}model/publications.js`, find: "whyUnknown(device)", replace: "undefined", count: 2 }],
-  },
-  {
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
-    withinSeeds: 150,
+    withinSeeds: 400,
+    scenario: "copied back",
     edits: [{ file: `${REGISTRY}model/orders.js`, find: "if (host.mustRegister === undefined)", replace: "if (true)" }],
   },
   {

@@ -33,7 +33,7 @@ export class Operator {
   sayWhoIsRight(): void {
     const { random, requests, lives, store } = this.world;
     const unknown = [...store.devices()].filter((device) => device.unknownSession !== undefined);
-    if (unknown.length === 0 || random.chance(0.3)) return void requests.raiseTrueNumbers();
+    if (unknown.length === 0 || random.chance(0.3)) return void requests.sayWhoLeads();
     const device = random.pick(unknown);
     const isRegistrys = device.diskId === "" || lives.isRight(device);
     requests.decideUnknown(device, isRegistrys ? UnknownDiskVerdict.REGISTRY : UnknownDiskVerdict.AGENT);

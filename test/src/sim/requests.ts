@@ -64,10 +64,18 @@ export class Requests {
     });
   }
 
-  /** As an operator who knows that no agent lies about so much. */
-  raiseTrueNumbers(): void {
+  /** As an operator who knows that no agent lies about so little, and which registry is to lead. */
+  sayWhoLeads(): void {
     this.#run("getFleet", {}, async () => {
-      const { refused, standsStill } = await this.#fleet.getFleet({});
+      const { refused, standsStill, others } = await this.#fleet.getFleet({});
+      for (const { tabletId, incarnation, adoptedAt } of others) {
+        if (adoptedAt !== undefined || !this.world.rewinds.isAlone) continue;
+        const former = { tabletId, incarnation, sessionNumber: 0 };
+        this.#run("adoptFleet", former, async () => {
+          await this.#fleet.adoptFleet(former);
+          return "adopted";
+        });
+      }
       for (const { heardAt: _, ...numbers } of refused)
         if (!isExaggerated(numbers))
           this.#run("raiseNumbers", numbers, async () => {

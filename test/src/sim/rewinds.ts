@@ -1,12 +1,14 @@
 import type { AcknowledgedCopy } from "./acknowledged.js";
 import { restored, SimStore, type StoreCopy } from "./store.js";
 import type { SimProcess } from "./timeline.js";
+import type { Confirmed } from "./watch-orders.js";
 import type { World } from "./world.js";
 
 /** What the registry had at one moment, and what clients had been told by then. */
 interface Backup {
   readonly store: StoreCopy;
   readonly acknowledged: AcknowledgedCopy;
+  readonly confirmed: Confirmed;
 }
 
 /** The registry goes back to an earlier moment, while its agents stay up and remember what came after it. */
@@ -44,6 +46,11 @@ export class Rewinds {
     return this.#epochs.get(this.storeOf(process)) ?? 0;
   }
 
+  /** Whether only one history goes on. */
+  get isAlone(): boolean {
+    return this.#rivals.size === 0;
+  }
+
   /** Whether somebody still runs registries on it. */
   isKept(store: SimStore): boolean {
     return store === this.world.store || this.#rivals.has(store);
@@ -67,13 +74,16 @@ export class Rewinds {
   /** To the last backup or an earlier one, in the way that this run's faults know. */
   goBack(): void {
     const { random, faults, store } = this.world;
-    // What was made before a restore is of a former incarnation, which agents that obey the newer one refuse.
-    const usable = this.#backups.filter((each) => each.store.claim.incarnation === store.incarnation);
+    const isCopied = random.chance(faults.copiedBack);
+    // Of a former incarnation's folder agents want nothing. What is restored of it is a sibling of the present one, which
+    // an operator has adopt their agents; to whom he says so while several run is not simulated.
+    const isUsable = ({ claim }: StoreCopy) => claim.incarnation === store.incarnation || (!isCopied && this.isAlone);
+    const usable = this.#backups.filter((each) => isUsable(each.store));
     const last = usable.at(-1);
     if (last === undefined) return;
     const backup = random.chance(0.5) ? last : random.pick(usable);
-    if (random.chance(faults.copiedBack)) this.#goBack(backup, "its folder is copied back", { restores: false });
-    else if (random.chance(faults.rival) && this.#rivals.size === 0) this.#leaveBehind(backup);
+    if (isCopied) this.#goBack(backup, "its folder is copied back", { restores: false });
+    else if (random.chance(faults.rival) && this.isAlone) this.#leaveBehind(backup);
     else this.#goBack(backup, "restored from a backup", { restores: true });
   }
 
@@ -84,8 +94,8 @@ export class Rewinds {
   }
 
   backUp(): void {
-    const { store, acknowledged } = this.world;
-    this.#backups.push({ store: store.copy(), acknowledged: acknowledged.copy() });
+    const { store, acknowledged, orders } = this.world;
+    this.#backups.push({ store: store.copy(), acknowledged: acknowledged.copy(), confirmed: orders.copy() });
     this.world.trace(`backup ${this.#backups.length} of generation ${store.generation}`);
   }
 
@@ -123,7 +133,7 @@ export class Rewinds {
     this.#epochs.set(world.store, this.#count);
     world.state.watch(world.store);
     world.acknowledged.rewind(backup.acknowledged);
-    world.orders.rewind(world.store);
+    world.orders.rewind(backup.confirmed);
     world.lives.rewind(before, world.store);
   }
 }

@@ -1,5 +1,6 @@
 import type { Mutation } from "./mutation.js";
 import { runSeed, type SeedResult } from "./run-seed.js";
+import { scenarioOf } from "./scenarios.js";
 
 /** Runs seeds one after another in this process, and stops at the first that breaks a promise. */
 export async function runInOrder(options: {
@@ -12,6 +13,7 @@ export async function runInOrder(options: {
   const { from, to, steps, trace, mutation } = options;
   const made = mutation === undefined ? "" : ` with ${mutation.name} (${mutation.mistake})`;
   for (let seed = from; seed <= to; seed++) {
+    if (mutation?.scenario !== undefined && scenarioOf(seed)?.name !== mutation.scenario) continue;
     const result = await runSeed(seed, steps);
     if (trace || (result.violation !== undefined && mutation === undefined)) printTrace(result);
     if (result.violation === undefined) continue;

@@ -6,9 +6,21 @@ import type { World } from "./world.js";
 /** What an operator asks for, one thing a turn. */
 export type Plan = Generator<void, void, void>;
 
+export type ScenarioName =
+  | "broken streams"
+  | "swapped while off"
+  | "turns on one file"
+  | "lost caches"
+  | "purged while silent"
+  | "restored"
+  | "copied back"
+  | "two registries"
+  | "anything goes back"
+  | "lies";
+
 /** A schedule with a purpose and little else in its way, for mistakes that chance alone seldom meets. */
 export interface Scenario {
-  readonly name: string;
+  readonly name: ScenarioName;
   /** All others are off. */
   readonly faults: Partial<Faults>;
   /** 1 to 3 by chance, unless told. */
@@ -26,18 +38,21 @@ const SEEDS_PER_SCENARIO = 3;
 
 const SCENARIOS: readonly Scenario[] = [
   {
-    name: "connections between agents break while their writes hang in the drive",
+    // Connections between agents break while their writes hang in the drive.
+    name: "broken streams",
     faults: { streamBreak: 0.7, ioMs: 100, slowIo: 0.5, lateMessage: 0.1, lateMessageMs: 200 },
     hostCount: 2,
     length: 2,
     plan: serveFromAfar,
   },
   {
-    name: "drives are swapped while their machine is off, which forgets what it called them",
+    // Drives are swapped while their machine is off, which forgets what it called them.
+    name: "swapped while off",
     faults: { agentCrash: 0.02, powerLoss: 1, swapWhileOff: 0.8 },
   },
   {
-    name: "two agents take turns on one file, and answers to erases are lost",
+    // Two agents take turns on one file, and answers to erases are lost.
+    name: "turns on one file",
     faults: { lostEraseAnswer: 0.5, ioMs: 5 },
     hostCount: 2,
     shares: "file",
@@ -45,40 +60,47 @@ const SCENARIOS: readonly Scenario[] = [
     plan: takeTurnsOnSharedBytes,
   },
   {
-    name: "agents that end have lost their caches, or a part of them, when they start again",
+    // Agents that end have lost their caches, or a part of them, when they start again.
+    name: "lost caches",
     faults: { agentCrash: 0.02, powerLoss: 0.3, brokenCache: 0.4, failedCacheWrite: 0.05 },
   },
   {
-    name: "devices are forgotten while nobody hears their host",
+    // Devices are forgotten while nobody hears their host.
+    name: "purged while silent",
     faults: {},
     length: 2,
     plan: purgeWhileSilent,
   },
   {
-    name: "the registry is restored as of before a tenant came",
+    // The registry is restored as of before a tenant came.
+    name: "restored",
     faults: {},
     length: 3,
     plan: tenantsAcrossARewind,
   },
   {
-    name: "the registry's folder is copied back to before a tenant came",
+    // The registry's folder is copied back to before a tenant came.
+    name: "copied back",
     faults: { copiedBack: 1 },
     length: 3,
     plan: tenantsAcrossARewind,
   },
   {
-    name: "the registry is restored elsewhere as of before a tenant came, and the former one runs on",
+    // The registry is restored elsewhere as of before a tenant came, and the former one runs on.
+    name: "two registries",
     faults: { rival: 0.7 },
     length: 3,
     plan: tenantsAcrossARewind,
   },
   {
-    name: "anything, and the registry goes back",
+    // Anything, and the registry goes back.
+    name: "anything goes back",
     faults: { backup: 0.02, rewind: 0.004, copiedBack: 0.4, rival: 0.4 },
     length: 2,
   },
   {
-    name: "an agent lies",
+    // An agent lies.
+    name: "lies",
     faults: { lie: 0.3 },
   },
 ];

@@ -13,7 +13,6 @@ import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 import type { AgentNode } from "./agent-node.js";
 import { Bound, compare, type Order, text } from "./bound.js";
 import type { NetworkWatch } from "./network.js";
-import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
 
@@ -34,6 +33,11 @@ interface OrderRequest {
   readonly stamp?: Stamp | undefined;
   readonly devices?: readonly { readonly stamp?: Stamp | undefined }[];
 }
+
+/** By device: the numbers of the orders and sessions that its agent has confirmed. */
+export type Confirmed = Readonly<
+  Record<"confirmedAttach" | "confirmedDetach" | "granted" | "erased", ReadonlyMap<string, ReadonlySet<number>>>
+>;
 
 /**
  * Watches every order on its way and what agents make of it: stamps and session numbers are given out once, and durable
@@ -59,13 +63,18 @@ export class OrderWatch implements NetworkWatch {
 
   constructor(private readonly world: World) {}
 
-  /** The registry goes on with what this store holds: it may give out again what it has forgotten. */
-  rewind(store: SimStore): void {
-    const generations = store.counter("device_generation");
-    const sessions = store.counter("session_number");
-    for (const numbers of [...this.confirmedAttach.values(), ...this.confirmedDetach.values()])
-      forgetAbove(numbers, generations);
-    for (const numbers of [...this.granted.values(), ...this.erased.values()]) forgetAbove(numbers, sessions);
+  /** What agents have confirmed so far. */
+  copy(): Confirmed {
+    const { confirmedAttach, confirmedDetach, granted, erased } = this;
+    return structuredClone({ confirmedAttach, confirmedDetach, granted, erased });
+  }
+
+  /** The registry goes on from an earlier moment: numbers that were given out since may be given out again. */
+  rewind(then: Confirmed): void {
+    for (const name of ["confirmedAttach", "confirmedDetach", "granted", "erased"] as const) {
+      this[name].clear();
+      for (const [deviceId, numbers] of then[name]) this[name].set(deviceId, new Set(numbers));
+    }
   }
 
   sent(method: string, request: unknown, from: SimProcess): void {
@@ -255,7 +264,7 @@ export class OrderWatch implements NetworkWatch {
   #changeOver(host: string, bound: Bound, before: AgentMemory, now: AgentMemory): void {
     const { world } = this;
     world.trace(`agent ${host}: obeys ${now.incarnation} from now on, and ${before.incarnation || "nobody"} before`);
-    if (before.incarnation !== "") bound.changeOver();
+    if (before.incarnation !== "") bound.changeOver(now.incarnation);
     if (bound.former.has(now.incarnation))
       world.violation(`the agent of ${host} went back from ${before.incarnation} to ${now.incarnation}`);
     bound.former.add(before.incarnation);
@@ -326,7 +335,8 @@ export class OrderWatch implements NetworkWatch {
   #reach(host: string, deviceId: string, order: Order): void {
     const { reachedAttach } = this.#boundOf(host);
     const before = reachedAttach.get(deviceId);
-    if (before === undefined || compare(order, before) > 0) reachedAttach.set(deviceId, order);
+    const isNewer = before === undefined || before.incarnation !== order.incarnation || compare(order, before) > 0;
+    if (isNewer) reachedAttach.set(deviceId, order);
   }
 
   #give(deviceId: string, order: Order, from: SimProcess): void {
@@ -363,10 +373,6 @@ export class OrderWatch implements NetworkWatch {
     }
     return bound;
   }
-}
-
-function forgetAbove(numbers: Set<number>, highest: number): void {
-  for (const number of numbers) if (number > highest) numbers.delete(number);
 }
 
 function add(map: Map<string, Set<number>>, key: string, value: number): void {

@@ -7,8 +7,8 @@ import type { World } from "./world.js";
 
 /** What one commit gives out. While nobody went back in time, there is nothing else to be above of. */
 const MAX_AT_ONCE = 2 ** 10;
-/** Agents and operators who tell the truth say little more; a lie is far above. */
-const MAX_BELIEVED = 2 ** 26;
+/** Agents and operators who tell the truth say no more, after some restores; a lie is far above. */
+const MAX_BELIEVED = 2 ** 40;
 
 /** Watches what becomes durable: every change of state has its reason in what agents really said. */
 export class StateWatch {
