@@ -43,7 +43,8 @@ function deviceTrouble(
       break;
     case "ATTACHING":
       // Only what is really broken may stay so; then it says what is wrong.
-      if (!isBroken(node, deviceId, replaced)) trouble.push(`${deviceId} is ATTACHING: ${device.lastError}`);
+      if (!isBroken(node, deviceId, replaced) && !isHeldElsewhere(world, node, path, device.lastError))
+        trouble.push(`${deviceId} is ATTACHING: ${device.lastError}`);
       break;
     case "CLOSING":
       trouble.push(`${deviceId} is CLOSING: ${device.lastError}`);
@@ -61,6 +62,25 @@ function isBroken(node: AgentNode, deviceId: string, replaced: boolean): boolean
   const path = node.devices.find((place) => place.deviceId === deviceId)?.path ?? "";
   const open = node.machine.openDrive(path);
   return replaced || (open !== undefined && open !== node.machine.drives.get(path));
+}
+
+/**
+ * Whether another agent holds the file, and the device says so: which of the two is meant only an operator knows, when
+ * the one that could never open it cannot tell which file it is.
+ */
+function isHeldElsewhere(world: World, node: AgentNode, path: string, lastError: string): boolean {
+  if (!lastError.includes("is locked by agent")) return false;
+  const drive = node.machine.drives.get(path);
+  return world
+    .agents()
+    .some((other) =>
+      other.devices.some(
+        (place) =>
+          other !== node &&
+          other.machine.drives.get(place.path) === drive &&
+          other.context?.devices.find(place.deviceId as never)?.attached === true,
+      ),
+    );
 }
 
 function diskTrouble(world: World, diskId: string): readonly string[] {
