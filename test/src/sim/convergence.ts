@@ -1,6 +1,8 @@
 import type { AgentNode } from "./agent-node.js";
 import type { World } from "./world.js";
 
+type StoredDevice = NonNullable<ReturnType<World["store"]["device"]>>;
+
 /** Everything that is not yet as it should be once nothing goes wrong any more; empty when all is. */
 export function whatIsNotSettled(world: World): readonly string[] {
   const leader = world.leader();
@@ -43,7 +45,7 @@ function deviceTrouble(
       break;
     case "ATTACHING":
       // Only what is really broken may stay so; then it says what is wrong.
-      if (!isBroken(node, deviceId, replaced) && !isHeldElsewhere(world, node, path, device.lastError))
+      if (!isBroken(node, deviceId, replaced) && !isHeldElsewhere(world, node, path, device))
         trouble.push(`${deviceId} is ATTACHING: ${device.lastError}`);
       break;
     case "CLOSING":
@@ -65,22 +67,20 @@ function isBroken(node: AgentNode, deviceId: string, replaced: boolean): boolean
 }
 
 /**
- * Whether another agent holds the file, and the device says so: which of the two is meant only an operator knows, when
- * the one that could never open it cannot tell which file it is.
+ * Whether another agent holds the file, the device says so, and the registry cannot know that both are on one file, since
+ * the one that could never open it cannot tell: which of the two is meant only an operator knows.
  */
-function isHeldElsewhere(world: World, node: AgentNode, path: string, lastError: string): boolean {
-  if (!lastError.includes("is locked by agent")) return false;
+function isHeldElsewhere(world: World, node: AgentNode, path: string, device: StoredDevice): boolean {
+  if (!device.lastError.includes("is locked by agent")) return false;
   const drive = node.machine.drives.get(path);
-  return world
-    .agents()
-    .some((other) =>
-      other.devices.some(
-        (place) =>
-          other !== node &&
-          other.machine.drives.get(place.path) === drive &&
-          other.context?.devices.find(place.deviceId as never)?.attached === true,
-      ),
-    );
+  for (const other of world.agents())
+    for (const place of other.devices) {
+      if (other === node || other.machine.drives.get(place.path) !== drive) continue;
+      const known = world.store.device(place.deviceId);
+      const isKnownToShare = known?.fileIdentity !== undefined && known.fileIdentity === device.fileIdentity;
+      if (other.context?.devices.find(place.deviceId as never)?.attached) return !isKnownToShare;
+    }
+  return false;
 }
 
 function diskTrouble(world: World, diskId: string): readonly string[] {
