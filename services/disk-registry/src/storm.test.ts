@@ -17,7 +17,7 @@ const REGISTER_TIMEOUT_MS = 60_000;
 const remembered = {
   tabletId: "tablet-1",
   incarnation: "life-1",
-  highestTabletGeneration: 1,
+  highestTabletGeneration: 0,
   highestDeviceGeneration: 0,
   highestSessionNumber: 0,
 };

@@ -123,13 +123,13 @@ export class OrderWorker {
     const { clock, config, random } = this.context;
     const unsettled = new Set<string>(settled.flatMap((part) => part.unsettled));
     const tries = this.#tries.get(hostId) ?? new Map<string, Tries>();
-    // One draw for the whole order: what failed together is tried again together, in one order.
-    const draw = random();
+    // One draw and one time for the whole order: what failed together is tried again together, in one order.
+    const [draw, nowMs] = [random(), clock.monotonicMs()];
     for (const device of answers.flatMap((answer) => answer.ordered)) {
       const count = this.#triesOf(device)?.count ?? 0;
       tries.delete(device.deviceId);
       if (!unsettled.has(device.deviceId)) continue;
-      const dueAtMs = clock.monotonicMs() + backoffMs(count, config.orders.backoff, draw);
+      const dueAtMs = nowMs + backoffMs(count, config.orders.backoff, draw);
       tries.set(device.deviceId, { generation: device.generation, count: count + 1, dueAtMs });
     }
     if (tries.size > 0) this.#tries.set(hostId, tries);
