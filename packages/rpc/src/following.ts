@@ -18,6 +18,8 @@ export function createClient<Definition extends ServiceDefinition>(
   return methods as Client<Definition>;
 }
 
+/** No try begins with less time than that left. */
+const SHORTEST_TRY_MS = 50;
 /** A server that takes longer to let a connection in is passed over, where there is another. */
 const CONNECT_TIMEOUT_MS = 2_000;
 
@@ -130,7 +132,8 @@ class FollowingClient {
     // The only one there is, and it is away: that is for the caller to hear.
     if (this.#addresses.length === 1 && leader === undefined) throw error;
     const pauseMs = backoffMs(search.rounds++, ROUND_BACKOFF, Math.random());
-    if (pauseMs >= search.leftMs()) throw error;
+    // One that has no time to be answered would leave open whether it did something.
+    if (pauseMs + SHORTEST_TRY_MS >= search.leftMs()) throw error;
     search.tried.clear();
     await delay(pauseMs, undefined, signal ? { signal } : {}).catch(() => {});
     // When it was cancelled, the call itself says so.
