@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { aDevice, aHost, hostId, leader, TestFleet } from "../testing/fleet-fixture.js";
+import { aDevice, aHost, diskId, hostId, leader, TestFleet } from "../testing/fleet-fixture.js";
 import { addHost } from "./add-action.js";
 import {
   applyOutcomes,
@@ -248,6 +248,23 @@ describe("orders", () => {
     const again = new TestFleet({ devices: [addedAgain] });
     again.transact((tx) => applyOutcomes(tx, "detach", [removed], [answer("d1", "DONE", 6)], leader, NOW_MS));
     expect(again.device("d1")).to.deep.equal(addedAgain);
+  });
+
+  it("attach IO_ERROR of what lies on the bytes of a device in operation -> refused, and not tried again", () => {
+    const onFile = { fileIdentity: "boot file 1", serialNumber: "" };
+    const holder = aDevice("d2", { ...onFile, attachState: "ATTACHED" });
+    const failed = [answer("d1", "IO_ERROR", 5)];
+    for (const [disk, attachState] of [
+      ["", "CLOSING"],
+      [diskId("disk-1"), "ATTACHING"],
+    ] as const) {
+      const device = aDevice("d1", { ...attaching, ...onFile, diskId: disk });
+      const fleet = new TestFleet({ devices: [device, holder] });
+      const settled = fleet.transact((tx) => applyOutcomes(tx, "attach", [device], failed, leader, NOW_MS));
+      expect(settled.unsettled, "an order follows, or another try").to.deep.equal(["d1"]);
+      expect(fleet.device("d1").attachState).to.equal(attachState);
+      expect(fleet.device("d2")).to.deep.equal(holder);
+    }
   });
 
   it("an order that nobody answered -> attempts and error kept, state unchanged", () => {

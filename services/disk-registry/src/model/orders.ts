@@ -119,8 +119,16 @@ function settle(
   if (outcome.code === "PENDING") return false;
   const confirmed =
     kind === "attach" ? confirmAttach(tx, device, outcome, shared, nowMs) : confirmDetach(tx, device, outcome, nowMs);
-  if (!confirmed) recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
-  return confirmed;
+  if (confirmed) return true;
+  // No try will be different while whoever has the bytes is in operation.
+  if (kind === "attach" && hasNoRight(tx, device, shared)) tx.devices.put(advance(tx, device, "refused", nowMs));
+  else recordFailure(tx, device, `${outcome.code}: ${outcome.message}`, nowMs);
+  return false;
+}
+
+/** What lies on another device's bytes may have come to be known after AddDevice. */
+function hasNoRight(tx: RegistryTransaction, device: Device, shared: SharedSerialNumbers): boolean {
+  return device.attachState === "ATTACHING" && device.diskId === "" && whoHasTheBytes(tx, device, shared) !== undefined;
 }
 
 function confirmAttach(
@@ -133,9 +141,7 @@ function confirmAttach(
   if (outcome.code !== "DONE" && outcome.code !== "ALREADY") return false;
   // A second confirmation of what is ATTACHED already says nothing new.
   if (device.attachState === "ATTACHING") {
-    // What it is may have come to be known after AddDevice.
-    if (device.diskId === "" && whoHasTheBytes(tx, device, shared))
-      tx.devices.put(advance(tx, device, "refused", nowMs));
+    if (hasNoRight(tx, device, shared)) tx.devices.put(advance(tx, device, "refused", nowMs));
     else tx.devices.put({ ...advance(tx, device, "attach_confirmed", nowMs), attempts: 0, lastError: "" });
   }
   return true;
