@@ -222,6 +222,11 @@ describe("disk-registry and what agents remember", function () {
     const answer = await eventually(() => agent.register());
     expect(answer.predecessors).to.deep.equal([{ tabletId, incarnation: "restored-elsewhere" }]);
     await fleet.createDisk("x");
+
+    // As one does whose registration was answered here, and who never heard the answer.
+    agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
+    const unheard = await rejected(agent.heartbeat(), "AbortedError");
+    expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");
   });
 
   it("an agent refuses an order because it obeys another incarnation -> the registry stands still", async () => {

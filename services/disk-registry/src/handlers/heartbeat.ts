@@ -3,7 +3,7 @@ import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import { requireOwnHost } from "../agent-identity.js";
 import type { Context } from "../context.js";
-import { applyHeartbeat, type DeviceHealth, requireRegistered } from "../model/heartbeats.js";
+import { applyHeartbeat, type DeviceHealth, requireObeyed, requireRegistered } from "../model/heartbeats.js";
 import { rememberedOf } from "../registration-request.js";
 import { plainText, requireAtMost } from "../requests.js";
 import { healthOf } from "../wire.js";
@@ -25,7 +25,9 @@ export async function heartbeat(
       healthMessage: plainText(entry.healthMessage, config.limits.maxTextLength),
     }),
   );
-  await fleet.hear(hostId, bootId, rememberedOf(request));
+  const remembered = rememberedOf(request);
+  await fleet.hear(hostId, bootId, remembered);
+  requireObeyed(fleet.leader(), hostId, remembered);
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   liveness.hear(hostId);
   // Most heartbeats change nothing, and must cost next to nothing.

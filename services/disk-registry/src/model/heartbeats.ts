@@ -1,4 +1,6 @@
 import { AbortedError, type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
+import type { Leader } from "./orders.js";
+import type { Remembered } from "./remembered.js";
 import type { Health, Host, RegistryTables, RegistryTransaction } from "./schema.js";
 
 export interface DeviceHealth {
@@ -24,6 +26,22 @@ export function requireRegistered(tables: RegistryTables, hostId: HostId, bootId
     throw new AbortedError(`what is known of host ${hostId} may be outdated: register again`, { about });
   }
   return host;
+}
+
+/**
+ * An agent that obeys a predecessor never heard the answer to the registration that was taken in here, and has gone on with
+ * that predecessor meanwhile. Throws what makes it register again: it would refuse every order.
+ */
+export function requireObeyed(
+  leader: Leader,
+  hostId: HostId,
+  { tabletId, incarnation }: Pick<Remembered, "tabletId" | "incarnation">,
+): void {
+  if (incarnation === "" || (tabletId === leader.tabletId && incarnation === leader.incarnation)) return;
+  throw new AbortedError(
+    `the agent of host ${hostId} obeys incarnation ${incarnation}, which this registry took over from: register again`,
+    { about: { host_id: hostId } },
+  );
 }
 
 /** A heartbeat that changes something: the host was silent before, or devices' health changed. */
