@@ -23,30 +23,34 @@ export class Bound {
   /** By device: the highest order that the agent has answered for. */
   readonly orders = new Map<string, Order>();
   readonly sessions = new Map<string, number>();
-  /** By device: the last detach that it has confirmed, and the last attach that reached it. */
+  /** By device: the last detach that it has confirmed. */
   readonly confirmedDetach = new Map<string, Order>();
-  readonly reachedAttach = new Map<string, Order>();
+  /** By incarnation and device: the last attach that reached it. One of a registry that it does not obey opens nothing. */
+  readonly #reachedAttach = new Map<string, Order>();
   memory: AgentMemory | undefined;
   /** Incarnations of the registry that it obeyed before. */
   readonly former = new Set<string>();
 
+  /** An attach may reach it before it obeys whoever gave it. */
+  reach(deviceId: string, order: Order): void {
+    const key = `${order.incarnation} ${deviceId}`;
+    const before = this.#reachedAttach.get(key);
+    if (before === undefined || compare(order, before) > 0) this.#reachedAttach.set(key, order);
+  }
+
   /** Whether its last word is that it holds the device no more. */
   isDetached(deviceId: string): boolean {
     const detach = this.confirmedDetach.get(deviceId);
-    const attach = this.reachedAttach.get(deviceId);
+    const attach = this.#reachedAttach.get(`${this.memory?.incarnation} ${deviceId}`);
     return detach !== undefined && (attach === undefined || compare(attach, detach) < 0);
   }
 
-  /** It obeys another incarnation: stamps of the former one count no more, and what is closed stays so. */
-  changeOver(incarnation: string): void {
-    for (const [deviceId, detach] of [...this.confirmedDetach]) {
-      const attach = this.reachedAttach.get(deviceId);
-      const isDetached = attach === undefined || attach.incarnation === incarnation || compare(attach, detach) < 0;
-      if (isDetached) this.confirmedDetach.set(deviceId, OF_A_FORMER_INCARNATION);
+  /** It obeys another incarnation: stamps of the one in `memory` count no more, and what is closed stays so. */
+  changeOver(): void {
+    for (const deviceId of [...this.confirmedDetach.keys()]) {
+      if (this.isDetached(deviceId)) this.confirmedDetach.set(deviceId, OF_A_FORMER_INCARNATION);
       else this.confirmedDetach.delete(deviceId);
     }
     this.orders.clear();
-    for (const [deviceId, attach] of this.reachedAttach)
-      if (attach.incarnation !== incarnation) this.reachedAttach.delete(deviceId);
   }
 }

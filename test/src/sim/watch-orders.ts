@@ -110,7 +110,7 @@ export class OrderWatch implements NetworkWatch {
     // From now on the device may be open.
     if (method !== "AttachDevices") return;
     for (const { deviceId, stamp } of (request as AttachDevicesRequest).devices)
-      if (stamp !== undefined) this.#reach(server.place, deviceId, { ...stamp, kind: "attach" });
+      if (stamp !== undefined) this.#boundOf(server.place).reach(deviceId, { ...stamp, kind: "attach" });
   }
 
   /** Why an agent must refuse a request as a whole; undefined when it need not. */
@@ -188,7 +188,7 @@ export class OrderWatch implements NetworkWatch {
     if (method !== "RegisterAgent") return;
     const { allowedDevices } = response as RegisterAgentResponse;
     for (const { deviceId, stamp } of allowedDevices)
-      if (stamp !== undefined) this.#reach(client.place, deviceId, { ...stamp, kind: "attach" });
+      if (stamp !== undefined) this.#boundOf(client.place).reach(deviceId, { ...stamp, kind: "attach" });
   }
 
   /** The agent runs, with what it remembered. */
@@ -264,7 +264,7 @@ export class OrderWatch implements NetworkWatch {
   #changeOver(host: string, bound: Bound, before: AgentMemory, now: AgentMemory): void {
     const { world } = this;
     world.trace(`agent ${host}: obeys ${now.incarnation} from now on, and ${before.incarnation || "nobody"} before`);
-    if (before.incarnation !== "") bound.changeOver(now.incarnation);
+    if (before.incarnation !== "") bound.changeOver();
     if (bound.former.has(now.incarnation))
       world.violation(`the agent of ${host} went back from ${before.incarnation} to ${now.incarnation}`);
     bound.former.add(before.incarnation);
@@ -330,13 +330,6 @@ export class OrderWatch implements NetworkWatch {
     this.highestGranted.set(deviceId, Math.max(session, this.highestGranted.get(deviceId) ?? 0));
     const { sessions } = this.#boundOf(host);
     sessions.set(deviceId, Math.max(session, sessions.get(deviceId) ?? 0));
-  }
-
-  #reach(host: string, deviceId: string, order: Order): void {
-    const { reachedAttach } = this.#boundOf(host);
-    const before = reachedAttach.get(deviceId);
-    const isNewer = before === undefined || before.incarnation !== order.incarnation || compare(order, before) > 0;
-    if (isNewer) reachedAttach.set(deviceId, order);
   }
 
   #give(deviceId: string, order: Order, from: SimProcess): void {
