@@ -25,7 +25,7 @@ import { type AgentMethod, AgentServer } from "./agent-server.js";
 import { connectNats, type Message, type NatsConnection, reconnectDelayMs } from "./connection.js";
 import { watchHeartbeats } from "./heartbeats.js";
 import { type MbusLog, silentLog } from "./log.js";
-import { TestServer } from "./test-server.js";
+import { TestServer } from "./testing/test-server.js";
 
 const timing = { requestTimeoutMs: 2_000, callTimeoutMs: 5_000, taskPollIntervalMs: 20 };
 

@@ -6,7 +6,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { connectNats, type NatsConnection } from "./connection.js";
 import { holesOf, whyOutdated, whyRefused } from "./server-advisories.js";
-import { TestServer } from "./test-server.js";
+import { TestServer } from "./testing/test-server.js";
 
 const CASES: readonly (readonly [version: string, open: readonly string[], closed: "none" | readonly string[]])[] = [
   ["2.1.9", ["CVE-2022-24450"], ["CVE-2020-28466", "CVE-2026-33217"]],

@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { CancelledError, ResourceExhaustedError, TimeoutError } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { CallContext } from "./call-context.js";
-import { abortReason, Bench, collect, deferred, type Note, rawClient, rejection } from "./testing.js";
+import { abortReason, Bench, collect, deferred, type Note, rawClient, rejection } from "./testing/note-bench.js";
 
 describe("calls, bounded", () => {
   const bench = new Bench();

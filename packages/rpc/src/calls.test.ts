@@ -9,7 +9,7 @@ import {
 } from "@diskmesh/domain";
 import { createDevelopmentCertificates } from "@diskmesh/pki";
 import { expect } from "chai";
-import { Bench, collect, type Note, rejection } from "./testing.js";
+import { Bench, collect, type Note, rejection } from "./testing/note-bench.js";
 
 describe("calls", () => {
   const bench = new Bench();

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { connect, type TLSSocket } from "node:tls";
 import { expect } from "chai";
-import { Bench } from "./testing.js";
+import { Bench } from "./testing/note-bench.js";
 
 /** What grpc-js answers by itself, before any handler: on a stream that was reset meanwhile that answer throws. */
 const REQUESTS: Readonly<Record<string, Record<string, string>>> = {

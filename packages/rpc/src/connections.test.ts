@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { abortReason, Bench, collect, deferred, rejection } from "./testing.js";
+import { abortReason, Bench, collect, deferred, rejection } from "./testing/note-bench.js";
 
 describe("servers and their connections", () => {
   const bench = new Bench();

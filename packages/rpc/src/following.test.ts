@@ -4,7 +4,7 @@ import { expect } from "chai";
 import { decodeStatusDetails } from "./google-rpc.js";
 import type { RpcServer } from "./server.js";
 import { statusOfError } from "./status-of-error.js";
-import { Bench, collect, type Note, rejection } from "./testing.js";
+import { Bench, collect, type Note, rejection } from "./testing/note-bench.js";
 
 const NOBODY = "127.0.0.1:1";
 const note = { text: "a", count: 1 };

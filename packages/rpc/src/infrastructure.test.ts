@@ -10,7 +10,7 @@ import { waitForHealth } from "./health-client.js";
 import { findProtoFolder } from "./infrastructure.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
 import { RpcServer } from "./server.js";
-import { Bench, rawClient, rejection } from "./testing.js";
+import { Bench, rawClient, rejection } from "./testing/note-bench.js";
 
 const run = promisify(execFile);
 

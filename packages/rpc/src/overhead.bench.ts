@@ -2,7 +2,7 @@ import { fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { ChannelCredentials, Client as GrpcClient, Server, ServerCredentials } from "@grpc/grpc-js";
-import { Bench, type Note, NoteService } from "./testing.js";
+import { Bench, type Note, NoteService } from "./testing/note-bench.js";
 
 /**
  * What the shells cost: no-op calls per second through RpcServer and createClient, as a ratio of bare grpc-js, both over

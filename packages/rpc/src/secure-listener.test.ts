@@ -4,7 +4,7 @@ import { connect, type TLSSocket } from "node:tls";
 import { type Identity, type Role, UnavailableError } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { expect } from "chai";
-import { Bench, rejection } from "./testing.js";
+import { Bench, rejection } from "./testing/note-bench.js";
 
 describe("connections", () => {
   const bench = new Bench();

@@ -14,7 +14,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { expect } from "chai";
-import { Bench, collect, rejection } from "./testing.js";
+import { Bench, collect, rejection } from "./testing/note-bench.js";
 
 interface SeenSpan {
   readonly name: string;

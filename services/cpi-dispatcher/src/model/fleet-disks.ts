@@ -1,5 +1,5 @@
 import { type DiskId, InvalidArgumentError, MIB_BYTES, parseDiskId, parseName, parseSizeBytes } from "@diskmesh/domain";
-import type { JsonObject } from "../cpi.js";
+import type { JsonObject } from "./json.js";
 
 /** What the cloud properties of a disk type say to the fleet CPI. */
 export interface FleetDiskProperties {

@@ -4,15 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { createDevelopmentCertificates } from "@diskmesh/pki";
-import type { CallContext } from "./call-context.js";
-import type { RpcFailure } from "./call-gate.js";
-import type { ClientOptions } from "./client.js";
-import type { Client, Handlers } from "./definition.js";
-import { createClient } from "./following.js";
-import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
-import type { RefusedConnection } from "./secure-listener.js";
-import { type AllowedRoles, RpcServer } from "./server.js";
-import type { TlsFiles } from "./tls.js";
+import type { CallContext } from "../call-context.js";
+import type { RpcFailure } from "../call-gate.js";
+import type { ClientOptions } from "../client.js";
+import type { Client, Handlers } from "../definition.js";
+import { createClient } from "../following.js";
+import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "../limits.js";
+import type { RefusedConnection } from "../secure-listener.js";
+import { type AllowedRoles, RpcServer } from "../server.js";
+import type { TlsFiles } from "../tls.js";
 
 /** What the tests of this package share: certificates, and a service with a method of each kind. */
 

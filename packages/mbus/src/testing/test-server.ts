@@ -6,8 +6,8 @@ import {
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
-import { connectNats, type NatsConnection } from "./connection.js";
-import { mbusPermissions } from "./permissions.js";
+import { connectNats, type NatsConnection } from "../connection.js";
+import { mbusPermissions } from "../permissions.js";
 
 /** A real nats-server with the permissions of a director and some agents, and connections to it, for tests. */
 export class TestServer {

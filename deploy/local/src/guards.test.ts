@@ -1,0 +1,94 @@
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+
+const repository = fileURLToPath(new URL("../../..", import.meta.url));
+
+interface Finding {
+  readonly category: string;
+  readonly location: { readonly path: string };
+}
+
+/** Runs the linter with this repository's configuration on `files`; finds the rules that each of them breaks. */
+function lint(files: Readonly<Record<string, string>>): (file: string) => string[] {
+  const folder = temporaryFolder();
+  for (const name of ["biome.json", "deploy/local/guards"])
+    cpSync(join(repository, name), join(folder, name), { recursive: true });
+  for (const [name, text] of Object.entries(files)) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), text);
+  }
+  const biome = join(repository, "node_modules/@biomejs/biome/bin/biome");
+  const args = [biome, "lint", "--reporter=json", "--max-diagnostics=none", "."];
+  const ended = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
+  const { diagnostics } = JSON.parse(ended.stdout) as { diagnostics: Finding[] };
+  return (file) => diagnostics.filter(({ location }) => location.path === file).map(({ category }) => category);
+}
+
+const IMPORTS = "lint/style/noRestrictedImports";
+const GLOBALS = "lint/style/noRestrictedGlobals";
+const DEPENDENCIES = "lint/correctness/noUndeclaredDependencies";
+const IMPURE = "plugin";
+
+describe("the rules that the linter knows", () => {
+  const inModel: [string, string, string?][] = [
+    ["the domain", `import { parseName } from "@diskmesh/domain"; parseName("a", "b");`],
+    ["types of tables", `import type { Table, Tables } from "@diskmesh/tablet"; export type T = [Table, Tables];`],
+    ["a file beside it", `export { b } from "./b.js";`],
+    ["arithmetic", "export const most = (a: number) => Math.max(a, 1);"],
+    ["a value of tablet", `import { openTablet } from "@diskmesh/tablet"; openTablet();`, IMPORTS],
+    ["Node", `import { readFileSync } from "node:fs"; readFileSync("/");`, IMPORTS],
+    ["a type from outside its folder", `import type { B } from "../b.js"; export type C = B;`, IMPORTS],
+    ["a file outside its folder", `export * from "../b.js";`, IMPORTS],
+    ["a package that is no neighbour", `import { z } from "zod"; z.string();`, IMPORTS],
+    ["the clock", "export const now = () => Date.now();", GLOBALS],
+    ["a timer", "export const later = () => setTimeout(() => 1, 1);", GLOBALS],
+    ["a promise", "export const one = () => Promise.resolve(1);", GLOBALS],
+    ["the process", "export const id = process.pid;", GLOBALS],
+    ["a global by another way", "export const later = globalThis.setTimeout;", GLOBALS],
+    ["randomness", "export const roll = () => Math.random();", IMPURE],
+    ["randomness by another way", "export const { random } = Math;", IMPURE],
+    ["waiting", "export const a = await b; declare const b: number;", IMPURE],
+    ["an asynchronous function", "export async function a() { return 1; }", IMPURE],
+    ["an asynchronous arrow", "export const a = async () => 1;", IMPURE],
+    ["an asynchronous method", "export class A { static async a() { return 1; } }", IMPURE],
+    ["an asynchronous loop", "for await (const a of b) a; declare const b: any;", IMPURE],
+    ["an import on the way", `export const a = () => import("./b.js");`, IMPURE],
+  ];
+  const elsewhere: [string, string, string, string?][] = [
+    ["a test of a model that waits", "services/s/src/model/a.test.ts", "await import('chai'); Date.now();"],
+    ["a service that imports another", "services/s/src/a.ts", `import "@diskmesh/director";`, IMPORTS],
+    ["a package that imports a service", "packages/p/src/a.ts", `import "@diskmesh/disk-agent/nbd-client";`, IMPORTS],
+    ["the testkit outside a test", "services/s/src/b.ts", `import "@diskmesh/testkit";`, DEPENDENCIES],
+    ["the testkit in what tests use", "services/s/src/testing/b.ts", `import "@diskmesh/testkit";`],
+    ["a long file", "packages/p/src/c.ts", "export {};\n".repeat(401), "lint/style/noExcessiveLinesPerFile"],
+    ["a long test", "packages/p/src/c.test.ts", "export {};\n".repeat(401)],
+  ];
+  const cases = [
+    ...inModel.map(
+      ([what, text, rule], n) => [`a model that uses ${what}`, `services/s/src/model/case${n}.ts`, text, rule] as const,
+    ),
+    ...elsewhere,
+  ];
+  let brokenIn: (file: string) => string[];
+  before(() => {
+    const manifest = `{ "dependencies": { "@diskmesh/domain": "1", "@diskmesh/tablet": "1" }, "devDependencies": { "@diskmesh/testkit": "1" } }`;
+    const files = cases.map(([, file, text]) => [file, text]);
+    brokenIn = lint(
+      Object.fromEntries([
+        ...files,
+        ["services/s/package.json", manifest],
+        ["packages/p/package.json", manifest],
+        ["services/s/src/model/b.ts", "export const b = 1;"],
+      ]),
+    );
+  });
+  for (const [what, file, , rule] of cases)
+    it(`${rule ? "refuse" : "allow"} ${what}`, () => {
+      if (rule) expect(brokenIn(file)).to.include(rule);
+      else expect(brokenIn(file).filter((name) => [IMPORTS, GLOBALS, IMPURE, DEPENDENCIES].includes(name))).to.be.empty;
+    });
+});
