@@ -25,6 +25,17 @@ describe("the agent's configuration", () => {
   const bad: [string, object, RegExp][] = [
     ["a glob that is no absolute path", rule({ glob: "dev/*" }), /must be an absolute path/],
     ["a glob with a line break", rule({ glob: "/dev/\n*" }), /must be an absolute path/],
+    [
+      "a glob of no characters",
+      rule({ glob: "/dev/sd[z-a]" }),
+      /discovery\.rules\.0\.glob .* is no glob: Range out of/,
+    ],
+    [
+      "a glob of too many paths",
+      rule({ glob: "/dev/{1..9999}" }),
+      /discovery\.rules\.0\.glob .* more than 1000 patterns/,
+    ],
+    ["a glob that is too long", rule({ glob: `/${"x".repeat(4_096)}` }), /at most 4096 characters/],
     ["an id prefix that no id has", rule({ idPrefix: "a.b" }), /idPrefix "a.b" is malformed/],
     ["no pool rule", rule({ pools: [] }), /pools/],
     [

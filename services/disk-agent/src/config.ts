@@ -10,6 +10,7 @@ import {
   tlsConfig,
 } from "@diskmesh/service";
 import { z } from "zod";
+import { parseGlob } from "./devices/glob.js";
 
 /** A text that a parser of the domain narrows; what the parser throws is the issue. */
 function parsed<Narrow>(parse: (value: string) => Narrow) {
@@ -98,11 +99,8 @@ const poolRule = z
   );
 
 const discoveryRule = z.strictObject({
-  /** An absolute path, with `*`, `?` and `[...]` in any of its parts, e.g. "/dev/disk/by-id/nvme-*". */
-  glob: z
-    .string()
-    .max(4_096)
-    .regex(/^\/[^\p{Cc}]+$/u, "must be an absolute path"),
+  /** An absolute path, with `*`, `?`, `[...]` and `{...}` in any of its parts, e.g. "/dev/disk/by-id/{ata,nvme}-*". */
+  glob: parsed(parseGlob),
   /** Begins the ids of the devices that are found, which end with the file's name; the host id when absent. */
   idPrefix: parsed((value) => parseId("idPrefix", value)).optional(),
   maxDevicesPerFile: z.int().min(1).max(4_096).default(256),

@@ -1,50 +1,63 @@
-import { readdir, stat } from "node:fs/promises";
-import { join } from "node:path";
+import { resolve } from "node:path";
+import { InvalidArgumentError, messageOf, quoted } from "@diskmesh/domain";
+import fastGlob from "fast-glob";
+import micromatch from "micromatch";
 
-/** More than any host has drives: a pattern that matches more is a mistake. */
+/** More than any host has drives: a glob that matches more is a mistake. */
 const MAX_MATCHES = 10_000;
+/** What the alternatives in `{...}` may stand for together: each is looked up by itself. */
+const MAX_PATTERNS = 1_000;
 
 /**
- * The paths that match an absolute pattern, in order: `*` and `?` match within a name, `[...]` one of its characters. A
- * name that begins with a dot matches only a pattern that does.
+ * Checks a glob of the config: an absolute path in which `*` and `?` match within a name, `[...]` one of its characters,
+ * and `{sda,sdb}` and `{1..4}` stand for each of their parts. All else means itself, the backslash too.
  */
-export async function expandGlob(pattern: string): Promise<string[]> {
-  let folders = ["/"];
-  const parts = pattern.split("/").filter((part) => part !== "");
-  for (const [index, part] of parts.entries()) {
-    const isLast = index === parts.length - 1;
-    const next: string[] = [];
-    for (const folder of folders) next.push(...(await matchesIn(folder, part, isLast)));
-    folders = next.slice(0, MAX_MATCHES);
+export function parseGlob(glob: string): string {
+  if (!/^\/[^\p{Cc}]{1,4095}$/u.test(glob))
+    throw new InvalidArgumentError(`${quoted(glob)} must be an absolute path of at most 4096 characters`);
+  if (maxPatterns(glob) > MAX_PATTERNS)
+    throw new InvalidArgumentError(`${quoted(glob)} stands for more than ${MAX_PATTERNS} patterns: use * or two rules`);
+  try {
+    // Without `debug` a pattern that is wrong is one that nothing matches.
+    for (const pattern of micromatch.braces(literal(glob), { expand: true, keepEscaping: true }))
+      micromatch.makeRe(pattern, { debug: true, posix: true, noext: true });
+  } catch (error) {
+    const why = messageOf(error).replace(/^Invalid regular expression: .*: /s, "");
+    throw new InvalidArgumentError(`${quoted(glob)} is no glob: ${why}`, { cause: error });
   }
-  return folders.sort();
+  return glob;
 }
 
-async function matchesIn(folder: string, part: string, isLast: boolean): Promise<string[]> {
-  if (!/[*?[]/.test(part)) {
-    const path = join(folder, part);
-    // Folders on the way are found missing when they are read.
-    if (!isLast) return [path];
-    return stat(path).then(
-      () => [path],
-      () => [],
-    );
-  }
-  const matcher = matcherOf(part);
-  // A folder that is missing, or is none, holds nothing that matches.
-  const names = await readdir(folder).catch(() => []);
-  return names
-    .filter((name) => matcher.test(name) && (part.startsWith(".") || !name.startsWith(".")))
-    .map((name) => join(folder, name));
-}
-
-function matcherOf(part: string): RegExp {
-  const source = part.replace(/\[!?[^\]]+\]|[*?]|[^*?[]+|\[/g, (piece) => {
-    if (piece === "*") return ".*";
-    if (piece === "?") return ".";
-    if (piece.length > 2 && piece.startsWith("[") && piece.endsWith("]"))
-      return `[${piece.slice(1, -1).replace(/^!/, "^").replace(/\\/g, "\\\\")}]`;
-    return piece.replace(/[.+^${}()|[\]\\]/g, "\\$&");
+/** What exists and matches, of whatever type, in order. A name that begins with a dot matches only a part that does. */
+export async function expandGlob(glob: string): Promise<string[]> {
+  const found = await fastGlob(literal(resolve(glob)), {
+    cwd: "/",
+    // A file system that hangs holds up one thread of the process, not all.
+    concurrency: 1,
+    // Device nodes are no files.
+    onlyFiles: false,
+    extglob: false,
+    globstar: false,
+    // A folder that is missing or closed to us holds nothing that matches, and hides nothing that others hold.
+    suppressErrors: true,
   });
-  return new RegExp(`^${source}$`, "s");
+  return found.sort().slice(0, MAX_MATCHES);
+}
+
+/** The library would take backslashes, parentheses and bars for more than themselves. */
+function literal(glob: string): string {
+  return glob.replaceAll("\\", "[\\\\]").replace(/[()|]/g, "\\$&");
+}
+
+/** At least as many patterns as the braces of a glob stand for, however they are nested, without making one of them. */
+function maxPatterns(glob: string): number {
+  const groups = Math.max(1, glob.split("{").length - 1);
+  let choices = glob.split(",").length - 1;
+  for (const [, from = "", to = ""] of glob.matchAll(/(-?[^{},.]+)\.\.(-?[^{},.]+)/gu))
+    choices += Math.abs(ordinal(to) - ordinal(from));
+  return (choices / groups + 1) ** groups;
+}
+
+function ordinal(text: string): number {
+  return /^-?\d+$/.test(text) ? Number(text) : (text.codePointAt(0) ?? 0);
 }

@@ -18,6 +18,7 @@ describe("rescans", () => {
   /** Files whose looks do not return, and how often they were looked at. */
   const hanging = new Map<string, number>();
   let release = () => {};
+  const warnings: object[] = [];
 
   beforeEach(() => {
     fixture = new DeviceFixture([{ id: "listed", file: "listed" }]);
@@ -31,6 +32,7 @@ describe("rescans", () => {
     };
     hanging.clear();
     changes = 0;
+    warnings.length = 0;
     const released = new Promise<void>((resolve) => {
       release = resolve;
     });
@@ -50,7 +52,7 @@ describe("rescans", () => {
       maxDevices: 4,
       answerTimeoutMs: ANSWER_TIMEOUT_MS,
       clock: systemClock,
-      log: silentLog,
+      log: { ...silentLog, warn: (fields) => void warnings.push(fields) },
       onChange: () => {
         changes++;
       },
@@ -70,6 +72,20 @@ describe("rescans", () => {
     const before = changes;
     expect((await rescan.run()).changedDeviceIds).to.deep.equal([]);
     expect(changes).to.equal(before);
+  });
+
+  it("a rule that finds nothing -> said with its glob, and warned of once until that changes", async () => {
+    const glob = join(fixture.folder, "disk-*");
+    const nothing = [{ path: glob, reason: "no file matches this glob" }];
+    expect((await rescan.run()).skipped).to.deep.equal(nothing);
+    await rescan.run();
+    expect(warnings).to.deep.equal(nothing);
+    const path = makeDeviceFile(fixture.folder, "disk-a", SIZE);
+    expect((await rescan.run()).skipped).to.deep.equal([]);
+    expect((await rescan.run()).skipped, "its file is a device already").to.deep.equal([]);
+    rmSync(path);
+    await rescan.run();
+    expect(warnings).to.deep.equal([...nothing, ...nothing]);
   });
 
   it("a file that hangs -> pending within the time, looked at once, and in nobody's way; a device once it answers", async () => {

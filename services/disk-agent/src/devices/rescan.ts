@@ -29,8 +29,9 @@ export interface RescanOptions {
 /** Looks for new device files, and for files that were replaced. What hangs is left behind and delays nothing else. */
 export class Rescan {
   readonly #options: RescanOptions;
-  /** Looks under way at files that are no device's yet: one at a time for each path. */
+  /** Under way at files that are no device's yet, and at folders: one at a time for each path and glob. */
   readonly #looking = new Map<string, Promise<FileFacts>>();
+  readonly #expanding = new Map<string, Promise<string[]>>();
   #skippedBefore = "";
 
   constructor(options: RescanOptions) {
@@ -54,18 +55,21 @@ export class Rescan {
 
   /** Makes devices of the files that the rules find and nobody has yet. */
   async #discover(pending: Set<string>): Promise<readonly Skipped[]> {
-    const { rules, devices, maxDevices, log, onChange } = this.#options;
+    const { rules, devices, opener, maxDevices, log, onChange } = this.#options;
     const skipped: Skipped[] = [];
     const found: FoundFile[] = [];
     const knownPaths = new Set(devices.files().map((file) => file.path));
     const seen = new Set<string>();
     for (const rule of rules) {
-      const paths = await this.#bounded(rule.glob, expandGlob(rule.glob), pending);
+      const expanding = joined(this.#expanding, rule.glob, () => expandGlob(rule.glob));
+      const paths = await this.#bounded(rule.glob, expanding, pending);
+      if (paths?.length === 0) skipped.push({ path: rule.glob, reason: "no file matches this glob" });
       const fresh = (paths ?? []).filter((path) => !knownPaths.has(path) && !seen.has(path));
       for (const path of fresh) seen.add(path);
       const looked = fresh.map(async (path) => {
         try {
-          const facts = await this.#bounded(path, this.#look(path), pending);
+          const looking = joined(this.#looking, path, () => opener.look(path));
+          const facts = await this.#bounded(path, looking, pending);
           if (facts) found.push({ path, rule, sizeBytes: facts.sizeBytes, identity: facts.identity });
         } catch (error) {
           skipped.push({ path, reason: messageOf(error) });
@@ -97,13 +101,6 @@ export class Rescan {
     return files;
   }
 
-  #look(path: string): Promise<FileFacts> {
-    const looking =
-      this.#looking.get(path) ?? this.#options.opener.look(path).finally(() => this.#looking.delete(path));
-    this.#looking.set(path, looking);
-    return looking;
-  }
-
   /** The result, or undefined when it takes too long; then the path is noted. */
   async #bounded<T>(path: string, work: Promise<T>, pending: Set<string>): Promise<T | undefined> {
     const over = new AbortController();
@@ -128,8 +125,15 @@ export class Rescan {
     const text = JSON.stringify(skipped);
     if (text === this.#skippedBefore) return;
     this.#skippedBefore = text;
-    for (const { path, reason } of skipped) this.#options.log.warn({ path, reason }, "a file makes no device");
+    for (const { path, reason } of skipped) this.#options.log.warn({ path, reason }, "a path makes no device");
   }
+}
+
+/** What is under way for a key, or else begins. A file system that hangs must not be given one more thread each time. */
+function joined<T>(underWay: Map<string, Promise<T>>, key: string, begin: () => Promise<T>): Promise<T> {
+  const work = underWay.get(key) ?? begin().finally(() => underWay.delete(key));
+  underWay.set(key, work);
+  return work;
 }
 
 function isId(text: string): boolean {

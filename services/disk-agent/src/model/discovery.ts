@@ -12,7 +12,7 @@ export interface PoolRule {
 
 /** Which files are devices, and of which kind. */
 export interface DiscoveryRule {
-  /** With `*`, `?` and `[...]` in any of its parts. */
+  /** An absolute path, with `*`, `?`, `[...]` and `{...}` in any of its parts. */
   readonly glob: string;
   /** Begins the ids of what is found. */
   readonly idPrefix: string;

@@ -241,15 +241,15 @@ export interface RescanDevicesResponse {
   bootId: string;
   /** Devices that are new, or whose file is another one, or has another size, than before. */
   changedDeviceIds: string[];
-  /** Paths that were found but make no device, and why. */
+  /** Paths that were found but make no device, and globs that find nothing, and why. */
   skippedPaths: SkippedPath[];
   /** Paths that had not answered in time; they are looked at again. */
   pendingPaths: string[];
 }
 
-/** A file that a discovery rule found, but that makes no device. */
+/** A file that a discovery rule found, but that makes no device; or a rule that found no file. */
 export interface SkippedPath {
-  /** The file. */
+  /** The file, or the rule's glob. */
   path: string;
   /** Why not. */
   reason: string;
