@@ -1,6 +1,5 @@
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
+import { collectGarbage } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AgentTasks } from "./agent-tasks.js";
 import { isRunningTask } from "./running-task.js";
@@ -173,9 +172,4 @@ function startWithRequest(tasks: AgentTasks, requests: WeakRef<object>[]): strin
   const request = { args: [{ hint: "secret", done: "x".repeat(1_000) }] };
   requests.push(new WeakRef(request));
   return tasks.start(async () => ({ done: request.args[0]?.done })).agent_task_id;
-}
-
-function collectGarbage(): void {
-  setFlagsFromString("--expose-gc");
-  runInNewContext("gc")();
 }

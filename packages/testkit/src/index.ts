@@ -2,6 +2,7 @@ export { type TestCertificates, testCertificates } from "./certificates.js";
 export { Child, type ChildOptions, type Exit } from "./child-process.js";
 export { type EventuallyOptions, eventually } from "./eventually.js";
 export { temporaryFolder } from "./folders.js";
+export { collectGarbage } from "./garbage.js";
 export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";

@@ -1,4 +1,5 @@
 import { type DomainError, InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { collectGarbage, eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { NO_YAML_LIMITS } from "./limits.js";
 import { YamlReader, type YamlReaderOptions } from "./reader.js";
@@ -100,6 +101,23 @@ describe("YAML reader", function () {
     stop.abort(new UnavailableError("gone, too"));
     await slow;
     expect((await waits).azs).to.have.length(20);
+  });
+
+  it("large texts, by callers who stay -> nothing of them is kept", async () => {
+    const reader = newReader();
+    const caller = new AbortController();
+    const fill = `azs: [{name: z1}]\n#${"x".repeat(1024 * 1024)}`;
+    const readOne = (count: number) =>
+      // Made flat, as one that came over the network: parts that are shared would not count.
+      read(reader, Buffer.from(`${fill} ${count}`).toString(), { signal: caller.signal });
+    const usedBytes = (): number => {
+      collectGarbage();
+      return process.memoryUsage().heapUsed;
+    };
+    await readOne(0);
+    const beforeBytes = usedBytes();
+    for (let count = 1; count <= 12; count++) await readOne(count);
+    await eventually(() => expect(usedBytes() - beforeBytes).to.be.below(4 * 1024 * 1024));
   });
 
   it("closed -> who is served and who waits hear of it", async () => {

@@ -45,11 +45,11 @@ export class YamlReader {
   /** Throws InvalidArgumentError for what is no such text, or more than the limits allow. */
   async read<F extends Format>(reading: ReadingOf<F>, options: ReadOptions = {}): Promise<Results[F]> {
     if (sizeOf(reading) <= this.#options.eventLoopSizeBytes) return readNow(reading);
-    const stopped = AbortSignal.any([this.#closing.signal, ...(options.signal === undefined ? [] : [options.signal])]);
-    await this.#room(options, stopped);
+    using stop = new EitherSignal(this.#closing.signal, options.signal);
+    await this.#room(options, stop.signal);
     try {
-      stopped.throwIfAborted();
-      return (await this.#inThread(reading, options, stopped)) as Results[F];
+      stop.signal.throwIfAborted();
+      return (await this.#inThread(reading, options, stop.signal)) as Results[F];
     } finally {
       // Its room is the next one's.
       const begin = this.#waiting.shift();
@@ -123,6 +123,30 @@ export class YamlReader {
       time.close();
       await worker.terminate();
     }
+  }
+}
+
+/**
+ * Aborted as soon as one of its sources is, while it is held. Sources that outlive it keep nothing of it: of a signal of
+ * AbortSignal.any that has a listener, Node keeps all that the listener reaches for as long as a source lives.
+ */
+class EitherSignal implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #sources: readonly AbortSignal[];
+  readonly #abort = (): void => this.#controller.abort(this.#sources.find(({ aborted }) => aborted)?.reason);
+
+  constructor(...sources: readonly (AbortSignal | undefined)[]) {
+    this.#sources = sources.filter((source) => source !== undefined);
+    for (const source of this.#sources) source.addEventListener("abort", this.#abort);
+    if (this.#sources.some(({ aborted }) => aborted)) this.#abort();
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  [Symbol.dispose](): void {
+    for (const source of this.#sources) source.removeEventListener("abort", this.#abort);
   }
 }
 
