@@ -12,7 +12,7 @@ const BASIC = `Basic ${Buffer.from(`admin:${PASSWORD}`).toString("base64")}`;
 
 interface Reply {
   readonly code: number;
-  readonly body: { readonly status: string; readonly settings?: string };
+  readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
 describe("the Registry", function () {
@@ -184,7 +184,7 @@ describe("the Registry", function () {
     });
 
     const OBJECT = JSON.stringify({ agent_id: "c" });
-    const ROWS: [string, () => Promise<Reply>, number, string][] = [
+    const ROWS: [string, () => Promise<Reply>, number, string, RegExp?][] = [
       ["GET with credentials", () => get("other"), 200, "ok"],
       ["GET without, from the VM's own address", () => get("mine", ""), 200, "ok"],
       ["GET without, from elsewhere", () => get("other", ""), 401, "access_denied"],
@@ -203,27 +203,47 @@ describe("the Registry", function () {
         401,
         "access_denied",
       ],
-      ["PUT of what is no JSON", () => call("PUT", "/instances/new/settings", { body: "{" }), 500, "error"],
+      ["PUT of what is no JSON", () => call("PUT", "/instances/new/settings", { body: "{" }), 400, "error", /not JSON/],
       [
         "PUT of what is nested very deep",
         () => call("PUT", "/instances/new/settings", { body: `{"a":${"[".repeat(500)}${"]".repeat(500)}}` }),
-        500,
+        400,
         "error",
+        /nested more than 40 deep/,
       ],
-      ["PUT of a list", () => call("PUT", "/instances/new/settings", { body: "[]" }), 500, "error"],
-      ["PUT above the limit", () => put("new", { text: "x".repeat(3_000) }), 500, "error"],
+      ["PUT of a list", () => call("PUT", "/instances/new/settings", { body: "[]" }), 400, "error", /no JSON object/],
+      [
+        "PUT above the limit",
+        () => put("new", { text: "x".repeat(300_000) }),
+        413,
+        "error",
+        /more than 2000 bytes \(registry\.settingsSizeBytes\)/,
+      ],
       ["PUT of a third", () => call("PUT", "/instances/a%20b/settings", { body: OBJECT }), 200, "ok"],
-      ["PUT of one too many", () => call("PUT", "/instances/fourth/settings", { body: OBJECT }), 500, "error"],
+      [
+        "PUT of one too many",
+        () => call("PUT", "/instances/fourth/settings", { body: OBJECT }),
+        507,
+        "error",
+        /of 3 instances.*registry\.instances/,
+      ],
       ["another method", () => call("POST", "/instances/mine/settings"), 404, "not_found"],
       ["another path", () => call("GET", "/instances/mine"), 404, "not_found"],
       ["a path that is no text", () => call("GET", "/instances/%ff/settings"), 404, "not_found"],
     ];
-    for (const [cause, start, code, status] of ROWS) {
+    for (const [cause, start, code, status, message] of ROWS) {
       it(`${cause} -> ${code} ${status}`, async () => {
         const reply = await start();
         expect([reply.code, reply.body.status]).to.deep.equal([code, status]);
+        if (message === undefined) expect(reply.body.message).to.equal(undefined);
+        else expect(reply.body.message).to.match(message);
       });
     }
+
+    it("what was refused -> a line of the log says why, and none is an error", async () => {
+      await eventually(() => expect(director.process.logs).to.match(/"code":507.*"the Registry refused a request"/));
+      expect(director.process.logs).to.not.contain('"level":"error"');
+    });
 
     it("after all that -> no log of the director holds a secret", async () => {
       await eventually(async () => director.process.logs.includes("the Registry serves"));

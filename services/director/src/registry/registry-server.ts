@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { InvalidStateError, messageOf, parseJson } from "@diskmesh/domain";
+import { InvalidArgumentError, InvalidStateError, messageOf, parseJson, UnavailableError } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
 import type { DirectorConfig } from "../config.js";
 import type { RegistryServing } from "../jobs/job.js";
@@ -20,13 +20,14 @@ export interface RegistryServerOptions {
 
 interface Answer {
   readonly code: number;
-  readonly body: { readonly status: string; readonly settings?: string };
+  /** `message` is ours: CPIs look at the code alone. */
+  readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
 const OK: Answer = { code: 200, body: { status: "ok" } };
 const NOT_FOUND: Answer = { code: 404, body: { status: "not_found" } };
 const DENIED: Answer = { code: 401, body: { status: "access_denied" } };
-const ERROR: Answer = { code: 500, body: { status: "error" } };
+const refused = (code: number, message: string): Answer => ({ code, body: { status: "error", message } });
 
 // Chosen by CPIs; a key of a table and part of a URL, nothing else.
 const PATH = /^\/instances\/([^/?#]{1,768})\/settings$/;
@@ -102,17 +103,21 @@ export class RegistryServer implements RegistryServing {
   }
 
   async #serve(config: RegistryConfig, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    let answer = ERROR;
-    try {
-      answer = await this.#answer(config, request);
-    } catch (error) {
-      this.#options.log.warn({ reason: messageOf(error) }, "a request to the Registry failed");
-    }
+    const answer = await this.#answer(config, request).catch((error: unknown) => this.#answerTo(error));
+    const { message: reason } = answer.body;
+    if (reason !== undefined) this.#options.log.warn({ code: answer.code, reason }, "the Registry refused a request");
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (answer.code === 401) headers["www-authenticate"] = 'Basic realm="Registry"';
     response.writeHead(answer.code, headers).end(JSON.stringify(answer.body));
-    // What was not read of a body that is too long must not be waited for.
+    // The body of a request that was refused unread must not be waited for.
     if (!request.complete) request.destroy();
+  }
+
+  #answerTo(error: unknown): Answer {
+    if (error instanceof InvalidArgumentError) return refused(400, error.message);
+    if (error instanceof UnavailableError) return refused(503, error.message);
+    this.#options.log.error({ reason: messageOf(error) }, "a request to the Registry failed");
+    return { code: 500, body: { status: "error" } };
   }
 
   async #answer(config: RegistryConfig, request: IncomingMessage): Promise<Answer> {
@@ -148,19 +153,18 @@ export class RegistryServer implements RegistryServing {
   }
 
   async #put(config: RegistryConfig, id: string, settings: string | undefined): Promise<Answer> {
-    const parsed = settings === undefined ? undefined : objectOf(settings);
-    if (settings === undefined || parsed === undefined) return ERROR;
+    const { settingsSizeBytes, instances } = config;
+    if (settings === undefined) {
+      return refused(413, `the settings have more than ${settingsSizeBytes} bytes (registry.settingsSizeBytes)`);
+    }
+    const agentId = agentIdOf(objectOf(settings));
     const stored = await this.#options.tablet.transact((tx) => {
-      if (!tx.registrySettings.has(id) && tx.registrySettings.size >= config.instances) return false;
-      tx.registrySettings.put({ id, settings, agentId: agentIdOf(parsed) });
+      if (!tx.registrySettings.has(id) && tx.registrySettings.size >= instances) return false;
+      tx.registrySettings.put({ id, settings, agentId });
       return true;
     });
-    if (!stored)
-      this.#options.log.warn(
-        { limit: config.instances },
-        "the Registry is full (registry.instances): settings were refused",
-      );
-    return stored ? OK : ERROR;
+    if (stored) return OK;
+    return refused(507, `there are settings of ${instances} instances, which is the limit (registry.instances)`);
   }
 }
 
@@ -188,19 +192,22 @@ function sha256(text: string): Buffer {
 async function bodyOf(request: IncomingMessage, limitBytes: number): Promise<string | undefined> {
   const pieces: Buffer[] = [];
   let sizeBytes = 0;
-  for await (const piece of request as AsyncIterable<Buffer>) {
-    sizeBytes += piece.length;
-    if (sizeBytes > limitBytes) return undefined;
-    pieces.push(piece);
+  try {
+    for await (const piece of request as AsyncIterable<Buffer>) {
+      sizeBytes += piece.length;
+      // Read to its end all the same: who is still sending would be cut off, and not hear why.
+      if (sizeBytes <= limitBytes) pieces.push(piece);
+    }
+  } catch (error) {
+    throw new InvalidArgumentError("the request ended before its body did", { cause: error });
   }
+  if (sizeBytes > limitBytes) return undefined;
   return Buffer.concat(pieces).toString("utf8");
 }
 
-function objectOf(text: string): JsonObject | undefined {
-  try {
-    const value = parseJson("the settings", text);
-    return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as JsonObject) : undefined;
-  } catch {
-    return undefined;
-  }
+/** Throws InvalidArgumentError, which quotes nothing of it. */
+function objectOf(text: string): JsonObject {
+  const value = parseJson("the text of the settings", text);
+  if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as JsonObject;
+  throw new InvalidArgumentError("the settings are no JSON object");
 }

@@ -1,7 +1,7 @@
 import type { Random } from "../../random.js";
 import { type Conversation, conversation, converse } from "../conversation.js";
 import { jsonText, randomBytes, strangeJson, strangeText } from "../strange.js";
-import { Counts, type Surface } from "../surface.js";
+import { Counts, Find, type Surface } from "../surface.js";
 import { came, type Targets } from "../targets.js";
 
 const METHODS = ["GET", "PUT", "DELETE", "POST", "HEAD", "OPTIONS", "PATCH", "CONNECT", "G\0T"];
@@ -26,8 +26,9 @@ export class RegistryHttpSurface implements Surface {
   async send(input: Buffer): Promise<void> {
     const socket = this.targets.tcp(this.registry.port);
     if (!(await came(socket, "connect"))) return this.counts.add("not let in");
-    const heard = await converse(socket, JSON.parse(input.toString()) as Conversation);
-    this.counts.add(/^HTTP\/1\.1 (\d+)/.exec(heard.toString("latin1"))?.[1] ?? "not answered");
+    const heard = (await converse(socket, JSON.parse(input.toString()) as Conversation)).toString("latin1");
+    if (/^HTTP\/1\.1 500/m.test(heard)) throw new Find(`a request to the Registry is answered as a bug: ${heard}`);
+    this.counts.add(/^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? "not answered");
   }
 
   #request(random: Random): Buffer {
