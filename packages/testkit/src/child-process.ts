@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { appendFileSync } from "node:fs";
+import { endsWithParent } from "./ends-with-parent.js";
 import { onExit } from "./on-exit.js";
 
 export interface ChildOptions {
@@ -29,7 +30,12 @@ export class Child {
   readonly #process: ChildProcess;
 
   constructor(private readonly options: ChildOptions) {
-    const [command = "", ...args] = [...(options.launcher ?? []), options.command, ...options.args];
+    const [command = "", ...args] = [
+      ...endsWithParent(),
+      ...(options.launcher ?? []),
+      options.command,
+      ...options.args,
+    ];
     this.#process = spawn(command, args, {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, ...options.env },

@@ -6,7 +6,7 @@ import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { messageOf } from "@diskmesh/domain";
-import { eventually, freePort, temporaryFolder } from "@diskmesh/testkit";
+import { endsWithParent, eventually, freePort, temporaryFolder } from "@diskmesh/testkit";
 import { MongoClient } from "mongodb";
 
 /** A MongoDB-compatible server for tests. */
@@ -125,7 +125,8 @@ export class DatabaseProcess {
   readonly #args: readonly string[];
   readonly #readyWhenSaid: string;
 
-  constructor([command = "", ...args]: readonly string[], readyWhenSaid: string) {
+  constructor(commandLine: readonly string[], readyWhenSaid: string) {
+    const [command = "", ...args] = [...endsWithParent(), ...commandLine];
     this.#command = command;
     this.#args = args;
     this.#readyWhenSaid = readyWhenSaid;
