@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { checkBreaks } from "./breaking.mjs";
 import { step } from "./progress.mjs";
 import { Failure, npmCommand, runQuietly, runVisibly } from "./run.mjs";
 
@@ -13,6 +14,7 @@ export async function verify(root) {
     "format, lint, layers, pure models and file sizes (biome)": () =>
       run(root, "@biomejs/biome/bin/biome", ["ci", "--colors=off", "--error-on-warnings", "."]),
     "protos (buf lint)": () => run(root, "@bufbuild/buf/bin/buf", ["lint", "proto"]),
+    "protos break no caller (buf breaking)": () => checkBreaks(root),
     "generated code is up to date": () => compareGenerated(root),
   };
   const failed = [];

@@ -1,5 +1,5 @@
-import { spawnSync } from "node:child_process";
-import { cpSync, mkdirSync, writeFileSync } from "node:fs";
+import { execFileSync, spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { temporaryFolder } from "@diskmesh/testkit";
@@ -91,4 +91,64 @@ describe("the rules that the linter knows", () => {
       if (rule) expect(brokenIn(file)).to.include(rule);
       else expect(brokenIn(file).filter((name) => [IMPORTS, GLOBALS, IMPURE, DEPENDENCIES].includes(name))).to.be.empty;
     });
+});
+
+describe("the check of the protos against their earlier versions", () => {
+  const proto = (field: string) => `syntax = "proto3";\npackage a.v1;\nmessage A {\n  ${field}\n}\n`;
+  const BREAK = {
+    path: "proto/a/v1/a.proto",
+    message: 'Field "1" with name "b" on message "A" changed type from "string" to "bytes".',
+  };
+
+  /** A repository whose commits have these fields in turn, and what the check says of it. */
+  async function check(fields: readonly string[], deliberate: readonly object[] = []): Promise<string> {
+    return checkIn(commit(fields, deliberate));
+  }
+
+  function commit(fields: readonly string[], deliberate: readonly object[]): string {
+    const folder = temporaryFolder();
+    const git = (...args: string[]) =>
+      execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", ...args], { cwd: folder });
+    git("init", "--quiet");
+    symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
+    mkdirSync(join(folder, "proto/a/v1"), { recursive: true });
+    cpSync(join(repository, "proto/buf.yaml"), join(folder, "proto/buf.yaml"));
+    writeFileSync(join(folder, "proto/deliberate-breaks.json"), JSON.stringify(deliberate));
+    for (const field of fields) {
+      writeFileSync(join(folder, "proto/a/v1/a.proto"), proto(field));
+      git("add", "proto");
+      git("commit", "--quiet", "--message", field);
+    }
+    return folder;
+  }
+
+  async function checkIn(folder: string): Promise<string> {
+    const { checkBreaks } = await import(join(repository, "deploy/local/bootstrap/breaking.mjs"));
+    return checkBreaks(folder).then(
+      () => "",
+      (error: Error) => error.message,
+    );
+  }
+
+  it("passes when a field is added", async () => {
+    expect(await check(["string b = 1;", "string b = 1; string c = 2;"])).to.equal("");
+  });
+
+  it("finds a break, also of a version before the last one", async () => {
+    const found = await check(["string b = 1;", "bytes b = 1;", "bytes b = 1; string c = 2;"]);
+    expect(found).to.include(`${BREAK.path}: ${BREAK.message} (since `).and.to.include("deliberate-breaks.json");
+  });
+
+  it("lets a break pass that is named with its reason", async () => {
+    const fields = ["string b = 1;", "bytes b = 1;"];
+    expect(await check(fields, [{ ...BREAK, reason: "nobody has called it yet" }])).to.equal("");
+    expect(await check(fields, [BREAK])).to.include("lacks its path, message or reason");
+  });
+
+  it("says what to do in a shallow clone, which has no versions", async () => {
+    const from = commit(["string b = 1;", "bytes b = 1;"], []);
+    const clone = join(temporaryFolder(), "clone");
+    execFileSync("git", ["clone", "--quiet", "--depth=1", `file://${from}`, clone]);
+    expect(await checkIn(clone)).to.include("git fetch --unshallow");
+  });
 });

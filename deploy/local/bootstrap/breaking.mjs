@@ -1,0 +1,68 @@
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { Failure, ProgramFailure, runQuietly } from "./run.mjs";
+
+// A push brings several commits, so the last one alone would not show what the ones before it broke.
+const VERSIONS = 8;
+const TIMEOUT_MS = 60_000;
+const DELIBERATE = "proto/deliberate-breaks.json";
+
+/**
+ * Compares proto/ with its last versions in the history: a caller built from any of them must still be understood. What
+ * breaks on purpose is named in proto/deliberate-breaks.json, with its reason.
+ */
+export async function checkBreaks(root) {
+  const git = (...args) => runQuietly("git", args, { cwd: root, timeoutMs: TIMEOUT_MS });
+  if ((await git("rev-parse", "--is-shallow-repository")).trim() !== "false")
+    throw new Failure("a shallow clone lacks the versions to compare proto/ with: run `git fetch --unshallow`");
+  const log = await git("log", "--first-parent", `--max-count=${VERSIONS}`, "--format=%H", "--", "proto");
+  const versions = log.split("\n").filter((line) => line !== "");
+  if (versions.length === 0) throw new Failure("the history has no version to compare proto/ with");
+  const folder = mkdtempSync(join(tmpdir(), "diskmesh-protos-"));
+  try {
+    const breaks = await Promise.all(
+      versions.map(async (version) => {
+        const archive = join(folder, `${version}.tar`);
+        await git("archive", `--output=${archive}`, version, "proto");
+        return (await breaksSince(root, archive)).map((one) => ({ ...one, version }));
+      }),
+    );
+    report(breaks.flat(), deliberateBreaks(root));
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+async function breaksSince(root, archive) {
+  const buf = join(root, "node_modules/@bufbuild/buf/bin/buf");
+  const args = [buf, "breaking", "proto", "--against", `${archive}#subdir=proto`, "--error-format=json"];
+  try {
+    await runQuietly(process.execPath, args, { cwd: root, timeoutMs: TIMEOUT_MS });
+    return [];
+  } catch (error) {
+    const lines = error instanceof ProgramFailure ? error.output.split("\n").filter((line) => line !== "") : [];
+    if (lines.length === 0 || !lines.every((line) => line.startsWith("{"))) throw error;
+    // A sentence with addresses to read follows the one that names the break.
+    return lines
+      .map((line) => JSON.parse(line))
+      .map(({ path, message }) => ({ path, message: message.replace(/ See https:.*/, "") }));
+  }
+}
+
+function deliberateBreaks(root) {
+  const listed = JSON.parse(readFileSync(join(root, DELIBERATE), "utf8"));
+  const unexplained = listed.find(({ path, message, reason }) => !path || !message || !reason);
+  if (unexplained) throw new Failure(`${DELIBERATE}: an entry lacks its path, message or reason`);
+  return new Set(listed.map(({ path, message }) => `${path}: ${message}`));
+}
+
+function report(breaks, deliberate) {
+  const found = new Map(breaks.map(({ path, message, version }) => [`${path}: ${message}`, version]));
+  const wrong = [...found].filter(([text]) => !deliberate.has(text));
+  if (wrong.length > 0)
+    throw new Failure(
+      `${wrong.map(([text, version]) => `${text} (since ${version.slice(0, 12)})`).join("\n")}
+callers of before would no longer be understood: keep the old field or method, or name the break in ${DELIBERATE}`,
+    );
+}
