@@ -91,7 +91,7 @@ describe("stemcells", function () {
   const sha1 = (bytes: Buffer) => createHash("sha1").update(bytes).digest("hex");
   const BAD: [string, Buffer, string, RegExp][] = [
     ["no gzip", Buffer.from("hello"), "", /no gzip file, or damaged/],
-    ["no tar", gzipSync(Buffer.alloc(1_024, 7)), "", /no tar archive, or damaged: a number in a header/],
+    ["no tar", gzipSync(Buffer.alloc(1_024, 7)), "", /no tar archive, or damaged/],
     ["cut off", stemcellFile({}, { image: "x".repeat(5_000) }).subarray(0, 200), "", /damaged/],
     ["an empty archive", gzipSync(Buffer.alloc(1_024)), "", /has no stemcell\.MF/],
     ["no manifest", stemcellFile({}, { files: ["image"] }), "", /has no stemcell\.MF/],

@@ -1,13 +1,12 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { createGunzip } from "node:zlib";
 import { diskFullError, InvalidArgumentError, messageOf, parseId, ResourceExhaustedError } from "@diskmesh/domain";
 import type { Logger } from "@diskmesh/service";
 import type { DirectorTablet } from "../schema.js";
 import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { Digests } from "./digests.js";
-import { type TarEntry, tarEntries } from "./tar-reader.js";
+import { type TarEntry, tarEntries, unzipped } from "./tar-reader.js";
 
 export interface StemcellFilesOptions {
   readonly folder: string;
@@ -174,41 +173,6 @@ async function textOf(entry: TarEntry): Promise<string> {
   const pieces: Buffer[] = [];
   for await (const piece of entry.content) pieces.push(piece);
   return Buffer.concat(pieces).toString("utf8");
-}
-
-/** Errors of what comes are its own; those of the decompression say that it is no tgz. */
-async function* unzipped(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  const gunzip = createGunzip();
-  let sourceError: { readonly error: unknown } | undefined;
-  const feeding = feed(bytes, gunzip).catch((error: unknown) => {
-    sourceError = { error };
-    gunzip.destroy(error as Error);
-  });
-  try {
-    for await (const piece of gunzip) yield piece as Buffer;
-  } catch (error) {
-    if (sourceError !== undefined) throw sourceError.error;
-    if (!isZlibError(error)) throw error;
-    throw new InvalidArgumentError(`the stemcell is no gzip file, or damaged: ${messageOf(error)}`, { cause: error });
-  } finally {
-    gunzip.destroy();
-    await feeding;
-  }
-}
-
-async function feed(bytes: AsyncIterable<Buffer>, gunzip: ReturnType<typeof createGunzip>): Promise<void> {
-  for await (const piece of bytes) {
-    if (gunzip.destroyed) return;
-    if (gunzip.write(piece)) continue;
-    await new Promise<void>((resolve) => {
-      gunzip.once("drain", resolve).once("close", resolve);
-    });
-  }
-  if (!gunzip.destroyed) gunzip.end();
-}
-
-function isZlibError(error: unknown): boolean {
-  return error instanceof Error && "code" in error && String(error.code).startsWith("Z_");
 }
 
 async function* limited(
