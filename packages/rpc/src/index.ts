@@ -6,6 +6,7 @@ export { errorOfStatus, type FailedCall } from "./error-of-status.js";
 export { createClient } from "./following.js";
 export { type WaitForHealthOptions, waitForHealth } from "./health-client.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
+export { allow, type OfferedMethod, offer, type Serve } from "./methods.js";
 export type { ListenAddress, RefusedConnection } from "./secure-listener.js";
 export { type AllowedRoles, RpcServer, type RpcServerOptions } from "./server.js";
 export { type GrpcStatus, reasonOf, statusOfError } from "./status-of-error.js";

@@ -15,7 +15,8 @@ export {
   tabletConfig,
   tlsConfig,
 } from "./config.js";
-export { Leadership, type LeadershipOptions, type Term, type Waiting } from "./leadership.js";
+export type { Term, Waiting } from "./leadership.js";
+export { startLeadingService } from "./leading-service.js";
 export { Lifecycle, type Stoppable } from "./lifecycle.js";
 export { createLogger, type Logger, type LoggerOptions } from "./log.js";
 export { createRpcServer } from "./rpc-server.js";

@@ -1,2 +1,3 @@
 export { addAdminService } from "./admin-service.js";
+export { openServiceTablet } from "./open-tablet.js";
 export { runRestore } from "./run-restore.js";

@@ -1,16 +1,9 @@
 import { parseArgs } from "node:util";
 import { DomainError, InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { loadConfig } from "@diskmesh/service";
-import { openStorage, restoreBackup, type Schema } from "@diskmesh/tablet";
+import { restoreBackup, type Schema } from "@diskmesh/tablet";
 import type { z } from "zod";
-
-interface TabletConfig {
-  readonly tablet: {
-    readonly storage: string;
-    readonly name: string;
-    readonly lease: { readonly timeMs: number; readonly safeTimeMs: number };
-  };
-}
+import { storageOf, type TabletConfig } from "./open-tablet.js";
 
 const USAGE = `npm run restore -- --service registry|director --config FILE --from BACKUP [--replace]
   --config FILE   the service's own configuration: its tablet is what is restored, a folder or a database
@@ -22,7 +15,7 @@ const USAGE = `npm run restore -- --service registry|director --config FILE --fr
  * the command line.
  */
 export async function runRestore(options: {
-  readonly configSchema: z.ZodType<TabletConfig>;
+  readonly configSchema: z.ZodType<{ readonly tablet: TabletConfig }>;
   readonly schema: Schema;
   /** What an operator must know of what was restored, a line each. */
   readonly notes: readonly string[];
@@ -30,16 +23,13 @@ export async function runRestore(options: {
   try {
     const { config: configFile, from, replace } = argumentsOf(process.argv.slice(2));
     const { tablet } = loadConfig(options.configSchema, ["--config", configFile], {});
-    const { timeMs, safeTimeMs } = tablet.lease;
-    const mongo = { leaseTimeMs: timeMs, safeLeaseTimeMs: safeTimeMs };
-    const storage = openStorage(tablet.storage, tablet.name, { mongo });
     const restored = await restoreBackup({
       file: from,
       schema: options.schema,
-      storage,
+      storage: storageOf(tablet),
       tabletName: tablet.name,
       replace,
-      leaderWaitMs: 3 * timeMs,
+      leaderWaitMs: 3 * tablet.lease.timeMs,
     });
     const { documents, tabletId, incarnation, generation } = restored;
     process.stdout.write(

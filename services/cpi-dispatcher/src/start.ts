@@ -7,8 +7,8 @@ import { CpiSet, type OfferedCpi } from "./cpi-set.js";
 import { RunFolder } from "./executables/run-folder.js";
 import { Fence } from "./fence.js";
 import { RegistryClients } from "./fleet/registry-client.js";
-import { addCpiService } from "./handlers/cpi-service.js";
 import { CpiMaker } from "./make-cpis.js";
+import { addServices } from "./services.js";
 
 /** Starts the dispatcher: ends what its predecessor left, makes its CPIs, then starts the server that offers them. */
 export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherConfig, log: Logger): Promise<void> {
@@ -27,7 +27,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
   };
   lifecycle.use("calls of CPIs", () => context.fence.end());
   const server = createRpcServer(lifecycle, config, log);
-  addCpiService(server, context);
+  addServices(server, () => context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
   server.setServing(true);

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { AgentClient } from "@diskmesh/mbus";
 import { type Clock, type Lifecycle, type Logger, systemClock, type Waiting } from "@diskmesh/service";
-import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
+import { type EventLog, openEventLog } from "@diskmesh/tablet";
+import { openServiceTablet } from "@diskmesh/tablet-admin";
 import type { DirectorConfig } from "./config.js";
 import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
 import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
@@ -65,13 +66,9 @@ export async function openState(
   scope: Lifecycle,
   waiting: Waiting,
 ): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
-  const { storage: url, name, lease } = config.tablet;
-  const mongo = { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs };
-  const storage = openStorage(url, name, { mongo });
-  const { renewIntervalMs } = lease;
-  const tablet = await Tablet.open({ name, schema, storage, address, limits: { renewIntervalMs }, ...waiting });
-  scope.use("tablet", tablet);
-  return { tablet, eventLog: scope.use("event log", openEventLog(url, name)) };
+  const { storage, name } = config.tablet;
+  const tablet = scope.use("tablet", await openServiceTablet(config.tablet, schema, address, waiting));
+  return { tablet, eventLog: scope.use("event log", openEventLog(storage, name)) };
 }
 
 /** Puts the parts together; nothing runs yet. */

@@ -4,10 +4,9 @@ import { backoffMs, messageOf, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import {
-  createRpcServer,
-  Leadership,
   type Lifecycle,
   type Logger,
+  startLeadingService,
   systemClock,
   type Term,
   type Waiting,
@@ -16,8 +15,8 @@ import { isDatabaseUrl } from "@diskmesh/tablet";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
 import type { CpiClient } from "./cpi/cpi-calls.js";
-import { addServices } from "./handlers/services.js";
 import type { DirectorTablet } from "./schema.js";
+import { addServices } from "./services.js";
 
 /** A dispatcher's word raises the tablet's generation so far and no further. */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;
@@ -25,27 +24,13 @@ const RESTORED_GENERATIONS_MAX = 2 ** 20;
 const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
-export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
-  const server = createRpcServer(lifecycle, config, log);
-  let address = "";
-  const leadership = new Leadership<Context>({
+export function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
+  return startLeadingService(lifecycle, config, log, {
     service: "director",
     standsBy: isDatabaseUrl(config.tablet.storage),
-    server,
-    onFailure: (error) => lifecycle.fail(error),
-    clock: systemClock,
-    random: Math.random,
-    log,
-    lead: (scope, waiting) => lead(scope, config, address, waiting, log),
+    addServices,
+    lead: (scope, waiting, address) => lead(scope, config, address, waiting, log),
   });
-  addServices(server, () => leadership.current());
-  const port = await server.listen(config.listen);
-  address = config.advertisedAddress ?? `${config.listen.host}:${port}`;
-  lifecycle.use("gRPC server", () => server.drain());
-  lifecycle.use("leadership", leadership);
-  // Added last, so stopped first: calls under way end while everything that they need still runs.
-  lifecycle.use("calls under way", () => server.drain());
-  await leadership.start();
 }
 
 async function lead(

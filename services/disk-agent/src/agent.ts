@@ -87,6 +87,7 @@ export interface AgentEdges {
   /** In [0, 1). */
   readonly random: () => number;
   readonly newBootId: () => string;
+  readonly machineBootId: () => Promise<string>;
   readonly opener: FileOpener;
   readonly cacheFiles: CacheFileSystem;
   readonly listenNbd: ListenNbd;
@@ -101,6 +102,7 @@ function systemEdges(config: AgentConfig): AgentEdges {
     clock: systemClock,
     random: Math.random,
     newBootId: randomUUID,
+    machineBootId: async () => (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
     opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
     listenNbd: NbdServer.listen,
@@ -128,7 +130,7 @@ export async function startHolding(
   const { folders, edges, log } = options;
   const now = { nowMs: edges.clock.nowMs(), files: edges.cacheFiles, log };
   const { ledger, cacheIsLost } = await openLedger(config.hostId, folders, now);
-  const context = makeContext(config, ledger, options);
+  const context = makeContext(config, ledger, await edges.machineBootId(), options);
   const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
   lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, context.clock));
   // What is found belongs to the devices that are opened at the start, and that the first registration tells of.
@@ -143,6 +145,7 @@ export async function startHolding(
 function makeContext(
   config: AgentConfig,
   ledger: Ledger,
+  machineBootId: string,
   { folders, edges, log }: Parameters<typeof startHolding>[2],
 ): AgentContext {
   const { clock } = edges;
@@ -160,6 +163,7 @@ function makeContext(
   return {
     config,
     bootId: edges.newBootId(),
+    machineBootId,
     ledger,
     devices,
     rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
@@ -216,9 +220,8 @@ function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): Op
 /** Returns the address at which other hosts reach the agent. */
 async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, log: Logger): Promise<string> {
   const { config } = context;
-  const machineBootId = (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
   const server = createRpcServer(lifecycle, config, log);
-  addServices(server, context, machineBootId);
+  addServices(server, () => context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
   server.setServing(true);

@@ -16,6 +16,8 @@ export interface AgentContext {
   readonly config: AgentConfig;
   /** Made anew at each start: orders for an earlier one are refused. */
   readonly bootId: string;
+  /** Of the machine under the agent; new when that restarts, which loses what was not flushed. */
+  readonly machineBootId: string;
   readonly ledger: Ledger;
   readonly devices: DeviceTable;
   readonly attachOrders: AttachOrders;

@@ -1,5 +1,6 @@
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import type { RpcServer } from "@diskmesh/rpc";
+import type { Role } from "@diskmesh/domain";
+import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";
 import { attachDevices } from "./handlers/attach-devices.js";
 import { blockIo } from "./handlers/block-io.js";
@@ -12,44 +13,22 @@ import { openSession } from "./handlers/open-session.js";
 import { rescanDevices } from "./handlers/rescan-devices.js";
 import { unexportDisk } from "./handlers/unexport-disk.js";
 
+const REGISTRY: readonly Role[] = ["disk-registry"];
+const LOOKERS: readonly Role[] = ["disk-registry", "operator"];
+const AGENTS: readonly Role[] = ["disk-agent"];
+
 /** Adds the face to the registry and to other agents. */
-export function addServices(
-  server: Pick<RpcServer, "addService">,
-  context: AgentContext,
-  /** Of the machine under the agent; new when that restarts. */
-  machineBootId: string,
-): void {
-  const { config, devices, ledger, clock } = context;
-  const limits = {
-    maxInFlightPerStream: config.limits.maxInFlightPerStream,
-    maxReadBytes: config.limits.blockIoChunkBytes,
-    takeOverTimeoutMs: config.timeouts.orderTimeoutMs,
-  };
-  const registry = ["disk-registry"] as const;
-  server.addService(DiskAgentServiceService, {
-    roles: {
-      attachDevices: registry,
-      detachDevices: registry,
-      listDevices: ["disk-registry", "operator"],
-      rescanDevices: ["disk-registry", "operator"],
-      openSession: registry,
-      closeSession: registry,
-      eraseDevice: registry,
-      exportDisk: registry,
-      unexportDisk: registry,
-      blockIo: ["disk-agent"],
-    },
-    handlers: {
-      attachDevices: attachDevices(context),
-      detachDevices: detachDevices(context),
-      listDevices: listDevices(context),
-      rescanDevices: rescanDevices(context),
-      openSession: openSession(context),
-      closeSession: closeSession(context),
-      eraseDevice: eraseDevice(context),
-      exportDisk: exportDisk(context),
-      unexportDisk: unexportDisk(context),
-      blockIo: blockIo({ devices, ledger, clock, limits, machineBootId }),
-    },
+export function addServices(server: Pick<RpcServer, "addService">, current: () => AgentContext): void {
+  offer(server, DiskAgentServiceService, current, {
+    attachDevices: allow(REGISTRY, attachDevices),
+    detachDevices: allow(REGISTRY, detachDevices),
+    listDevices: allow(LOOKERS, listDevices),
+    rescanDevices: allow(LOOKERS, rescanDevices),
+    openSession: allow(REGISTRY, openSession),
+    closeSession: allow(REGISTRY, closeSession),
+    eraseDevice: allow(REGISTRY, eraseDevice),
+    exportDisk: allow(REGISTRY, exportDisk),
+    unexportDisk: allow(REGISTRY, unexportDisk),
+    blockIo: allow(AGENTS, blockIo),
   });
 }

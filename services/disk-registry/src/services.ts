@@ -4,7 +4,7 @@ import {
   FleetServiceService,
 } from "@diskmesh/api/registry";
 import type { Role } from "@diskmesh/domain";
-import type { CallContext, RpcServer } from "@diskmesh/rpc";
+import { allow, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
 import { addDevice } from "./handlers/add-device.js";
@@ -39,90 +39,52 @@ const INFRASTRUCTURE: readonly Role[] = ["operator"];
 const READERS: readonly Role[] = ["operator", "cpi-dispatcher", "director"];
 const DISK_USERS: readonly Role[] = ["operator", "cpi-dispatcher"];
 
-type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
+const AGENTS: readonly Role[] = ["disk-agent"];
 
-/** Adds both services. `current` throws UnavailableError while this process does not lead. */
+type Change<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
+
+/** Refused while another registry leads this fleet: what is acknowledged here would be lost there. */
+function changing<Request, Response>(change: Change<Request, Response>): Change<Request, Response> {
+  return async (context, request, call) => {
+    context.fleet.requireLeads();
+    return change(context, request, call);
+  };
+}
+
+/** Adds all services. `current` throws UnavailableError while this process does not lead. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
-  const bound =
-    <Request, Response>(serve: Serve<Request, Response>) =>
-    async (request: Request, call: CallContext): Promise<Response> =>
-      serve(current(), request, call);
-
-  /** Refused while another registry leads this fleet: what is acknowledged here would be lost there. */
-  const changing =
-    <Request, Response>(serve: Serve<Request, Response>) =>
-    async (request: Request, call: CallContext): Promise<Response> => {
-      const context = current();
-      context.fleet.requireLeads();
-      return serve(context, request, call);
-    };
-
-  server.addService(DiskRegistryServiceService, {
-    roles: {
-      addHost: INFRASTRUCTURE,
-      removeHost: INFRASTRUCTURE,
-      purgeHost: INFRASTRUCTURE,
-      addDevice: INFRASTRUCTURE,
-      removeDevice: INFRASTRUCTURE,
-      purgeDevice: INFRASTRUCTURE,
-      getHost: READERS,
-      listHosts: READERS,
-      getDevice: READERS,
-      listDevices: READERS,
-      watchDevices: READERS,
-      createDisk: DISK_USERS,
-      deleteDisk: DISK_USERS,
-      getDisk: READERS,
-      listDisks: READERS,
-      setDiskLabels: DISK_USERS,
-      resizeDisk: DISK_USERS,
-      publishDisk: DISK_USERS,
-      unpublishDisk: DISK_USERS,
-      assignHost: DISK_USERS,
-      unassignHost: DISK_USERS,
-    },
-    handlers: {
-      addHost: changing(addHost),
-      removeHost: changing(removeHost),
-      purgeHost: changing(purgeHost),
-      addDevice: changing(addDevice),
-      removeDevice: changing(removeDevice),
-      purgeDevice: changing(purgeDevice),
-      getHost: bound(getHost),
-      listHosts: bound(listHosts),
-      getDevice: bound(getDevice),
-      listDevices: bound(listDevices),
-      watchDevices: (request, call) => watchDevices(current(), request, call),
-      createDisk: changing(createDisk),
-      deleteDisk: changing(deleteDisk),
-      getDisk: bound(getDisk),
-      listDisks: bound(listDisks),
-      setDiskLabels: changing(setDiskLabels),
-      resizeDisk: changing(resizeDisk),
-      publishDisk: changing(publishDisk),
-      unpublishDisk: changing(unpublishDisk),
-      assignHost: changing(assignHost),
-      unassignHost: changing(unassignHost),
-    },
+  offer(server, DiskRegistryServiceService, current, {
+    addHost: allow(INFRASTRUCTURE, changing(addHost)),
+    removeHost: allow(INFRASTRUCTURE, changing(removeHost)),
+    purgeHost: allow(INFRASTRUCTURE, changing(purgeHost)),
+    addDevice: allow(INFRASTRUCTURE, changing(addDevice)),
+    removeDevice: allow(INFRASTRUCTURE, changing(removeDevice)),
+    purgeDevice: allow(INFRASTRUCTURE, changing(purgeDevice)),
+    getHost: allow(READERS, getHost),
+    listHosts: allow(READERS, listHosts),
+    getDevice: allow(READERS, getDevice),
+    listDevices: allow(READERS, listDevices),
+    watchDevices: allow(READERS, watchDevices),
+    createDisk: allow(DISK_USERS, changing(createDisk)),
+    deleteDisk: allow(DISK_USERS, changing(deleteDisk)),
+    getDisk: allow(READERS, getDisk),
+    listDisks: allow(READERS, listDisks),
+    setDiskLabels: allow(DISK_USERS, changing(setDiskLabels)),
+    resizeDisk: allow(DISK_USERS, changing(resizeDisk)),
+    publishDisk: allow(DISK_USERS, changing(publishDisk)),
+    unpublishDisk: allow(DISK_USERS, changing(unpublishDisk)),
+    assignHost: allow(DISK_USERS, changing(assignHost)),
+    unassignHost: allow(DISK_USERS, changing(unassignHost)),
   });
-
-  server.addService(FleetServiceService, {
-    roles: {
-      getFleet: INFRASTRUCTURE,
-      adoptFleet: INFRASTRUCTURE,
-      raiseNumbers: INFRASTRUCTURE,
-      decideUnknownDisks: INFRASTRUCTURE,
-    },
-    handlers: {
-      getFleet: bound(getFleet),
-      adoptFleet: bound(adoptFleet),
-      raiseNumbers: changing(raiseNumbers),
-      decideUnknownDisks: changing(decideUnknownDisks),
-    },
+  offer(server, FleetServiceService, current, {
+    getFleet: allow(INFRASTRUCTURE, getFleet),
+    adoptFleet: allow(INFRASTRUCTURE, adoptFleet),
+    raiseNumbers: allow(INFRASTRUCTURE, changing(raiseNumbers)),
+    decideUnknownDisks: allow(INFRASTRUCTURE, changing(decideUnknownDisks)),
+  });
+  offer(server, AgentRegistrationServiceService, current, {
+    registerAgent: allow(AGENTS, registerAgent),
+    heartbeat: allow(AGENTS, heartbeat),
   });
   addAdminService(server, current);
-  server.addService(AgentRegistrationServiceService, {
-    roles: ["disk-agent"],
-    handlers: { registerAgent: bound(registerAgent), heartbeat: bound(heartbeat) },
-  });
 }

@@ -121,7 +121,7 @@ export class AgentNode {
       this.context = context;
       world.agentStarted(this);
       const server = new SimServer(process);
-      addServices(server, context, `machine-${machine.host}-${machine.bootId}`);
+      addServices(server, () => context);
       world.network.serve(agentAddress(machine.host), server);
       registerWithRegistry(this.#lifecycle, context, agentAddress(machine.host), edges);
     } catch (error) {
@@ -139,6 +139,7 @@ export class AgentNode {
       clock: process,
       random: world.serviceRandom(),
       newBootId: () => `${machine.host}-run-${run}`,
+      machineBootId: async () => `machine-${machine.host}-${machine.bootId}`,
       opener: machine.opener(process),
       cacheFiles: machine.cache.files(process),
       listenNbd: this.#listenNbd,

@@ -5,25 +5,28 @@ import type { DispatcherContext } from "../context.js";
 import type { CpiCall, NewStemcell } from "../cpi.js";
 import type { ChosenCpi } from "../cpi-set.js";
 import { endingEarly } from "../ending-early.js";
-import { withCpis } from "./cpi-handler.js";
+import { withCpis } from "./cpi-method.js";
 
 /** Asks every CPI that fits; what one of them meets is no failure of the others, and is said in its place. */
-export const createStemcell =
-  (context: DispatcherContext) =>
-  (request: CreateStemcellRequest, call: CallContext): Promise<CreateStemcellResponse> =>
-    withCpis(context, request.context, call, async ({ set }, wanted, cpiCall) => {
-      const stemcell: NewStemcell = {
-        imagePath: parseImagePath(request.imagePath),
-        cloudProperties: request.cloudProperties ?? {},
-        tags: request.tags ?? {},
-      };
-      const { stemcellFormats, exceptCpis } = request;
-      const { kind, cpis } = await set.choose(
-        { ...wanted, method: "create_stemcell", stemcellFormats, exceptCpis },
-        cpiCall,
-      );
-      return { stemcells: await Promise.all(cpis.map((chosen) => make(chosen, stemcell, cpiCall, kind === "one"))) };
-    });
+export function createStemcell(
+  context: DispatcherContext,
+  request: CreateStemcellRequest,
+  call: CallContext,
+): Promise<CreateStemcellResponse> {
+  return withCpis(context, request.context, call, async ({ set }, wanted, cpiCall) => {
+    const stemcell: NewStemcell = {
+      imagePath: parseImagePath(request.imagePath),
+      cloudProperties: request.cloudProperties ?? {},
+      tags: request.tags ?? {},
+    };
+    const { stemcellFormats, exceptCpis } = request;
+    const { kind, cpis } = await set.choose(
+      { ...wanted, method: "create_stemcell", stemcellFormats, exceptCpis },
+      cpiCall,
+    );
+    return { stemcells: await Promise.all(cpis.map((chosen) => make(chosen, stemcell, cpiCall, kind === "one"))) };
+  });
+}
 
 /** A CPI that has nothing to do with stemcells needs none: that is no error, unless it was asked for by name. */
 async function make(

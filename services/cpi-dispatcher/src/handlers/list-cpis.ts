@@ -6,16 +6,19 @@ import type { CpiCall } from "../cpi.js";
 import type { Offered } from "../cpi-configs.js";
 import type { OfferedCpi } from "../cpi-set.js";
 import { endingEarly } from "../ending-early.js";
-import { withCpis } from "./cpi-handler.js";
+import { withCpis } from "./cpi-method.js";
 
 /** A CPI that does not even say its version is listed with what it met. */
-export const listCpis =
-  (context: DispatcherContext) =>
-  (request: ListCpisRequest, call: CallContext): Promise<ListCpisResponse> =>
-    withCpis(context, request.context, call, async (named, _wanted, cpiCall) => {
-      const offered = request.context === undefined ? context.configs.newest() : [named];
-      return { cpis: (await Promise.all(offered.map((each) => describeAll(each, cpiCall)))).flat() };
-    });
+export function listCpis(
+  context: DispatcherContext,
+  request: ListCpisRequest,
+  call: CallContext,
+): Promise<ListCpisResponse> {
+  return withCpis(context, request.context, call, async (named, _wanted, cpiCall) => {
+    const offered = request.context === undefined ? context.configs.newest() : [named];
+    return { cpis: (await Promise.all(offered.map((each) => describeAll(each, cpiCall)))).flat() };
+  });
+}
 
 async function describeAll({ set, azs, directorId }: Offered, call: CpiCall): Promise<CpiMessage[]> {
   const inOrder = [...set.cpis].sort((a, b) => (a.name < b.name ? -1 : 1));

@@ -4,23 +4,25 @@ import { InvalidArgumentError, parseName, parseOptionalName } from "@diskmesh/do
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { AzsByCpi } from "../cpi-configs.js";
-import { parseDirector } from "./cpi-handler.js";
+import { parseDirector } from "./cpi-method.js";
 
-export const setCpiConfig =
-  (context: DispatcherContext) =>
-  async (request: SetCpiConfigRequest, call: CallContext): Promise<SetCpiConfigResponse> => {
-    const director = parseDirector(request.directorId, request.directorGeneration);
-    const version = parseOptionalName("cpi_config_version", request.cpiConfigVersion);
-    if (version === undefined && request.cpis.length > 0)
-      throw new InvalidArgumentError("cpi_config_version is empty: give the version of these CPIs a name");
-    const { configs, maker } = context;
-    await context.fence.run(director, call.signal, async () => {
-      if (version === undefined) return configs.forget(director.directorId);
-      const told = { version, ...fingerprintOf(request), azs: azsOf(request) };
-      configs.set(director.directorId, told, () => maker.makeSet(director.directorId, request.cpis, configs.own));
-    });
-    return {};
-  };
+export async function setCpiConfig(
+  context: DispatcherContext,
+  request: SetCpiConfigRequest,
+  call: CallContext,
+): Promise<SetCpiConfigResponse> {
+  const director = parseDirector(request.directorId, request.directorGeneration);
+  const version = parseOptionalName("cpi_config_version", request.cpiConfigVersion);
+  if (version === undefined && request.cpis.length > 0)
+    throw new InvalidArgumentError("cpi_config_version is empty: give the version of these CPIs a name");
+  const { configs, maker } = context;
+  await context.fence.run(director, call.signal, async () => {
+    if (version === undefined) return configs.forget(director.directorId);
+    const told = { version, ...fingerprintOf(request), azs: azsOf(request) };
+    configs.set(director.directorId, told, () => maker.makeSet(director.directorId, request.cpis, configs.own));
+  });
+  return {};
+}
 
 /** Of the CPIs told, without keeping another copy of their secrets. Azs come and go with another config. */
 function fingerprintOf({ cpis }: SetCpiConfigRequest): { fingerprint: string; sizeBytes: number } {

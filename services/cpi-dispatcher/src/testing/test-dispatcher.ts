@@ -10,8 +10,8 @@ import { CpiSet, type OfferedCpi } from "../cpi-set.js";
 import { RunFolder } from "../executables/run-folder.js";
 import { Fence } from "../fence.js";
 import { RegistryClients } from "../fleet/registry-client.js";
-import { addCpiService } from "../handlers/cpi-service.js";
 import { CpiMaker } from "../make-cpis.js";
+import { addServices } from "../services.js";
 
 export type CpiClient = Client<typeof CpiServiceService>;
 
@@ -43,12 +43,13 @@ export class TestDispatcher {
       executables: { jobsFolder: this.folder, ...this.executables },
     });
     this.#registries = new RegistryClients(tls, config);
-    addCpiService(this.#server, {
+    const context = {
       configs: new CpiConfigs(new CpiSet(this.own, this.own[0], false), config),
       maker: new CpiMaker(config, this.#registries, await RunFolder.open(this.runFolder)),
       fence: this.#fence,
       log: new CpiLog(config),
-    });
+    };
+    addServices(this.#server, () => context);
     this.#port = await this.#server.listen({ host: "127.0.0.1", port: 0 });
     return this;
   }

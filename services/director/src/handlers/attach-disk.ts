@@ -1,20 +1,22 @@
-import type { DynamicDiskServiceService } from "@diskmesh/api/director";
-import type { Handler } from "@diskmesh/rpc";
+import type { AttachDiskRequest, AttachDiskResponse } from "@diskmesh/api/director";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
 import { currentDisk, startDiskTask } from "./disk-task.js";
 import { parseDiskName, parseInstanceId, parseMetadata } from "./parse.js";
 
-export function attachDisk(context: Context): Handler<(typeof DynamicDiskServiceService)["attachDisk"]> {
-  return async (request, call) => {
-    const diskName = parseDiskName(request.diskName);
-    const instanceId = parseInstanceId(request.instanceId);
-    const metadata = parseMetadata(context, request.metadata);
-    const task = await startDiskTask(context, call, request.wait, {
-      job: { type: "attach_dynamic_disk", diskName, instanceId, metadata },
-      description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,
-      deployment: (tables) => tables.instances.get(instanceId)?.deployment ?? "",
-    });
-    return { task: encodeTask(task), disk: await currentDisk(context, diskName, task) };
-  };
+export async function attachDisk(
+  context: Context,
+  request: AttachDiskRequest,
+  call: CallContext,
+): Promise<AttachDiskResponse> {
+  const diskName = parseDiskName(request.diskName);
+  const instanceId = parseInstanceId(request.instanceId);
+  const metadata = parseMetadata(context, request.metadata);
+  const task = await startDiskTask(context, call, request.wait, {
+    job: { type: "attach_dynamic_disk", diskName, instanceId, metadata },
+    description: `attach dynamic disk \`${diskName}\` to instance \`${instanceId}\``,
+    deployment: (tables) => tables.instances.get(instanceId)?.deployment ?? "",
+  });
+  return { task: encodeTask(task), disk: await currentDisk(context, diskName, task) };
 }

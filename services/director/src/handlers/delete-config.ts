@@ -1,24 +1,21 @@
-import type { ConfigServiceService } from "@diskmesh/api/director";
-import type { Handler } from "@diskmesh/rpc";
+import type { DeleteConfigRequest, DeleteConfigResponse } from "@diskmesh/api/director";
 import type { Context } from "../context.js";
 import { configIdentity, configKey, nextNumber } from "../schema.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { knownConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 
-export function deleteConfig(context: Context): Handler<(typeof ConfigServiceService)["deleteConfig"]> {
-  return async (request) => {
-    const type = parseConfigType(request.type);
-    const name = parseConfigName(request.name);
-    await context.tablet.transact((tx) => {
-      const config = knownConfig(tx, type, name, undefined);
-      const configs = type === CPI ? context.cpiConfigs : context.cloudConfigs;
-      configs.check(tx, name, undefined);
-      for (const version of tx.configs.by("byIdentity", configIdentity(config))) {
-        tx.configs.delete(configKey(version.configId));
-      }
-      // What was read from the configs is remembered by this number.
-      nextNumber(tx, "config");
-    });
-    return {};
-  };
+export async function deleteConfig(context: Context, request: DeleteConfigRequest): Promise<DeleteConfigResponse> {
+  const type = parseConfigType(request.type);
+  const name = parseConfigName(request.name);
+  await context.tablet.transact((tx) => {
+    const config = knownConfig(tx, type, name, undefined);
+    const configs = type === CPI ? context.cpiConfigs : context.cloudConfigs;
+    configs.check(tx, name, undefined);
+    for (const version of tx.configs.by("byIdentity", configIdentity(config))) {
+      tx.configs.delete(configKey(version.configId));
+    }
+    // What was read from the configs is remembered by this number.
+    nextNumber(tx, "config");
+  });
+  return {};
 }

@@ -1,19 +1,21 @@
-import type { DeploymentServiceService } from "@diskmesh/api/director";
+import type { DeleteDeploymentRequest, DeleteDeploymentResponse } from "@diskmesh/api/director";
 import { parseName } from "@diskmesh/domain";
-import type { Handler } from "@diskmesh/rpc";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./disk-task.js";
 
-export function deleteDeployment(context: Context): Handler<(typeof DeploymentServiceService)["deleteDeployment"]> {
-  return async (request, call) => {
-    const name = parseName("deployment", request.deployment);
-    const task = await startTask(context, call, request.wait, {
-      job: { type: "delete_deployment", deployment: name },
-      queue: "normal",
-      description: `delete deployment \`${name}\``,
-      deployment: () => name,
-    });
-    return { task: encodeTask(task) };
-  };
+export async function deleteDeployment(
+  context: Context,
+  request: DeleteDeploymentRequest,
+  call: CallContext,
+): Promise<DeleteDeploymentResponse> {
+  const name = parseName("deployment", request.deployment);
+  const task = await startTask(context, call, request.wait, {
+    job: { type: "delete_deployment", deployment: name },
+    queue: "normal",
+    description: `delete deployment \`${name}\``,
+    deployment: () => name,
+  });
+  return { task: encodeTask(task) };
 }

@@ -1,18 +1,20 @@
-import type { DynamicDiskServiceService } from "@diskmesh/api/director";
-import type { Handler } from "@diskmesh/rpc";
+import type { DeleteDiskRequest, DeleteDiskResponse } from "@diskmesh/api/director";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
 import { startDiskTask } from "./disk-task.js";
 import { parseDiskName } from "./parse.js";
 
-export function deleteDisk(context: Context): Handler<(typeof DynamicDiskServiceService)["deleteDisk"]> {
-  return async (request, call) => {
-    const diskName = parseDiskName(request.diskName);
-    const task = await startDiskTask(context, call, request.wait, {
-      job: { type: "delete_dynamic_disk", diskName },
-      description: `delete dynamic disk \`${diskName}\``,
-      deployment: (tables) => tables.disks.get(diskName)?.deployment ?? "",
-    });
-    return { task: encodeTask(task) };
-  };
+export async function deleteDisk(
+  context: Context,
+  request: DeleteDiskRequest,
+  call: CallContext,
+): Promise<DeleteDiskResponse> {
+  const diskName = parseDiskName(request.diskName);
+  const task = await startDiskTask(context, call, request.wait, {
+    job: { type: "delete_dynamic_disk", diskName },
+    description: `delete dynamic disk \`${diskName}\``,
+    deployment: (tables) => tables.disks.get(diskName)?.deployment ?? "",
+  });
+  return { task: encodeTask(task) };
 }

@@ -1,22 +1,24 @@
-import type { DeploymentServiceService } from "@diskmesh/api/director";
+import type { DeleteOrphanedDiskRequest, DeleteOrphanedDiskResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
-import type { Handler } from "@diskmesh/rpc";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { isFileName } from "../model/cid.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./disk-task.js";
 
-export function deleteOrphanedDisk(context: Context): Handler<(typeof DeploymentServiceService)["deleteOrphanedDisk"]> {
-  return async (request, call) => {
-    const diskCid = parseDiskCid(request.diskCid);
-    const task = await startTask(context, call, request.wait, {
-      job: { type: "delete_orphaned_disk", diskCid },
-      queue: "normal",
-      description: `delete orphaned disk \`${diskCid}\``,
-      deployment: () => "",
-    });
-    return { task: encodeTask(task) };
-  };
+export async function deleteOrphanedDisk(
+  context: Context,
+  request: DeleteOrphanedDiskRequest,
+  call: CallContext,
+): Promise<DeleteOrphanedDiskResponse> {
+  const diskCid = parseDiskCid(request.diskCid);
+  const task = await startTask(context, call, request.wait, {
+    job: { type: "delete_orphaned_disk", diskCid },
+    queue: "normal",
+    description: `delete orphaned disk \`${diskCid}\``,
+    deployment: () => "",
+  });
+  return { task: encodeTask(task) };
 }
 
 function parseDiskCid(value: string): string {

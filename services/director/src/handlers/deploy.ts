@@ -1,22 +1,20 @@
-import type { DeploymentServiceService } from "@diskmesh/api/director";
-import type { Handler } from "@diskmesh/rpc";
+import type { DeployRequest, DeployResponse } from "@diskmesh/api/director";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { checkManifest } from "../jobs/deployment-steps.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./disk-task.js";
 
-export function deploy(context: Context): Handler<(typeof DeploymentServiceService)["deploy"]> {
-  return async (request, call) => {
-    const manifest = await context.manifests.accept(request.manifest, call.signal);
-    const { name } = manifest;
-    const task = await startTask(context, call, request.wait, {
-      job: { type: "update_deployment", deployment: name, manifest: request.manifest },
-      queue: "normal",
-      description: `create deployment \`${name}\``,
-      deployment: () => name,
-      // Checked again when it runs: cloud configs may change until then.
-      check: (tables) => checkManifest(context, tables, manifest),
-    });
-    return { task: encodeTask(task) };
-  };
+export async function deploy(context: Context, request: DeployRequest, call: CallContext): Promise<DeployResponse> {
+  const manifest = await context.manifests.accept(request.manifest, call.signal);
+  const { name } = manifest;
+  const task = await startTask(context, call, request.wait, {
+    job: { type: "update_deployment", deployment: name, manifest: request.manifest },
+    queue: "normal",
+    description: `create deployment \`${name}\``,
+    deployment: () => name,
+    // Checked again when it runs: cloud configs may change until then.
+    check: (tables) => checkManifest(context, tables, manifest),
+  });
+  return { task: encodeTask(task) };
 }

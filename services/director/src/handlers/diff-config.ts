@@ -1,5 +1,5 @@
-import { type ConfigServiceService, LineChange as WireLineChange } from "@diskmesh/api/director";
-import type { Handler } from "@diskmesh/rpc";
+import { type DiffConfigRequest, type DiffConfigResponse, LineChange as WireLineChange } from "@diskmesh/api/director";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import type { LineChange } from "../model/line-diff.js";
 import { CPI } from "../yaml/cpi-configs.js";
@@ -12,27 +12,29 @@ const CHANGES: Readonly<Record<LineChange, WireLineChange>> = {
   removed: WireLineChange.REMOVED,
 };
 
-export function diffConfig(context: Context): Handler<(typeof ConfigServiceService)["diffConfig"]> {
-  return async (request, call) => {
-    const type = parseConfigType(request.type);
-    const name = parseConfigName(request.name);
-    const { fromConfigId, toConfigId, content } = request;
-    const read = toConfigId === undefined ? await readConfig(context, type, name, content, call.signal) : undefined;
-    const { from, to } = await context.tablet.read((tables) => {
-      const from =
-        fromConfigId === undefined ? latestConfig(tables, type, name) : knownConfig(tables, type, name, fromConfigId);
-      if (toConfigId !== undefined) return { from, to: knownConfig(tables, type, name, toConfigId).content };
-      read?.check(tables);
-      return { from, to: content };
-    });
-    const lines = await context.reader.read(
-      { format: "config_diff", from: from?.content, text: to, redact: type === CPI },
-      { signal: call.signal },
-    );
-    const changed = lines.some((line) => line.change !== "none");
-    return {
-      fromConfigId: from?.configId ?? 0,
-      lines: changed ? lines.map(({ text, change }) => ({ text, change: CHANGES[change] })) : [],
-    };
+export async function diffConfig(
+  context: Context,
+  request: DiffConfigRequest,
+  call: CallContext,
+): Promise<DiffConfigResponse> {
+  const type = parseConfigType(request.type);
+  const name = parseConfigName(request.name);
+  const { fromConfigId, toConfigId, content } = request;
+  const read = toConfigId === undefined ? await readConfig(context, type, name, content, call.signal) : undefined;
+  const { from, to } = await context.tablet.read((tables) => {
+    const from =
+      fromConfigId === undefined ? latestConfig(tables, type, name) : knownConfig(tables, type, name, fromConfigId);
+    if (toConfigId !== undefined) return { from, to: knownConfig(tables, type, name, toConfigId).content };
+    read?.check(tables);
+    return { from, to: content };
+  });
+  const lines = await context.reader.read(
+    { format: "config_diff", from: from?.content, text: to, redact: type === CPI },
+    { signal: call.signal },
+  );
+  const changed = lines.some((line) => line.change !== "none");
+  return {
+    fromConfigId: from?.configId ?? 0,
+    lines: changed ? lines.map(({ text, change }) => ({ text, change: CHANGES[change] })) : [],
   };
 }

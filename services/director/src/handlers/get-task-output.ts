@@ -1,6 +1,5 @@
-import type { TaskServiceService } from "@diskmesh/api/director";
+import type { GetTaskOutputRequest, GetTaskOutputResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
-import type { Handler } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { hasEnded } from "../model/task.js";
 import { parsePageSize, parseTaskId } from "./parse.js";
@@ -8,26 +7,24 @@ import { parsePageSize, parseTaskId } from "./parse.js";
 const TYPES = ["event", "result", "debug", "cpi"] as const;
 type Type = (typeof TYPES)[number];
 
-export function getTaskOutput(context: Context): Handler<(typeof TaskServiceService)["getTaskOutput"]> {
-  return async (request) => {
-    const taskId = parseTaskId(request.taskId);
-    const type = parseType(request.type);
-    const from = request.fromLine;
-    if (from < 0)
-      throw new InvalidArgumentError(`from_line is ${from}: it must not be negative`, {
-        about: { field: "from_line" },
-      });
-    const limit = parsePageSize(context, request.maxLines, "max_lines");
-    // Before the lines: a task that has ended has all of them.
-    const task = await context.tasks.get(taskId);
-    const ended = hasEnded(task);
-    if (type === "result") {
-      const lines = ended && task.result !== "" && from === 0 ? [task.result] : [];
-      return { lines, nextLine: from + lines.length, complete: ended };
-    }
-    const lines = await context.taskLog.readLines(taskId, type, from, limit);
-    return { lines, nextLine: from + lines.length, complete: ended && lines.length < limit };
-  };
+export async function getTaskOutput(context: Context, request: GetTaskOutputRequest): Promise<GetTaskOutputResponse> {
+  const taskId = parseTaskId(request.taskId);
+  const type = parseType(request.type);
+  const from = request.fromLine;
+  if (from < 0)
+    throw new InvalidArgumentError(`from_line is ${from}: it must not be negative`, {
+      about: { field: "from_line" },
+    });
+  const limit = parsePageSize(context, request.maxLines, "max_lines");
+  // Before the lines: a task that has ended has all of them.
+  const task = await context.tasks.get(taskId);
+  const ended = hasEnded(task);
+  if (type === "result") {
+    const lines = ended && task.result !== "" && from === 0 ? [task.result] : [];
+    return { lines, nextLine: from + lines.length, complete: ended };
+  }
+  const lines = await context.taskLog.readLines(taskId, type, from, limit);
+  return { lines, nextLine: from + lines.length, complete: ended && lines.length < limit };
 }
 
 function parseType(value: string): Type {

@@ -1,9 +1,8 @@
-import type { TaskServiceService } from "@diskmesh/api/director";
-import type { Handler } from "@diskmesh/rpc";
+import type { ResumeTaskRequest, ResumeTaskResponse } from "@diskmesh/api/director";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
 import { parseTaskId } from "./parse.js";
 
-export function resumeTask(context: Context): Handler<(typeof TaskServiceService)["resumeTask"]> {
-  return async (request) => ({ task: encodeTask(await context.tasks.resume(parseTaskId(request.taskId))) });
+export async function resumeTask(context: Context, request: ResumeTaskRequest): Promise<ResumeTaskResponse> {
+  return { task: encodeTask(await context.tasks.resume(parseTaskId(request.taskId))) };
 }

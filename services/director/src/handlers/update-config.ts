@@ -1,6 +1,6 @@
-import type { ConfigServiceService } from "@diskmesh/api/director";
+import type { UpdateConfigRequest, UpdateConfigResponse } from "@diskmesh/api/director";
 import { AbortedError, ResourceExhaustedError } from "@diskmesh/domain";
-import type { Handler } from "@diskmesh/rpc";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import type { Config } from "../model/config.js";
 import { configIdentity, configKey, type DirectorTables, type DirectorTransaction, nextNumber } from "../schema.js";
@@ -10,36 +10,38 @@ import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 import { type ConfigType, latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 
-export function updateConfig(context: Context): Handler<(typeof ConfigServiceService)["updateConfig"]> {
-  return async (request, call) => {
-    const { content, expectedLatestId } = request;
-    const type = parseConfigType(request.type);
-    const name = parseConfigName(request.name);
-    // What is there already may stay, even if it would not be taken any more.
-    const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
-    const unchanged = await context.tablet.read(isThere);
-    const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
-    const config = await context.tablet.transact((tx) => {
-      const latest = latestConfig(tx, type, name);
-      refuseUnexpected(latest, expectedLatestId);
-      if (latest?.content === content) return latest;
-      if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
-      read.check(tx);
-      if (latest === undefined) refuseManyNames(tx, context.config.content.configNames);
-      const config: Config = {
-        configId: nextNumber(tx, "config"),
-        type,
-        name,
-        content,
-        createdAtMs: context.clock.nowMs(),
-      };
-      tx.configs.put(config);
-      read.keep(config);
-      forgetOldVersions(tx, config, context.config.content.configVersions);
-      return config;
-    });
-    return { config: encodeConfig(config) };
-  };
+export async function updateConfig(
+  context: Context,
+  request: UpdateConfigRequest,
+  call: CallContext,
+): Promise<UpdateConfigResponse> {
+  const { content, expectedLatestId } = request;
+  const type = parseConfigType(request.type);
+  const name = parseConfigName(request.name);
+  // What is there already may stay, even if it would not be taken any more.
+  const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
+  const unchanged = await context.tablet.read(isThere);
+  const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
+  const config = await context.tablet.transact((tx) => {
+    const latest = latestConfig(tx, type, name);
+    refuseUnexpected(latest, expectedLatestId);
+    if (latest?.content === content) return latest;
+    if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
+    read.check(tx);
+    if (latest === undefined) refuseManyNames(tx, context.config.content.configNames);
+    const config: Config = {
+      configId: nextNumber(tx, "config"),
+      type,
+      name,
+      content,
+      createdAtMs: context.clock.nowMs(),
+    };
+    tx.configs.put(config);
+    read.keep(config);
+    forgetOldVersions(tx, config, context.config.content.configVersions);
+    return config;
+  });
+  return { config: encodeConfig(config) };
 }
 
 /** A config that is new, once its text was read and found to be one. */

@@ -1,29 +1,31 @@
-import type { StemcellHeader, StemcellServiceService, UploadStemcellRequest } from "@diskmesh/api/director";
+import type { StemcellHeader, UploadStemcellRequest, UploadStemcellResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, quoted, TimeoutError } from "@diskmesh/domain";
-import type { CallContext, Handler } from "@diskmesh/rpc";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { formatStemcell } from "../model/stemcell.js";
 import { encodeTask } from "../wire.js";
 import { DIGEST_PATTERN } from "../yaml/stemcell-manifest.js";
 
-export function uploadStemcell(context: Context): Handler<(typeof StemcellServiceService)["uploadStemcell"]> {
-  return async (requests, call) => {
-    const parts = requests[Symbol.asyncIterator]();
-    const next = (): Promise<UploadStemcellRequest | undefined> =>
-      nextPart(parts, call, context.config.stemcells.idleTimeoutMs);
-    const { digest, fix, wait } = parseHeader(await next());
-    const task = await context.stemcellFiles.receive(chunks(next), digest, ({ uploadId, manifest }) => {
-      const { name, version, operatingSystem, apiVersion, formats, cloudProperties } = manifest;
-      const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };
-      return context.tasks.start(call, {
-        job: { type: "update_stemcell", ...facts, uploadId, fix },
-        queue: "normal",
-        description: `create stemcell \`${formatStemcell(manifest)}\``,
-        deployment: () => "",
-      });
+export async function uploadStemcell(
+  context: Context,
+  requests: AsyncIterable<UploadStemcellRequest>,
+  call: CallContext,
+): Promise<UploadStemcellResponse> {
+  const parts = requests[Symbol.asyncIterator]();
+  const next = (): Promise<UploadStemcellRequest | undefined> =>
+    nextPart(parts, call, context.config.stemcells.idleTimeoutMs);
+  const { digest, fix, wait } = parseHeader(await next());
+  const task = await context.stemcellFiles.receive(chunks(next), digest, ({ uploadId, manifest }) => {
+    const { name, version, operatingSystem, apiVersion, formats, cloudProperties } = manifest;
+    const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };
+    return context.tasks.start(call, {
+      job: { type: "update_stemcell", ...facts, uploadId, fix },
+      queue: "normal",
+      description: `create stemcell \`${formatStemcell(manifest)}\``,
+      deployment: () => "",
     });
-    return { task: encodeTask(wait ? await context.tasks.whenEnded(task.taskId, call) : task) };
-  };
+  });
+  return { task: encodeTask(wait ? await context.tasks.whenEnded(task.taskId, call) : task) };
 }
 
 function parseHeader(request: UploadStemcellRequest | undefined): StemcellHeader {

@@ -1,6 +1,6 @@
-import type { TaskServiceService, WatchTaskResponse } from "@diskmesh/api/director";
+import type { WatchTaskRequest, WatchTaskResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError } from "@diskmesh/domain";
-import type { CallContext, Handler } from "@diskmesh/rpc";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { hasEnded } from "../model/task.js";
 import { encodeTask, encodeTaskEvent } from "../wire.js";
@@ -9,8 +9,12 @@ import { parseTaskId } from "./parse.js";
 /** Read at once per watcher: however slow it is, it holds no more than that. */
 const EVENTS_PER_READ = 100;
 
-export function watchTask(context: Context): Handler<(typeof TaskServiceService)["watchTask"]> {
-  return (request, call) => updatesOf(context, request, call);
+export function watchTask(
+  context: Context,
+  request: WatchTaskRequest,
+  call: CallContext,
+): AsyncIterable<WatchTaskResponse> {
+  return updatesOf(context, request, call);
 }
 
 async function* updatesOf(

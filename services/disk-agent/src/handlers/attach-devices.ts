@@ -1,8 +1,10 @@
-import type { DiskAgentServiceService } from "@diskmesh/api/agent";
-import type { Handlers } from "@diskmesh/rpc";
+import type { AttachDevicesRequest, AttachDevicesResponse } from "@diskmesh/api/agent";
 import type { AgentContext } from "../context.js";
 import { orderDevices } from "./order-devices.js";
 
-export function attachDevices(context: AgentContext): Handlers<typeof DiskAgentServiceService>["attachDevices"] {
-  return async (request) => ({ outcomes: await orderDevices(context, "attach", request) });
+export async function attachDevices(
+  context: AgentContext,
+  request: AttachDevicesRequest,
+): Promise<AttachDevicesResponse> {
+  return { outcomes: await orderDevices(context, "attach", request) };
 }

@@ -1,7 +1,17 @@
-import type { DiskAgentServiceService } from "@diskmesh/api/agent";
-import type { Handlers } from "@diskmesh/rpc";
-import { type BlockIoServing, serveBlockIo } from "../block-io/serve-stream.js";
+import type { BlockIoRequest, BlockIoResponse } from "@diskmesh/api/agent";
+import type { CallContext } from "@diskmesh/rpc";
+import { serveBlockIo } from "../block-io/serve-stream.js";
+import type { AgentContext } from "../context.js";
 
-export function blockIo(serving: BlockIoServing): Handlers<typeof DiskAgentServiceService>["blockIo"] {
-  return (requests, call) => serveBlockIo(requests, call, serving);
+export function blockIo(
+  { config, devices, ledger, clock, machineBootId }: AgentContext,
+  requests: AsyncIterable<BlockIoRequest>,
+  call: CallContext,
+): AsyncIterable<BlockIoResponse> {
+  const limits = {
+    maxInFlightPerStream: config.limits.maxInFlightPerStream,
+    maxReadBytes: config.limits.blockIoChunkBytes,
+    takeOverTimeoutMs: config.timeouts.orderTimeoutMs,
+  };
+  return serveBlockIo(requests, call, { devices, ledger, clock, limits, machineBootId });
 }

@@ -1,16 +1,13 @@
-import type { DiskAgentServiceService } from "@diskmesh/api/agent";
-import type { Handlers } from "@diskmesh/rpc";
+import type { CloseSessionRequest, CloseSessionResponse } from "@diskmesh/api/agent";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { encodeOutcome, parseDeviceIds, parseLeaderStamp, parseSessionNumber } from "../wire.js";
 
-export function closeSession(context: AgentContext): Handlers<typeof DiskAgentServiceService>["closeSession"] {
-  return async (request) => {
-    const stamp = parseLeaderStamp(request.stamp);
-    const deviceIds = parseDeviceIds(request.deviceIds, context.config.limits.maxDevicesPerOrder);
-    const sessionNumber = parseSessionNumber(request.sessionNumber);
-    acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-    const outcomes = await context.sessions.close(deviceIds, sessionNumber, stamp);
-    return { outcomes: outcomes.map(encodeOutcome) };
-  };
+export async function closeSession(context: AgentContext, request: CloseSessionRequest): Promise<CloseSessionResponse> {
+  const stamp = parseLeaderStamp(request.stamp);
+  const deviceIds = parseDeviceIds(request.deviceIds, context.config.limits.maxDevicesPerOrder);
+  const sessionNumber = parseSessionNumber(request.sessionNumber);
+  acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
+  const outcomes = await context.sessions.close(deviceIds, sessionNumber, stamp);
+  return { outcomes: outcomes.map(encodeOutcome) };
 }

@@ -1,8 +1,10 @@
-import type { DiskAgentServiceService } from "@diskmesh/api/agent";
-import type { Handlers } from "@diskmesh/rpc";
+import type { DetachDevicesRequest, DetachDevicesResponse } from "@diskmesh/api/agent";
 import type { AgentContext } from "../context.js";
 import { orderDevices } from "./order-devices.js";
 
-export function detachDevices(context: AgentContext): Handlers<typeof DiskAgentServiceService>["detachDevices"] {
-  return async (request) => ({ outcomes: await orderDevices(context, "detach", request) });
+export async function detachDevices(
+  context: AgentContext,
+  request: DetachDevicesRequest,
+): Promise<DetachDevicesResponse> {
+  return { outcomes: await orderDevices(context, "detach", request) };
 }

@@ -1,14 +1,11 @@
-import type { DiskAgentServiceService } from "@diskmesh/api/agent";
-import type { Handlers } from "@diskmesh/rpc";
+import type { ExportDiskRequest, ExportDiskResponse } from "@diskmesh/api/agent";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
 import { parseExportSpec, parseLeaderStamp } from "../wire.js";
 
-export function exportDisk(context: AgentContext): Handlers<typeof DiskAgentServiceService>["exportDisk"] {
-  return async (request) => {
-    const stamp = parseLeaderStamp(request.stamp);
-    const spec = parseExportSpec(request, context.config.limits.maxExtentsPerExport);
-    acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-    return { exportPath: await context.exports.serve(spec) };
-  };
+export async function exportDisk(context: AgentContext, request: ExportDiskRequest): Promise<ExportDiskResponse> {
+  const stamp = parseLeaderStamp(request.stamp);
+  const spec = parseExportSpec(request, context.config.limits.maxExtentsPerExport);
+  acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
+  return { exportPath: await context.exports.serve(spec) };
 }

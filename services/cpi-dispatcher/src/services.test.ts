@@ -1,11 +1,11 @@
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { cpiContract, reasonOfFailed } from "../contract/cpi-contract.js";
-import { MemoryCpi } from "../contract/memory-cpi.js";
-import { RemoteCpi } from "../contract/remote-cpi.js";
-import type { CpiCall } from "../cpi.js";
-import { OfferedCpi } from "../cpi-set.js";
-import { type CpiClient, contextOf, TestDispatcher } from "../testing/test-dispatcher.js";
+import { cpiContract, reasonOfFailed } from "./contract/cpi-contract.js";
+import { MemoryCpi } from "./contract/memory-cpi.js";
+import { RemoteCpi } from "./contract/remote-cpi.js";
+import type { CpiCall } from "./cpi.js";
+import { OfferedCpi } from "./cpi-set.js";
+import { type CpiClient, contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
 
 /** Attaches only when it is aborted or told to. */
 class SlowCpi extends MemoryCpi {

@@ -30,16 +30,15 @@ export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats" | "excep
 const STEMCELL_API_VERSION_OF_UNKNOWN = 2;
 
 /**
- * Makes the handler of a CPI method: it chooses the CPI and calls it. Of an unknown id all CPIs are asked, until one
+ * What serves a method that calls a CPI: it chooses the CPI and calls it. Of an unknown id all CPIs are asked, until one
  * has it: `isAbsent` tells the answer of one that has not.
  */
-export function cpiHandler<Request extends ContextOnly, Response>(
-  context: DispatcherContext,
+export function cpiMethod<Request extends ContextOnly, Response>(
   method: CpiMethod,
   act: CpiAction<Request, Response>,
   isAbsent: (response: Response) => boolean = () => false,
-): (request: Request, call: CallContext) => Promise<Response> {
-  return (request, call) =>
+): (context: DispatcherContext, request: Request, call: CallContext) => Promise<Response> {
+  return (context, request, call) =>
     withCpis(context, request.context, call, async ({ set }, wanted, cpiCall) => {
       const { cpis } = await set.choose({ ...wanted, method, stemcellFormats: [], exceptCpis: [] }, cpiCall);
       const ask = (chosen: ChosenCpi) => chosen.offered.run((cpi) => act(cpi, request, cpiCall, chosen));

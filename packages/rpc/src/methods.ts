@@ -1,0 +1,41 @@
+import type { Role } from "@diskmesh/domain";
+import type { Handler, Handlers, ServiceDefinition } from "./definition.js";
+import type { RpcServer } from "./server.js";
+
+/** What serves a method, with what its service shares. */
+export type Serve<Context, Method> = (
+  context: Context,
+  ...args: Parameters<Handler<Method>>
+) => ReturnType<Handler<Method>>;
+
+/** A method of a service: who may call it, and what serves it. */
+export interface OfferedMethod<Serving> {
+  readonly roles: readonly Role[];
+  readonly serve: Serving;
+}
+
+export function allow<Serving>(roles: readonly Role[], serve: Serving): OfferedMethod<Serving> {
+  return { roles, serve };
+}
+
+/**
+ * Adds a service of which each method is in one list. `current` is asked with each call, and throws while this process
+ * does not serve: another time of leading has another context.
+ */
+export function offer<Context, Definition extends ServiceDefinition>(
+  server: Pick<RpcServer, "addService">,
+  definition: Definition,
+  current: () => Context,
+  methods: { readonly [Method in keyof Definition]: OfferedMethod<Serve<Context, Definition[Method]>> },
+): void {
+  type Any = OfferedMethod<(context: Context, ...args: unknown[]) => unknown>;
+  const offered = Object.entries(methods as unknown as Readonly<Record<string, Any>>);
+  const roles = Object.fromEntries(offered.map(([name, method]) => [name, method.roles]));
+  const handlers = Object.fromEntries(
+    offered.map(([name, { serve }]) => [name, (...args: unknown[]) => serve(current(), ...args)]),
+  );
+  server.addService(definition, {
+    roles: roles as Readonly<Record<keyof Definition, readonly Role[]>>,
+    handlers: handlers as Handlers<Definition>,
+  });
+}

@@ -1,0 +1,53 @@
+import type { RpcServer } from "@diskmesh/rpc";
+import { systemClock } from "./clock.js";
+import { Leadership, type Term, type Waiting } from "./leadership.js";
+import type { Lifecycle } from "./lifecycle.js";
+import type { Logger } from "./log.js";
+import { createRpcServer, type RpcServerConfig } from "./rpc-server.js";
+
+export interface LeadingServiceConfig extends RpcServerConfig {
+  readonly listen: { readonly host: string; readonly port: number };
+  /** Where others reach this process; `listen` by default. */
+  readonly advertisedAddress?: string | undefined;
+}
+
+export interface LeadingService<Context> {
+  /** For messages, e.g. "disk-registry". */
+  readonly service: string;
+  /** Whether another process can lead meanwhile. */
+  readonly standsBy: boolean;
+  /** `current` throws UnavailableError while this process does not lead. */
+  readonly addServices: (server: RpcServer, current: () => Context) => void;
+  /** Waits until this process may lead, then builds what serves at `address`. */
+  readonly lead: (scope: Lifecycle, waiting: Waiting, address: string) => Promise<Term<Context>>;
+}
+
+/** Starts a service that has a tablet: it listens at once, and serves whenever it leads. */
+export async function startLeadingService<Context>(
+  lifecycle: Lifecycle,
+  config: LeadingServiceConfig,
+  log: Logger,
+  { service, standsBy, addServices, lead }: LeadingService<Context>,
+): Promise<void> {
+  const server = createRpcServer(lifecycle, config, log);
+  let address = "";
+  const leadership = new Leadership<Context>({
+    service,
+    standsBy,
+    server,
+    onFailure: (error) => lifecycle.fail(error),
+    clock: systemClock,
+    random: Math.random,
+    log,
+    lead: (scope, waiting) => lead(scope, waiting, address),
+  });
+  addServices(server, () => leadership.current());
+  const port = await server.listen(config.listen);
+  address = config.advertisedAddress ?? `${config.listen.host}:${port}`;
+  // Also when loading fails, so that the port is free again.
+  lifecycle.use("gRPC server", () => server.drain());
+  lifecycle.use("leadership", leadership);
+  // Added last, so stopped first: calls under way end while everything that they need still runs.
+  lifecycle.use("calls under way", () => server.drain());
+  await leadership.start();
+}

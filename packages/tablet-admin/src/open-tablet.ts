@@ -1,0 +1,26 @@
+import type { Waiting } from "@diskmesh/service";
+import { openStorage, type Schema, Tablet } from "@diskmesh/tablet";
+
+/** The `tablet` section of a service's config. */
+export interface TabletConfig {
+  /** A folder, or the URL of a database. */
+  readonly storage: string;
+  readonly name: string;
+  readonly lease: { readonly timeMs: number; readonly safeTimeMs: number; readonly renewIntervalMs: number };
+}
+
+export function storageOf({ storage, name, lease }: TabletConfig): ReturnType<typeof openStorage> {
+  return openStorage(storage, name, { mongo: { leaseTimeMs: lease.timeMs, safeLeaseTimeMs: lease.safeTimeMs } });
+}
+
+/** Waits until this process may lead, and claims the service's tablet. */
+export function openServiceTablet<S extends Schema>(
+  config: TabletConfig,
+  schema: S,
+  address: string,
+  waiting: Waiting,
+): Promise<Tablet<S>> {
+  const { name, lease } = config;
+  const limits = { renewIntervalMs: lease.renewIntervalMs };
+  return Tablet.open({ name, schema, storage: storageOf(config), address, limits, ...waiting });
+}

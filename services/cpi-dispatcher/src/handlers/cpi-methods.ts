@@ -1,0 +1,111 @@
+import type { CpiServiceService } from "@diskmesh/api/cpi";
+import { parseId, parseOptionalName } from "@diskmesh/domain";
+import type { Serve } from "@diskmesh/rpc";
+import type { DispatcherContext } from "../context.js";
+import { parseCid } from "../model/cid.js";
+import { stringifiedHint } from "../model/disk-hint.js";
+import { parseSizeMib } from "../model/size.js";
+import { cpiMethod } from "./cpi-method.js";
+
+type Service = typeof CpiServiceService;
+
+/** What is no call of one CPI has a file of its own. */
+type OwnFiles = "createStemcell" | "setCpiConfig" | "watchCpiLog" | "listCpis" | "fence" | "endCalls";
+
+/** Each call of a CPI: its name in the CPI contract, and how request and answer are said to the CPI. */
+export const cpiMethods: {
+  readonly [Method in Exclude<keyof Service, OwnFiles>]: Serve<DispatcherContext, Service[Method]>;
+} = {
+  info: cpiMethod("info", async (cpi, _request, call) => {
+    const { apiVersion, stemcellFormats, findsByToken } = await cpi.info(call);
+    return { apiVersion, stemcellFormats: [...stemcellFormats], findsByToken };
+  }),
+  createVm: cpiMethod("create_vm", async (cpi, request, call, chosen) => {
+    const { cloudProperties, networks, env } = request;
+    const vm = {
+      agentId: parseId("agent_id", request.agentId),
+      stemcellCid: request.stemcellCid === "" ? "" : parseCid("stemcell_cid", request.stemcellCid),
+      cloudProperties: cloudProperties ?? {},
+      networks: networks ?? {},
+      diskCids: request.diskCids.map((diskCid) => parseCid("disk_cids", diskCid)),
+      env: env ?? {},
+      az: parseOptionalName("az", request.az) ?? "",
+    };
+    return { ...(await cpi.createVm(vm, call)), cpi: chosen.recordedName };
+  }),
+  deleteVm: cpiMethod("delete_vm", async (cpi, request, call) => {
+    await cpi.deleteVm(parseCid("vm_cid", request.vmCid), call);
+    return {};
+  }),
+  hasVm: cpiMethod(
+    "has_vm",
+    async (cpi, request, call) => ({ exists: await cpi.hasVm(parseCid("vm_cid", request.vmCid), call) }),
+    ({ exists }) => !exists,
+  ),
+  rebootVm: cpiMethod("reboot_vm", async (cpi, request, call) => {
+    await cpi.rebootVm(parseCid("vm_cid", request.vmCid), call);
+    return {};
+  }),
+  setVmMetadata: cpiMethod("set_vm_metadata", async (cpi, request, call) => {
+    await cpi.setVmMetadata(parseCid("vm_cid", request.vmCid), request.metadata ?? {}, call);
+    return {};
+  }),
+  calculateVmCloudProperties: cpiMethod("calculate_vm_cloud_properties", async (cpi, request, call) => ({
+    cloudProperties: await cpi.calculateVmCloudProperties(request.desired ?? {}, call),
+  })),
+  createDisk: cpiMethod("create_disk", async (cpi, request, call, chosen) => {
+    const disk = {
+      sizeMib: parseSizeMib(request.sizeMib),
+      cloudProperties: request.cloudProperties ?? {},
+      vmCid: request.vmCid === "" ? "" : parseCid("vm_cid", request.vmCid),
+      az: parseOptionalName("az", request.az) ?? "",
+      token: request.token === "" ? "" : parseId("token", request.token),
+    };
+    return { diskCid: await cpi.createDisk(disk, call), cpi: chosen.recordedName };
+  }),
+  deleteDisk: cpiMethod("delete_disk", async (cpi, request, call) => {
+    await cpi.deleteDisk(parseCid("disk_cid", request.diskCid), call);
+    return {};
+  }),
+  hasDisk: cpiMethod(
+    "has_disk",
+    async (cpi, request, call) => ({ exists: await cpi.hasDisk(parseCid("disk_cid", request.diskCid), call) }),
+    ({ exists }) => !exists,
+  ),
+  attachDisk: cpiMethod("attach_disk", async (cpi, request, call) => {
+    const diskCid = parseCid("disk_cid", request.diskCid);
+    const hint = await cpi.attachDisk(parseCid("vm_cid", request.vmCid), diskCid, call);
+    return { diskHint: hint === undefined ? undefined : stringifiedHint(hint, diskCid) };
+  }),
+  detachDisk: cpiMethod("detach_disk", async (cpi, request, call) => {
+    await cpi.detachDisk(parseCid("vm_cid", request.vmCid), parseCid("disk_cid", request.diskCid), call);
+    return {};
+  }),
+  getDisks: cpiMethod("get_disks", async (cpi, request, call) => ({
+    diskCids: [...(await cpi.getDisks(parseCid("vm_cid", request.vmCid), call))],
+  })),
+  resizeDisk: cpiMethod("resize_disk", async (cpi, request, call) => {
+    await cpi.resizeDisk(parseCid("disk_cid", request.diskCid), parseSizeMib(request.sizeMib), call);
+    return {};
+  }),
+  updateDisk: cpiMethod("update_disk", async (cpi, request, call) => {
+    const diskCid = parseCid("disk_cid", request.diskCid);
+    const properties = request.cloudProperties ?? {};
+    return { diskCid: await cpi.updateDisk(diskCid, parseSizeMib(request.sizeMib), properties, call) };
+  }),
+  setDiskMetadata: cpiMethod("set_disk_metadata", async (cpi, request, call) => {
+    await cpi.setDiskMetadata(parseCid("disk_cid", request.diskCid), request.metadata ?? {}, call);
+    return {};
+  }),
+  snapshotDisk: cpiMethod("snapshot_disk", async (cpi, request, call) => ({
+    snapshotCid: await cpi.snapshotDisk(parseCid("disk_cid", request.diskCid), request.metadata ?? {}, call),
+  })),
+  deleteSnapshot: cpiMethod("delete_snapshot", async (cpi, request, call) => {
+    await cpi.deleteSnapshot(parseCid("snapshot_cid", request.snapshotCid), call);
+    return {};
+  }),
+  deleteStemcell: cpiMethod("delete_stemcell", async (cpi, request, call) => {
+    await cpi.deleteStemcell(parseCid("stemcell_cid", request.stemcellCid), call);
+    return {};
+  }),
+};
