@@ -1,3 +1,4 @@
+export { Changes, Watch } from "./changes.js";
 export { type Clock, ManualClock, systemClock } from "./clock.js";
 export {
   addressesConfig,

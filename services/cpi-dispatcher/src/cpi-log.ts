@@ -1,4 +1,5 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
+import { Watch } from "@diskmesh/service";
 
 export interface CpiLogLimits {
   /** Streams of WatchCpiLog at once. */
@@ -16,7 +17,7 @@ class Lines implements Disposable {
   readonly #lines: string[] = [];
   #sizeBytes = 0;
   #dropped = 0;
-  #wake = () => {};
+  readonly #pushed = new Watch();
 
   constructor(
     private readonly limits: CpiLogLimits,
@@ -34,7 +35,7 @@ class Lines implements Disposable {
       this.#sizeBytes += sizeBytes;
       this.all.sizeBytes += sizeBytes;
     }
-    this.#wake();
+    this.#pushed.touch();
   }
 
   take(): string[] {
@@ -46,18 +47,9 @@ class Lines implements Disposable {
     return taken;
   }
 
-  /** Returns when there is something to take, or the signal aborts. */
+  /** Returns when there may be something to take, or the signal aborts. */
   async something(signal: AbortSignal): Promise<void> {
-    if (this.#lines.length > 0 || this.#dropped > 0 || signal.aborted) return;
-    await new Promise<void>((resolve) => {
-      const wake = () => {
-        signal.removeEventListener("abort", wake);
-        this.#wake = () => {};
-        resolve();
-      };
-      this.#wake = wake;
-      signal.addEventListener("abort", wake);
-    });
+    await this.#pushed.changed(signal).catch(() => {});
   }
 
   /** What nobody took is forgotten. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { AgentClient } from "@diskmesh/mbus";
-import { type Clock, type Lifecycle, type Logger, systemClock, type Waiting } from "@diskmesh/service";
+import { Changes, type Clock, type Lifecycle, type Logger, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { openServiceTablet } from "@diskmesh/tablet-admin";
 import type { DirectorConfig } from "./config.js";
@@ -17,7 +17,6 @@ import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { QueueRoom } from "./workers/queue-room.js";
 import { Retention } from "./workers/retention.js";
-import { TaskChanges } from "./workers/task-changes.js";
 import { TaskLog } from "./workers/task-log.js";
 import { TaskRunner } from "./workers/task-runner.js";
 import { TaskTimes } from "./workers/task-times.js";
@@ -39,7 +38,7 @@ export interface Context {
   readonly stemcellFiles: StemcellFiles;
   readonly tasks: Tasks;
   readonly taskLog: TaskLog;
-  readonly changes: TaskChanges;
+  readonly changes: Changes<number>;
   readonly locks: LockKeeper;
   readonly clock: Clock;
 }
@@ -82,7 +81,7 @@ export function createDirector(
   const { tablet, eventLog } = state;
   const clock = systemClock;
   const random = Math.random;
-  const changes = new TaskChanges();
+  const changes = new Changes<number>();
   const { configSizeBytes, manifestSizeBytes, instancesPerDeployment: instances, yaml } = config.content;
   const reader = lifecycle.use("YAML reader", new YamlReader(yaml));
   const cloudConfigs = new CloudConfigs(reader, { sizeBytes: configSizeBytes, yaml });

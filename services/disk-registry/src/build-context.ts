@@ -1,9 +1,9 @@
-import type { Clock, Lifecycle, Logger } from "@diskmesh/service";
+import type { DiskId } from "@diskmesh/domain";
+import { Changes, type Clock, type Lifecycle, type Logger } from "@diskmesh/service";
 import { AgentClients, type ConnectAgent } from "./agent-clients.js";
 import type { Config } from "./config.js";
 import type { Context, RegistryTablet, WorkContext } from "./context.js";
 import { DeviceChanges } from "./device-changes.js";
-import { DiskChanges } from "./disk-changes.js";
 import { Fleet } from "./fleet.js";
 import { Liveness } from "./liveness.js";
 import { Turns } from "./turns.js";
@@ -41,7 +41,11 @@ export async function buildContext(
     new AgentClients(edges.connectAgent, fleet, () => tablet.checkMayAct()),
   );
   const work: WorkContext = { config, log, clock, random, tablet, fleet, agents, liveness: new Liveness(clock) };
-  const diskChanges = lifecycle.use("disk changes", new DiskChanges(tablet, clock));
+  const diskChanges = new Changes<DiskId>();
+  const unwatch = tablet.watch((changes) => {
+    for (const { table, key } of changes) if (table === "disks") diskChanges.touch(key as DiskId);
+  });
+  lifecycle.use("disk changes", unwatch);
   const { maxRememberedChanges } = config.watch;
   const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));
   const workers = lifecycle.use("workers", new Workers(work));

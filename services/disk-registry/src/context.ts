@@ -1,10 +1,9 @@
-import type { HostId } from "@diskmesh/domain";
-import type { Clock, Logger } from "@diskmesh/service";
+import type { DiskId, HostId } from "@diskmesh/domain";
+import type { Changes, Clock, Logger } from "@diskmesh/service";
 import type { Tablet } from "@diskmesh/tablet";
 import type { AgentClients } from "./agent-clients.js";
 import type { Config } from "./config.js";
 import type { DeviceChanges } from "./device-changes.js";
-import type { DiskChanges } from "./disk-changes.js";
 import type { Fleet } from "./fleet.js";
 import type { Liveness } from "./liveness.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
@@ -29,7 +28,8 @@ export interface WorkContext {
 
 /** What handlers need. */
 export interface Context extends WorkContext {
-  readonly diskChanges: DiskChanges;
+  /** By id, after each durable change. */
+  readonly diskChanges: Changes<DiskId>;
   readonly deviceChanges: DeviceChanges;
   /** How many calls of WatchDevices run. */
   readonly watchers: { count: number };

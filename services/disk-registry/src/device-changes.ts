@@ -1,4 +1,5 @@
 import type { DeviceId } from "@diskmesh/domain";
+import { Changes } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
 import type { RegistryTablet } from "./context.js";
 
@@ -17,7 +18,7 @@ export class DeviceChanges {
   readonly #ids: DeviceId[] = [];
   /** The position of the first id in the list. */
   #start = 0;
-  readonly #waiting = new Set<() => void>();
+  readonly #changes = new Changes<void>();
   readonly #unwatch: () => void;
 
   constructor(tablet: Pick<RegistryTablet, "watch">, maxRemembered: number) {
@@ -40,21 +41,8 @@ export class DeviceChanges {
 
   /** Resolves once there are changes at the position or after it. */
   async beyond(position: number, signal: AbortSignal): Promise<void> {
-    while (this.end <= position) {
-      signal.throwIfAborted();
-      await new Promise<void>((resolve, reject) => {
-        const abort = (): void => {
-          this.#waiting.delete(wake);
-          reject(signal.reason);
-        };
-        const wake = (): void => {
-          signal.removeEventListener("abort", abort);
-          resolve();
-        };
-        signal.addEventListener("abort", abort, { once: true });
-        this.#waiting.add(wake);
-      });
-    }
+    using watch = this.#changes.watch();
+    while (this.end <= position) await watch.changed(signal);
   }
 
   close(): void {
@@ -71,8 +59,6 @@ export class DeviceChanges {
       this.#ids.splice(0, dropped);
       this.#start += dropped;
     }
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
-    for (const wake of waiting) wake();
+    this.#changes.touch();
   }
 }

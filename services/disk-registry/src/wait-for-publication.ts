@@ -17,20 +17,20 @@ export async function waitForPublication(
   progress: (tables: RegistryTables) => PublicationStep,
 ): Promise<DiskMessage> {
   const { diskChanges, tablet, clock } = context;
-  const untilMs = answerAtMs(context, call, clock.nowMs());
-  const reached = await diskChanges.until(diskId, untilMs, call.signal, () =>
+  const find = () =>
     tablet.read((tables) => {
       const step = progress(tables);
       return step.progress === "reached" ? diskMessage(tables, step.disk) : undefined;
-    }),
-  );
+    });
+  const timeoutMs = answerInMs(context, call);
+  const reached = await diskChanges.until(diskId, find, { timeoutMs, clock, signal: call.signal });
   if (reached === undefined) throw await notYet(context, diskId);
   return reached;
 }
 
-function answerAtMs({ config }: Context, call: CallContext, nowMs: number): number {
-  const leftMs = call.deadlineAtMs - nowMs;
-  return call.deadlineAtMs - Math.min(config.publications.answerMarginMs, leftMs / 2);
+function answerInMs({ config, clock }: Context, call: CallContext): number {
+  const leftMs = call.deadlineAtMs - clock.nowMs();
+  return Math.max(0, leftMs - Math.min(config.publications.answerMarginMs, leftMs / 2));
 }
 
 async function notYet({ tablet, config }: Context, diskId: DiskId): Promise<Error> {

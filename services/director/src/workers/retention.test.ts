@@ -1,11 +1,10 @@
-import { createLogger, systemClock } from "@diskmesh/service";
+import { Changes, createLogger, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { end, newTask } from "../model/task.js";
 import { type DirectorTablet, schema } from "../schema.js";
 import { Retention } from "./retention.js";
-import { TaskChanges } from "./task-changes.js";
 import { TaskLog } from "./task-log.js";
 
 describe("the retention of ended tasks", () => {
@@ -22,7 +21,7 @@ describe("the retention of ended tasks", () => {
     const log = createLogger({ service: "test", level: "silent" });
     const taskLog = new TaskLog({
       eventLog,
-      changes: new TaskChanges(),
+      changes: new Changes<number>(),
       eventsPerTask: 100,
       outputLinesPerTask: 100,
       outputSizeBytesPerTask: 1_000,

@@ -1,8 +1,7 @@
-import { createLogger, systemClock } from "@diskmesh/service";
+import { Changes, createLogger, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { TaskChanges } from "./task-changes.js";
 import { TaskLog, type TaskLogOptions } from "./task-log.js";
 
 const EVENT = { timeMs: 1, stage: "Creating disk", task: "d", state: "started", message: "" } as const;
@@ -18,7 +17,7 @@ describe("the logs of tasks", () => {
   const taskLog = (limits: Partial<TaskLogOptions>) =>
     new TaskLog({
       eventLog,
-      changes: new TaskChanges(),
+      changes: new Changes<number>(),
       eventsPerTask: 1_000,
       outputLinesPerTask: 1_000,
       outputSizeBytesPerTask: 1_000_000,

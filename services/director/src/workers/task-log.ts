@@ -1,12 +1,11 @@
 import { backoffMs, DiskFullError, messageOf } from "@diskmesh/domain";
-import type { Clock, Logger } from "@diskmesh/service";
+import type { Changes, Clock, Logger } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import { decodeEvent, encodeEvent, type TaskEvent } from "../model/task-event.js";
-import type { TaskChanges } from "./task-changes.js";
 
 export interface TaskLogOptions {
   readonly eventLog: EventLog;
-  readonly changes: TaskChanges;
+  readonly changes: Changes<number>;
   readonly eventsPerTask: number;
   /** Of each output other than events. */
   readonly outputLinesPerTask: number;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createLogger, systemClock } from "@diskmesh/service";
+import { Changes, createLogger, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -8,7 +8,6 @@ import type { LockName } from "../model/locks.js";
 import { hasEnded, newTask, requestStop, type Task } from "../model/task.js";
 import { type DirectorTablet, nextNumber, schema, taskKey } from "../schema.js";
 import { LockKeeper } from "./lock-keeper.js";
-import { TaskChanges } from "./task-changes.js";
 import { TaskLog } from "./task-log.js";
 import type { TaskRun } from "./task-run.js";
 import { TaskRunner } from "./task-runner.js";
@@ -45,7 +44,7 @@ describe("task runner", () => {
     { workers = 4, lockDeadlineMs = 60_000, timeoutMs = 60_000 } = {},
   ): Promise<void> {
     const log = createLogger({ service: "test", level: "silent" });
-    const changes = new TaskChanges();
+    const changes = new Changes<number>();
     const slowLog: EventLog = {
       append: async (stream, lines) => {
         await sleep(appendDelayMs);

@@ -1,5 +1,5 @@
 import { DomainError, messageOf } from "@diskmesh/domain";
-import { type Clock, type Logger, WorkQueue } from "@diskmesh/service";
+import { type Changes, type Clock, type Logger, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
 import type { JobContext, Planners, Step } from "../jobs/job.js";
 import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
@@ -7,7 +7,6 @@ import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
 import { WorkerShares } from "../model/worker-shares.js";
 import { type DirectorTables, taskKey } from "../schema.js";
 import type { LockKeeper } from "./lock-keeper.js";
-import type { TaskChanges } from "./task-changes.js";
 import type { TaskLog } from "./task-log.js";
 import { TaskRun } from "./task-run.js";
 import type { TaskTimes } from "./task-times.js";
@@ -19,7 +18,7 @@ export interface TaskRunnerOptions {
   readonly prepare: (job: Job, signal: AbortSignal) => Promise<Disposable | undefined>;
   readonly locks: LockKeeper;
   readonly taskLog: TaskLog;
-  readonly changes: TaskChanges;
+  readonly changes: Changes<number>;
   readonly times: TaskTimes;
   /** Tasks that run at once which have to do with the same CPIs. */
   readonly workers: Readonly<Record<TaskQueue, number>>;

@@ -1,6 +1,6 @@
 import { formatIdentity, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Clock } from "@diskmesh/service";
+import type { Changes, Clock } from "@diskmesh/service";
 import {
   hasEnded,
   type Job,
@@ -13,11 +13,13 @@ import {
 } from "../model/task.js";
 import { type DirectorTables, type DirectorTablet, type DirectorTransaction, nextNumber, taskKey } from "../schema.js";
 import type { QueueRoom } from "./queue-room.js";
-import type { TaskChanges } from "./task-changes.js";
+
+/** Node takes more for 1. */
+const MAX_TIMER_MS = 2_147_483_647;
 
 export interface TasksOptions {
   readonly tablet: DirectorTablet;
-  readonly changes: TaskChanges;
+  readonly changes: Changes<number>;
   readonly clock: Clock;
   readonly room: QueueRoom;
   readonly waitMarginMs: number;
@@ -82,14 +84,12 @@ export class Tasks {
   async whenEnded(taskId: number, call: CallContext): Promise<Task> {
     const { changes, clock, waitMarginMs } = this.#options;
     const leftMs = Math.max(0, call.deadlineAtMs - clock.nowMs() - waitMarginMs);
-    const late = AbortSignal.timeout(Math.min(leftMs, 2_147_483_647));
-    using watch = changes.watch(taskId);
-    for (;;) {
+    const timeoutMs = Math.min(leftMs, MAX_TIMER_MS);
+    const ended = async (): Promise<Task | undefined> => {
       const task = await this.get(taskId);
-      if (hasEnded(task) || late.aborted) return task;
-      await watch.changed(AbortSignal.any([late, call.signal])).catch(() => {});
-      call.signal.throwIfAborted();
-    }
+      return hasEnded(task) ? task : undefined;
+    };
+    return (await changes.until(taskId, ended, { timeoutMs, clock, signal: call.signal })) ?? this.get(taskId);
   }
 }
 

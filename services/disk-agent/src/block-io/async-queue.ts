@@ -1,10 +1,12 @@
+import { Watch } from "@diskmesh/service";
+
 /**
  * Hands items from many producers to one consumer, in order. `push` resolves when its item has been taken, so that a
  * producer can wait for a slow consumer.
  */
 export class AsyncQueue<Item> implements AsyncIterable<Item> {
   readonly #items: { item: Item; taken: () => void }[] = [];
-  #wake: (() => void) | undefined;
+  readonly #something = new Watch();
   #ended = false;
   #failure: { error: unknown } | undefined;
 
@@ -12,14 +14,14 @@ export class AsyncQueue<Item> implements AsyncIterable<Item> {
     if (this.#ended) return Promise.resolve();
     return new Promise((taken) => {
       this.#items.push({ item, taken });
-      this.#wake?.();
+      this.#something.touch();
     });
   }
 
   /** The consumer ends after the items that are there. */
   end(): void {
     this.#ended = true;
-    this.#wake?.();
+    this.#something.touch();
   }
 
   /** The consumer throws at once; items that are there are dropped. */
@@ -37,10 +39,7 @@ export class AsyncQueue<Item> implements AsyncIterable<Item> {
           next.taken();
           yield next.item;
         } else if (this.#ended) return;
-        else
-          await new Promise<void>((wake) => {
-            this.#wake = wake;
-          });
+        else await this.#something.changed();
       }
     } finally {
       // A consumer that left takes nothing more: nobody may wait for it.
@@ -51,6 +50,6 @@ export class AsyncQueue<Item> implements AsyncIterable<Item> {
   #drop(): void {
     this.#ended = true;
     for (const { taken } of this.#items.splice(0)) taken();
-    this.#wake?.();
+    this.#something.touch();
   }
 }

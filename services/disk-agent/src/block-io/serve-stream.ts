@@ -91,7 +91,7 @@ async function takeOver(
   stream: AbortController,
   { devices, clock, limits }: BlockIoServing,
 ): Promise<void> {
-  const quiet = await devices.condition.until(
+  const quiet = await devices.until(
     () => (device.isQuietBelow(sessionNumber + 1) || stream.signal.aborted ? true : undefined),
     limits.takeOverTimeoutMs,
     clock,

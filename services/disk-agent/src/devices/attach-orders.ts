@@ -64,7 +64,7 @@ export class AttachOrders {
     }
     // An attempt under way is joined; only one that failed is started anew.
     if (!device.holds) device.attach();
-    const came = await this.#devices.condition.until<Came>(
+    const came = await this.#devices.until<Came>(
       () => {
         if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
         if (device.failure) return device.failure;
@@ -86,7 +86,7 @@ export class AttachOrders {
   async #detach(order: DeviceOrder, device: Device): Promise<Came> {
     if (device.released) return { outcome: "already", message: "" };
     device.detach();
-    const came = await this.#devices.condition.until<Came>(
+    const came = await this.#devices.until<Came>(
       () => {
         if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
         return device.released ? { outcome: "done", message: "" } : undefined;
@@ -101,12 +101,11 @@ export class AttachOrders {
   /** Looks what the path names now, no longer than an answer may take. */
   async #look(device: Device): Promise<void> {
     let looked = false;
-    const { condition } = this.#devices;
     void device.file.look().then(() => {
       looked = true;
-      condition.notify();
+      this.#devices.changes.touch();
     });
-    await condition.until(() => looked || undefined, this.#answerTimeoutMs, this.#clock);
+    await this.#devices.until(() => looked || undefined, this.#answerTimeoutMs, this.#clock);
   }
 
   /** Refuses I/O on the file that is held, and waits for its close unless other devices hold it. */
@@ -115,7 +114,7 @@ export class AttachOrders {
     device.file.reconcile();
     const { file } = device;
     const closed = () => file.phase === "closed" || file.devices.some((other) => other.holds) || undefined;
-    await this.#devices.condition.until(closed, this.#answerTimeoutMs, this.#clock);
+    await this.#devices.until(closed, this.#answerTimeoutMs, this.#clock);
   }
 
   #overtaken(order: DeviceOrder): Came {

@@ -1,5 +1,5 @@
 import { fileDifference, messageOf } from "@diskmesh/domain";
-import type { Condition } from "../condition.js";
+import type { Changes } from "@diskmesh/service";
 import type { Log } from "../log.js";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
 import type { Device } from "./device.js";
@@ -8,7 +8,7 @@ import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.
 export interface DeviceFileOptions {
   readonly path: string;
   readonly opener: FileOpener;
-  readonly condition: Condition;
+  readonly changes: Changes<void>;
   /** By the identity of the file: all names under which it is held. */
   readonly holders: Map<string, Set<DeviceFile>>;
   /** What the path names has become another file, or has changed its size. */
@@ -77,7 +77,7 @@ export class DeviceFile {
   look(): Promise<void> {
     this.#looking ??= this.#look().finally(() => {
       this.#looking = undefined;
-      this.#options.condition.notify();
+      this.#options.changes.touch();
     });
     return this.#looking;
   }
@@ -122,7 +122,7 @@ export class DeviceFile {
     this.#phase = next.phase;
     if (next.effect === "open") void this.#open();
     if (next.effect === "close") void this.#close();
-    this.#options.condition.notify();
+    this.#options.changes.touch();
   }
 
   async #open(): Promise<void> {

@@ -1,7 +1,6 @@
 import { type DeviceId, NotFoundError } from "@diskmesh/domain";
-import type { Clock } from "@diskmesh/service";
+import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
-import { Condition } from "../condition.js";
 import type { Log } from "../log.js";
 import { isWanted } from "../model/memory.js";
 import { Device, type DeviceConfig } from "./device.js";
@@ -21,8 +20,8 @@ export interface DeviceTableOptions {
 
 /** All devices of the agent: those of its configuration, and those that were found. */
 export class DeviceTable {
-  /** Notified whenever a device, a file or an I/O changed. */
-  readonly condition = new Condition();
+  /** Of every device, file and I/O: whoever waits for one looks again. */
+  readonly changes = new Changes<void>();
   readonly #devices = new Map<DeviceId, Device>();
   readonly #files = new Map<string, DeviceFile>();
   readonly #options: DeviceTableOptions;
@@ -41,13 +40,13 @@ export class DeviceTable {
   #make(config: DeviceConfig): Device {
     const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo } = this.#options;
     const opener = this.#opener;
-    const { condition } = this;
+    const { changes } = this;
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
     const file =
-      this.#files.get(path) ?? new DeviceFile({ path, opener, condition, holders: this.#holders, onChange, log });
+      this.#files.get(path) ?? new DeviceFile({ path, opener, changes, holders: this.#holders, onChange, log });
     this.#files.set(path, file);
-    const device = new Device(config, file, { ledger, condition, maxInFlightIo });
+    const device = new Device(config, file, { ledger, changes, maxInFlightIo });
     this.#devices.set(config.deviceId, device);
     return device;
   }
@@ -85,6 +84,11 @@ export class DeviceTable {
     return device;
   }
 
+  /** Looks now, and again after each change of any device; undefined when the time is up before there is something. */
+  until<Found>(find: () => Found | undefined, timeoutMs: number, clock: Clock): Promise<Found | undefined> {
+    return this.changes.until(undefined, find, { timeoutMs, clock });
+  }
+
   /** In order of device id. */
   all(): Device[] {
     return [...this.#devices.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -107,18 +111,18 @@ export class DeviceTable {
         looking += 1;
         void device.file.look().then(() => {
           looking -= 1;
-          this.condition.notify();
+          this.changes.touch();
         });
       }
     }
     const opening = () => [...this.#files.values()].some((file) => file.phase === "opening");
-    await this.condition.until(() => (opening() || looking > 0 ? undefined : true), waitMs, clock);
+    await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs, clock);
   }
 
   /** Lets go of every file; what is in flight is waited for as long as given. Sessions and orders stay as they are. */
   async stop(waitMs: number, clock: Clock): Promise<void> {
     for (const device of this.#devices.values()) device.detach();
     const closed = () => [...this.#files.values()].every((file) => file.phase === "closed");
-    await this.condition.until(() => (closed() ? true : undefined), waitMs, clock);
+    await this.until(() => (closed() ? true : undefined), waitMs, clock);
   }
 }

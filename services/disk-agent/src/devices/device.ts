@@ -8,8 +8,8 @@ import {
   OutdatedError,
   UnavailableError,
 } from "@diskmesh/domain";
+import type { Changes } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
-import type { Condition } from "../condition.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFile } from "./device-file.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
@@ -46,7 +46,7 @@ export class Device {
   readonly config: DeviceConfig;
   readonly file: DeviceFile;
   readonly #ledger: Ledger;
-  readonly #condition: Condition;
+  readonly #changes: Changes<void>;
   readonly #slots: Slots;
   readonly #inFlightBySession = new Map<number, number>();
   /** Reads of nobody's session: they change nothing, so they hold up a close but no session. */
@@ -64,12 +64,12 @@ export class Device {
   constructor(
     config: DeviceConfig,
     file: DeviceFile,
-    options: { ledger: Ledger; condition: Condition; maxInFlightIo: number },
+    options: { ledger: Ledger; changes: Changes<void>; maxInFlightIo: number },
   ) {
     this.config = config;
     this.file = file;
     this.#ledger = options.ledger;
-    this.#condition = options.condition;
+    this.#changes = options.changes;
     this.#slots = new Slots(options.maxInFlightIo);
     this.#sizeBytes = config.sizeBytes ?? 0;
     file.devices.push(this);
@@ -162,7 +162,7 @@ export class Device {
   /** Gives the device up for this attempt. */
   fail(failure: DeviceFailure): void {
     this.#failure = failure;
-    this.#condition.notify();
+    this.#changes.touch();
   }
 
   /** Notes what a look at a file that is not open found. */
@@ -245,7 +245,7 @@ export class Device {
     } finally {
       this.#probesInFlight -= 1;
       if (!this.holds) this.file.reconcile();
-      this.#condition.notify();
+      this.#changes.touch();
     }
   }
 
@@ -367,7 +367,7 @@ export class Device {
     if (left > 0) this.#inFlightBySession.set(sessionNumber, left);
     else this.#inFlightBySession.delete(sessionNumber);
     if (!this.holds) this.file.reconcile();
-    this.#condition.notify();
+    this.#changes.touch();
   }
 
   #admit(sessionNumber: number): OpenHandle {

@@ -1,4 +1,5 @@
 import type { Clock } from "@diskmesh/service";
+import { Slots } from "./slots.js";
 
 export interface EraseLimits {
   /** Devices erased at once. */
@@ -14,8 +15,7 @@ export type LimitedWrite = (sizeBytes: number, write: () => Promise<void>) => Pr
 
 /** What erases may take from a host's users: so many devices in turn, and so many bytes a second together. */
 export class EraseRate {
-  #freeTurns: number;
-  readonly #waiting: (() => void)[] = [];
+  readonly #turns: Slots;
   #nextWriteAtMs = 0;
   readonly #stopping = new AbortController();
 
@@ -23,20 +23,19 @@ export class EraseRate {
     private readonly limits: EraseLimits,
     private readonly clock: Clock,
   ) {
-    this.#freeTurns = limits.maxAtOnce;
+    this.#turns = new Slots(limits.maxAtOnce);
   }
 
   /** Runs the erase of one device. Its first write waits for a turn, which ends with the erase. */
   async limit(erase: (write: LimitedWrite) => Promise<void>): Promise<void> {
     const { signal } = this.#stopping;
-    let hasTurn = false;
+    let turn: (() => void) | undefined;
     const endTurn = (): void => {
-      if (hasTurn) this.#endTurn();
-      hasTurn = false;
+      turn?.();
+      turn = undefined;
     };
     const limited: LimitedWrite = async (sizeBytes, write) => {
-      if (!hasTurn) await this.#turn();
-      hasTurn = true;
+      turn ??= await this.#turns.acquire(1, signal);
       await this.#pace(sizeBytes, signal);
       signal.throwIfAborted();
       const over = new AbortController();
@@ -58,18 +57,6 @@ export class EraseRate {
   /** Makes erases fail before their next write. */
   stop(): void {
     this.#stopping.abort(new Error("the agent is stopping"));
-    for (const wake of this.#waiting.splice(0)) wake();
-  }
-
-  async #turn(): Promise<void> {
-    if (this.#freeTurns > 0) this.#freeTurns -= 1;
-    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
-  }
-
-  #endTurn(): void {
-    const wake = this.#waiting.shift();
-    if (wake === undefined) this.#freeTurns += 1;
-    else wake();
   }
 
   async #pace(sizeBytes: number, signal: AbortSignal): Promise<void> {

@@ -58,11 +58,7 @@ export class Eraser {
     if (opened.outcome !== "done" && opened.outcome !== "already") return { outcome: opened, erasedBytes: 0 };
     const device = this.#devices.get(deviceId);
     const job = this.#join(device, sessionNumber);
-    await this.#devices.condition.until(
-      () => (job.state === "running" ? undefined : true),
-      this.#answerTimeoutMs,
-      this.#clock,
-    );
+    await this.#devices.until(() => (job.state === "running" ? undefined : true), this.#answerTimeoutMs, this.#clock);
     const outcomes = { running: "pending", done: "done", outdated: "outdated", failed: "io_error" } as const;
     const outcome = job.state === "failed" && !device.attached ? "not_attached" : outcomes[job.state];
     return { outcome: { deviceId, outcome, message: job.message, stamp }, erasedBytes: job.erasedBytes };
@@ -103,7 +99,7 @@ export class Eraser {
         "erase ended early",
       );
     }
-    this.#devices.condition.notify();
+    this.#devices.changes.touch();
   }
 
   async #erase(device: Device, job: EraseJob, limited: LimitedWrite): Promise<void> {

@@ -54,7 +54,7 @@ export class SessionOrders {
     const device = this.#devices.get(deviceId);
     if (device.grantedSession === wish.number && device.attached && this.#isCurrent(deviceId, wish))
       return { outcome: "already", message: "" };
-    const quiet = await this.#devices.condition.until(
+    const quiet = await this.#devices.until(
       () => (!this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined),
       this.#answerTimeoutMs,
       this.#clock,
@@ -85,7 +85,7 @@ export class SessionOrders {
           const message = `host ${this.#ledger.memory.hostId} has no device ${deviceId}`;
           return { deviceId, outcome: "unknown_device", message, stamp };
         }
-        const quiet = await this.#devices.condition.until(
+        const quiet = await this.#devices.until(
           () => (device.isQuietBelow(number + 1) ? true : undefined),
           this.#answerTimeoutMs,
           this.#clock,

@@ -8,11 +8,14 @@ export class Slots {
     this.#limit = limit;
   }
 
-  /** Resolves once the amount is free; more than there is counts as all of it. Returns the function that gives it back. */
-  async acquire(amount = 1): Promise<() => void> {
+  /**
+   * Resolves once the amount is free; more than there is counts as all of it. Returns the function that gives it back.
+   * Rejects with the signal's reason when that aborts before.
+   */
+  async acquire(amount = 1, signal?: AbortSignal): Promise<() => void> {
+    signal?.throwIfAborted();
     const taken = Math.min(amount, this.#limit);
-    if (this.#waiting.length > 0 || this.#used + taken > this.#limit)
-      await new Promise<void>((start) => this.#waiting.push({ amount: taken, start }));
+    if (this.#waiting.length > 0 || this.#used + taken > this.#limit) await this.#wait(taken, signal);
     else this.#used += taken;
     let held = true;
     return () => {
@@ -21,6 +24,24 @@ export class Slots {
       this.#used -= taken;
       this.#startWaiting();
     };
+  }
+
+  #wait(amount: number, signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const start = (): void => {
+        signal?.removeEventListener("abort", leave);
+        resolve();
+      };
+      const place = { amount, start };
+      const leave = (): void => {
+        this.#waiting.splice(this.#waiting.indexOf(place), 1);
+        // Less may be waited for now than there is.
+        this.#startWaiting();
+        reject(signal?.reason);
+      };
+      signal?.addEventListener("abort", leave, { once: true });
+      this.#waiting.push(place);
+    });
   }
 
   #startWaiting(): void {

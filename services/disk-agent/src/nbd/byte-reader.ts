@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { Watch } from "@diskmesh/service";
 
 /** Thrown when the peer ended the connection between two messages or in the middle of one. */
 export class ConnectionEndedError extends Error {
@@ -8,12 +9,11 @@ export class ConnectionEndedError extends Error {
 /** Reads exact numbers of bytes from a socket; what nobody asked for yet is not read from the kernel beyond a buffer. */
 export class ByteReader {
   readonly #socket: Socket;
-  #wake: (() => void) | undefined;
+  readonly #something = new Watch();
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    const wake = () => this.#wake?.();
-    for (const event of ["readable", "end", "close", "error"]) socket.on(event, wake);
+    for (const event of ["readable", "end", "close", "error"]) socket.on(event, () => this.#something.touch());
   }
 
   async read(lengthBytes: number): Promise<Buffer> {
@@ -25,9 +25,7 @@ export class ByteReader {
         throw new ConnectionEndedError("the connection ended within a message");
       }
       if (this.#socket.readableEnded || this.#socket.destroyed) throw new ConnectionEndedError("the connection ended");
-      await new Promise<void>((wake) => {
-        this.#wake = wake;
-      });
+      await this.#something.changed();
     }
   }
 }
