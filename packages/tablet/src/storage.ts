@@ -50,7 +50,7 @@ export interface ClaimOptions {
 
 /**
  * Where a tablet's state survives. Calls come in this order: claim, load, then commits one at a time (never two at
- * once), renewals at any time, close. Every adapter is held to `storageContract`.
+ * once), claims above a number likewise, renewals at any time, close. Every adapter is held to `storageContract`.
  */
 export interface TabletStorage {
   /** The largest commit that it can take, when that is limited. */

@@ -33,6 +33,7 @@ class GatedStorage implements TabletStorage {
   readonly #inner: TabletStorage;
   #gate: Promise<void> = Promise.resolve();
   #openGate: () => void = () => {};
+  #answersOfClaims: Promise<void>[] = [];
 
   constructor(inner: TabletStorage) {
     this.#inner = inner;
@@ -48,12 +49,19 @@ class GatedStorage implements TabletStorage {
     this.#openGate();
   }
 
+  /** The next claim above a number is made at once, and answered when that resolves. */
+  delayAnswerOfClaim(until: Promise<void>): void {
+    this.#answersOfClaims.push(until);
+  }
+
   claim(leader: Leader): Promise<Claim> {
     return this.#inner.claim(leader);
   }
 
-  claimAbove(generation: number): Promise<number> {
-    return this.#inner.claimAbove(generation);
+  async claimAbove(generation: number): Promise<number> {
+    const claimed = await this.#inner.claimAbove(generation);
+    await this.#answersOfClaims.shift();
+    return claimed;
   }
 
   load(onDocument: OnDocument): Promise<void> {
@@ -125,6 +133,18 @@ describe("Tablet", () => {
     await reopen();
     expect([tablet.generation, tablet.incarnation]).to.deep.equal([9, incarnation]);
     expect(tablet.parentIncarnations).to.deep.equal([]);
+  });
+
+  it("claims above two numbers at once -> one after the other, though the first one's answer is late", async () => {
+    let answerFirst = (): void => {};
+    storage.delayAnswerOfClaim(new Promise((resolve) => (answerFirst = resolve)));
+    const claims = [tablet.claimAbove(7), tablet.claimAbove(3)];
+    // The second one would be answered by then.
+    await put("h1");
+    await put("h2");
+    answerFirst();
+    expect(await Promise.all(claims)).to.deep.equal([8, 9]);
+    expect(tablet.generation).to.equal(9);
   });
 
   it("is lost when it claims above a number while another process leads", async () => {

@@ -14,6 +14,7 @@ import { monotonicClock, type TabletClock } from "./clock.js";
 import { commitSized } from "./commit-sized.js";
 import { loadDocument } from "./load-document.js";
 import { MemoryTables } from "./memory-tables.js";
+import { OneAtATime } from "./one-at-a-time.js";
 import type { Change, Schema, Tables, Transaction } from "./schema.js";
 import type { Claim, ClaimOptions, StoredChange, TabletStorage } from "./storage.js";
 
@@ -72,6 +73,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly #batches: Batch[] = [];
   #memory: MemoryTables<S>;
   #generation: number;
+  readonly #claims = new OneAtATime();
   #pendingSizeBytes = 0;
   #pendingTransactions = 0;
   #committing = false;
@@ -195,20 +197,23 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   /**
    * Proves, durably, that this process still leads, and goes on with a generation above that number and above its own,
-   * which it resolves with. Rejects with FencedError when another one leads; then the tablet is lost.
+   * which it resolves with. Rejects with FencedError when another one leads; then the tablet is lost. Calls take turns.
    */
   async claimAbove(generation: number): Promise<number> {
     if (!Number.isSafeInteger(generation) || generation < 0 || generation > GENERATION_MAX) {
       throw new InvalidArgumentError(`generation ${generation}: it must be a whole number from 0 to ${GENERATION_MAX}`);
     }
-    this.#refuseWhenEnded();
-    try {
-      this.#generation = await this.#storage.claimAbove(generation);
-    } catch (error) {
-      if (this.#ended === undefined) this.#lose(error, { ofCommit: false });
-    }
-    this.#refuseWhenEnded();
-    return this.#generation;
+    // Answers of two at once could come in another order than their claims: the generation would go down.
+    return this.#claims.run(async () => {
+      this.#refuseWhenEnded();
+      try {
+        this.#generation = await this.#storage.claimAbove(generation);
+      } catch (error) {
+        if (this.#ended === undefined) this.#lose(error, { ofCommit: false });
+      }
+      this.#refuseWhenEnded();
+      return this.#generation;
+    });
   }
 
   /** The text of a backup, in pieces: of the state of this moment, once that is durable. */
@@ -384,13 +389,8 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   /** Why those in the commit under way fail: only the commit's own error can say that nothing was done. */
   #fateOfSealed(cause: unknown, ofCommit: boolean): Error {
     if (ofCommit && cause instanceof DomainError) return cause;
-    return new UnavailableError(
-      `tablet ${this.#name}: whether the change is durable is not known: ${messageOf(cause)}`,
-      {
-        cause,
-        outcome: "unknown",
-      },
-    );
+    const message = `tablet ${this.#name}: whether the change is durable is not known: ${messageOf(cause)}`;
+    return new UnavailableError(message, { cause, outcome: "unknown" });
   }
 }
 

@@ -1,7 +1,7 @@
 import { FencedError, LEADER_ADDRESS, servedElsewhere } from "@diskmesh/domain";
 import { sleep, type TabletClock } from "../clock.js";
+import { OneAtATime } from "../one-at-a-time.js";
 import type { DocumentServer } from "./document-server.js";
-import { OneAtATime } from "./one-at-a-time.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 /** One per tablet. The pair of writer and renewals never comes back. */

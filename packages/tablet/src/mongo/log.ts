@@ -3,9 +3,9 @@ import { FencedError, InvalidStateError } from "@diskmesh/domain";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import type { StoredSums } from "../checksums.js";
 import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
+import { OneAtATime } from "../one-at-a-time.js";
 import type { RestoredClaim } from "../storage.js";
 import type { DocumentServer, Fields, StoredDocument } from "./document-server.js";
-import { OneAtATime } from "./one-at-a-time.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 /** What every entry of the log has. Numbers have no gaps above the last checkpoint. */

@@ -2,9 +2,9 @@ import { randomUUID } from "node:crypto";
 import { UnavailableError } from "@diskmesh/domain";
 import { monotonicClock } from "../clock.js";
 import { checkLines, checkPage, checkStream, LINES_MAX } from "../event-log-limits.js";
+import { OneAtATime } from "../one-at-a-time.js";
 import type { EventLog } from "../storage.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
-import { OneAtATime } from "./one-at-a-time.js";
 import { Patience } from "./patience.js";
 
 /** Lines that were appended together. */
