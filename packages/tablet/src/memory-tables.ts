@@ -14,6 +14,8 @@ interface Replaced {
   readonly key: string;
   /** Before the transaction. */
   readonly previous: object | undefined;
+  /** What became of it so far. */
+  current: object | undefined;
   sizeBytes: number;
 }
 
@@ -116,13 +118,13 @@ export class MemoryTables<S extends Schema> {
     // What could not be loaded again must not be stored.
     const wrong = definition.check?.(document);
     if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
-    this.#note(tableName, key, memory.replace(key, document), documentSizeBytes);
+    this.#note(tableName, key, memory.replace(key, document), document, documentSizeBytes);
   }
 
   #delete(tableName: string, key: string): boolean {
     const { memory } = this.#writable(tableName);
     if (!memory.has(key)) return false;
-    this.#note(tableName, key, memory.replace(key, undefined), 0);
+    this.#note(tableName, key, memory.replace(key, undefined), undefined, 0);
     return true;
   }
 
@@ -132,15 +134,21 @@ export class MemoryTables<S extends Schema> {
     return this.#byName.get(tableName) as { definition: Table<object>; memory: MemoryTable<object> };
   }
 
-  #note(tableName: string, key: string, previous: object | undefined, documentSizeBytes: number): void {
+  #note(
+    tableName: string,
+    key: string,
+    previous: object | undefined,
+    current: object | undefined,
+    documentSizeBytes: number,
+  ): void {
     const { definition, memory: table } = this.#writable(tableName);
     const version = versionOf(definition);
     const replaced = this.#replaced as Map<string, Replaced>;
     const sizeBytes = documentSizeBytes + CHANGE_OVERHEAD_BYTES + 3 * key.length;
     const id = `${tableName}\0${key}`;
     const earlier = replaced.get(id);
-    if (earlier !== undefined) earlier.sizeBytes = sizeBytes;
-    else replaced.set(id, { table, version, tableName, key, previous, sizeBytes });
+    if (earlier === undefined) replaced.set(id, { table, version, tableName, key, previous, current, sizeBytes });
+    else Object.assign(earlier, { current, sizeBytes });
   }
 }
 
@@ -184,8 +192,7 @@ function collect(
 ): { changes: StoredChange[]; sizeBytes: number } {
   const changes: StoredChange[] = [];
   let totalBytes = 0;
-  for (const { table, version, tableName, key, previous, sizeBytes } of replaced.values()) {
-    const current = table.get(key);
+  for (const { version, tableName, key, previous, current, sizeBytes } of replaced.values()) {
     if (current === previous) continue;
     changes.push({
       table: tableName,

@@ -43,6 +43,8 @@ export function openLmdbStorage(options: LmdbOptions): TabletStorage {
 class LmdbStorage implements TabletStorage {
   readonly #options: LmdbOptions;
   readonly #tables = new Map<string, TextDatabase>();
+  /** By name, what was read last of the meta database. */
+  readonly #decoded = new Map<string, { readonly text: string; readonly document: object }>();
   #environment: LmdbEnvironment | undefined;
   #claim: StoredClaim | undefined;
   /** Of what is stored; undefined before the load. */
@@ -256,7 +258,14 @@ class LmdbStorage implements TabletStorage {
 
   #get<T>(meta: TextDatabase, name: string): T | undefined {
     const text = meta.get(Buffer.from(name));
-    return text === undefined ? undefined : (this.#decode(META, name, text).document as T);
+    if (text === undefined) return undefined;
+    // Each commit asks for claim and tables, and mostly they are what they were.
+    let decoded = this.#decoded.get(name);
+    if (decoded?.text !== text) {
+      decoded = { text, document: this.#decode(META, name, text).document };
+      this.#decoded.set(name, decoded);
+    }
+    return decoded.document as T;
   }
 
   #put(meta: TextDatabase, name: string, document: object): void {
