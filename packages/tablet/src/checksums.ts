@@ -40,22 +40,25 @@ export function summed(table: string, key: string, { document, version }: Versio
 }
 
 /**
- * As `summed`, whatever the order of the document's fields: some servers keep fields where an earlier version of the
+ * The checksum whatever the order of the document's fields: some servers keep fields where an earlier version of the
  * document had them.
  */
-export function summedInAnyOrder(table: string, key: string, { document, version }: Versioned): Summed {
-  const checksum = checksumOf(table, key, version, JSON.stringify(inOrder(document)));
-  return { json: JSON.stringify(document), checksum };
+export function checksumInAnyOrder(table: string, key: string, { document, version }: Versioned): bigint {
+  return checksumOf(table, key, version, textInOrder(document));
 }
 
-function inOrder(value: unknown): unknown {
-  if (typeof value !== "object" || value === null) return value;
-  if (Array.isArray(value)) return value.map(inOrder);
-  const fields = value as Record<string, unknown>;
-  // Without a prototype, "__proto__" is a name as any other.
-  const ordered: Record<string, unknown> = Object.create(null);
-  for (const name of Object.keys(fields).sort()) ordered[name] = inOrder(fields[name]);
-  return ordered;
+/** JSON with fields in order of name. Written piece by piece: to sort a copy for JSON.stringify costs half as much again. */
+function textInOrder(value: unknown): string {
+  if (typeof value === "number" || typeof value === "boolean") return `${value}`;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(textInOrder).join(",")}]`;
+  let text = "";
+  for (const name of Object.keys(value).sort()) {
+    const field = (value as Record<string, unknown>)[name];
+    // Names are not escaped: nothing reads this text.
+    if (field !== undefined) text += `${text === "" ? "" : ","}"${name}":${textInOrder(field)}`;
+  }
+  return `{${text}}`;
 }
 
 export function hexOf(checksum: bigint): string {

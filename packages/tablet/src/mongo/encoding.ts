@@ -1,4 +1,4 @@
-import { type Checked, hexOf, summedInAnyOrder, type Versioned } from "../checksums.js";
+import { type Checked, checksumInAnyOrder, hexOf, type Versioned } from "../checksums.js";
 import type { Fields } from "./document-server.js";
 
 /** Holds a document whose names or strings MongoDB would refuse, or give back as something else. */
@@ -25,11 +25,12 @@ export interface DecodedDocument extends Checked {
  */
 export function encodeDocument(table: string, key: string, versioned: Versioned): EncodedDocument {
   const { document, version } = versioned;
-  const { json, checksum } = summedInAnyOrder(table, key, versioned);
+  const checksum = checksumInAnyOrder(table, key, versioned);
+  const ours = { _sum: hexOf(checksum), ...(version === 1 ? {} : { _version: version }) };
   const sizeBytes = plainSizeBytes(document);
-  const plain = Number.isNaN(sizeBytes) ? { [JSON_FIELD]: json } : document;
-  const fields = { ...plain, _sum: hexOf(checksum), ...(version === 1 ? {} : { _version: version }) };
-  return { fields, sizeBytes: Number.isNaN(sizeBytes) ? Buffer.byteLength(json) : sizeBytes, checksum };
+  if (!Number.isNaN(sizeBytes)) return { fields: { ...document, ...ours }, sizeBytes, checksum };
+  const json = JSON.stringify(document);
+  return { fields: { [JSON_FIELD]: json, ...ours }, sizeBytes: Buffer.byteLength(json), checksum };
 }
 
 /** The document in what was stored, with or without the fields that the view adds. */
@@ -38,7 +39,7 @@ export function decodeDocument(table: string, key: string, fields: Fields): Deco
   const json = plain[JSON_FIELD];
   const document = typeof json === "string" ? (JSON.parse(json) as object) : plain;
   const version = typeof _version === "number" ? _version : 1;
-  const { checksum } = summedInAnyOrder(table, key, { document, version });
+  const checksum = checksumInAnyOrder(table, key, { document, version });
   return { document, version, checksum, isIntact: _sum === undefined || _sum === hexOf(checksum) };
 }
 

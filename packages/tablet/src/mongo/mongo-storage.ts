@@ -1,5 +1,5 @@
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
-import { StateSums, summedInAnyOrder } from "../checksums.js";
+import { checksumInAnyOrder, StateSums } from "../checksums.js";
 import { monotonicClock, sleep, type TabletClock } from "../clock.js";
 import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
@@ -148,7 +148,7 @@ export class MongoStorage implements TabletStorage {
     let sizeBytes = 0;
     const sums = new StateSums(attempt.sums);
     const logged = changes.map(({ table, key, document, version, previous }): LoggedChange => {
-      if (previous !== null) sums.remove(table, summedInAnyOrder(table, key, previous).checksum);
+      if (previous !== null) sums.remove(table, checksumInAnyOrder(table, key, previous));
       if (document === null) return { table, id: key, document: null };
       const encoded = encodeDocument(table, key, { document, version });
       sums.add(table, encoded.checksum);
