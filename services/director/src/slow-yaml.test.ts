@@ -125,7 +125,23 @@ describe("YAML that is slow to read", function () {
       `${vmType(`&a {${counted(2_000, (i) => `key-${i}: 1`)}}`)}vm_extensions: [${counted(18, (i) => `{name: e${i}, cloud_properties: *a }`)}]\n`,
     ],
     ["a diff of very many lines", diff, `vm_types:\n${counted(10_000, (i) => `- name: other-${i}\n`, "")}`],
+    [
+      "a diff of 50,000 lines",
+      async (content) => {
+        await update("cloud")("vm_types: []\n");
+        await diff(content);
+      },
+      vmType(`[${counted(49_990, (i) => `value-${1e11 + i}`)}]`),
+    ],
   ];
+  it("a diff of short texts that have no line in common -> taken, and nobody else waits", async () => {
+    const ofLines = (line: string): string => vmType(`[${counted(1_000, () => line, ",")}]`);
+    await update("cloud")(ofLines("1"));
+    await expectNoWait("a diff of short texts", async () =>
+      expect(await outcomeOf(diff, ofLines("2"))).to.equal("taken"),
+    );
+  });
+
   for (const [what, send, text] of KEPT) {
     it(`${what} -> taken, and nobody else waits`, async () => {
       await expectNoWait(what, async () => expect(await outcomeOf(send, text)).to.equal("taken"));

@@ -1,8 +1,8 @@
 import { type DiffConfigRequest, type DiffConfigResponse, LineChange as WireLineChange } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import type { LineChange } from "../model/line-diff.js";
 import { CPI } from "../yaml/cpi-configs.js";
+import type { LineChange } from "../yaml/line-diff.js";
 import { knownConfig, latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 import { readConfig } from "./update-config.js";
 

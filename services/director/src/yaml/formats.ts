@@ -1,11 +1,11 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import type { CloudConfig } from "../model/cloud-config.js";
 import type { CpiDefinition } from "../model/cpi-config.js";
-import { type ChangedLine, diffLines } from "../model/line-diff.js";
 import { parseCloudConfig } from "./cloud-config.js";
 import { comparableLines, withoutMarks } from "./comparable.js";
 import { parseCpiConfig } from "./cpi-config.js";
 import type { TextLimits } from "./document.js";
+import { type ChangedLine, diffLines } from "./line-diff.js";
 import { type Manifest, type ManifestLimits, parseManifest } from "./manifest.js";
 import { parseStemcellManifest, type StemcellManifest } from "./stemcell-manifest.js";
 

@@ -1,0 +1,35 @@
+import { diffArrays } from "diff";
+
+export type LineChange = "none" | "added" | "removed";
+
+export interface ChangedLine {
+  readonly text: string;
+  readonly change: LineChange;
+}
+
+/** Of two texts that are not short together, more changes than these are not told apart: half a second, at most. */
+const MAX_CHANGES = 4_000;
+const MAX_CELLS_OF_SHORT_TEXTS = 4_000_000;
+
+/** The lines of both texts in order, with the fewest changes between them, or the middle replaced as a whole. */
+export function diffLines(from: readonly string[], to: readonly string[]): ChangedLine[] {
+  let start = 0;
+  while (start < from.length && start < to.length && from[start] === to[start]) start++;
+  let end = 0;
+  while (end < from.length - start && end < to.length - start && from.at(-1 - end) === to.at(-1 - end)) end++;
+  return [
+    ...changed(from.slice(0, start), "none"),
+    ...diffMiddle(from.slice(start, from.length - end), to.slice(start, to.length - end)),
+    ...changed(from.slice(from.length - end), "none"),
+  ];
+}
+
+function diffMiddle(from: string[], to: string[]): ChangedLine[] {
+  const isShort = from.length * to.length <= MAX_CELLS_OF_SHORT_TEXTS;
+  const parts = diffArrays(from, to, { maxEditLength: isShort ? Number.POSITIVE_INFINITY : MAX_CHANGES });
+  if (parts === undefined) return [...changed(from, "removed"), ...changed(to, "added")];
+  return parts.flatMap(({ value, added, removed }) => changed(value, added ? "added" : removed ? "removed" : "none"));
+}
+
+const changed = (lines: readonly string[], change: LineChange): ChangedLine[] =>
+  lines.map((text) => ({ text, change }));
