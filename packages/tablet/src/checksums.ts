@@ -47,18 +47,32 @@ export function checksumInAnyOrder(table: string, key: string, { document, versi
   return checksumOf(table, key, version, textInOrder(document));
 }
 
+const PLAIN_NAME = /^[A-Za-z_][\w.:-]*$/;
+
 /** JSON with fields in order of name. Written piece by piece: to sort a copy for JSON.stringify costs half as much again. */
 function textInOrder(value: unknown): string {
   if (typeof value === "number" || typeof value === "boolean") return `${value}`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(textInOrder).join(",")}]`;
+  const names = Object.keys(value).sort();
+  const fields = value as Readonly<Record<string, unknown>>;
   let text = "";
-  for (const name of Object.keys(value).sort()) {
-    const field = (value as Record<string, unknown>)[name];
-    // Names are not escaped: nothing reads this text.
-    if (field !== undefined) text += `${text === "" ? "" : ","}"${name}":${textInOrder(field)}`;
+  for (const name of names) {
+    // JSON.stringify writes these escaped, or whole numbers first: stored sums are of what it wrote.
+    if (!PLAIN_NAME.test(name)) return JSON.stringify(inOrder(value));
+    if (fields[name] !== undefined) text += `${text === "" ? "" : ","}"${name}":${textInOrder(fields[name])}`;
   }
   return `{${text}}`;
+}
+
+function inOrder(value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if (Array.isArray(value)) return value.map(inOrder);
+  const fields = value as Readonly<Record<string, unknown>>;
+  // Without a prototype, "__proto__" is a name as any other.
+  const ordered: Record<string, unknown> = Object.create(null);
+  for (const name of Object.keys(fields).sort()) ordered[name] = inOrder(fields[name]);
+  return ordered;
 }
 
 export function hexOf(checksum: bigint): string {

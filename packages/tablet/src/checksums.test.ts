@@ -1,0 +1,25 @@
+import { expect } from "chai";
+import { checksumInAnyOrder, summed } from "./checksums.js";
+
+const sumOf = (document: object) => checksumInAnyOrder("t", "k", { document, version: 1 });
+/** Fields of the document in the order in which JSON.stringify writes an object that was filled in order of name. */
+const sumInOrder = (document: object) => summed("t", "k", { document, version: 1 }).checksum;
+
+describe("the checksum of a document in any order", () => {
+  const ROWS: [string, object, object][] = [
+    ["fields", { b: 1, a: "x" }, { a: "x", b: 1 }],
+    ["fields within fields", { a: { d: [{ f: 1, e: true }], c: null } }, { a: { c: null, d: [{ e: true, f: 1 }] } }],
+    ["no value", { b: undefined, a: 1.5 }, { a: 1.5 }],
+    ["names that are whole numbers", { a: 1, "10": 2, "9": 3 }, { "9": 3, "10": 2, a: 1 }],
+    ["names that JSON escapes", { 'b"': { d: 1, c: 2 }, a: 1 }, { a: 1, 'b"': { c: 2, d: 1 } }],
+    ["text that JSON escapes", { b: 'x"\n\u2028', a: "ä" }, { a: "ä", b: 'x"\n\u2028' }],
+  ];
+  for (const [what, document, inOrder] of ROWS)
+    it(`${what} -> that of the document in order of name, as stores have it`, () => {
+      expect(sumOf(document)).to.equal(sumInOrder(inOrder));
+    });
+
+  it("a name that looks like two fields -> another sum", () => {
+    expect(sumOf({ 'a":1,"b': 2 })).not.to.equal(sumOf({ a: 1, b: 2 }));
+  });
+});
