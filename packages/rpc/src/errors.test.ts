@@ -1,3 +1,4 @@
+import { RetryInfo, Status } from "@diskmesh/api/google-rpc";
 import * as domain from "@diskmesh/domain";
 import { type DomainError, messageOf } from "@diskmesh/domain";
 import { Metadata, status } from "@grpc/grpc-js";
@@ -106,6 +107,34 @@ describe("statusOfError and errorOfStatus", () => {
       expect(decodeStatusDetails(encodeStatusDetails({ code: 1, message: "m", retryAfterMs })).retryAfterMs).to.equal(
         retryAfterMs,
       );
+    // Nanoseconds must be less than a second: readers refuse the whole detail.
+    const rounded = Status.decode(encodeStatusDetails({ code: 1, message: "m", retryAfterMs: 1_999.7 }));
+    expect(RetryInfo.decode(rounded.details[0]?.value ?? Buffer.of()).retryDelay).to.deep.equal({
+      seconds: 2,
+      nanos: 0,
+    });
+  });
+
+  // As Python's googleapis-common-protos writes it.
+  const ANY = (type: string) => Buffer.from(`type.googleapis.com/google.rpc.${type}`).toString("hex");
+  const HEAD = "080912076275737920c3a4";
+  const DEBUG_INFO = `1a2f0a28${ANY("DebugInfo")}1203120178`;
+  const ERROR_INFO = `1a550a28${ANY("ErrorInfo")}12290a0d494e56414c49445f535441544512086469736b6d6573681a0e0a07686f73745f69641203682d31`;
+  const RETRY_INFO = `1a350a28${ANY("RetryInfo")}12090a0708011080e59a77`;
+  const details = {
+    code: 9,
+    message: "busy ä",
+    errorInfo: { reason: "INVALID_STATE", domain: "diskmesh", metadata: { host_id: "h-1" } },
+    retryAfterMs: 1_250,
+  };
+
+  it("are the bytes that other implementations write", () => {
+    expect(Buffer.from(encodeStatusDetails(details)).toString("hex")).to.equal(HEAD + ERROR_INFO + RETRY_INFO);
+  });
+
+  it("are read among details that diskmesh does not know", () => {
+    const bytes = Buffer.from(HEAD + DEBUG_INFO + RETRY_INFO + ERROR_INFO, "hex");
+    expect(decodeStatusDetails(bytes)).to.deep.equal(details);
   });
 });
 

@@ -1,6 +1,5 @@
 import { EventEmitter, once } from "node:events";
 import { readdir } from "node:fs/promises";
-import { fileURLToPath } from "node:url";
 import { Worker } from "node:worker_threads";
 import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import type {
@@ -15,7 +14,6 @@ import { protoPath as healthProtoFile } from "grpc-health-check";
 import type { DescriptorsWork } from "./descriptors-thread.js";
 import { statusOfError } from "./status-of-error.js";
 
-const OWN_PROTO_FOLDER = fileURLToPath(new URL("../proto", import.meta.url));
 const PATHS = [
   "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
   "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
@@ -80,8 +78,8 @@ export class Reflection {
   async #load(): Promise<Methods> {
     const [fileDescriptorProtos, { ReflectionService }] = await Promise.all([
       loadDescriptors({
-        files: [...this.files, "google/rpc/error_details.proto", healthProtoFile],
-        includeDirs: [this.protoFolder, OWN_PROTO_FOLDER],
+        files: [...this.files, healthProtoFile],
+        includeDirs: [this.protoFolder],
       }),
       import("@grpc/reflection"),
     ]);
