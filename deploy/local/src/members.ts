@@ -1,7 +1,7 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
-import { type Role, TimeoutError } from "@diskmesh/domain";
+import { parseHostPort, type Role, TimeoutError } from "@diskmesh/domain";
 import { waitForHealth } from "@diskmesh/rpc";
 import { agentName, HOSTS, type MeshLayout, type ServiceName } from "./layout.js";
 import type { Member } from "./mesh.js";
@@ -67,9 +67,8 @@ async function waitUntilAccepts(address: string, timeoutMs: number, signal: Abor
 }
 
 function accepts(address: string): Promise<boolean> {
-  const [host, port] = address.split(":");
   return new Promise((resolve) => {
-    const socket = connect({ host, port: Number(port), timeout: CONNECT_TIMEOUT_MS });
+    const socket = connect({ ...parseHostPort("address", address), timeout: CONNECT_TIMEOUT_MS });
     const end = (accepted: boolean) => {
       socket.destroy();
       resolve(accepted);

@@ -1,5 +1,5 @@
 import { createServer } from "node:net";
-import { UnavailableError } from "@diskmesh/domain";
+import { parseHostPort, UnavailableError } from "@diskmesh/domain";
 import type { MeshLayout } from "./layout.js";
 
 /** Refuses, in one line, when something listens already where the mesh will. */
@@ -13,10 +13,9 @@ export async function checkPorts(layout: MeshLayout): Promise<void> {
 }
 
 function isFree(address: string): Promise<boolean> {
-  const [host = "", port = ""] = address.split(":");
   return new Promise((resolve) => {
     const server = createServer();
     server.once("error", () => resolve(false));
-    server.listen({ host, port: Number(port) }, () => server.close(() => resolve(true)));
+    server.listen({ ...parseHostPort("address", address) }, () => server.close(() => resolve(true)));
   });
 }

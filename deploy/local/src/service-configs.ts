@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { parseHostPort } from "@diskmesh/domain";
 import { stringify } from "yaml";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
 import { natsConfig } from "./nats-config.js";
@@ -21,7 +22,7 @@ export async function writeConfigs(layout: MeshLayout): Promise<void> {
 
 function directorConfig(layout: MeshLayout): object {
   return {
-    listen: listenOn(layout.addressOf("director")),
+    listen: parseHostPort("address", layout.addressOf("director")),
     tls: layout.tlsFiles("director"),
     tablet: { storage: layout.dataFolder("director"), name: "director" },
     stemcells: { folder: join(layout.dataFolder("director"), "stemcells") },
@@ -34,7 +35,7 @@ function directorConfig(layout: MeshLayout): object {
 
 function dispatcherConfig(layout: MeshLayout): object {
   return {
-    listen: listenOn(layout.addressOf("cpi-dispatcher")),
+    listen: parseHostPort("address", layout.addressOf("cpi-dispatcher")),
     tls: layout.tlsFiles("cpi-dispatcher"),
     registry: { address: layout.addressOf("disk-registry") },
     executables: { runFolder: layout.dataFolder("cpi-dispatcher") },
@@ -44,7 +45,7 @@ function dispatcherConfig(layout: MeshLayout): object {
 
 function registryConfig(layout: MeshLayout): object {
   return {
-    listen: listenOn(layout.addressOf("disk-registry")),
+    listen: parseHostPort("address", layout.addressOf("disk-registry")),
     tls: layout.tlsFiles("disk-registry"),
     tablet: { storage: layout.dataFolder("disk-registry"), name: "registry" },
     advertisedAddress: layout.addressOf("disk-registry"),
@@ -58,7 +59,7 @@ function agentConfig(layout: MeshLayout, { hostId, az, rack }: LocalHost): objec
     hostId,
     az,
     rack,
-    listen: listenOn(layout.agentAddress(hostId)),
+    listen: parseHostPort("address", layout.agentAddress(hostId)),
     tls: layout.tlsFiles(name),
     registry: { address: layout.addressOf("disk-registry") },
     baseFolder: layout.dataFolder(name),
@@ -69,9 +70,4 @@ function agentConfig(layout: MeshLayout, { hostId, az, rack }: LocalHost): objec
     nats: { servers: [layout.natsAddress], tls: layout.tlsFiles(name) },
     stopTimeoutMs: STOP_TIMEOUT_MS,
   };
-}
-
-function listenOn(address: string): { host: string; port: number } {
-  const [host = "", port] = address.split(":");
-  return { host, port: Number(port) };
 }

@@ -2,6 +2,7 @@ export * from "./backoff.js";
 export * from "./disk-full.js";
 export * from "./errors.js";
 export * from "./file-identity.js";
+export * from "./host-port.js";
 export * from "./identifiers.js";
 export * from "./json.js";
 export * from "./role.js";

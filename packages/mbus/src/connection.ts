@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
-import { InvalidArgumentError, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
+import { hostPortOf, InvalidArgumentError, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
 import { type ConnectionOptions, connect, type NatsConnection as Link } from "nats";
 import { type MbusLog, silentLog } from "./log.js";
 import { whyOutdated, whyRefused } from "./server-advisories.js";
@@ -274,11 +274,10 @@ function checkServer(host: string, certificate: PeerCertificate): Error | undefi
 }
 
 function parseServer(text: string): Server {
-  const address = text.includes("://") ? text : `tls://${text}`;
-  const url = URL.canParse(address) ? new URL(address) : undefined;
-  if (!url || !["tls:", "nats:"].includes(url.protocol) || url.hostname === "" || url.username !== "")
-    throw new InvalidArgumentError('a NATS server\'s address is malformed: give "host:port"');
-  return { address: url.host, host: url.hostname.replace(/^\[|\]$/g, "") };
+  const address = text.replace(/^(?:tls|nats):\/\//, "");
+  const { host } = hostPortOf(address) ?? {};
+  if (host === undefined) throw new InvalidArgumentError('a NATS server\'s address is malformed: give "host:port"');
+  return { address, host };
 }
 
 function about(status: { permissionContext?: { operation: string; subject: string } }): object {

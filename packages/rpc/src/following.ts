@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { backoffMs, DomainError } from "@diskmesh/domain";
+import { backoffMs, DomainError, hostPortOf } from "@diskmesh/domain";
 import { ClientChannel, type ClientOptions } from "./client.js";
 import type { CallOptions, Client, MethodDefinition, ServiceDefinition } from "./definition.js";
 import { ServedElsewhereError, StreamRefusedError } from "./error-of-status.js";
@@ -28,8 +28,6 @@ const ROUND_BACKOFF = { minDelayMs: 100, maxDelayMs: 500 };
 
 /** Leaders that were told of, beside the addresses that were configured. */
 const TOLD_MAX = 8;
-
-const ADDRESS = /^(?:\[[0-9a-f:.]+\]|[a-z0-9._-]+):\d{1,5}$/i;
 
 class FollowingClient {
   readonly #options: ClientOptions;
@@ -200,5 +198,5 @@ class Search {
 
 /** An address comes from outside: anything else than host and port could name another transport. */
 function leaderIn(error: ServedElsewhereError): string | undefined {
-  return ADDRESS.test(error.leaderAddress) ? error.leaderAddress : undefined;
+  return hostPortOf(error.leaderAddress) && error.leaderAddress;
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { DomainError, messageOf } from "@diskmesh/domain";
+import { DomainError, hostPortOf, messageOf } from "@diskmesh/domain";
 import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "@diskmesh/rpc";
 import { parseDocument } from "yaml";
 import { z } from "zod";
@@ -74,8 +74,11 @@ export function reachableLeader<Schema extends z.ZodType<LeaderConfig>>(schema: 
   );
 }
 
+/** Where a server is reached. */
+export const hostPortConfig = z.string().refine((text) => hostPortOf(text) !== undefined, 'give "host:port"');
+
 /** `host:port` of a server, or a list of those of which one leads at a time. */
-export const addressesConfig = z.union([z.string().min(1), z.array(z.string().min(1)).min(1).max(16)]);
+export const addressesConfig = z.union([hostPortConfig, z.array(hostPortConfig).min(1).max(16)]);
 
 /** Where a server listens; port 0 lets the system choose. */
 export const listenConfig = z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65_535) });

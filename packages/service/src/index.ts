@@ -4,6 +4,7 @@ export {
   addressesConfig,
   ConfigError,
   durationMsConfig,
+  hostPortConfig,
   LOG_LEVELS,
   type LogLevel,
   listenConfig,

@@ -43,7 +43,7 @@ export async function startLeadingService<Context>(
   });
   addServices(server, () => leadership.current());
   const port = await server.listen(config.listen);
-  address = config.advertisedAddress ?? `${config.listen.host}:${port}`;
+  address = config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
   // Also when loading fails, so that the port is free again.
   lifecycle.use("gRPC server", () => server.drain());
   lifecycle.use("leadership", leadership);

@@ -1,6 +1,7 @@
 import { MAX_JSON_DEPTH, MIB_BYTES } from "@diskmesh/domain";
 import {
   durationMsConfig,
+  hostPortConfig,
   listenConfig,
   pathConfig,
   rpcLimitsConfig,
@@ -22,7 +23,7 @@ const sizeBytes = z
   .int()
   .min(1)
   .max(64 * 1024 * 1024);
-const address = z.string().min(1);
+const text = z.string().min(1);
 const pem = z.string().min(1).max(65_536);
 
 const fields = z.strictObject({
@@ -33,13 +34,13 @@ const fields = z.strictObject({
   tls: tlsConfig,
   rpc: rpcLimitsConfig(),
   /** Where others reach this process; `listen` by default. */
-  advertisedAddress: address.optional(),
+  advertisedAddress: hostPortConfig.optional(),
   tablet: tabletConfig("director"),
-  dispatcher: z.strictObject({ address }),
+  dispatcher: z.strictObject({ address: hostPortConfig }),
   nats: z.strictObject({
-    servers: z.array(address).min(1),
+    servers: z.array(text).min(1),
     /** Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249. */
-    acceptedAdvisories: z.array(address).max(100).default([]),
+    acceptedAdvisories: z.array(text).max(100).default([]),
   }),
   /** Off unless said otherwise, as in BOSH: disks at run time are a right that operators grant. */
   dynamicDisks: z
@@ -150,13 +151,13 @@ const fields = z.strictObject({
         .strictObject({
           mbus: z
             .strictObject({
-              urls: z.array(address).min(1),
+              urls: z.array(text).min(1),
               cert: z.strictObject({ ca: pem, certificate: pem, private_key: pem }).optional(),
             })
             .optional(),
-          ntp: z.array(address).optional(),
+          ntp: z.array(text).optional(),
           blobstores: z
-            .array(z.strictObject({ provider: address, options: z.record(z.string(), z.json()).optional() }))
+            .array(z.strictObject({ provider: text, options: z.record(z.string(), z.json()).optional() }))
             .optional(),
         })
         .prefault({}),

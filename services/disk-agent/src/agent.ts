@@ -4,6 +4,7 @@ import { readFile } from "node:fs/promises";
 import { DiskAgentServiceService } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
 import type { DiskId } from "@diskmesh/domain";
+import { formatHostPort } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { type Client, createClient } from "@diskmesh/rpc";
@@ -226,7 +227,7 @@ async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, lo
   const port = await server.listen(config.listen);
   server.setServing(true);
   log.info({ host: config.listen.host, port, boot_id: context.bootId }, "listening");
-  return config.advertisedAddress ?? `${config.listen.host}:${port}`;
+  return config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
 }
 
 /** Keeps the agent registered until the service stops. */

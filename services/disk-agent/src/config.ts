@@ -3,6 +3,7 @@ import { DEFAULT_AGENT_SERVER_LIMITS } from "@diskmesh/mbus";
 import {
   addressesConfig,
   durationMsConfig,
+  hostPortConfig,
   listenConfig,
   pathConfig,
   rpcLimitsConfig,
@@ -123,7 +124,7 @@ export const configSchema = z
     rack: parsed((value) => parseOptionalName("rack", value) ?? "").default(""),
     listen: listenConfig,
     /** Where other hosts reach this agent, as "address:port"; what it listens on when absent. */
-    advertisedAddress: z.string().min(1).max(255).optional(),
+    advertisedAddress: hostPortConfig.optional(),
     tls: tlsConfig,
     /** All registries of which one leads. */
     registry: z.strictObject({ address: addressesConfig }),

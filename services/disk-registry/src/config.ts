@@ -1,5 +1,6 @@
 import {
   durationMsConfig,
+  hostPortConfig,
   listenConfig,
   rpcLimitsConfig,
   serviceConfig,
@@ -35,7 +36,7 @@ export const configSchema = z.strictObject({
   listen: listenConfig,
   tls: tlsConfig,
   /** Where others reach this process; `listen` by default. */
-  advertisedAddress: z.string().min(1).optional(),
+  advertisedAddress: hostPortConfig.optional(),
   tablet: tabletConfig("registry"),
   heartbeat: heartbeatConfig,
   /** How long the word of an UNAVAILABLE host is waited for before its closing devices count as detached. */

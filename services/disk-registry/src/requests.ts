@@ -1,12 +1,11 @@
 import type { Label as LabelMessage } from "@diskmesh/api/registry";
-import { InvalidArgumentError, parseDeviceId, parseHostId, quoted } from "@diskmesh/domain";
+import { InvalidArgumentError, parseDeviceId, parseHostId, parseHostPort, quoted } from "@diskmesh/domain";
 import type { DeviceSelector } from "./model/device-selection.js";
 import type { Label } from "./model/schema.js";
 
 /** Narrowing of what requests carry. Everything behind this takes the narrow types. */
 
 const MAX_PATH_LENGTH = 4_096;
-const ADDRESS_PATTERN = /^(?:\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9](?:[A-Za-z0-9.-]{0,253}[A-Za-z0-9])?):(\d{1,5})$/;
 
 // Nearly all texts are, and telling takes a fraction of what looking for classes of Unicode does.
 const PRINTABLE_ASCII = /^[ -~]*$/;
@@ -28,12 +27,9 @@ export function parseDevicePath(path: string, field = "path"): string {
   return path;
 }
 
-/** Where a server listens, as "address:port". */
+/** Where a server listens, as "host:port". */
 export function parseAddress(address: string, field = "address"): string {
-  const port = Number(ADDRESS_PATTERN.exec(address)?.[1]);
-  if (!(port >= 1 && port <= 65_535)) {
-    throw invalid(field, `${field} ${quoted(address)} is malformed: give "address:port"`);
-  }
+  parseHostPort(field, address);
   return address;
 }
 
