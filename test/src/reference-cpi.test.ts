@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { CpiConfig } from "@diskmesh/api/cpi";
-import { cpiContract, newCall, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi-dispatcher/contract";
+import { cpiContract, newCall, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi/testing";
 import { identityUri, parseHostId } from "@diskmesh/domain";
 import { AgentClient, connectNats, mbusPermissions } from "@diskmesh/mbus";
 import { eventually, startNats, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";

@@ -36,6 +36,7 @@ const IMPURE = "plugin";
 describe("the rules that the linter knows", () => {
   const inModel: [string, string, string?][] = [
     ["the domain", `import { parseName } from "@diskmesh/domain"; parseName("a", "b");`],
+    ["what is known of CPIs", `import { parseCid } from "@diskmesh/cpi"; parseCid("vm", "a");`],
     ["types of tables", `import type { Table, Tables } from "@diskmesh/tablet"; export type T = [Table, Tables];`],
     ["a file beside it", `export { b } from "./b.js";`],
     ["arithmetic", "export const most = (a: number) => Math.max(a, 1);"],
@@ -64,6 +65,8 @@ describe("the rules that the linter knows", () => {
     ["a package that imports a service", "packages/p/src/a.ts", `import "@diskmesh/disk-agent/nbd-client";`, IMPORTS],
     ["the testkit outside a test", "services/s/src/b.ts", `import "@diskmesh/testkit";`, DEPENDENCIES],
     ["the testkit in what tests use", "services/s/src/testing/b.ts", `import "@diskmesh/testkit";`],
+    ["Node in a package that models import", "packages/cpi/src/a.ts", `import "node:fs";`, IMPORTS],
+    ["Node in its tests", "packages/cpi/src/testing/a.ts", `import "node:fs";`],
     ["a long file", "packages/p/src/c.ts", "export {};\n".repeat(401), "lint/style/noExcessiveLinesPerFile"],
     ["a long test", "packages/p/src/c.test.ts", "export {};\n".repeat(401)],
   ];
@@ -75,7 +78,7 @@ describe("the rules that the linter knows", () => {
   ];
   let brokenIn: (file: string) => string[];
   before(() => {
-    const manifest = `{ "dependencies": { "@diskmesh/domain": "1", "@diskmesh/tablet": "1" }, "devDependencies": { "@diskmesh/testkit": "1" } }`;
+    const manifest = `{ "dependencies": { "@diskmesh/cpi": "1", "@diskmesh/domain": "1", "@diskmesh/tablet": "1" }, "devDependencies": { "@diskmesh/testkit": "1" } }`;
     const files = cases.map(([, file, text]) => [file, text]);
     brokenIn = lint(
       Object.fromEntries([

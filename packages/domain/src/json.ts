@@ -1,5 +1,11 @@
 import { InvalidArgumentError } from "./errors.js";
 
+export type JsonObject = Readonly<Record<string, unknown>>;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
 /**
  * Lists and objects inside each other, of JSON that services pass on to each other. A decoder of protobuf gives up at
  * 100 messages inside each other, and each object of a google.protobuf.Struct is three.

@@ -2,7 +2,7 @@ import { type ErrorDetails, InvalidStateError } from "@diskmesh/domain";
 
 /** An agent understood the request and said that it failed. `agentMessage` is the agent's own text. */
 export class AgentError extends InvalidStateError {
-  override readonly name = "AgentError";
+  override readonly reason = "AGENT";
   readonly agentMessage: string;
 
   constructor(agentId: string, method: string, agentMessage: string, details: ErrorDetails = {}) {

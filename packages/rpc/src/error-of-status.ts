@@ -59,11 +59,14 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
  * done. Errors that servers of diskmesh send carry a reason and are not this one.
  */
 class MessageTooLongError extends ResourceExhaustedError {
+  override readonly name = "ResourceExhaustedError";
   override readonly outcome = "unknown" as const;
 }
 
 /** Nothing was done, because the server cannot be reached or another one leads: that one may be called instead. */
 export class ServedElsewhereError extends UnavailableError {
+  override readonly name = "UnavailableError";
+
   constructor(
     message: string,
     details: ErrorDetails,
@@ -80,7 +83,9 @@ export class ServedElsewhereError extends UnavailableError {
 const STREAM_REFUSED = "Stream refused by server";
 
 /** HTTP/2 promises that nothing was done, and that the same call may be made again. */
-export class StreamRefusedError extends UnavailableError {}
+export class StreamRefusedError extends UnavailableError {
+  override readonly name = "UnavailableError";
+}
 
 /** For answers that carry no reason of ours: from grpc-js itself, a proxy, or another implementation. */
 const CLASSES_BY_CODE: Partial<Record<status, ErrorClass>> = {
@@ -129,19 +134,12 @@ function errorOfAnswer(
   if (known) return new known(failed.details, details);
   // A special case of a general error, e.g. VM_NOT_FOUND of NOT_FOUND: the reason stays readable, and is passed on.
   const general = failed.code === status.RESOURCE_EXHAUSTED ? ResourceExhaustedError : CLASSES_BY_CODE[failed.code];
-  if (general) return withReason(new general(failed.details, details), reason);
+  if (general) return Object.defineProperty(new general(failed.details, details), "reason", { value: reason });
   // UNAVAILABLE and FENCED by the server's own words, which says when it does not know what it did.
   const said = failed.code === status.UNAVAILABLE && outcome !== "unknown";
   if (said && (leaderAddress !== undefined || reason === FENCED))
     return new ServedElsewhereError(failed.details, details, leaderAddress ?? "", true);
   return new UnavailableError(failed.details, { ...details, outcome: said ? "not_done" : "unknown" });
-}
-
-/** The inverse of `reasonOf`. */
-function withReason(error: DomainError, reason: string): DomainError {
-  const words = reason.toLowerCase().split("_");
-  const name = `${words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("")}Error`;
-  return Object.defineProperty(error, "name", { value: name });
 }
 
 function answerOf(metadata: Metadata): StatusDetails | undefined {

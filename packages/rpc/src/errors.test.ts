@@ -6,7 +6,7 @@ import { expect } from "chai";
 import { errorOfStatus } from "./error-of-status.js";
 import { decodeStatusDetails, encodeStatusDetails } from "./google-rpc.js";
 import { identityOfAlternativeNames } from "./peer-identity.js";
-import { reasonOf, statusOfError } from "./status-of-error.js";
+import { statusOfError } from "./status-of-error.js";
 
 type ErrorClass = new (message: string, details?: domain.ErrorDetails) => DomainError;
 
@@ -96,10 +96,13 @@ describe("statusOfError and errorOfStatus", () => {
     }
   });
 
-  it("names reasons after classes", () => {
-    expect(reasonOf(new domain.InvalidArgumentError(""))).to.equal("INVALID_ARGUMENT");
-    expect(reasonOf(new domain.DeviceIoError(""))).to.equal("DEVICE_IO");
-    expect(reasonOf(new domain.OutdatedError(""))).to.equal("OUTDATED");
+  it("a special case of a general error -> the general error, with the reason kept and passed on", () => {
+    class VmNotFoundError extends domain.NotFoundError {
+      override readonly reason = "VM_NOT_FOUND";
+    }
+    const error = errorOfStatus({ ...where, ...statusOfError(new VmNotFoundError("gone"), "r-1"), sent: true });
+    expect(error).to.be.instanceOf(domain.NotFoundError).and.include({ reason: "VM_NOT_FOUND" });
+    expect(errorOfStatus({ ...where, ...statusOfError(error, "r-2"), sent: true }).reason).to.equal("VM_NOT_FOUND");
   });
 
   it("keep times whole through google.rpc.RetryInfo", () => {

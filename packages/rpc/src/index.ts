@@ -9,5 +9,5 @@ export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
 export { allow, type OfferedMethod, offer, type Serve } from "./methods.js";
 export type { ListenAddress, RefusedConnection } from "./secure-listener.js";
 export { type AllowedRoles, RpcServer, type RpcServerOptions } from "./server.js";
-export { type GrpcStatus, reasonOf, statusOfError } from "./status-of-error.js";
+export { type GrpcStatus, statusOfError } from "./status-of-error.js";
 export type { TlsFiles } from "./tls.js";

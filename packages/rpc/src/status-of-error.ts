@@ -73,19 +73,11 @@ export function statusOfError(thrown: unknown, requestId: string): GrpcStatus {
   const details = encodeStatusDetails({
     code,
     message,
-    errorInfo: { reason: reasonOf(thrown), domain: ERROR_DOMAIN, metadata: aboutOf(thrown) },
+    errorInfo: { reason: thrown.reason, domain: ERROR_DOMAIN, metadata: aboutOf(thrown) },
     retryAfterMs: thrown.retryAfterMs,
   });
   metadata.set("grpc-status-details-bin", Buffer.from(details));
   return { code, details: message, metadata };
-}
-
-/** `InvalidArgumentError` becomes `INVALID_ARGUMENT`. */
-export function reasonOf(error: Error): string {
-  return error.name
-    .replace(/Error$/, "")
-    .replace(/(?<=[a-z0-9])(?=[A-Z])/g, "_")
-    .toUpperCase();
 }
 
 function aboutOf(error: DomainError): Record<string, string> {

@@ -8,7 +8,7 @@ import { z } from "zod";
 
 /** The config file is missing, unreadable or wrong. The message names the file, each key and what is expected there. */
 export class ConfigError extends DomainError {
-  override readonly name = "ConfigError";
+  override readonly reason = "CONFIG";
 }
 
 /** A config is a few hundred lines; another file, given by mistake, must not keep a start waiting. */

@@ -1,3 +1,4 @@
+import { formatHostPort } from "@diskmesh/domain";
 import type { RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "./clock.js";
 import { Leadership, type Term, type Waiting } from "./leadership.js";

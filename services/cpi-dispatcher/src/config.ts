@@ -1,5 +1,6 @@
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { CPI_NAME_PATTERN, CPI_NAME_RULE } from "@diskmesh/cpi";
 import { MIB_BYTES } from "@diskmesh/domain";
 import {
   addressesConfig,
@@ -12,8 +13,7 @@ import {
 } from "@diskmesh/service";
 import { z } from "zod";
 
-const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
-const name = z.string().regex(NAME_PATTERN, "give letters, digits, '-' and '_'");
+const name = z.string().regex(CPI_NAME_PATTERN, CPI_NAME_RULE);
 
 /** All registries of which one leads. */
 const registryConfig = z.strictObject({ address: addressesConfig });

@@ -6,7 +6,7 @@ import type { CpiMaker } from "./make-cpis.js";
 /** What every handler works with. */
 export interface DispatcherContext {
   readonly configs: CpiConfigs;
-  readonly maker: CpiMaker;
+  readonly maker: Pick<CpiMaker, "makeSet">;
   readonly fence: Fence;
   readonly log: CpiLog;
 }

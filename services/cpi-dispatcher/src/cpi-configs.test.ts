@@ -1,9 +1,9 @@
+import { CpiConfigUnknownError } from "@diskmesh/cpi";
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CpiConfigs } from "./cpi-configs.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
-import { CpiConfigUnknownError } from "./model/errors.js";
 
 const own = new OfferedCpi("own", "a", { why: "for tests" });
 const set = new CpiSet([own], own, true);

@@ -1,6 +1,6 @@
+import { CpiConfigUnknownError } from "@diskmesh/cpi";
 import { AlreadyExistsError, quoted, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CpiSet } from "./cpi-set.js";
-import { CpiConfigUnknownError } from "./model/errors.js";
 
 /** Versions of a director's cpi-config that are kept: calls of the last one may still be on their way. */
 const VERSIONS_KEPT = 2;

@@ -1,8 +1,7 @@
+import { type Cpi, type CpiCall, type CpiInfo, CpiUnusableError } from "@diskmesh/cpi";
 import { CancelledError, messageOf, NotFoundError } from "@diskmesh/domain";
-import type { Cpi, CpiCall, CpiInfo } from "./cpi.js";
 import { endingEarly, timeLeftMs } from "./ending-early.js";
 import { type Choice, chooseCpis, DEFAULT_CPI, type Offer, type Wanted } from "./model/choice.js";
-import { CpiUnusableError } from "./model/errors.js";
 
 const MAX_ERROR_LENGTH = 1_000;
 
@@ -23,7 +22,7 @@ export class OfferedCpi {
     readonly name: string,
     readonly type: string,
     private readonly cpi: Cpi | UnusableCpi,
-    readonly formerNames: readonly string[] = [],
+    readonly migratedFrom: readonly string[] = [],
   ) {}
 
   /** What it says of itself. How that went is not remembered: nobody's work depends on it. */
@@ -76,7 +75,11 @@ export class CpiSet {
     const offer: Offer = {
       isConfigured: this.isConfigured,
       defaultCpi: this.defaultCpi.name,
-      cpis: this.cpis.map(({ name, formerNames }) => ({ name, formerNames, stemcellFormats: formats.get(name) ?? [] })),
+      cpis: this.cpis.map(({ name, migratedFrom }) => ({
+        name,
+        migratedFrom,
+        stemcellFormats: formats.get(name) ?? [],
+      })),
     };
     const choice = chooseCpis(offer, wanted);
     const names = choice.kind === "one" ? [choice.name] : choice.names;
@@ -87,7 +90,7 @@ export class CpiSet {
   async #stemcellFormats(wanted: Wanted, call: CpiCall): Promise<ReadonlyMap<string, readonly string[]>> {
     const maxMs = Math.min(MAX_INFOS_MS, timeLeftMs(call) / 4);
     const asked = this.cpis.filter(
-      ({ name, formerNames }) => ![name, ...formerNames].some((one) => wanted.exceptCpis.includes(one)),
+      ({ name, migratedFrom }) => ![name, ...migratedFrom].some((one) => wanted.exceptCpis.includes(one)),
     );
     const infos = await Promise.all(
       asked.map(async (cpi): Promise<[string, readonly string[]]> => {

@@ -1,5 +1,5 @@
+import type { CpiCall } from "@diskmesh/cpi";
 import { TimeoutError } from "@diskmesh/domain";
-import type { CpiCall } from "./cpi.js";
 
 /** To end what hangs, and for the answer's way. */
 const MAX_MARGIN_MS = 2_000;

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
+import { MemoryCpi } from "@diskmesh/cpi/testing";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { MemoryCpi } from "./contract/memory-cpi.js";
 import { OfferedCpi } from "./cpi-set.js";
 import { openDescriptors, processesOf } from "./testing/processes.js";
 import { contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
@@ -42,7 +42,7 @@ describe("a thousand calls of CPI executables", function () {
   it("of which a third misbehave, lose no answer and leave no process, descriptor or file", async () => {
     const own = new OfferedCpi("own", "memory", new MemoryCpi());
     const limits = { maxConcurrentCalls: AT_ONCE, maxAnswerBytes: 100_000 };
-    const dispatcher = await new TestDispatcher(certificates, [own], limits).start();
+    const dispatcher = await new TestDispatcher(certificates, [own], { executables: limits }).start();
     const director = dispatcher.client("director");
     await dispatcher.setCpis([dispatcher.scriptCpi("a", SCRIPT)]);
     const context = contextOf(1, { cpi: "a", cpiConfigVersion: "v", logId: "log" });

@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
+import { newCall, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi/testing";
 import { createClient } from "@diskmesh/rpc";
 import {
   eventually,
@@ -12,8 +13,6 @@ import {
   testCertificates,
 } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { newCall, reasonOfFailed } from "./contract/cpi-contract.js";
-import { RemoteCpi } from "./contract/remote-cpi.js";
 import { processesOf } from "./testing/processes.js";
 import { writeScript } from "./testing/test-dispatcher.js";
 

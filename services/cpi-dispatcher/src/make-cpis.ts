@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import type { CpiConfig as CpiConfigMessage } from "@diskmesh/api/cpi";
-import { DomainError, InvalidArgumentError, messageOf, quoted } from "@diskmesh/domain";
+import { CPI_NAME_PATTERN, CPI_NAME_RULE, type NamedCpi } from "@diskmesh/cpi";
+import { DomainError, hostPortOf, InvalidArgumentError, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
 import type { DispatcherConfig } from "./config.js";
 import { CpiSet, OfferedCpi } from "./cpi-set.js";
 import { AnswerRoom } from "./executables/answer.js";
@@ -10,21 +11,16 @@ import type { RunFolder } from "./executables/run-folder.js";
 import { FleetCpi } from "./fleet/fleet-cpi.js";
 import type { RegistryClients } from "./fleet/registry-client.js";
 import { checkCpiNames } from "./model/choice.js";
-import type { JsonObject } from "./model/json.js";
 
 /** One CPI as a config describes it: the dispatcher's own, or a director's. */
-export interface CpiDescription {
-  readonly name: string;
+export interface CpiDescription extends NamedCpi {
   readonly type: string;
   /** Empty for where BOSH keeps the executables of that type. */
   readonly execPath: string;
-  readonly migratedFrom: readonly string[];
   readonly properties: JsonObject;
 }
 
 const FLEET = "fleet";
-const TYPE_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
-const ADDRESS_PATTERN = /^[A-Za-z0-9.:[\]-]{1,255}:\d{1,5}$/;
 
 /** Makes CPIs of descriptions. */
 export class CpiMaker {
@@ -71,7 +67,7 @@ export class CpiMaker {
   #fleet({ name, properties }: CpiDescription): FleetCpi {
     const { registry_address: address = this.config.registry.address } = properties;
     const addresses = [address].flat();
-    if (addresses.length === 0 || !addresses.every((one) => typeof one === "string" && ADDRESS_PATTERN.test(one)))
+    if (addresses.length === 0 || !addresses.every((one) => typeof one === "string" && hostPortOf(one)))
       throw new InvalidArgumentError(
         `properties.registry_address of CPI ${name} is malformed: give "host:port", or a list of those of which one leads`,
       );
@@ -102,10 +98,8 @@ export class CpiMaker {
 /** Narrows what becomes a path or is run. */
 function checked(description: CpiDescription): CpiDescription {
   const { name, type, execPath } = description;
-  if (!TYPE_PATTERN.test(type))
-    throw new InvalidArgumentError(
-      `the type ${quoted(type)} of CPI ${name} is malformed: give letters, digits and '_.-', a letter or digit first`,
-    );
+  if (!CPI_NAME_PATTERN.test(type))
+    throw new InvalidArgumentError(`the type ${quoted(type)} of CPI ${name} is malformed: ${CPI_NAME_RULE}`);
   if (execPath !== "" && !/^\/[^\0\n]{1,4095}$/.test(execPath))
     throw new InvalidArgumentError(`exec_path ${quoted(execPath)} of CPI ${name} is no absolute path`);
   if (execPath !== "" && type === FLEET)

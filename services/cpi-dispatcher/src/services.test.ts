@@ -1,9 +1,7 @@
+import type { CpiCall } from "@diskmesh/cpi";
+import { cpiContract, MemoryCpi, OPTIONAL_IN_MEMORY, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi/testing";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { cpiContract, reasonOfFailed } from "./contract/cpi-contract.js";
-import { MemoryCpi } from "./contract/memory-cpi.js";
-import { RemoteCpi } from "./contract/remote-cpi.js";
-import type { CpiCall } from "./cpi.js";
 import { OfferedCpi } from "./cpi-set.js";
 import { type CpiClient, contextOf, TestDispatcher } from "./testing/test-dispatcher.js";
 
@@ -34,14 +32,10 @@ class MemoryDispatcher extends TestDispatcher {
   }
 }
 
-const optional = ["stemcells", "reboot_vm", "set_vm_metadata", "resize_disk"] as const;
-
-cpiContract("in memory", async () => ({ cpi: new MemoryCpi(), az: "z1", optional, close: async () => {} }));
-
 cpiContract("in memory, through the dispatcher", async () => {
   const dispatcher = await new MemoryDispatcher(await testCertificates()).start();
   const cpi = new RemoteCpi(dispatcher.client("director"), { cpi: "memory" });
-  return { cpi, az: "z1", optional, close: () => dispatcher.close() };
+  return { cpi, az: "z1", optional: OPTIONAL_IN_MEMORY, close: () => dispatcher.close() };
 });
 
 describe("CpiService", () => {
@@ -69,7 +63,7 @@ describe("CpiService", () => {
         name: "a-slow-one",
         type: "slow",
         apiVersion: 2,
-        stemcellFormats: ["memory"],
+        stemcellFormats: [],
         lastError: "",
         azs: [],
         directorId: "",
@@ -78,7 +72,7 @@ describe("CpiService", () => {
         name: "memory",
         type: "memory",
         apiVersion: 2,
-        stemcellFormats: ["memory"],
+        stemcellFormats: [],
         lastError: "",
         azs: [],
         directorId: "",

@@ -28,9 +28,9 @@ describe("cpi-configs", function () {
       ["cloud", "default"],
     ] as const)
       await director.configs.deleteConfig({ type, name }).catch(() => {});
-    director.cpi.contexts.length = 0;
+    director.dispatcher.contexts.length = 0;
     director.cpi.calls.length = 0;
-    director.cpi.cpiConfigs.clear();
+    director.dispatcher.told.length = 0;
   });
 
   const update = (content: string, type = "cpi", name = "") => director.configs.updateConfig({ type, name, content });
@@ -42,7 +42,7 @@ describe("cpi-configs", function () {
       (error: Error) => error,
     );
   const contextsOf = (method: string) =>
-    director.cpi.contexts.filter((each) => each.method === method).map(({ context }) => context);
+    director.dispatcher.contexts.filter((each) => each.method === method).map(({ context }) => context);
 
   const BAD: [string, string, RegExp][] = [
     ["no name", "cpis:\n- type: aws\n", /line 2: cpis\.0\.name/],
@@ -111,8 +111,7 @@ describe("cpi-configs", function () {
   it("the dispatcher is told which azs each CPI serves, after a change of either config and by former names too", async () => {
     const told = async (...azs: string[][]) => {
       await eventually(() => {
-        const [last] = [...director.cpi.cpiConfigs.values()].slice(-1);
-        expect(last?.map((cpi) => cpi.azs)).to.deep.equal(azs);
+        expect(director.dispatcher.told.at(-1)?.cpis.map((cpi) => cpi.azs)).to.deep.equal(azs);
       });
     };
     await update(cpiConfig(EAST, WEST));
@@ -124,7 +123,7 @@ describe("cpi-configs", function () {
     await director.configs.deleteConfig({ type: "cloud", name: "" });
     await told([], []);
     await director.configs.deleteConfig({ type: "cpi", name: "" });
-    await eventually(() => director.cpi.cpiConfigs.size === 0);
+    await eventually(() => director.dispatcher.told.at(-1)?.cpiConfigVersion === "");
   });
 
   it("diff -> lines with what becomes of them; secrets that change are seen but not shown", async () => {
@@ -162,9 +161,8 @@ describe("cpi-configs", function () {
   it("changed -> the dispatcher is told, also what another config adds", async () => {
     await update(cpiConfig(EAST));
     await update(cpiConfig(WEST), "cpi", "more");
-    await eventually(async () => director.cpi.cpiConfigs.size > 0);
-    await eventually(async () => [...director.cpi.cpiConfigs.values()].some((cpis) => cpis.length === 2));
-    const [east, west] = [...director.cpi.cpiConfigs.values()].at(-1) ?? [];
+    await eventually(() => director.dispatcher.told.at(-1)?.cpis.length === 2);
+    const [east, west] = director.dispatcher.told.at(-1)?.cpis ?? [];
     expect(east).to.deep.include({ name: "east", type: "aws", properties: { key: CANARY } });
     expect(west).to.deep.include({ name: "west", type: "fleet", execPath: "/bin/cpi", migratedFrom: [] });
   });
@@ -308,18 +306,19 @@ describe("cpi-configs", function () {
   it("the dispatcher has forgotten the config -> told again, and the call repeated", async () => {
     await update(cpiConfig(EAST, WEST));
     await update(AZS, "cloud");
-    await eventually(async () => director.cpi.cpiConfigs.size > 0);
-    director.cpi.cpiConfigs.clear();
+    await eventually(() => director.dispatcher.told.at(-1)?.cpis.length === 2);
+    director.dispatcher.told.length = 0;
+    director.dispatcher.forgetConfigs();
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
-    expect(director.cpi.cpiConfigs.size).to.equal(1);
+    expect(director.dispatcher.told.length).to.be.above(0);
   });
 
   it("the director starts -> the dispatcher is told after it is fenced", async () => {
     await update(cpiConfig(EAST, WEST));
     await director.process.kill();
-    director.cpi.cpiConfigs.clear();
+    director.dispatcher.told.length = 0;
     await director.process.start();
-    await eventually(async () => director.cpi.cpiConfigs.size === 1);
+    await eventually(() => director.dispatcher.told.length === 1);
   });
 
   it("what a CPI writes -> the task's cpi output; what was asked of it -> its debug output", async () => {

@@ -1,6 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
+import type { Gate } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { Gate } from "./testing/gate.js";
 import { manifest, TestDirector } from "./testing/test-director.js";
 
 /** The director is killed while one call is under way, before or after its effect, and started again. */

@@ -143,12 +143,12 @@ describe("deployments", function () {
 
   it("the dispatcher is away when the director starts -> it serves, and runs tasks when it is back", async () => {
     await director.process.kill();
-    await director.stopCpi();
+    await director.dispatcher.stop();
     await director.process.start();
     const { task } = await director.deployments.deploy({ manifest: manifest("web", 1), wait: false });
     expect((await director.task(task?.taskId ?? 0)).state).to.equal(TaskState.QUEUED);
-    await director.startCpi();
+    await director.dispatcher.start();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
-    expect(director.cpi.fences).to.deep.equal([1, 2], "by each director once");
+    expect(director.dispatcher.fences).to.deep.equal([1, 2], "by each director once");
   });
 });

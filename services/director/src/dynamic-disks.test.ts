@@ -33,7 +33,7 @@ describe("dynamic disks over gRPC and NATS", function () {
     expect(task).to.include({ state: TaskState.DONE, attempts: 1, deployment: "web", type: "provide_dynamic_disk" });
     expect(task.result).to.equal(`attached disk \`${name}\` to \`${disk?.vmCid}\` in deployment \`web\``);
     expect(disk).to.include({ instanceId: first, sizeBytes: 64 * MIB, diskPoolName: "fast", az: "z1" });
-    expect(disk?.diskHint).to.deep.equal({ path: `/exports/${disk?.diskCid}.sock` });
+    expect(disk?.diskHint).to.deep.equal({ path: `/memory/${disk?.diskCid}`, lun: "3" });
     expect(methods()).to.deep.equal(["createDisk", "attachDisk"]);
     expect(director.agent("host-1").links.get(disk?.diskCid ?? "")).to.deep.equal(disk?.diskHint);
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.cloudProperties).to.deep.equal({ pool: "ssd", name });

@@ -83,13 +83,13 @@ for (const store of ["LMDB", "MongoDB"])
       gate.release();
       await director.ended(taskIds[1] as number);
       const after = await director.provide("disk-3", instance);
-      const calls = director.cpi.fences.length;
+      const calls = director.dispatcher.fences.length;
 
       const said = await restore(file);
       expect(said)
         .to.contain("ResumeTask")
         .and.to.match(/restored [0-9]+ documents of tablet /);
-      await eventually(() => director.cpi.fences.length > calls, { timeoutMs: 20_000 });
+      await eventually(() => director.dispatcher.fences.length > calls, { timeoutMs: 20_000 });
       expect(await states(taskIds)).to.deep.equal(["TASK_STATE_HELD", "TASK_STATE_HELD"]);
       const { tasks: held } = await director.tasks.listTasks({
         states: ["TASK_STATE_HELD"],
@@ -99,7 +99,7 @@ for (const store of ["LMDB", "MongoDB"])
       });
       expect(held.map(({ taskId }) => taskId).sort()).to.deep.equal([...taskIds].sort());
       expect((await director.task(done.taskId)).state).to.equal("TASK_STATE_DONE");
-      expect(director.cpi.fences.at(-1)).to.be.above(2 ** 20);
+      expect(director.dispatcher.fences.at(-1)).to.be.above(2 ** 20);
 
       await director.tasks.resumeTask({ taskId: taskIds[0] as number });
       expect((await director.ended(taskIds[0] as number)).state).to.equal("TASK_STATE_DONE");
@@ -111,12 +111,12 @@ for (const store of ["LMDB", "MongoDB"])
     });
 
     it("restored a second time from the same backup -> claims above what the dispatcher has seen", async () => {
-      const seen = director.cpi.fences.at(-1) as number;
+      const seen = director.dispatcher.fences.at(-1) as number;
       for (let restart = 0; restart < 2; restart++) await director.process.restart();
-      await eventually(() => (director.cpi.fences.at(-1) as number) > seen + 1, { timeoutMs: 20_000 });
-      const highest = director.cpi.fences.at(-1) as number;
+      await eventually(() => (director.dispatcher.fences.at(-1) as number) > seen + 1, { timeoutMs: 20_000 });
+      const highest = director.dispatcher.fences.at(-1) as number;
       await restore(join(folder, "backup"));
-      await eventually(() => (director.cpi.fences.at(-1) as number) > highest, { timeoutMs: 20_000 });
+      await eventually(() => (director.dispatcher.fences.at(-1) as number) > highest, { timeoutMs: 20_000 });
       const [instance] = (await director.deployments.listInstances({ deployment: "one" })).instances;
       expect((await director.provide("disk-5", instance?.instanceId ?? "")).state).to.equal("TASK_STATE_DONE");
     });

@@ -65,7 +65,9 @@ describe("stemcells", function () {
     expect((await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }))).state).to.equal(TaskState.DONE);
     expect((await list()).map(({ cpi }) => cpi)).to.deep.equal(["west"]);
     const none = await director.upload(stemcellFile({ version: "2", stemcell_formats: ["vmdk"] }));
-    expect(none.result).to.match(/no CPI takes stemcell `ubuntu\/2`, whose formats are vmdk/);
+    expect(none.result).to.match(
+      /no CPI takes a stemcell of the formats "vmdk": upload one that is made for east, west/,
+    );
   });
 
   it("one CPI broken -> the other has it, the error names the broken one; again -> only what is missing", async () => {
@@ -82,9 +84,9 @@ describe("stemcells", function () {
     const before = await list();
     director.cpi.calls.length = 0;
     await director.upload(stemcellFile());
-    expect(director.cpi.calls).to.deep.equal(["createStemcell "]);
+    expect(director.cpi.calls).to.deep.equal([]);
     expect((await director.upload(stemcellFile(), { fix: true })).state).to.equal(TaskState.DONE);
-    expect(director.cpi.calls.at(-1)).to.equal("createStemcell east,west");
+    expect(director.cpi.calls).to.deep.equal(["createStemcell east", "createStemcell west"]);
     expect((await list()).map((each) => each.stemcellCid)).to.not.deep.equal(before.map((each) => each.stemcellCid));
   });
 

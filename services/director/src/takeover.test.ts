@@ -72,7 +72,7 @@ describe("two directors on one database", function () {
       for await (const { update } of tasks.watchTask({ taskId, fromIndex: 0 }, { deadlineMs: 30_000 }))
         if (update?.$case === "ended") expect(update.value).to.include({ state: TaskState.DONE, attempts: 2 });
       expect(first.cpi.disks.size).to.equal(1);
-      const [before, after] = first.cpi.fences as [number, number];
+      const [before, after] = first.dispatcher.fences as [number, number];
       expect(after).to.be.above(before);
     } finally {
       for (const client of [disks, tasks, ofStandby]) client.close();

@@ -1,5 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
-import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { VmCreationFailedError } from "@diskmesh/cpi";
+import { NotFoundError } from "@diskmesh/domain";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
@@ -18,10 +19,6 @@ networks:
 - {name: floating, type: vip}
 `;
 const CANARY = "canary-h1dden";
-
-class VmCreationFailedError extends InvalidStateError {
-  override readonly name = "VmCreationFailedError";
-}
 
 describe("VMs and disks of deployments", function () {
   this.timeout(60_000);
@@ -47,7 +44,7 @@ describe("VMs and disks of deployments", function () {
     director.cpi.apiVersions.clear();
     director.cpi.lacking.clear();
     for (const { diskCid } of await disks(true)) await deleteOrphan(diskCid);
-    director.cpi.contexts.length = 0;
+    director.dispatcher.contexts.length = 0;
     director.cpi.calls.length = 0;
   });
 
@@ -151,7 +148,7 @@ describe("VMs and disks of deployments", function () {
     const [disk] = await disks();
     const cid = disk?.diskCid ?? "";
     expect(disk).to.include({ state: "mounted", vmCid: instance?.vmCid, sizeBytes: 1024 * 1024 * 1024, group: "db" });
-    expect(disk?.diskHint).to.deep.equal({ path: `/exports/${cid}.sock` });
+    expect(disk?.diskHint).to.deep.equal({ path: `/memory/${cid}`, lun: "3" });
     expect(director.cpi.disks.get(cid)).to.deep.include({ vmCid: instance?.vmCid, cloudProperties: { type: "ssd" } });
     expect(director.cpi.disks.get(cid)?.metadata).to.include({ deployment: "web", instance_index: "0" });
     expect(director.agent("host-1").calls).to.deep.equal([`add_persistent ${cid}`, `mount ${cid}`]);
@@ -171,7 +168,7 @@ describe("VMs and disks of deployments", function () {
     expect((await deleteOrphan(cid))?.result).to.equal(`deleted disk \`${cid}\``);
     expect(director.cpi.disks.has(cid)).to.equal(false);
     expect((await deleteOrphan(cid))?.result).to.equal(`disk \`${cid}\` was already deleted`);
-    expect(director.cpi.contexts.at(-1)?.context).to.include({ unknownId: true });
+    expect(director.dispatcher.contexts.at(-1)?.context).to.include({ unknownId: true });
   });
 
   it("the instance leaves, its agent dead -> its disk is detached all the same, and kept as an orphan", async () => {
@@ -221,16 +218,16 @@ describe("VMs and disks of deployments", function () {
     const again = () => new VmCreationFailedError("no capacity", { about: { ok_to_retry: "true" } });
     for (let count = 0; count < 4; count++) director.cpi.failNext("createVm", again());
     await deployed(manifest("env: {}"));
-    expect(director.cpi.contexts.filter(({ method }) => method === "createVm")).to.have.lengthOf(5);
+    expect(director.dispatcher.contexts.filter(({ method }) => method === "createVm")).to.have.lengthOf(5);
     await deployed(manifest("env: {}", 0));
-    director.cpi.contexts.length = 0;
+    director.dispatcher.contexts.length = 0;
     for (let count = 0; count < 5; count++) director.cpi.failNext("createVm", again());
     expect((await deploy(manifest("env: {}")))?.result).to.match(/no capacity/);
-    expect(director.cpi.contexts.filter(({ method }) => method === "createVm")).to.have.lengthOf(5);
+    expect(director.dispatcher.contexts.filter(({ method }) => method === "createVm")).to.have.lengthOf(5);
     director.cpi.failNext("createVm", new VmCreationFailedError("never"));
-    director.cpi.contexts.length = 0;
+    director.dispatcher.contexts.length = 0;
     expect((await deploy(manifest("env: {}")))?.result).to.match(/never/);
-    expect(director.cpi.contexts.filter(({ method }) => method === "createVm")).to.have.lengthOf(1);
+    expect(director.dispatcher.contexts.filter(({ method }) => method === "createVm")).to.have.lengthOf(1);
     expect((await instances())[0]?.vmCid).to.equal("");
   });
 
@@ -269,7 +266,7 @@ describe("VMs and disks of deployments", function () {
 
   it("a disk id that is none, or a dynamic disk's -> refused", async () => {
     await deployed(manifest("env: {}"));
-    expect((await failure(deleteOrphan("../x"))).message).to.match(/disk_cid "\.\.\/x" is no id/);
+    expect((await failure(deleteOrphan("../x"))).message).to.match(/disk_cid "\.\.\/x" is malformed/);
     await director.provide("data", (await instances())[0]?.instanceId ?? "");
     const { disk } = await director.disks.getDisk({ diskName: "data" });
     expect((await deleteOrphan(disk?.diskCid ?? ""))?.result).to.match(/is the dynamic disk `data`/);

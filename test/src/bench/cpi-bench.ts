@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { tmpdir } from "node:os";
 import { CpiConfig } from "@diskmesh/api/cpi";
-import { newCall, RemoteCpi } from "@diskmesh/cpi-dispatcher/contract";
+import { newCall, RemoteCpi } from "@diskmesh/cpi/testing";
 import { temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { ReferenceCpi } from "../reference-cpi/install.js";
 import { CPI_CONFIG_VERSION, TestDispatcher } from "../reference-cpi/test-dispatcher.js";

@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { type CpiConfig, CpiServiceService } from "@diskmesh/api/cpi";
-import { newCall } from "@diskmesh/cpi-dispatcher/contract";
+import { newCall } from "@diskmesh/cpi/testing";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { freePort, type ServiceProcess, spawnService, type TestCertificates, temporaryFolder } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";

@@ -68,9 +68,9 @@ function byName(a: { readonly name: string }, b: { readonly name: string }): num
   return a.name < b.name ? -1 : a.name > b.name ? 1 : 0;
 }
 
-/** The class of a domain error, the code of a system's, else what it calls itself. */
+/** The reason of a domain error, the code of a system's, else what it calls itself. */
 function kindOf(error: unknown): string {
-  if (error instanceof DomainError) return error.name;
+  if (error instanceof DomainError) return error.reason;
   if (error instanceof Error) return (error as { readonly code?: string }).code ?? error.name;
   return typeof error;
 }

@@ -1,5 +1,5 @@
+import type { InvalidCpiResponseError } from "@diskmesh/cpi";
 import { invalid } from "../model/answers.js";
-import type { InvalidCpiResponseError } from "../model/errors.js";
 import { JsonMeter } from "../model/json-meter.js";
 
 export interface AnswerLimits {

@@ -1,9 +1,9 @@
 import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { InvalidCpiResponseError } from "@diskmesh/cpi";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { dispatcherConfig } from "../config.js";
-import { InvalidCpiResponseError } from "../model/errors.js";
 import { writeScript } from "../testing/test-dispatcher.js";
 import { AnswerRoom } from "./answer.js";
 import { CpiProcess } from "./cpi-process.js";

@@ -1,5 +1,5 @@
-import { DomainError } from "@diskmesh/domain";
-import type { CpiCall, JsonObject } from "../cpi.js";
+import type { CpiCall } from "@diskmesh/cpi";
+import { DomainError, type JsonObject } from "@diskmesh/domain";
 import { type CpiAnswer, parseAnswer } from "../model/answers.js";
 import { errorOfCpi } from "../model/cpi-errors.js";
 import type { CpiMethod } from "../model/methods.js";

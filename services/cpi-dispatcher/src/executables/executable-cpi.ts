@@ -1,7 +1,16 @@
-import { CancelledError, messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
-import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import {
+  type Cpi,
+  type CpiCall,
+  type CpiInfo,
+  CpiUnusableError,
+  InvalidCpiResponseError,
+  type NewDisk,
+  type NewStemcell,
+  type NewVm,
+  type Vm,
+} from "@diskmesh/cpi";
+import { CancelledError, type JsonObject, messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import { resultOf } from "../model/answers.js";
-import { CpiUnusableError, InvalidCpiResponseError } from "../model/errors.js";
 import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
 import { secretEnv } from "../model/redaction.js";
 import type { CallLimit } from "./call-limit.js";

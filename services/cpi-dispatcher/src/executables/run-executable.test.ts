@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
+import { CpiUnusableError, InvalidCpiResponseError } from "@diskmesh/cpi";
 import { CancelledError, DiskFullError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
 import { eventually, SmallDisk, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { CpiUnusableError, InvalidCpiResponseError } from "../model/errors.js";
 import { environmentOf, processesOf } from "../testing/processes.js";
 import { writeScript } from "../testing/test-dispatcher.js";
 import { AnswerRoom } from "./answer.js";

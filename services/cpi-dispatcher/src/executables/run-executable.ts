@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
+import { CpiUnusableError } from "@diskmesh/cpi";
 import { diskFullError, InvalidArgumentError, messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { invalid } from "../model/answers.js";
-import { CpiUnusableError } from "../model/errors.js";
 import { Answer, type AnswerLimits, type AnswerRoom } from "./answer.js";
 import { LineSplitter } from "./line-splitter.js";
 import { PipeReader } from "./pipe-reader.js";

@@ -1,8 +1,21 @@
 import { randomUUID } from "node:crypto";
 import type { Disk, Host } from "@diskmesh/api/registry";
 import {
+  type Cpi,
+  type CpiCall,
+  type CpiInfo,
+  DiskNotAttachedError,
+  DiskNotFoundError,
+  type NewDisk,
+  type NewVm,
+  NoDiskSpaceError,
+  type Vm,
+  VmNotFoundError,
+} from "@diskmesh/cpi";
+import {
   type DiskId,
   InvalidArgumentError,
+  type JsonObject,
   NotFoundError,
   NotImplementedError,
   parseDiskId,
@@ -11,8 +24,6 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import type { CallOptions } from "@diskmesh/rpc";
-import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewVm, Vm } from "../cpi.js";
-import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../model/errors.js";
 import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "../model/fleet-disks.js";
 import type { RegistryClient } from "./registry-client.js";
 

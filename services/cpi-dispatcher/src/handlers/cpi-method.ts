@@ -1,4 +1,5 @@
 import { CallContext as CpiContext } from "@diskmesh/api/cpi";
+import type { Cpi, CpiCall } from "@diskmesh/cpi";
 import {
   type Identity,
   InvalidArgumentError,
@@ -10,7 +11,6 @@ import {
 } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
-import type { Cpi, CpiCall } from "../cpi.js";
 import type { Offered } from "../cpi-configs.js";
 import type { ChosenCpi } from "../cpi-set.js";
 import type { DirectorGeneration } from "../fence.js";

@@ -1,8 +1,8 @@
 import type { CpiServiceService } from "@diskmesh/api/cpi";
+import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
 import { parseId, parseOptionalName } from "@diskmesh/domain";
 import type { Serve } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
-import { parseCid } from "../model/cid.js";
 import { stringifiedHint } from "../model/disk-hint.js";
 import { parseSizeMib } from "../model/size.js";
 import { cpiMethod } from "./cpi-method.js";
@@ -24,30 +24,30 @@ export const cpiMethods: {
     const { cloudProperties, networks, env } = request;
     const vm = {
       agentId: parseId("agent_id", request.agentId),
-      stemcellCid: request.stemcellCid === "" ? "" : parseCid("stemcell_cid", request.stemcellCid),
+      stemcellCid: parseOptionalCid("stemcell", request.stemcellCid),
       cloudProperties: cloudProperties ?? {},
       networks: networks ?? {},
-      diskCids: request.diskCids.map((diskCid) => parseCid("disk_cids", diskCid)),
+      diskCids: request.diskCids.map((diskCid) => parseCid("disk", diskCid, "disk_cids")),
       env: env ?? {},
       az: parseOptionalName("az", request.az) ?? "",
     };
     return { ...(await cpi.createVm(vm, call)), cpi: chosen.recordedName };
   }),
   deleteVm: cpiMethod("delete_vm", async (cpi, request, call) => {
-    await cpi.deleteVm(parseCid("vm_cid", request.vmCid), call);
+    await cpi.deleteVm(parseCid("vm", request.vmCid), call);
     return {};
   }),
   hasVm: cpiMethod(
     "has_vm",
-    async (cpi, request, call) => ({ exists: await cpi.hasVm(parseCid("vm_cid", request.vmCid), call) }),
+    async (cpi, request, call) => ({ exists: await cpi.hasVm(parseCid("vm", request.vmCid), call) }),
     ({ exists }) => !exists,
   ),
   rebootVm: cpiMethod("reboot_vm", async (cpi, request, call) => {
-    await cpi.rebootVm(parseCid("vm_cid", request.vmCid), call);
+    await cpi.rebootVm(parseCid("vm", request.vmCid), call);
     return {};
   }),
   setVmMetadata: cpiMethod("set_vm_metadata", async (cpi, request, call) => {
-    await cpi.setVmMetadata(parseCid("vm_cid", request.vmCid), request.metadata ?? {}, call);
+    await cpi.setVmMetadata(parseCid("vm", request.vmCid), request.metadata ?? {}, call);
     return {};
   }),
   calculateVmCloudProperties: cpiMethod("calculate_vm_cloud_properties", async (cpi, request, call) => ({
@@ -57,55 +57,55 @@ export const cpiMethods: {
     const disk = {
       sizeMib: parseSizeMib(request.sizeMib),
       cloudProperties: request.cloudProperties ?? {},
-      vmCid: request.vmCid === "" ? "" : parseCid("vm_cid", request.vmCid),
+      vmCid: parseOptionalCid("vm", request.vmCid),
       az: parseOptionalName("az", request.az) ?? "",
       token: request.token === "" ? "" : parseId("token", request.token),
     };
     return { diskCid: await cpi.createDisk(disk, call), cpi: chosen.recordedName };
   }),
   deleteDisk: cpiMethod("delete_disk", async (cpi, request, call) => {
-    await cpi.deleteDisk(parseCid("disk_cid", request.diskCid), call);
+    await cpi.deleteDisk(parseCid("disk", request.diskCid), call);
     return {};
   }),
   hasDisk: cpiMethod(
     "has_disk",
-    async (cpi, request, call) => ({ exists: await cpi.hasDisk(parseCid("disk_cid", request.diskCid), call) }),
+    async (cpi, request, call) => ({ exists: await cpi.hasDisk(parseCid("disk", request.diskCid), call) }),
     ({ exists }) => !exists,
   ),
   attachDisk: cpiMethod("attach_disk", async (cpi, request, call) => {
-    const diskCid = parseCid("disk_cid", request.diskCid);
-    const hint = await cpi.attachDisk(parseCid("vm_cid", request.vmCid), diskCid, call);
+    const diskCid = parseCid("disk", request.diskCid);
+    const hint = await cpi.attachDisk(parseCid("vm", request.vmCid), diskCid, call);
     return { diskHint: hint === undefined ? undefined : stringifiedHint(hint, diskCid) };
   }),
   detachDisk: cpiMethod("detach_disk", async (cpi, request, call) => {
-    await cpi.detachDisk(parseCid("vm_cid", request.vmCid), parseCid("disk_cid", request.diskCid), call);
+    await cpi.detachDisk(parseCid("vm", request.vmCid), parseCid("disk", request.diskCid), call);
     return {};
   }),
   getDisks: cpiMethod("get_disks", async (cpi, request, call) => ({
-    diskCids: [...(await cpi.getDisks(parseCid("vm_cid", request.vmCid), call))],
+    diskCids: [...(await cpi.getDisks(parseCid("vm", request.vmCid), call))],
   })),
   resizeDisk: cpiMethod("resize_disk", async (cpi, request, call) => {
-    await cpi.resizeDisk(parseCid("disk_cid", request.diskCid), parseSizeMib(request.sizeMib), call);
+    await cpi.resizeDisk(parseCid("disk", request.diskCid), parseSizeMib(request.sizeMib), call);
     return {};
   }),
   updateDisk: cpiMethod("update_disk", async (cpi, request, call) => {
-    const diskCid = parseCid("disk_cid", request.diskCid);
+    const diskCid = parseCid("disk", request.diskCid);
     const properties = request.cloudProperties ?? {};
     return { diskCid: await cpi.updateDisk(diskCid, parseSizeMib(request.sizeMib), properties, call) };
   }),
   setDiskMetadata: cpiMethod("set_disk_metadata", async (cpi, request, call) => {
-    await cpi.setDiskMetadata(parseCid("disk_cid", request.diskCid), request.metadata ?? {}, call);
+    await cpi.setDiskMetadata(parseCid("disk", request.diskCid), request.metadata ?? {}, call);
     return {};
   }),
   snapshotDisk: cpiMethod("snapshot_disk", async (cpi, request, call) => ({
-    snapshotCid: await cpi.snapshotDisk(parseCid("disk_cid", request.diskCid), request.metadata ?? {}, call),
+    snapshotCid: await cpi.snapshotDisk(parseCid("disk", request.diskCid), request.metadata ?? {}, call),
   })),
   deleteSnapshot: cpiMethod("delete_snapshot", async (cpi, request, call) => {
-    await cpi.deleteSnapshot(parseCid("snapshot_cid", request.snapshotCid), call);
+    await cpi.deleteSnapshot(parseCid("snapshot", request.snapshotCid), call);
     return {};
   }),
   deleteStemcell: cpiMethod("delete_stemcell", async (cpi, request, call) => {
-    await cpi.deleteStemcell(parseCid("stemcell_cid", request.stemcellCid), call);
+    await cpi.deleteStemcell(parseCid("stemcell", request.stemcellCid), call);
     return {};
   }),
 };

@@ -1,8 +1,8 @@
 import type { CreatedStemcell, CreateStemcellRequest, CreateStemcellResponse } from "@diskmesh/api/cpi";
+import type { CpiCall, NewStemcell } from "@diskmesh/cpi";
 import { InvalidArgumentError, messageOf, NotImplementedError, quoted } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
-import type { CpiCall, NewStemcell } from "../cpi.js";
 import type { ChosenCpi } from "../cpi-set.js";
 import { endingEarly } from "../ending-early.js";
 import { withCpis } from "./cpi-method.js";

@@ -1,5 +1,5 @@
+import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { expect } from "chai";
-import { reasonOfFailed } from "../contract/cpi-contract.js";
 import {
   answers,
   context,

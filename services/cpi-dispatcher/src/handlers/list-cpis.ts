@@ -1,8 +1,8 @@
 import type { Cpi as CpiMessage, ListCpisRequest, ListCpisResponse } from "@diskmesh/api/cpi";
+import type { CpiCall } from "@diskmesh/cpi";
 import { messageOf } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
-import type { CpiCall } from "../cpi.js";
 import type { Offered } from "../cpi-configs.js";
 import type { OfferedCpi } from "../cpi-set.js";
 import { endingEarly } from "../ending-early.js";

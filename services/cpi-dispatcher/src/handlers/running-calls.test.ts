@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
+import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { reasonOfFailed } from "../contract/cpi-contract.js";
 import { OfferedCpi } from "../cpi-set.js";
 import { processesOf } from "../testing/processes.js";
 import { answers, context, requestsOf, ScriptDispatcher, V2 } from "../testing/script-dispatcher.js";
@@ -68,8 +68,10 @@ describe("running calls of CPIs", function () {
 
     it("have their own time to make a stemcell", async () => {
       const slow = new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
-        callTimeoutMs: 2_000,
-        createStemcellTimeoutMs: 60_000,
+        executables: {
+          callTimeoutMs: 2_000,
+          createStemcellTimeoutMs: 60_000,
+        },
       });
       await slow.start();
       try {

@@ -1,8 +1,8 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CpiConfig } from "@diskmesh/api/cpi";
+import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { expect } from "chai";
-import { reasonOfFailed } from "../contract/cpi-contract.js";
 import {
   answers,
   context,
@@ -229,7 +229,7 @@ describe("CPIs side by side behind the dispatcher", function () {
         ]);
         const has = (name: string) => bench.director.hasVm({ context: context({ cpi: name }), vmCid: "v" });
         const error = await has("wrong").catch((thrown) => thrown);
-        expect(error.name).to.equal("CpiUnusableError");
+        expect(error.reason).to.equal("CPI_UNUSABLE");
         expect(error.message).to.include(why);
         expect((await has("right")).exists).to.equal(true);
         const { cpis } = await bench.director.listCpis({ context: context() });

@@ -1,6 +1,6 @@
+import { InvalidCpiResponseError } from "@diskmesh/cpi";
 import { expect } from "chai";
 import { parseAnswer, resultOf } from "./answers.js";
-import { InvalidCpiResponseError } from "./errors.js";
 
 const ok = { result: null, error: null, log: "" };
 const failed = { type: "T", message: "M", ok_to_retry: true };
@@ -98,6 +98,8 @@ describe("a result", () => {
     "create_disk, a number": () => resultOf.cid("create_disk", 5),
     "create_disk, control characters": () => resultOf.cid("create_disk", "a\nb"),
     "create_disk, endless": () => resultOf.cid("create_disk", "x".repeat(256)),
+    "create_disk, a path": () => resultOf.cid("create_disk", "a/b"),
+    "create_vm, a path": () => resultOf.createVm("../vm", "either"),
     "has_vm, null": () => resultOf.flag("has_vm", null),
     "has_vm, a string": () => resultOf.flag("has_vm", "true"),
     "get_disks, null": () => resultOf.cids("get_disks", null),

@@ -1,7 +1,6 @@
-import { MAX_JSON_DEPTH, messageOf, parseJson } from "@diskmesh/domain";
+import { type CidKind, cidRule, InvalidCpiResponseError, isCid } from "@diskmesh/cpi";
+import { isJsonObject, type JsonObject, MAX_JSON_DEPTH, messageOf, parseJson } from "@diskmesh/domain";
 import type { CpiError } from "./cpi-errors.js";
-import { InvalidCpiResponseError } from "./errors.js";
-import { isJsonObject, type JsonObject } from "./json.js";
 import type { CpiMethod } from "./methods.js";
 import type { Negotiated } from "./negotiation.js";
 
@@ -49,8 +48,17 @@ export interface AnsweredInfo {
   readonly stemcellFormats: readonly string[];
 }
 
-const MAX_CID_LENGTH = 255;
-const CID_PATTERN = /^[\x21-\x7e]+$/;
+/** What the ids are that methods answer. */
+const ANSWERED = {
+  create_vm: "vm",
+  create_disk: "disk",
+  get_disks: "disk",
+  update_disk: "disk",
+  create_stemcell: "stemcell",
+  snapshot_disk: "snapshot",
+} as const satisfies Partial<Record<CpiMethod, CidKind>>;
+
+type MethodOfCids = keyof typeof ANSWERED;
 
 /** Far above any, and what our own messages can carry. */
 const MAX_API_VERSION = 1_000_000;
@@ -74,9 +82,7 @@ export const resultOf = {
     };
   },
 
-  cid(method: CpiMethod, result: unknown): string {
-    return cidIn(method, result);
-  },
+  cid: cidIn,
 
   createVm(result: unknown, expected: Negotiated["createVmResult"]): MadeVm {
     if (Array.isArray(result) && expected !== "cid") {
@@ -93,7 +99,7 @@ export const resultOf = {
     return result;
   },
 
-  cids(method: CpiMethod, result: unknown): readonly string[] {
+  cids(method: MethodOfCids, result: unknown): readonly string[] {
     if (!Array.isArray(result)) throw invalid(`the result of '${method}' is no list`);
     return result.map((cid) => cidIn(method, cid));
   },
@@ -109,9 +115,10 @@ export const resultOf = {
   },
 };
 
-function cidIn(method: CpiMethod, result: unknown): string {
-  if (typeof result === "string" && result.length <= MAX_CID_LENGTH && CID_PATTERN.test(result)) return result;
-  throw invalid(`the result of '${method}' holds no CID of at most ${MAX_CID_LENGTH} printable characters`);
+function cidIn(method: MethodOfCids, result: unknown): string {
+  const kind = ANSWERED[method];
+  if (isCid(kind, result)) return result;
+  throw invalid(`the result of '${method}' holds no CID: a ${kind}'s has ${cidRule(kind)}`);
 }
 
 function isStrings(value: unknown): value is string[] {

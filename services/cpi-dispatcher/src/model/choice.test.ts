@@ -1,3 +1,4 @@
+import { CpiConfigInvalidError, CpiUnusableError } from "@diskmesh/cpi";
 import { InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
@@ -9,12 +10,11 @@ import {
   type Offer,
   type Wanted,
 } from "./choice.js";
-import { CpiConfigInvalidError, CpiUnusableError } from "./errors.js";
 import type { CpiMethod } from "./methods.js";
 
 const cpi = (name: string, fields: Partial<Choosable> = {}): Choosable => ({
   name,
-  formerNames: [],
+  migratedFrom: [],
   stemcellFormats: [],
   ...fields,
 });
@@ -29,9 +29,9 @@ const wanted = (method: CpiMethod, fields: Partial<Wanted> = {}): Wanted => ({
   ...fields,
 });
 
-const left = cpi("left", { formerNames: ["old-left"], stemcellFormats: ["openstack-raw"] });
+const left = cpi("left", { migratedFrom: ["old-left"], stemcellFormats: ["openstack-raw"] });
 const right = cpi("right", { stemcellFormats: ["aws-raw", "aws-light"] });
-const adopter = cpi("adopter", { formerNames: [""] });
+const adopter = cpi("adopter", { migratedFrom: [""] });
 
 /** A cpi-config of two; one in which a third has adopted the default's things; none at all, with two of our own. */
 const configured: Offer = { isConfigured: true, cpis: [left, right], defaultCpi: "fleet" };

@@ -1,12 +1,17 @@
+import {
+  CPI_NAME_PATTERN,
+  CPI_NAME_RULE,
+  CpiConfigInvalidError,
+  CpiUnusableError,
+  cpiNamed,
+  type NamedCpi,
+  nameOfTwo,
+} from "@diskmesh/cpi";
 import { InvalidArgumentError, InvalidStateError, quoted } from "@diskmesh/domain";
-import { CpiConfigInvalidError, CpiUnusableError } from "./errors.js";
 import type { CpiMethod } from "./methods.js";
 
 /** A CPI that can be chosen. */
-export interface Choosable {
-  readonly name: string;
-  /** Former names; an empty one adopts what the default CPI made. */
-  readonly formerNames: readonly string[];
+export interface Choosable extends NamedCpi {
   /** Formats that it takes; empty when not known. */
   readonly stemcellFormats: readonly string[];
 }
@@ -85,8 +90,7 @@ export function chooseCpis(offer: Offer, wanted: Wanted): Choice {
 
 /** Which CPI a name means: the one that has it, or else the one that had it. */
 function nameOf(offer: Offer, name: string): string {
-  const found =
-    offer.cpis.find((cpi) => cpi.name === name) ?? offer.cpis.find(({ formerNames }) => formerNames.includes(name));
+  const found = cpiNamed(offer.cpis, name);
   if (found) return found.name;
   const because = offer.isConfigured ? "" : " (because cpi-config is not set)";
   const names = offer.cpis.map((cpi) => cpi.name).join(", ");
@@ -97,7 +101,7 @@ function nameOf(offer: Offer, name: string): string {
 
 function defaultOf(offer: Offer): string {
   if (!offer.isConfigured) return DEFAULT_CPI;
-  return offer.cpis.find(({ formerNames }) => formerNames.includes(""))?.name ?? DEFAULT_CPI;
+  return offer.cpis.find(({ migratedFrom }) => migratedFrom.includes(""))?.name ?? DEFAULT_CPI;
 }
 
 function likeliestFirst(offer: Offer, { recordedCpi, azCpi }: Wanted): readonly string[] {
@@ -123,17 +127,9 @@ function fitting(offer: Offer, { stemcellFormats, exceptCpis }: Wanted): readonl
       `no CPI takes a stemcell of the formats ${stemcellFormats.map((format) => quoted(format)).join(", ")}: ` +
         `upload one that is made for ${offer.cpis.map(({ name }) => name).join(", ")}`,
     );
-  const hasIt = ({ name, formerNames }: Choosable) => [name, ...formerNames].some((one) => exceptCpis.includes(one));
+  const hasIt = ({ name, migratedFrom }: Choosable) => [name, ...migratedFrom].some((one) => exceptCpis.includes(one));
   return takers.filter((cpi) => !hasIt(cpi)).map(({ name }) => name);
 }
-
-/** One CPI of a cpi-config, as far as names go. */
-export interface NamedCpi {
-  readonly name: string;
-  readonly migratedFrom: readonly string[];
-}
-
-const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/;
 
 /** Refuses a cpi-config in which a name, present or former, is malformed or stands for two CPIs. */
 export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis: number): void {
@@ -141,25 +137,18 @@ export function checkCpiNames(cpis: readonly NamedCpi[], maxCpis: number): void 
     throw new InvalidArgumentError("the cpi-config has no CPI: name one, or use no cpi-config at all");
   if (cpis.length > maxCpis)
     throw new InvalidArgumentError(`the cpi-config has ${cpis.length} CPIs: at most ${maxCpis} are allowed (maxCpis)`);
-  const seen = new Map<string, string>();
   for (const { name, migratedFrom } of cpis) {
-    if (!NAME_PATTERN.test(name))
-      throw new InvalidArgumentError(
-        `the CPI name ${quoted(name)} is malformed: it must start with a letter or digit and hold only letters, digits and '_.-'`,
-      );
+    if (!CPI_NAME_PATTERN.test(name))
+      throw new InvalidArgumentError(`the CPI name ${quoted(name)} is malformed: ${CPI_NAME_RULE}`);
     for (const former of migratedFrom)
-      if (former !== "" && !NAME_PATTERN.test(former))
+      if (former !== "" && !CPI_NAME_PATTERN.test(former))
         throw new InvalidArgumentError(`CPI ${name} is migrated from ${quoted(former)}, which is no CPI name`);
-    // A CPI may list its own present name: a config that was edited twice.
-    for (const one of new Set([name, ...migratedFrom])) {
-      const owner = seen.get(one);
-      if (owner !== undefined)
-        throw new CpiConfigInvalidError(`Duplicate CPI name '${one}': it stands for '${owner}' and for '${name}'`, {
-          about: { cpi: name, bosh_error_code: "550000" },
-        });
-      seen.set(one, name);
-    }
   }
+  const { name, users } = nameOfTwo(cpis) ?? {};
+  if (name === undefined || users === undefined) return;
+  throw new CpiConfigInvalidError(`Duplicate CPI name '${name}': it stands for '${users[0]}' and for '${users[1]}'`, {
+    about: { cpi: users[1], bosh_error_code: "550000" },
+  });
 }
 
 function plain(name: string): string {

@@ -1,4 +1,3 @@
-import { type DomainError, type ErrorDetails, NotImplementedError } from "@diskmesh/domain";
 import {
   CpiFailedError,
   DiskNotAttachedError,
@@ -8,7 +7,8 @@ import {
   NotSupportedError,
   VmCreationFailedError,
   VmNotFoundError,
-} from "./errors.js";
+} from "@diskmesh/cpi";
+import { type DomainError, type ErrorDetails, NotImplementedError } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
 /** The error that a CPI answered. */

@@ -1,5 +1,12 @@
-import { type DiskId, InvalidArgumentError, MIB_BYTES, parseDiskId, parseName, parseSizeBytes } from "@diskmesh/domain";
-import type { JsonObject } from "./json.js";
+import {
+  type DiskId,
+  InvalidArgumentError,
+  type JsonObject,
+  MIB_BYTES,
+  parseDiskId,
+  parseName,
+  parseSizeBytes,
+} from "@diskmesh/domain";
 
 /** What the cloud properties of a disk type say to the fleet CPI. */
 export interface FleetDiskProperties {

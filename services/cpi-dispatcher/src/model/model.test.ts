@@ -1,6 +1,5 @@
 import { InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { parseCid } from "./cid.js";
 import { stringifiedHint } from "./disk-hint.js";
 import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "./fleet-disks.js";
 
@@ -74,16 +73,4 @@ describe("a fleet disk", () => {
       { name: "e", value: "null" },
     ]);
   });
-});
-
-describe("a cid", () => {
-  for (const good of ["i-0abc", "12345", "disk/with/slashes", "a.b:c"])
-    it(`may be ${good}`, () => {
-      expect(parseCid("vm_cid", good)).to.equal(good);
-    });
-
-  for (const bad of ["", " ", "a b", "a\0", "a\n", "ü", "x".repeat(256)])
-    it(`is not ${JSON.stringify(bad.slice(0, 10))}`, () => {
-      expect(() => parseCid("vm_cid", bad)).to.throw(InvalidArgumentError, "vm_cid");
-    });
 });

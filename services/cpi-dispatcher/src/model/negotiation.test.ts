@@ -1,6 +1,6 @@
+import { CpiUnusableError } from "@diskmesh/cpi";
 import { UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
-import { CpiUnusableError } from "./errors.js";
 import { type InfoOutcome, type Negotiated, negotiate, type VersionsMet } from "./negotiation.js";
 
 const answered = (apiVersion?: number): InfoOutcome => ({ kind: "answered", apiVersion });

@@ -1,5 +1,5 @@
+import { CpiUnusableError } from "@diskmesh/cpi";
 import { UnavailableError } from "@diskmesh/domain";
-import { CpiUnusableError } from "./errors.js";
 
 /** The highest version of the CPI contract that this dispatcher speaks. */
 export const HIGHEST_API_VERSION = 3;

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject } from "./json.js";
+import { isJsonObject, type JsonObject } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
 export const REDACTED = "<redacted>";

@@ -1,4 +1,4 @@
-import type { JsonObject } from "./json.js";
+import type { JsonObject } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
 /** What a request says of who calls. */

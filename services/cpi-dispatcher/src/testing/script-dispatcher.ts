@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import type { CallContext, CpiConfig } from "@diskmesh/api/cpi";
+import { MemoryCpi } from "@diskmesh/cpi/testing";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { MemoryCpi } from "../contract/memory-cpi.js";
 import { OfferedCpi } from "../cpi-set.js";
 import { processesOf } from "./processes.js";
 import { type CpiClient, contextOf, TestDispatcher } from "./test-dispatcher.js";
@@ -46,10 +46,12 @@ export class ScriptDispatcher {
     beforeEach(async () => {
       bench.own = new MemoryCpi();
       bench.dispatcher = await new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
-        maxConcurrentCalls: 4,
-        callTimeoutMs: 5_000,
-        infoTimeoutMs: 4_000,
-        createStemcellTimeoutMs: 20_000,
+        executables: {
+          maxConcurrentCalls: 4,
+          callTimeoutMs: 5_000,
+          infoTimeoutMs: 4_000,
+          createStemcellTimeoutMs: 20_000,
+        },
       }).start();
       bench.director = bench.dispatcher.client("director");
     });

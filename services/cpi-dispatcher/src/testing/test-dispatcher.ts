@@ -10,10 +10,21 @@ import { CpiSet, type OfferedCpi } from "../cpi-set.js";
 import { RunFolder } from "../executables/run-folder.js";
 import { Fence } from "../fence.js";
 import { RegistryClients } from "../fleet/registry-client.js";
-import { CpiMaker } from "../make-cpis.js";
+import { type CpiDescription, CpiMaker } from "../make-cpis.js";
 import { addServices } from "../services.js";
 
 export type CpiClient = Client<typeof CpiServiceService>;
+
+export interface TestDispatcherOptions {
+  /** Settings of `executables`. */
+  readonly executables?: object;
+  /** Where it listens; anywhere by default. */
+  readonly port?: number;
+  /** Makes the CPIs that cpi-configs describe, instead of executables. */
+  readonly makeCpi?: (description: CpiDescription) => OfferedCpi;
+  /** Hears of each request, whatever becomes of it. */
+  readonly onRequest?: (method: string, request: object) => void;
+}
 
 /** A dispatcher within the test's process, with CPIs of its own, and with executables by cpi-config. */
 export class TestDispatcher {
@@ -23,40 +34,48 @@ export class TestDispatcher {
   readonly #server: RpcServer;
   readonly #fence = new Fence({ maxDirectors: 10 });
   #registries: RegistryClients | undefined;
-  #port = 0;
+  #configs: CpiConfigs | undefined;
+  port = 0;
 
   constructor(
     private readonly certificates: TestCertificates,
     private readonly own: readonly [OfferedCpi, ...OfferedCpi[]],
-    private readonly executables: object = {},
+    private readonly options: TestDispatcherOptions = {},
   ) {
     const limits = { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 1_000 };
     this.#server = new RpcServer({ tls: certificates.files("cpi-dispatcher"), limits });
   }
 
   async start(): Promise<this> {
+    const { executables = {}, port = 0, makeCpi, onRequest } = this.options;
     const tls = this.certificates.files("cpi-dispatcher");
+    const listen = { host: "127.0.0.1", port };
     const config = dispatcherConfig.parse({
-      listen: { host: "127.0.0.1", port: 0 },
+      listen,
       tls,
       registry: { address: "127.0.0.1:1" },
-      executables: { jobsFolder: this.folder, ...this.executables },
+      executables: { jobsFolder: this.folder, ...executables },
     });
     this.#registries = new RegistryClients(tls, config);
-    const context = {
-      configs: new CpiConfigs(new CpiSet(this.own, this.own[0], false), config),
-      maker: new CpiMaker(config, this.#registries, await RunFolder.open(this.runFolder)),
-      fence: this.#fence,
-      log: new CpiLog(config),
-    };
-    addServices(this.#server, () => context);
-    this.#port = await this.#server.listen({ host: "127.0.0.1", port: 0 });
+    this.#configs = new CpiConfigs(new CpiSet(this.own, this.own[0], false), config);
+    const maker = new CpiMaker(config, this.#registries, await RunFolder.open(this.runFolder));
+    if (makeCpi) maker.make = makeCpi;
+    const server = onRequest ? tapped(this.#server, onRequest) : this.#server;
+    const context = { configs: this.#configs, maker, fence: this.#fence, log: new CpiLog(config) };
+    addServices(server, () => context);
+    this.port = await this.#server.listen(listen);
+    this.#server.setServing(true);
     return this;
+  }
+
+  /** As after a restart: the director must tell its cpi-config again. */
+  forgetConfigs(): void {
+    for (const { directorId } of this.#configs?.newest() ?? []) this.#configs?.forget(directorId);
   }
 
   client(name: string): CpiClient {
     const client = createClient(CpiServiceService, {
-      address: `127.0.0.1:${this.#port}`,
+      address: `127.0.0.1:${this.port}`,
       tls: this.certificates.files(name),
       serverRole: "cpi-dispatcher",
       defaultDeadlineMs: 10_000,
@@ -83,6 +102,23 @@ export class TestDispatcher {
     const request = { directorId: "d1", directorGeneration: generation, cpiConfigVersion: version, cpis };
     await this.client("director").setCpiConfig(request);
   }
+}
+
+/** The same server, of which each request is heard. */
+function tapped(
+  server: RpcServer,
+  onRequest: (method: string, request: object) => void,
+): Pick<RpcServer, "addService"> {
+  const heard = (method: string, handler: unknown) => (request: object, call: unknown) => {
+    onRequest(method, request);
+    return (handler as (request: object, call: unknown) => unknown)(request, call);
+  };
+  return {
+    addService: (definition, { roles, handlers }) => {
+      const entries = Object.entries(handlers).map(([method, handler]) => [method, heard(method, handler)]);
+      server.addService(definition, { roles, handlers: Object.fromEntries(entries) as typeof handlers });
+    },
+  };
 }
 
 export function writeScript(folder: string, name: string, script: string): string {

@@ -1,4 +1,5 @@
 import { type CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/cpi";
+import { CpiUnusableError } from "@diskmesh/cpi";
 import {
   AbortedError,
   CancelledError,
@@ -16,11 +17,6 @@ import { expect } from "chai";
 import { CpiCalls, type CpiClient } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
 import { CpiLogs } from "./cpi-logs.js";
-
-/** As it comes over the wire. */
-class CpiUnusableError extends InvalidStateError {
-  override readonly name = "CpiUnusableError";
-}
 
 const unknown = new UnavailableError("lost", { outcome: "unknown" });
 

@@ -1,8 +1,9 @@
 import type { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
+import { isCpiError } from "@diskmesh/cpi";
 import { type BackoffLimits, backoffMs, DomainError, messageOf } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
-import { CpiCallError, isConfigUnknown, passes } from "./cpi-error.js";
+import { CpiCallError, passes } from "./cpi-error.js";
 import type { CpiLogs, LogSink } from "./cpi-logs.js";
 
 export type CpiClient = Client<typeof CpiServiceService>;
@@ -124,7 +125,7 @@ export class CpiCalls {
         someUnknown ||= !(error instanceof DomainError) || error.outcome === "unknown";
         const delayMs = Math.max(backoffMs(attempts, BACKOFF, random()), retryAfterMs(error));
         const late = clock.monotonicMs() + delayMs - startedAtMs > retryMs;
-        const untold = isConfigUnknown(error);
+        const untold = isCpiError(error, "CPI_CONFIG_UNKNOWN");
         const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
         if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
         // A dispatcher that was restarted knows nothing any more.

@@ -1,3 +1,4 @@
+import { type CpiReason, isCpiError } from "@diskmesh/cpi";
 import {
   AlreadyExistsError,
   DomainError,
@@ -21,7 +22,7 @@ const REFUSALS = [
 
 /** A CPI call that failed for good. */
 export class CpiCallError extends DomainError {
-  override readonly name = "CpiCallError";
+  override readonly reason = "CPI_CALL";
   override readonly outcome: "not_done" | "unknown";
   /** The CPI itself said no. Its word is about now: whether an earlier call of the same kind got through, it may not know. */
   readonly refused: boolean;
@@ -38,25 +39,20 @@ export class CpiCallError extends DomainError {
 
   /** create_vm made nothing, and the CPI says that another try may do better. */
   get mayRetryVm(): boolean {
-    if (!this.isOf("VmCreationFailedError") || this.outcome !== "not_done") return false;
-    const cause = this.cause as DomainError;
+    const { cause } = this;
+    if (!isCpiError(cause, "VM_CREATION_FAILED") || this.outcome !== "not_done") return false;
     return cause.about.ok_to_retry === "true" || cause.retryAfterMs !== undefined;
   }
 
-  /** Whether it is one of the CPI contract's error types, e.g. "DiskNotAttachedError". */
-  isOf(...types: readonly string[]): boolean {
-    return this.cause instanceof DomainError && types.includes(this.cause.name);
+  /** Whether it is one of the CPI contract's error types. */
+  isOf(...reasons: readonly CpiReason[]): boolean {
+    return isCpiError(this.cause, ...reasons);
   }
-}
-
-/** The dispatcher does not know the cpi-config that the call relies on: it was restarted, or not told yet. */
-export function isConfigUnknown(error: unknown): boolean {
-  return error instanceof DomainError && error.name === "CpiConfigUnknownError";
 }
 
 /** A limit that passes, such as one on calls, was met before anybody looked; and so was a CPI that cannot be asked. */
 function isRefusal(cause: DomainError): boolean {
-  if (cause.name === "CpiUnusableError") return false;
+  if (isCpiError(cause, "CPI_UNUSABLE")) return false;
   return cause.outcome === "not_done" && !passes(cause) && REFUSALS.some((known) => cause instanceof known);
 }
 

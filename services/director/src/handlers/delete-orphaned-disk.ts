@@ -1,8 +1,7 @@
 import type { DeleteOrphanedDiskRequest, DeleteOrphanedDiskResponse } from "@diskmesh/api/director";
-import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { parseCid } from "@diskmesh/cpi";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { isFileName } from "../model/cid.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./disk-task.js";
 
@@ -11,7 +10,7 @@ export async function deleteOrphanedDisk(
   request: DeleteOrphanedDiskRequest,
   call: CallContext,
 ): Promise<DeleteOrphanedDiskResponse> {
-  const diskCid = parseDiskCid(request.diskCid);
+  const diskCid = parseCid("disk", request.diskCid);
   const task = await startTask(context, call, request.wait, {
     job: { type: "delete_orphaned_disk", diskCid },
     queue: "normal",
@@ -19,9 +18,4 @@ export async function deleteOrphanedDisk(
     deployment: () => "",
   });
   return { task: encodeTask(task) };
-}
-
-function parseDiskCid(value: string): string {
-  if (isFileName(value)) return value;
-  throw new InvalidArgumentError(`disk_cid ${quoted(value)} is no id of a disk`, { about: { field: "disk_cid" } });
 }

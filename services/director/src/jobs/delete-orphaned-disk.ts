@@ -1,6 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import { checkCid } from "../model/cid.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -40,9 +39,9 @@ async function deleteOrphan(
     const target = disk === undefined ? { cpi: "", unknownId: true } : recorded(disk);
     let found = true;
     try {
-      await context.cpi.call("deleteDisk", target, { diskCid: checkCid("disk", diskCid) }, run);
+      await context.cpi.call("deleteDisk", target, { diskCid }, run);
     } catch (error) {
-      if (!(error instanceof CpiCallError && error.isOf("DiskNotFoundError"))) throw error;
+      if (!(error instanceof CpiCallError && error.isOf("DISK_NOT_FOUND"))) throw error;
       found = false;
     }
     if (disk !== undefined) await context.tablet.transact((tx) => tx.persistentDisks.delete(disk.diskId));

@@ -1,6 +1,6 @@
+import { parseCid } from "@diskmesh/cpi";
 import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import { checkCid } from "../model/cid.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   type Disk,
@@ -77,7 +77,7 @@ export async function createDisk(
     );
     if (made === undefined) return;
     const { diskCid } = made;
-    checkCid("disk", diskCid);
+    parseCid("disk", diskCid);
     const maker = cpiToRecord(cpi, made.cpi);
     await change(context, name, (current) => diskCreated(known(current), { diskCid, cpi: maker }));
   });
@@ -152,12 +152,12 @@ export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: D
 }
 
 class AgentNotToldError extends DomainError {
-  override readonly name = "AgentNotToldError";
+  override readonly reason = "AGENT_NOT_TOLD";
   override readonly outcome = "unknown" as const;
 }
 
 /** CPI errors after which a disk is surely not attached to that VM. */
-const NOT_ATTACHED = ["DiskNotAttachedError", "VmNotFoundError", "DiskNotFoundError"];
+const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
 
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
 export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
@@ -215,7 +215,7 @@ export async function deleteDisk(context: JobContext, run: TaskRun, name: string
     try {
       await context.cpi.call("deleteDisk", recorded(disk), { diskCid: disk.diskCid }, run);
     } catch (error) {
-      if (!(error instanceof CpiCallError && error.isOf("DiskNotFoundError"))) throw error;
+      if (!(error instanceof CpiCallError && error.isOf("DISK_NOT_FOUND"))) throw error;
     }
     await change(context, name, () => undefined);
   });

@@ -1,7 +1,7 @@
+import { parseCid } from "@diskmesh/cpi";
 import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import { checkCid } from "../model/cid.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { type Json, sameJson } from "../model/json.js";
@@ -91,7 +91,7 @@ async function createPersistentDisk(
       context.cpi.call("createDisk", recorded(disk), request, run, options),
     );
     if (made === undefined) return;
-    const diskCid = checkCid("disk", made.diskCid);
+    const diskCid = parseCid("disk", made.diskCid);
     await change(context, disk.diskId, (current) => ({
       ...current,
       state: "detached",
@@ -152,7 +152,7 @@ async function setMetadata(context: JobContext, run: TaskRun, instance: Instance
 }
 
 /** CPI errors after which a disk is surely not attached to that VM. */
-const NOT_ATTACHED = ["DiskNotAttachedError", "VmNotFoundError", "DiskNotFoundError"];
+const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
 
 async function detach(
   context: JobContext,
@@ -273,5 +273,5 @@ async function callChange(
   }
   const request = { diskCid, sizeMib, cloudProperties: { ...wanted.cloudProperties } };
   const updated = await context.cpi.call("updateDisk", recorded(disk), request, run);
-  return updated.diskCid === "" ? diskCid : checkCid("disk", updated.diskCid);
+  return updated.diskCid === "" ? diskCid : parseCid("disk", updated.diskCid);
 }

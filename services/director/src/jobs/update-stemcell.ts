@@ -37,11 +37,6 @@ async function update(context: JobContext, run: TaskRun, job: UpdateJob): Promis
   const made = await run.stage("Update stemcell", `Uploading stemcell ${shown} to the cloud`, () =>
     create(context, run, job, exceptCpis),
   );
-  if (made.length === 0 && existing.length === 0) {
-    throw new InvalidStateError(
-      `no CPI takes stemcell \`${shown}\`, whose formats are ${job.formats.join(", ") || "not known"}: see ListCpis of the dispatcher`,
-    );
-  }
   const failed = made.filter((each) => each.error !== "");
   if (failed.length > 0) {
     const reasons = failed.map(({ cpi, error }) => `${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``}: ${error}`);

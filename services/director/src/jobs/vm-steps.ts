@@ -1,7 +1,7 @@
+import { parseCid } from "@diskmesh/cpi";
 import { InvalidStateError, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import type { RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import { checkCid } from "../model/cid.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   agentAnswered,
@@ -63,7 +63,7 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
     const making = { kind: "vm", token, ...place, findsByToken, begunBefore, drop } as const;
     const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
     if (vm === undefined) return;
-    checkCid("vm", vm.vmCid);
+    parseCid("vm", vm.vmCid);
     await change(context, instanceId, (current) =>
       vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
     );
@@ -213,7 +213,7 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, s
     try {
       await context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
     } catch (error) {
-      if (!(error instanceof CpiCallError && error.isOf("VmNotFoundError"))) throw error;
+      if (!(error instanceof CpiCallError && error.isOf("VM_NOT_FOUND"))) throw error;
     }
     await change(context, instanceId, (current, tx) => {
       forgetRegistrySettings(tx, current);

@@ -1,10 +1,11 @@
+import { cpiNamed, type NamedCpi } from "@diskmesh/cpi";
 import { InvalidStateError } from "@diskmesh/domain";
 import type { Az } from "./cloud-config.js";
 
 /** What the director knows of the cpi-config when it chooses: names alone, no secrets. */
 export interface CpiNames {
   /** Undefined when there is no cpi-config: then the dispatcher's own CPIs serve. */
-  readonly cpis: readonly { readonly name: string; readonly migratedFrom: readonly string[] }[] | undefined;
+  readonly cpis: readonly NamedCpi[] | undefined;
 }
 
 /** The CPI that makes what is made in an az; empty for the default one. Throws when the configs do not agree. */
@@ -28,9 +29,7 @@ export function cpiOfAz(az: Az, { cpis }: CpiNames): string {
 
 /** The name that a recorded CPI has now: its own, or of the CPI that it was renamed to. Undefined for none. */
 export function currentCpi(recorded: string, { cpis }: CpiNames): string | undefined {
-  if (cpis === undefined) return recorded;
-  const found = cpis.find((cpi) => cpi.name === recorded) ?? cpis.find((cpi) => cpi.migratedFrom.includes(recorded));
-  return found?.name;
+  return cpis === undefined ? recorded : cpiNamed(cpis, recorded)?.name;
 }
 
 /** Whether two recorded CPIs are one, perhaps under a former name. */

@@ -1,6 +1,5 @@
 import { type AgentMethod, AgentServer, connectNats, type NatsConnection } from "@diskmesh/mbus";
-import type { TestCertificates } from "@diskmesh/testkit";
-import { Gate } from "./gate.js";
+import { Gate, type TestCertificates } from "@diskmesh/testkit";
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {} };
 

@@ -10,9 +10,10 @@ import {
   TaskServiceService,
   type UploadStemcellRequest,
 } from "@diskmesh/api/director";
+import { MemoryCloud } from "@diskmesh/cpi/testing";
 import { type Identity, identityUri } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
-import { type Client, createClient, type RpcServer } from "@diskmesh/rpc";
+import { type Client, createClient } from "@diskmesh/rpc";
 import {
   freePort,
   type NatsServer,
@@ -23,7 +24,7 @@ import {
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
-import { MemoryCpi } from "./memory-cpi.js";
+import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";
 
 export const MAIN_FILE = fileURLToPath(new URL("../main.js", import.meta.url));
@@ -55,15 +56,15 @@ export class TestDirector {
   readonly stemcells: Client<typeof StemcellServiceService>;
 
   private constructor(
-    readonly cpi: MemoryCpi,
+    /** What its CPIs have made, and how they behave. */
+    readonly cpi: MemoryCloud,
+    readonly dispatcher: MemoryDispatcher,
     readonly agents: readonly TestAgent[],
     readonly nats: NatsServer,
     readonly process: ServiceProcess,
     readonly certs: TestCertificates,
     readonly address: string,
     readonly config: object,
-    private cpiServer: RpcServer,
-    private readonly cpiPort: number,
   ) {
     const options = {
       address,
@@ -88,8 +89,9 @@ export class TestDirector {
     ];
     const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
     const nats = await startNats({ folder, certs, users });
-    const cpi = new MemoryCpi(HOST_IDS);
-    const { server, port: cpiPort } = await cpi.serve(certs.files("cpi-dispatcher"));
+    const cpi = new MemoryCloud(HOST_IDS);
+    const dispatcher = new MemoryDispatcher(certs, cpi);
+    await dispatcher.start();
     const agents = HOST_IDS.map((hostId) => new TestAgent(hostId, nats.address, certs));
     await Promise.all(agents.map((agent) => agent.start()));
     const port = await freePort();
@@ -99,7 +101,7 @@ export class TestDirector {
       tls: certs.files("director"),
       log: { level: "debug" },
       tablet: { storage: join(folder, "state") },
-      dispatcher: { address: `127.0.0.1:${cpiPort}` },
+      dispatcher: { address: `127.0.0.1:${dispatcher.port}` },
       nats: { servers: [nats.address] },
       dynamicDisks: { enabled: true, workers: 4 },
       agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
@@ -113,7 +115,7 @@ export class TestDirector {
       config,
       health: { address, tls: certs.files("operator"), serverRole: "director" },
     });
-    return new TestDirector(cpi, agents, nats, process, certs, address, config, server, cpiPort);
+    return new TestDirector(cpi, dispatcher, agents, nats, process, certs, address, config);
   }
 
   agent(agentId: string): TestAgent {
@@ -171,14 +173,6 @@ export class TestDirector {
     return lines;
   }
 
-  async stopCpi(): Promise<void> {
-    await this.cpiServer.drain();
-  }
-
-  async startCpi(): Promise<void> {
-    this.cpiServer = (await this.cpi.serve(this.certs.files("cpi-dispatcher"), this.cpiPort)).server;
-  }
-
   /** The task once it has ended. */
   async ended(taskId: number): Promise<Task> {
     await this.watch(taskId);
@@ -190,7 +184,7 @@ export class TestDirector {
     for (const client of [disks, tasks, deployments, configs, locks, stemcells]) client.close();
     await this.process.kill();
     await Promise.all(this.agents.map((agent) => agent.stop()));
-    await this.cpiServer.drain();
+    await this.dispatcher.stop();
     await this.nats.stop();
   }
 }

@@ -1,13 +1,11 @@
+import { CPI_NAME_PATTERN, CPI_NAME_RULE } from "@diskmesh/cpi";
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { z } from "zod";
 import type { CpiDefinition } from "../model/cpi-config.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { propertiesSchema } from "./schema.js";
 
-// Narrower than other names: CPIs carry theirs into paths.
-const cpiName = z
-  .string()
-  .regex(/^[A-Za-z0-9][A-Za-z0-9_.-]{0,254}$/, "start with a letter or digit, then give letters, digits and '_.-'");
+const cpiName = z.string().regex(CPI_NAME_PATTERN, CPI_NAME_RULE);
 
 const cpiConfigSchema = z.strictObject({
   cpis: z

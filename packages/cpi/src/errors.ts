@@ -1,4 +1,5 @@
 import {
+  DomainError,
   type ErrorDetails,
   InvalidStateError,
   NotFoundError,
@@ -7,11 +8,32 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 
-// The error types of the CPI contract that callers act on. Their names become the reasons VM_NOT_FOUND and so on.
+/** The error types of the CPI contract that callers act on, as they go over the wire: `reason` of an error. */
+export type CpiReason =
+  | "VM_NOT_FOUND"
+  | "DISK_NOT_FOUND"
+  | "NETWORK_NOT_FOUND"
+  | "DISK_NOT_ATTACHED"
+  | "NO_DISK_SPACE"
+  | "VM_CREATION_FAILED"
+  | "NOT_SUPPORTED"
+  | "CPI_FAILED"
+  | "INVALID_CPI_RESPONSE"
+  | "CPI_UNUSABLE"
+  | "CPI_CONFIG_UNKNOWN"
+  | "CPI_CONFIG_INVALID";
+
+/** Whether it is one of these errors, here or as an answer of a dispatcher. */
+export function isCpiError<Reason extends CpiReason>(
+  error: unknown,
+  ...reasons: readonly Reason[]
+): error is DomainError & { readonly reason: Reason } {
+  return error instanceof DomainError && reasons.some((reason) => reason === error.reason);
+}
 
 /** The CPI knows no such VM. */
 export class VmNotFoundError extends NotFoundError {
-  override readonly name = "VmNotFoundError";
+  override readonly reason = "VM_NOT_FOUND" satisfies CpiReason;
 
   constructor(
     vmCid: string,
@@ -24,7 +46,7 @@ export class VmNotFoundError extends NotFoundError {
 
 /** The CPI knows no such disk. */
 export class DiskNotFoundError extends NotFoundError {
-  override readonly name = "DiskNotFoundError";
+  override readonly reason = "DISK_NOT_FOUND" satisfies CpiReason;
 
   constructor(
     diskCid: string,
@@ -37,12 +59,12 @@ export class DiskNotFoundError extends NotFoundError {
 
 /** A network that the VM is to have does not exist. */
 export class NetworkNotFoundError extends NotFoundError {
-  override readonly name = "NetworkNotFoundError";
+  override readonly reason = "NETWORK_NOT_FOUND" satisfies CpiReason;
 }
 
 /** The disk is not attached to the VM it is to be detached from. */
 export class DiskNotAttachedError extends InvalidStateError {
-  override readonly name = "DiskNotAttachedError";
+  override readonly reason = "DISK_NOT_ATTACHED" satisfies CpiReason;
 
   constructor(
     diskCid: string,
@@ -56,27 +78,27 @@ export class DiskNotAttachedError extends InvalidStateError {
 
 /** There is no room for the disk. */
 export class NoDiskSpaceError extends ResourceExhaustedError {
-  override readonly name = "NoDiskSpaceError";
+  override readonly reason = "NO_DISK_SPACE" satisfies CpiReason;
 }
 
 /** The infrastructure made no VM. `about.ok_to_retry` is "true" when the CPI says that another try may succeed. */
 export class VmCreationFailedError extends InvalidStateError {
-  override readonly name = "VmCreationFailedError";
+  override readonly reason = "VM_CREATION_FAILED" satisfies CpiReason;
 }
 
 /** The CPI knows the method and refuses it on purpose. */
 export class NotSupportedError extends NotImplementedError {
-  override readonly name = "NotSupportedError";
+  override readonly reason = "NOT_SUPPORTED" satisfies CpiReason;
 }
 
 /** The CPI failed in a way that has no type of its own; `about.cpi_error_type` has what it called it. */
 export class CpiFailedError extends InvalidStateError {
-  override readonly name = "CpiFailedError";
+  override readonly reason = "CPI_FAILED" satisfies CpiReason;
 }
 
 /** The CPI ended without an answer that can be understood: whatever it was asked to do may be done. */
 export class InvalidCpiResponseError extends UnavailableError {
-  override readonly name = "InvalidCpiResponseError";
+  override readonly reason = "INVALID_CPI_RESPONSE" satisfies CpiReason;
 
   constructor(message: string, details: ErrorDetails = {}) {
     super(message, { ...details, outcome: "unknown" });
@@ -88,15 +110,15 @@ export class InvalidCpiResponseError extends UnavailableError {
  * says nothing of the thing that the call was about, nor of what became of earlier calls.
  */
 export class CpiUnusableError extends InvalidStateError {
-  override readonly name = "CpiUnusableError";
+  override readonly reason = "CPI_UNUSABLE" satisfies CpiReason;
 }
 
 /** The dispatcher does not have this version of the cpi-config (any more): the director must tell it again. */
 export class CpiConfigUnknownError extends InvalidStateError {
-  override readonly name = "CpiConfigUnknownError";
+  override readonly reason = "CPI_CONFIG_UNKNOWN" satisfies CpiReason;
 }
 
 /** A cpi-config that cannot be used. */
 export class CpiConfigInvalidError extends InvalidStateError {
-  override readonly name = "CpiConfigInvalidError";
+  override readonly reason = "CPI_CONFIG_INVALID" satisfies CpiReason;
 }

@@ -1,6 +1,4 @@
-import type { JsonObject } from "./model/json.js";
-
-export type { JsonObject } from "./model/json.js";
+import type { JsonObject } from "@diskmesh/domain";
 
 /** What a CPI call carries beside its arguments. */
 export interface CpiCall {
@@ -66,8 +64,8 @@ export interface NewStemcell {
 }
 
 /**
- * The BOSH CPI contract, one method per CPI method. Implementations throw the errors of model/errors.ts for the error
- * types that callers act on, stop when the call's signal aborts, and then have nothing under way any more.
+ * The BOSH CPI contract, one method per CPI method. Implementations throw the errors of errors.ts for the error types
+ * that callers act on, stop when the call's signal aborts, and then have nothing under way any more.
  */
 export interface Cpi {
   info(call: CpiCall): Promise<CpiInfo>;

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
-import { reasonOf } from "@diskmesh/rpc";
+import { DomainError } from "@diskmesh/domain";
 import { expect } from "chai";
 import type { Cpi, CpiCall, NewDisk } from "../cpi.js";
+import { type CpiReason, isCpiError } from "../errors.js";
 
 /** A CPI ready to be tried, with room for two VMs and four disks of 1 MiB in one availability zone. */
 export interface CpiUnderTest {
@@ -333,13 +334,14 @@ export async function reasonOfFailed(failing: Promise<unknown>): Promise<string>
   try {
     await failing;
   } catch (error) {
-    return reasonOf(error as Error);
+    if (error instanceof DomainError) return error.reason;
+    throw error;
   }
   throw new Error("the call did not fail");
 }
 
-function ignoreReason(reason: string): (error: Error) => void {
+function ignoreReason(reason: CpiReason): (error: unknown) => void {
   return (error) => {
-    if (reasonOf(error) !== reason) throw error;
+    if (!isCpiError(error, reason)) throw error;
   };
 }

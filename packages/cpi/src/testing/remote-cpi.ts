@@ -1,7 +1,7 @@
 import { CallContext, type CpiServiceService } from "@diskmesh/api/cpi";
-import { NotImplementedError } from "@diskmesh/domain";
+import { type JsonObject, NotImplementedError } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
-import type { Cpi, CpiCall, CpiInfo, JsonObject, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import type { Cpi, CpiCall, CpiInfo, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 
 /** A CPI behind a dispatcher: the contract as a director sees it. */
 export class RemoteCpi implements Cpi {

@@ -1,0 +1,35 @@
+import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+
+/** What an id in a CPI is the id of. */
+export type CidKind = "vm" | "disk" | "stemcell" | "snapshot";
+
+const MAX_CID_LENGTH = 255;
+const PRINTABLE = /^[\x21-\x7e]+$/;
+/** Agents make file names of these: one with a slash would escape their folder. */
+const FILE_NAMES: ReadonlySet<CidKind> = new Set(["vm", "disk"]);
+
+/** What a CPI's id must be, for messages. */
+export function cidRule(kind: CidKind): string {
+  const text = `at most ${MAX_CID_LENGTH} printable ASCII characters without blanks`;
+  return FILE_NAMES.has(kind) ? `${text} that make a file name` : text;
+}
+
+/** Whether it can be an id in some CPI. Infrastructures choose them, and each CPI may demand more of its own. */
+export function isCid(kind: CidKind, value: unknown): value is string {
+  if (typeof value !== "string" || value.length > MAX_CID_LENGTH || !PRINTABLE.test(value)) return false;
+  return !FILE_NAMES.has(kind) || !(value.includes("/") || value === "." || value === "..");
+}
+
+/** Narrows an id from outside; `field` is its name in the request, for the error. */
+export function parseCid(kind: CidKind, value: string, field = `${kind}_cid`): string {
+  if (isCid(kind, value)) return value;
+  throw new InvalidArgumentError(
+    value === "" ? `${field} is empty: give one` : `${field} ${quoted(value)} is malformed: give ${cidRule(kind)}`,
+    { about: { field } },
+  );
+}
+
+/** The same where the empty string of protobuf means none. */
+export function parseOptionalCid(kind: CidKind, value: string): string {
+  return value === "" ? "" : parseCid(kind, value);
+}

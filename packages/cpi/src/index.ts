@@ -1,0 +1,4 @@
+export * from "./cid.js";
+export * from "./cpi.js";
+export * from "./cpi-names.js";
+export * from "./errors.js";

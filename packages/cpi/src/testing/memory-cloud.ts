@@ -1,0 +1,83 @@
+import { Gate } from "@diskmesh/testkit";
+import type { Cpi, NewVm } from "../cpi.js";
+
+export interface MemoryVm {
+  readonly vmCid: string;
+  readonly agentId: string;
+  /** The name of the CPI that made it. */
+  readonly cpi: string;
+  readonly request: NewVm;
+  metadata: object;
+}
+
+export interface MemoryDisk {
+  readonly diskCid: string;
+  readonly cpi: string;
+  sizeMib: number;
+  cloudProperties: object;
+  /** The VM that it is attached to; empty when to none. */
+  vmCid: string;
+  metadata: object;
+}
+
+type When = "before" | "after";
+
+/** An infrastructure in memory, behind one CPI or several, whose calls tests can stop and make fail. */
+export class MemoryCloud {
+  readonly vms = new Map<string, MemoryVm>();
+  readonly disks = new Map<string, MemoryDisk>();
+  /** What each was made of, by its id. */
+  readonly stemcells = new Map<string, { readonly cpi: string; readonly image: string }>();
+  /** Every call that had an effect or found it, e.g. "createDisk disk-1". */
+  readonly calls: string[] = [];
+  /** By CPI; 2 for those that are not in it. */
+  readonly apiVersions = new Map<string, number>();
+  /** By CPI; any for those that are not in it. */
+  readonly formats = new Map<string, readonly string[]>();
+  /** Methods that no CPI has. */
+  readonly lacking = new Set<keyof Cpi>();
+  /** CPIs that need no stemcells, and CPIs that fail to make them. */
+  readonly withoutStemcells = new Set<string>();
+  readonly brokenCpis = new Set<string>();
+  /** createVm and createDisk find what they made before. */
+  findsByToken = true;
+  /** Written to the log of each call. */
+  noise: readonly string[] = [];
+  capacityMib = 10_000;
+  /** Whether calls that wait at a gate end when nobody wants them any more. */
+  endsCalls = true;
+  readonly #gates: { readonly method: keyof Cpi; readonly when: When; readonly gate: Gate }[] = [];
+  readonly #failures: { readonly method: keyof Cpi; readonly when: When; readonly error: Error }[] = [];
+
+  constructor(
+    /** Hosts whose agents its VMs have, one each; without any, an agent goes by the id that was asked for. */
+    readonly hostIds: readonly string[] = [],
+  ) {}
+
+  /** The next call of the method stops before, or after, its effect. */
+  gate(method: keyof Cpi, when: When): Gate {
+    const gate = new Gate();
+    this.#gates.push({ method, when, gate });
+    return gate;
+  }
+
+  /** The next call of the method fails before, or after, its effect. */
+  failNext(method: keyof Cpi, error: Error, when: When = "before"): void {
+    this.#failures.push({ method, when, error });
+  }
+
+  /** Where a call waits at its gate, and fails. */
+  async pass(method: keyof Cpi, when: When, signal: AbortSignal): Promise<void> {
+    const isMeant = (each: { readonly method: keyof Cpi; readonly when: When }) =>
+      each.method === method && each.when === when;
+    const [gated] = this.#gates.splice(indexOrEnd(this.#gates, isMeant), 1);
+    await gated?.gate.pass(this.endsCalls ? signal : undefined);
+    const [failing] = this.#failures.splice(indexOrEnd(this.#failures, isMeant), 1);
+    if (failing) throw failing.error;
+  }
+}
+
+function indexOrEnd<Each>(list: readonly Each[], isMeant: (each: Each) => boolean): number {
+  const index = list.findIndex(isMeant);
+  return index < 0 ? list.length : index;
+}

@@ -1,0 +1,252 @@
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import {
+  CancelledError,
+  InvalidArgumentError,
+  InvalidStateError,
+  type JsonObject,
+  NotFoundError,
+  NotImplementedError,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+import type { Cpi, CpiCall, CpiInfo, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
+import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
+
+/** The optional methods that it has. */
+export const OPTIONAL_IN_MEMORY = ["stemcells", "reboot_vm", "set_vm_metadata", "resize_disk", "update_disk"] as const;
+
+const MAX_SIZE_MIB = 2 ** 32;
+
+/** A CPI whose infrastructure is this process's memory, held to the contract as any other. */
+export class MemoryCpi implements Cpi {
+  readonly calls: CpiCall[] = [];
+  readonly #names: readonly string[];
+
+  constructor(
+    readonly cloud = new MemoryCloud(),
+    /** It handles what was made under its name and its former ones alone. */
+    readonly name = "",
+    formerNames: readonly string[] = [],
+  ) {
+    this.#names = [name, ...formerNames];
+  }
+
+  info(call: CpiCall): Promise<CpiInfo> {
+    return this.#run("info", call, () => ({
+      apiVersion: this.#apiVersion,
+      stemcellFormats: this.cloud.formats.get(this.name) ?? [],
+      findsByToken: this.cloud.findsByToken,
+    }));
+  }
+
+  createVm(vm: NewVm, call: CpiCall): Promise<Vm> {
+    const vmCid = `vm-${vm.agentId}${this.#another()}`;
+    return this.#act("createVm", vmCid, call, () => {
+      const agentId = this.cloud.vms.get(vmCid)?.agentId ?? this.#freeAgent(vm);
+      this.cloud.vms.set(vmCid, { vmCid, agentId, cpi: this.name, request: vm, metadata: {} });
+      const usesRegistry = this.#usesRegistry(call);
+      return { vmCid, networks: vm.networks, agentId, usesRegistry, apiVersion: this.#apiVersion };
+    });
+  }
+
+  deleteVm(vmCid: string, call: CpiCall): Promise<void> {
+    return this.#act("deleteVm", vmCid, call, () => {
+      this.#vm(vmCid);
+      for (const disk of this.cloud.disks.values()) if (disk.vmCid === vmCid) disk.vmCid = "";
+      this.cloud.vms.delete(vmCid);
+    });
+  }
+
+  hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
+    return this.#run("hasVm", call, () => this.#findVm(vmCid) !== undefined);
+  }
+
+  rebootVm(vmCid: string, call: CpiCall): Promise<void> {
+    return this.#act("rebootVm", vmCid, call, () => void this.#vm(vmCid));
+  }
+
+  setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
+    return this.#act("setVmMetadata", vmCid, call, () => {
+      this.#vm(vmCid).metadata = metadata;
+    });
+  }
+
+  createDisk({ sizeMib, cloudProperties, vmCid: near, token }: NewDisk, call: CpiCall): Promise<string> {
+    const diskCid = `disk-${token || randomUUID()}${this.#another()}`;
+    return this.#act("createDisk", diskCid, call, () => {
+      if (near !== "") this.#vm(near);
+      if (!(sizeMib > 0 && sizeMib <= MAX_SIZE_MIB)) throw new InvalidArgumentError("size_mib is out of range");
+      if (this.cloud.disks.has(diskCid)) return diskCid;
+      this.#requireRoom(sizeMib);
+      this.cloud.disks.set(diskCid, { diskCid, cpi: this.name, sizeMib, cloudProperties, vmCid: "", metadata: {} });
+      return diskCid;
+    });
+  }
+
+  deleteDisk(diskCid: string, call: CpiCall): Promise<void> {
+    return this.#act("deleteDisk", diskCid, call, () => {
+      this.#detachedDisk(diskCid);
+      this.cloud.disks.delete(diskCid);
+    });
+  }
+
+  hasDisk(diskCid: string, call: CpiCall): Promise<boolean> {
+    return this.#run("hasDisk", call, () => this.#findDisk(diskCid) !== undefined);
+  }
+
+  attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
+    return this.#act("attachDisk", diskCid, call, () => {
+      const disk = this.#disk(diskCid);
+      this.#vm(vmCid);
+      if (disk.vmCid !== "" && disk.vmCid !== vmCid)
+        throw new InvalidStateError(`${diskCid} is attached to ${disk.vmCid}`);
+      disk.vmCid = vmCid;
+      return this.#usesRegistry(call) ? undefined : { path: `/memory/${diskCid}`, lun: 3 };
+    });
+  }
+
+  detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void> {
+    return this.#act("detachDisk", diskCid, call, () => {
+      const disk = this.#disk(diskCid);
+      this.#vm(vmCid);
+      if (disk.vmCid !== vmCid) throw new DiskNotAttachedError(diskCid, vmCid);
+      disk.vmCid = "";
+    });
+  }
+
+  getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]> {
+    return this.#run("getDisks", call, () => {
+      this.#vm(vmCid);
+      return [...this.cloud.disks.values()].filter((disk) => disk.vmCid === vmCid).map(({ diskCid }) => diskCid);
+    });
+  }
+
+  setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
+    return this.#act("setDiskMetadata", diskCid, call, () => {
+      this.#disk(diskCid).metadata = metadata;
+    });
+  }
+
+  resizeDisk(diskCid: string, sizeMib: number, call: CpiCall): Promise<void> {
+    return this.#act("resizeDisk", diskCid, call, () => {
+      const disk = this.#detachedDisk(diskCid);
+      this.#requireRoom(sizeMib - disk.sizeMib);
+      disk.sizeMib = sizeMib;
+    });
+  }
+
+  /** The disk gets another id, as with CPIs that make a new disk and copy. */
+  updateDisk(diskCid: string, sizeMib: number, cloudProperties: JsonObject, call: CpiCall): Promise<string> {
+    return this.#act("updateDisk", diskCid, call, () => {
+      const disk = this.#detachedDisk(diskCid);
+      const updated = { ...disk, diskCid: `${diskCid}u`, sizeMib, cloudProperties };
+      this.cloud.disks.delete(diskCid);
+      this.cloud.disks.set(updated.diskCid, updated);
+      return updated.diskCid;
+    });
+  }
+
+  createStemcell({ imagePath }: NewStemcell, call: CpiCall): Promise<string> {
+    return this.#act("createStemcell", this.name, call, () => {
+      const { withoutStemcells, brokenCpis, stemcells } = this.cloud;
+      if (withoutStemcells.has(this.name)) throw new NotImplementedError(`CPI ${this.name} needs no stemcells`);
+      if (brokenCpis.has(this.name)) throw new InvalidStateError(`${this.name} is broken`);
+      const stemcellCid = `sc-${stemcells.size + 1}-${this.name}`;
+      stemcells.set(stemcellCid, { cpi: this.name, image: readFileSync(imagePath, "utf8") });
+      return stemcellCid;
+    });
+  }
+
+  deleteStemcell(stemcellCid: string, call: CpiCall): Promise<void> {
+    return this.#act("deleteStemcell", stemcellCid, call, () => {
+      if (!this.cloud.stemcells.delete(stemcellCid)) throw new NotFoundError(`there is no stemcell ${stemcellCid}`);
+    });
+  }
+
+  async snapshotDisk(): Promise<string> {
+    throw new NotImplementedError("disks in memory hold nothing");
+  }
+
+  async deleteSnapshot(): Promise<void> {
+    throw new NotImplementedError("there are no snapshots");
+  }
+
+  async calculateVmCloudProperties(): Promise<JsonObject> {
+    throw new NotImplementedError("VMs in memory have no properties");
+  }
+
+  get #apiVersion(): number {
+    return this.cloud.apiVersions.get(this.name) ?? 2;
+  }
+
+  #usesRegistry(call: CpiCall): boolean {
+    return this.#apiVersion < 2 || call.stemcellApiVersion === 1;
+  }
+
+  /** What tells a thing from the one that the same token made before, where that is not found. */
+  #another(): string {
+    return this.cloud.findsByToken ? "" : `-${randomUUID().slice(0, 8)}`;
+  }
+
+  #freeAgent(vm: NewVm): string {
+    const { hostIds, vms } = this.cloud;
+    if (hostIds.length === 0) return vm.agentId;
+    const free = hostIds.find((hostId) => ![...vms.values()].some(({ agentId }) => agentId === hostId));
+    if (free === undefined) throw new ResourceExhaustedError(`no host is free in az ${vm.az}`);
+    return free;
+  }
+
+  #requireRoom(sizeMib: number): void {
+    const usedMib = [...this.cloud.disks.values()].reduce((sum, disk) => sum + disk.sizeMib, 0);
+    if (usedMib + sizeMib > this.cloud.capacityMib) throw new NoDiskSpaceError("there is no space left");
+  }
+
+  /** Does what has an effect; `about` is what the call is recorded with. */
+  #act<Result>(method: keyof Cpi, about: string, call: CpiCall, effect: () => Result): Promise<Result> {
+    return this.#run(method, call, () => {
+      const result = effect();
+      this.cloud.calls.push(`${method} ${about}`);
+      return result;
+    });
+  }
+
+  async #run<Result>(method: keyof Cpi, call: CpiCall, effect: () => Result): Promise<Result> {
+    if (call.signal.aborted) throw new CancelledError("given up");
+    this.calls.push(call);
+    for (const line of this.cloud.noise) call.onLogLine(line);
+    await this.cloud.pass(method, "before", call.signal);
+    if (this.cloud.lacking.has(method)) throw new NotImplementedError(`this CPI has no ${method}`);
+    const result = effect();
+    await this.cloud.pass(method, "after", call.signal);
+    return result;
+  }
+
+  #findVm(vmCid: string): MemoryVm | undefined {
+    const vm = this.cloud.vms.get(vmCid);
+    return vm && this.#names.includes(vm.cpi) ? vm : undefined;
+  }
+
+  #vm(vmCid: string): MemoryVm {
+    const vm = this.#findVm(vmCid);
+    if (!vm) throw new VmNotFoundError(vmCid);
+    return vm;
+  }
+
+  #findDisk(diskCid: string): MemoryDisk | undefined {
+    const disk = this.cloud.disks.get(diskCid);
+    return disk && this.#names.includes(disk.cpi) ? disk : undefined;
+  }
+
+  #disk(diskCid: string): MemoryDisk {
+    const disk = this.#findDisk(diskCid);
+    if (!disk) throw new DiskNotFoundError(diskCid);
+    return disk;
+  }
+
+  #detachedDisk(diskCid: string): MemoryDisk {
+    const disk = this.#disk(diskCid);
+    if (disk.vmCid !== "") throw new InvalidStateError(`${diskCid} is attached to ${disk.vmCid}`);
+    return disk;
+  }
+}

@@ -1,0 +1,2 @@
+export { OfferedCpi } from "../cpi-set.js";
+export { TestDispatcher } from "./test-dispatcher.js";

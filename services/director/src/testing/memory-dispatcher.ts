@@ -1,0 +1,49 @@
+import type { CallContext, FenceRequest, SetCpiConfigRequest } from "@diskmesh/api/cpi";
+import { type MemoryCloud, MemoryCpi } from "@diskmesh/cpi/testing";
+import { OfferedCpi, TestDispatcher } from "@diskmesh/cpi-dispatcher/testing";
+import type { TestCertificates } from "@diskmesh/testkit";
+
+/** The dispatcher itself, all of whose CPIs are in memory. Remembers what directors asked it, whatever came of it. */
+export class MemoryDispatcher {
+  readonly contexts: { readonly method: string; readonly context: CallContext }[] = [];
+  /** The generations that were fenced. */
+  readonly fences: number[] = [];
+  /** The cpi-configs that were told. */
+  readonly told: SetCpiConfigRequest[] = [];
+  #dispatcher: TestDispatcher | undefined;
+
+  constructor(
+    private readonly certificates: TestCertificates,
+    private readonly cloud: MemoryCloud,
+  ) {}
+
+  get port(): number {
+    return this.#dispatcher?.port ?? 0;
+  }
+
+  /** Again at the same port after `stop`, as a process that was restarted. */
+  async start(): Promise<void> {
+    const own = new OfferedCpi("memory", "memory", new MemoryCpi(this.cloud));
+    this.#dispatcher = await new TestDispatcher(this.certificates, [own], {
+      port: this.port,
+      makeCpi: ({ name, type, migratedFrom }) =>
+        new OfferedCpi(name, type, new MemoryCpi(this.cloud, name, migratedFrom), migratedFrom),
+      onRequest: (method, request) => this.#note(method, request),
+    }).start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#dispatcher?.close();
+  }
+
+  forgetConfigs(): void {
+    this.#dispatcher?.forgetConfigs();
+  }
+
+  #note(method: string, request: object): void {
+    if (method === "fence") this.fences.push((request as FenceRequest).directorGeneration);
+    if (method === "setCpiConfig") this.told.push(request as SetCpiConfigRequest);
+    const { context } = request as { readonly context?: CallContext };
+    if (context) this.contexts.push({ method, context });
+  }
+}
