@@ -2,11 +2,11 @@ import { execFile } from "node:child_process";
 import { cpSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import {
   type Device,
-  DiskRegistryServiceService,
-  FleetServiceService,
+  DiskRegistryServiceDefinition,
+  FleetServiceDefinition,
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
@@ -28,8 +28,8 @@ const AHEAD = 2 ** 20;
 describe("a registry's store that was copied, and agents that stay up", function () {
   this.timeout(240_000);
   let group: ServiceGroup;
-  let operator: Client<typeof DiskRegistryServiceService>;
-  let fleet: Client<typeof FleetServiceService>;
+  let operator: Client<typeof DiskRegistryServiceDefinition>;
+  let fleet: Client<typeof FleetServiceDefinition>;
 
   beforeEach(async () => {
     group = await ServiceGroup.prepare({ names: [FIRST, SECOND], hostIds: HOSTS });
@@ -136,7 +136,7 @@ describe("a registry's store that was copied, and agents that stay up", function
     }, PATIENCE);
     await refused(operator.removeDevice(remove), InvalidStateError, "another registry leads this fleet");
     await refused(operator.createDisk(aDisk("lost")), InvalidStateError, "another registry leads this fleet");
-    const agent = group.client(DiskAgentServiceService, "disk-agent", { names: ["host-2"] });
+    const agent = group.client(DiskAgentServiceDefinition, "disk-agent", { names: ["host-2"] });
     const listed = (await agent.listDevices({})).devices.find(({ deviceId }) => deviceId === "host-2-device-1");
     expect(listed?.attached, "what the original ordered was not done").to.equal(true);
     expect((await fleet2.getFleet({})).standsStill).to.equal("");
@@ -169,8 +169,8 @@ describe("a registry's store that was copied, and agents that stay up", function
   function clients(name: string) {
     const limits = { names: [name], defaultDeadlineMs: 20_000 };
     return [
-      group.client(DiskRegistryServiceService, "disk-registry", limits),
-      group.client(FleetServiceService, "disk-registry", limits),
+      group.client(DiskRegistryServiceDefinition, "disk-registry", limits),
+      group.client(FleetServiceDefinition, "disk-registry", limits),
     ] as const;
   }
 

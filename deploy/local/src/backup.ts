@@ -4,7 +4,7 @@ import { createWriteStream, readFileSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
-import { AdminServiceService } from "@diskmesh/api/common";
+import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { InvalidArgumentError, messageOf } from "@diskmesh/domain";
 import { createClient } from "@diskmesh/rpc";
 import { checkBackup } from "@diskmesh/tablet";
@@ -28,7 +28,7 @@ interface Arguments {
 try {
   const { service, to, address, tls } = argumentsOf(process.argv.slice(2));
   const serverRole = SERVICES[service];
-  const client = createClient(AdminServiceService, {
+  const client = createClient(AdminServiceDefinition, {
     address,
     tls,
     serverRole,

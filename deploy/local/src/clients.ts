@@ -1,10 +1,10 @@
 import {
-  ConfigServiceService,
-  DeploymentServiceService,
-  DynamicDiskServiceService,
-  TaskServiceService,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  TaskServiceDefinition,
 } from "@diskmesh/api/director";
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
 import type { MeshLayout } from "./layout.js";
 
@@ -26,11 +26,11 @@ export function operatorClients(layout: MeshLayout) {
     defaultDeadlineMs: DEADLINE_MS,
   } as const;
   const clients = {
-    registry: createClient(DiskRegistryServiceService, registry),
-    configs: createClient(ConfigServiceService, director),
-    deployments: createClient(DeploymentServiceService, director),
-    disks: createClient(DynamicDiskServiceService, director),
-    tasks: createClient(TaskServiceService, director),
+    registry: createClient(DiskRegistryServiceDefinition, registry),
+    configs: createClient(ConfigServiceDefinition, director),
+    deployments: createClient(DeploymentServiceDefinition, director),
+    disks: createClient(DynamicDiskServiceDefinition, director),
+    tasks: createClient(TaskServiceDefinition, director),
   };
   const close = () => {
     for (const client of Object.values(clients)) client.close();

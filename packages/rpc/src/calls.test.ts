@@ -29,6 +29,18 @@ describe("calls", () => {
       expect((await collect(client.talk(notes("x", "y")))).map((note) => note.text)).to.deep.equal(["X", "Y"]);
     });
 
+    it("completes a request that leaves fields out with their defaults, in all four kinds", async () => {
+      await bench.serve();
+      const client = bench.client();
+      const partial = async function* () {
+        yield { text: "x" };
+      };
+      expect(await client.get({ text: "a" })).to.deep.equal({ text: "a", count: 0 });
+      expect(await collect(client.list({ count: 1 }))).to.deep.equal([{ text: "", count: 1 }]);
+      expect(await client.add(partial())).to.deep.equal({ text: "x", count: 0 });
+      expect(await collect(client.talk(partial()))).to.deep.equal([{ text: "X", count: 0 }]);
+    });
+
     it("tells the handler who calls, from the client certificate", async () => {
       const seen: unknown[] = [];
       await bench.serve(

@@ -1,7 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { backoffMs, DomainError, hostPortOf } from "@diskmesh/domain";
 import { ClientChannel, type ClientOptions } from "./client.js";
-import type { CallOptions, Client, MethodDefinition, ServiceDefinition } from "./definition.js";
+import {
+  type CallOptions,
+  type Client,
+  type MethodDefinition,
+  methodsOf,
+  type ServiceDefinition,
+} from "./definition.js";
 import { ServedElsewhereError, StreamRefusedError } from "./error-of-status.js";
 
 /**
@@ -14,7 +20,7 @@ export function createClient<Definition extends ServiceDefinition>(
 ): Client<Definition> {
   const client = new FollowingClient(options);
   const methods: Record<string, unknown> = { close: () => client.close() };
-  for (const [name, method] of Object.entries(definition)) methods[name] = client.methodOf(method);
+  for (const [name, method] of methodsOf(definition)) methods[name] = client.methodOf(method);
   return methods as Client<Definition>;
 }
 

@@ -1,7 +1,14 @@
 export type { CallContext } from "./call-context.js";
 export type { RpcFailure } from "./call-gate.js";
 export type { ClientOptions } from "./client.js";
-export type { CallOptions, Client, Handler, Handlers, MethodDefinition, ServiceDefinition } from "./definition.js";
+export {
+  type CallOptions,
+  type Client,
+  type Handlers,
+  type MethodDefinition,
+  methodsOf,
+  type ServiceDefinition,
+} from "./definition.js";
 export { errorOfStatus, type FailedCall } from "./error-of-status.js";
 export { createClient } from "./following.js";
 export { type WaitForHealthOptions, waitForHealth } from "./health-client.js";

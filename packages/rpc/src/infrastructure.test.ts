@@ -2,10 +2,10 @@ import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { AgentRegistrationServiceService, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { AgentRegistrationServiceDefinition, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { expect } from "chai";
-import type { Handlers } from "./definition.js";
+import type { Handlers, ServiceDefinition } from "./definition.js";
 import { waitForHealth } from "./health-client.js";
 import { findProtoFolder } from "./infrastructure.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
@@ -15,8 +15,8 @@ import { Bench, rawClient, rejection } from "./testing/note-bench.js";
 const run = promisify(execFile);
 
 /** Every method says what it was asked for, so that one can be told from another. */
-function refusingHandlers<Definition extends object>(definition: Definition): Handlers<Definition> {
-  const names = Object.keys(definition);
+function refusingHandlers<Definition extends ServiceDefinition>(definition: Definition): Handlers<Definition> {
+  const names = Object.keys(definition.methods);
   return Object.fromEntries(
     names.map((name) => [
       name,
@@ -48,13 +48,13 @@ describe("health and reflection", () => {
       tls: files("disk-registry"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, maxConcurrentCalls: 1, drainTimeoutMs: 500 },
     });
-    server.addService(DiskRegistryServiceService, {
+    server.addService(DiskRegistryServiceDefinition, {
       roles: ["operator"],
-      handlers: refusingHandlers(DiskRegistryServiceService),
+      handlers: refusingHandlers(DiskRegistryServiceDefinition),
     });
-    server.addService(AgentRegistrationServiceService, {
+    server.addService(AgentRegistrationServiceDefinition, {
       roles: ["disk-agent"],
-      handlers: refusingHandlers(AgentRegistrationServiceService),
+      handlers: refusingHandlers(AgentRegistrationServiceDefinition),
     });
     bench.port = await server.listen({ host: "127.0.0.1", port: 0 });
   });
@@ -97,8 +97,8 @@ describe("health and reflection", () => {
     ]);
     expect(stdout).not.to.contain("DiskAgentService");
     const described = await grpcurl("describe", "diskmesh.registry.v1.DiskRegistryService");
-    for (const method of Object.values(DiskRegistryServiceService))
-      expect(described.stdout).to.contain(`rpc ${method.path.split("/")[2]} `);
+    for (const method of Object.values(DiskRegistryServiceDefinition.methods))
+      expect(described.stdout).to.contain(`rpc ${method.name} `);
   });
 
   it("let grpcurl make a call by reflection alone, and read the error's details", async () => {
@@ -138,9 +138,9 @@ describe("health and reflection", () => {
 
   it("do not hold up a stop", async () => {
     const other = new RpcServer({ tls: files("disk-registry"), limits: { ...DEFAULT_RPC_SERVER_LIMITS } });
-    other.addService(DiskRegistryServiceService, {
+    other.addService(DiskRegistryServiceDefinition, {
       roles: ["operator"],
-      handlers: refusingHandlers(DiskRegistryServiceService),
+      handlers: refusingHandlers(DiskRegistryServiceDefinition),
     });
     const port = await other.listen({ host: "127.0.0.1", port: 0 });
     const { caFile, certFile, keyFile } = files("operator");

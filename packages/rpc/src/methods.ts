@@ -1,12 +1,11 @@
 import type { Role } from "@diskmesh/domain";
-import type { Handler, Handlers, ServiceDefinition } from "./definition.js";
+import type { Handlers, ServiceDefinition } from "./definition.js";
 import type { RpcServer } from "./server.js";
 
 /** What serves a method, with what its service shares. */
-export type Serve<Context, Method> = (
-  context: Context,
-  ...args: Parameters<Handler<Method>>
-) => ReturnType<Handler<Method>>;
+export type Serve<Context, Handler> = Handler extends (...args: infer Args) => infer Answer
+  ? (context: Context, ...args: Args) => Answer
+  : never;
 
 /** A method of a service: who may call it, and what serves it. */
 export interface OfferedMethod<Serving> {
@@ -26,7 +25,9 @@ export function offer<Context, Definition extends ServiceDefinition>(
   server: Pick<RpcServer, "addService">,
   definition: Definition,
   current: () => Context,
-  methods: { readonly [Method in keyof Definition]: OfferedMethod<Serve<Context, Definition[Method]>> },
+  methods: {
+    readonly [Name in keyof Definition["methods"]]: OfferedMethod<Serve<Context, Handlers<Definition>[Name]>>;
+  },
 ): void {
   type Any = OfferedMethod<(context: Context, ...args: unknown[]) => unknown>;
   const offered = Object.entries(methods as unknown as Readonly<Record<string, Any>>);
@@ -35,7 +36,7 @@ export function offer<Context, Definition extends ServiceDefinition>(
     offered.map(([name, { serve }]) => [name, (...args: unknown[]) => serve(current(), ...args)]),
   );
   server.addService(definition, {
-    roles: roles as Readonly<Record<keyof Definition, readonly Role[]>>,
+    roles: roles as Readonly<Record<keyof Definition["methods"], readonly Role[]>>,
     handlers: handlers as Handlers<Definition>,
   });
 }

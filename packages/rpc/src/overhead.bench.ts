@@ -2,6 +2,7 @@ import { fork } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { ChannelCredentials, Client as GrpcClient, Server, ServerCredentials } from "@grpc/grpc-js";
+import { type MethodDefinition, methodsOf } from "./definition.js";
 import { Bench, type Note, NoteService } from "./testing/note-bench.js";
 
 /**
@@ -26,7 +27,7 @@ async function serve(): Promise<void> {
   const files = bench.files("disk-registry", folder);
   const keys = { cert_chain: readFileSync(files.certFile), private_key: readFileSync(files.keyFile) };
   const bare = new Server();
-  bare.addService(NoteService as never, {
+  bare.addService(Object.fromEntries(methodsOf(NoteService)), {
     get: (call: { request: Note }, callback: (error: null, note: Note) => void) => callback(null, call.request),
   });
   const credentials = ServerCredentials.createSsl(readFileSync(files.caFile), [keys], true);
@@ -84,7 +85,8 @@ function bareCalls(port: number): () => Promise<unknown> {
     { checkServerIdentity: () => undefined },
   );
   const client = new GrpcClient(`localhost:${port}`, credentials, {});
-  const { path, requestSerialize, responseDeserialize } = NoteService.get;
+  const method = Object.fromEntries(methodsOf(NoteService)).get as MethodDefinition;
+  const { path, requestSerialize, responseDeserialize } = method;
   return () =>
     new Promise((resolve, reject) => {
       client.makeUnaryRequest(path, requestSerialize, responseDeserialize, NOTE, (error, note) =>

@@ -2,7 +2,7 @@ import { type DomainError, InvalidArgumentError, type Role } from "@diskmesh/dom
 import "./quiet-grpc.js";
 import { type ConnectionInjector, Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { CallGate, type RpcFailure } from "./call-gate.js";
-import { type Handlers, type ServiceDefinition, serviceNameOf } from "./definition.js";
+import { type Handlers, methodsOf, type ServiceDefinition } from "./definition.js";
 import { guardStreams } from "./guarded-streams.js";
 import { findProtoFolder, Infrastructure } from "./infrastructure.js";
 import { KEEPALIVE_OPTIONS, type RpcServerLimits } from "./limits.js";
@@ -28,7 +28,9 @@ export interface RpcServerOptions {
 }
 
 /** Which roles may call a service: for all of its methods, or by method. */
-export type AllowedRoles<Definition> = readonly Role[] | { readonly [Method in keyof Definition]: readonly Role[] };
+export type AllowedRoles<Definition extends ServiceDefinition> =
+  | readonly Role[]
+  | { readonly [Name in keyof Definition["methods"]]: readonly Role[] };
 
 // After failing the calls that outlasted a stop, time for their answers to leave before connections are cut.
 const LAST_ANSWERS_MS = 200;
@@ -78,7 +80,7 @@ export class RpcServer {
   ): void {
     const implementation: UntypedServiceImplementation = {};
     const tolerant: Record<string, unknown> = {};
-    for (const [name, method] of Object.entries(definition)) {
+    for (const [name, method] of methodsOf(definition)) {
       const handler = (options.handlers as Record<string, unknown>)[name];
       if (typeof handler !== "function") throw new InvalidArgumentError(`no handler for ${method.path}`);
       const gated = {
@@ -87,7 +89,7 @@ export class RpcServer {
         streams: method.requestStream || method.responseStream,
         requestStream: method.requestStream,
         responseStream: method.responseStream,
-        encode: (response: unknown) => method.responseSerialize(response),
+        encode: method.responseSerialize,
       };
       implementation[name] = serveMethod(
         this.#gate,
@@ -102,7 +104,7 @@ export class RpcServer {
       };
     }
     this.#server.addService(tolerant as never, implementation);
-    this.#infrastructure.addService(serviceNameOf(definition));
+    this.#infrastructure.addService(definition.fullName);
   }
 
   /** Starts to accept calls, and returns the port. Health says NOT_SERVING until `setServing(true)`. */
@@ -165,6 +167,9 @@ export class RpcServer {
   }
 }
 
-function rolesOf<Definition>(roles: AllowedRoles<Definition>, method: string): readonly Role[] {
+function rolesOf<Definition extends ServiceDefinition>(
+  roles: AllowedRoles<Definition>,
+  method: string,
+): readonly Role[] {
   return Array.isArray(roles) ? roles : ((roles as Record<string, readonly Role[]>)[method] ?? []);
 }

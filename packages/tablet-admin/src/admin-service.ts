@@ -1,4 +1,4 @@
-import { AdminServiceService, type CreateBackupResponse } from "@diskmesh/api/common";
+import { AdminServiceDefinition, type CreateBackupResponse } from "@diskmesh/api/common";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
@@ -7,7 +7,7 @@ export function addAdminService<S extends Schema>(
   server: Pick<RpcServer, "addService">,
   current: () => { readonly tablet: Tablet<S> },
 ): void {
-  offer(server, AdminServiceService, current, { createBackup: allow(["operator"], createBackup) });
+  offer(server, AdminServiceDefinition, current, { createBackup: allow(["operator"], createBackup) });
 }
 
 async function* createBackup<S extends Schema>({

@@ -1,7 +1,7 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
+import { CallContext, CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { newCall, RemoteCpi, reasonOfFailed } from "@diskmesh/cpi/testing";
 import { createClient } from "@diskmesh/rpc";
 import {
@@ -59,7 +59,7 @@ describe("the dispatcher's process", function () {
 
   function connect() {
     const tls = certs.files("director");
-    return createClient(CpiServiceService, { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: 5_000 });
+    return createClient(CpiServiceDefinition, { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: 5_000 });
   }
 
   it("serves without its registry, says UNAVAILABLE of what needs it, and stops cleanly", async () => {

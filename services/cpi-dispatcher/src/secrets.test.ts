@@ -3,7 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CpiConfig, CpiServiceService } from "@diskmesh/api/cpi";
+import { CpiConfig, CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { createClient } from "@diskmesh/rpc";
 import {
   eventually,
@@ -57,7 +57,7 @@ describe("secrets of CPIs", function () {
       health: { address, tls: certs.files("operator"), serverRole: "cpi-dispatcher" },
     });
     const tls = certs.files("director");
-    const director = createClient(CpiServiceService, {
+    const director = createClient(CpiServiceDefinition, {
       address,
       tls,
       serverRole: "cpi-dispatcher",

@@ -1,4 +1,4 @@
-import { CpiServiceService } from "@diskmesh/api/cpi";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import type { Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { DispatcherContext } from "./context.js";
@@ -15,7 +15,7 @@ const READERS: readonly Role[] = ["director", "operator"];
 
 /** Offers the CPI contract: to directors all of it, to operators what changes nothing. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => DispatcherContext): void {
-  offer(server, CpiServiceService, current, {
+  offer(server, CpiServiceDefinition, current, {
     info: allow(READERS, cpiMethods.info),
     createVm: allow(DIRECTORS, cpiMethods.createVm),
     deleteVm: allow(DIRECTORS, cpiMethods.deleteVm),

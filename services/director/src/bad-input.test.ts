@@ -1,4 +1,4 @@
-import { DynamicDiskServiceService, TaskState } from "@diskmesh/api/director";
+import { DynamicDiskServiceDefinition, TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
 import { createClient } from "@diskmesh/rpc";
 import { expect } from "chai";
@@ -80,8 +80,9 @@ describe("bad input to the director", function () {
     return Buffer.concat([Buffer.from([METADATA_FIELD * 8 + 2, ...varint(fields.length)]), fields]);
   };
   const provideRaw = async (request: Buffer): Promise<unknown> => {
-    const { provideDisk } = DynamicDiskServiceService;
-    const definition = { provideDisk: { ...provideDisk, requestSerialize: () => request } };
+    const { fullName, methods } = DynamicDiskServiceDefinition;
+    const requestType = { ...methods.provideDisk.requestType, encode: () => ({ finish: () => request }) };
+    const definition = { fullName, methods: { provideDisk: { ...methods.provideDisk, requestType } } };
     const client = createClient(definition, {
       address: director.address,
       tls: director.certs.files("operator"),
@@ -89,7 +90,7 @@ describe("bad input to the director", function () {
       defaultDeadlineMs: 20_000,
     });
     try {
-      return await client.provideDisk({} as never);
+      return await client.provideDisk({});
     } finally {
       client.close();
     }
@@ -268,7 +269,7 @@ describe("bad input to the director", function () {
 
   it("another role -> PERMISSION_DENIED", async () => {
     const tls = director.certs.files("disk-agent-host-1");
-    const client = createClient(DynamicDiskServiceService, {
+    const client = createClient(DynamicDiskServiceDefinition, {
       address: director.address,
       tls,
       serverRole: "director",

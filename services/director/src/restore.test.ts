@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { AdminServiceService } from "@diskmesh/api/common";
+import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { createClient } from "@diskmesh/rpc";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
 import { eventually, skipBecause } from "@diskmesh/testkit";
@@ -46,7 +46,7 @@ for (const store of ["LMDB", "MongoDB"])
         tls: director.certs.files("operator"),
         serverRole: "director",
       } as const;
-      const admin = createClient(AdminServiceService, { ...options, defaultDeadlineMs: 20_000 });
+      const admin = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 20_000 });
       try {
         const pieces: Buffer[] = [];
         for await (const { piece } of admin.createBackup({})) pieces.push(piece);

@@ -1,10 +1,10 @@
 import {
-  ConfigServiceService,
-  DeploymentServiceService,
-  DynamicDiskServiceService,
-  LockServiceService,
-  StemcellServiceService,
-  TaskServiceService,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  LockServiceDefinition,
+  StemcellServiceDefinition,
+  TaskServiceDefinition,
 } from "@diskmesh/api/director";
 import type { Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
@@ -48,14 +48,14 @@ const OPERATORS: readonly Role[] = ["operator"];
  * not lead.
  */
 export function addServices(server: RpcServer, current: () => Context): void {
-  offer(server, ConfigServiceService, current, {
+  offer(server, ConfigServiceDefinition, current, {
     updateConfig: allow(OPERATORS, updateConfig),
     getConfig: allow(OPERATORS, getConfig),
     listConfigs: allow(OPERATORS, listConfigs),
     deleteConfig: allow(OPERATORS, deleteConfig),
     diffConfig: allow(OPERATORS, diffConfig),
   });
-  offer(server, DeploymentServiceService, current, {
+  offer(server, DeploymentServiceDefinition, current, {
     deploy: allow(OPERATORS, deploy),
     deleteDeployment: allow(OPERATORS, deleteDeployment),
     listDeployments: allow(OPERATORS, listDeployments),
@@ -65,7 +65,7 @@ export function addServices(server: RpcServer, current: () => Context): void {
     listPossibleOrphans: allow(OPERATORS, listPossibleOrphans),
     forgetPossibleOrphan: allow(OPERATORS, forgetPossibleOrphan),
   });
-  offer(server, DynamicDiskServiceService, current, {
+  offer(server, DynamicDiskServiceDefinition, current, {
     provideDisk: allow(OPERATORS, provideDisk),
     createDisk: allow(OPERATORS, createDisk),
     attachDisk: allow(OPERATORS, attachDisk),
@@ -74,7 +74,7 @@ export function addServices(server: RpcServer, current: () => Context): void {
     getDisk: allow(OPERATORS, getDisk),
     listDisks: allow(OPERATORS, listDisks),
   });
-  offer(server, TaskServiceService, current, {
+  offer(server, TaskServiceDefinition, current, {
     getTask: allow(OPERATORS, getTask),
     listTasks: allow(OPERATORS, listTasks),
     cancelTask: allow(OPERATORS, cancelTask),
@@ -82,12 +82,12 @@ export function addServices(server: RpcServer, current: () => Context): void {
     watchTask: allow(OPERATORS, watchTask),
     getTaskOutput: allow(OPERATORS, getTaskOutput),
   });
-  offer(server, StemcellServiceService, current, {
+  offer(server, StemcellServiceDefinition, current, {
     uploadStemcell: allow(OPERATORS, uploadStemcell),
     listStemcells: allow(OPERATORS, listStemcells),
     deleteStemcell: allow(OPERATORS, deleteStemcell),
   });
-  offer(server, LockServiceService, current, {
+  offer(server, LockServiceDefinition, current, {
     listLocks: allow(OPERATORS, listLocks),
   });
   addAdminService(server, current);

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { CpiServiceService } from "@diskmesh/api/cpi";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { backoffMs, messageOf, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
@@ -61,7 +61,7 @@ async function lead(
 }
 
 async function connect(config: DirectorConfig, lifecycle: Lifecycle, log: Logger): Promise<Connections> {
-  const cpi = createClient(CpiServiceService, {
+  const cpi = createClient(CpiServiceDefinition, {
     address: config.dispatcher.address,
     tls: config.tls,
     serverRole: "cpi-dispatcher",

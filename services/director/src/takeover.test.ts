@@ -1,4 +1,4 @@
-import { DynamicDiskServiceService, TaskServiceService, TaskState } from "@diskmesh/api/director";
+import { DynamicDiskServiceDefinition, TaskServiceDefinition, TaskState } from "@diskmesh/api/director";
 import { createClient } from "@diskmesh/rpc";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
 import { freePort, type ServiceProcess, skipBecause, spawnService, temporaryFolder } from "@diskmesh/testkit";
@@ -43,9 +43,9 @@ describe("two directors on one database", function () {
     });
     const options = { tls, serverRole: "director", defaultDeadlineMs: 20_000 } as const;
     const both = { ...options, address: [first.address, address] };
-    const disks = createClient(DynamicDiskServiceService, both);
-    const tasks = createClient(TaskServiceService, both);
-    const ofStandby = createClient(TaskServiceService, { ...options, address });
+    const disks = createClient(DynamicDiskServiceDefinition, both);
+    const tasks = createClient(TaskServiceDefinition, both);
+    const ofStandby = createClient(TaskServiceDefinition, { ...options, address });
     try {
       const [instanceId] = (await first.deploy("web", 1)) as [string];
       const gate = first.cpi.gate("createDisk", "after");

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { AbortedError, NotFoundError, PermissionDeniedError, UnavailableError } from "@diskmesh/domain";
 import { createClient } from "@diskmesh/rpc";
 import { eventually, spawnService, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
@@ -68,7 +68,7 @@ describe("the disk agent's process", function () {
   };
 
   const list = async () => {
-    const client = createClient(DiskAgentServiceService, {
+    const client = createClient(DiskAgentServiceDefinition, {
       address: agent.address,
       tls: certs.files("operator"),
       serverRole: "disk-agent",
@@ -198,7 +198,7 @@ describe("the disk agent's process", function () {
       ["director", false],
       ["disk-agent-host-2", false],
     ] as const) {
-      const client = createClient(DiskAgentServiceService, {
+      const client = createClient(DiskAgentServiceDefinition, {
         address: agent.address,
         tls: certs.files(who),
         serverRole: "disk-agent",

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
 import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { AgentRegistrationServiceDefinition } from "@diskmesh/api/registry";
 import type { DiskId } from "@diskmesh/domain";
 import { formatHostPort } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
@@ -93,7 +93,7 @@ export interface AgentEdges {
   readonly cacheFiles: CacheFileSystem;
   readonly listenNbd: ListenNbd;
   readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemotePartOptions["client"];
-  readonly connectRegistry: () => Client<typeof AgentRegistrationServiceService>;
+  readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }
 
 function systemEdges(config: AgentConfig): AgentEdges {
@@ -108,9 +108,9 @@ function systemEdges(config: AgentConfig): AgentEdges {
     cacheFiles: nodeFiles,
     listenNbd: NbdServer.listen,
     connectAgent: ({ hostId, address }) =>
-      createClient(DiskAgentServiceService, { ...common, address, serverRole: "disk-agent", serverName: hostId }),
+      createClient(DiskAgentServiceDefinition, { ...common, address, serverRole: "disk-agent", serverName: hostId }),
     connectRegistry: () =>
-      createClient(AgentRegistrationServiceService, {
+      createClient(AgentRegistrationServiceDefinition, {
         ...common,
         address: registry.address,
         serverRole: "disk-registry",

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { DiskAgentServiceService, type ListDevicesResponse } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition, type ListDevicesResponse } from "@diskmesh/api/agent";
 import { AbortedError, type DomainError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { createClient } from "@diskmesh/rpc";
 import { eventually, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
@@ -70,7 +70,7 @@ describe("an agent between incarnations", function () {
   const list = async (): Promise<ListDevicesResponse> => {
     const tls = certs.files("operator");
     const to = { address: agent.address, tls, serverRole: "disk-agent" as const, defaultDeadlineMs: 5_000 };
-    const client = createClient(DiskAgentServiceService, to);
+    const client = createClient(DiskAgentServiceDefinition, to);
     try {
       return await client.listDevices({});
     } finally {

@@ -1,7 +1,7 @@
 import { execFileSync, spawnSync } from "node:child_process";
 import { linkSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { Outsider } from "@diskmesh/file-lock/testing";
 import { createClient } from "@diskmesh/rpc";
 import { eventually, skipBecause, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
@@ -52,7 +52,7 @@ describe("device files between processes", function () {
   const list = async (agent: TestAgent) => {
     const tls = certs.files("operator");
     const options = { address: agent.address, tls, serverRole: "disk-agent", defaultDeadlineMs: 5_000 } as const;
-    const client = createClient(DiskAgentServiceService, options);
+    const client = createClient(DiskAgentServiceDefinition, options);
     try {
       return (await client.listDevices({})).devices;
     } finally {

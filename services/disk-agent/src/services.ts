@@ -1,4 +1,4 @@
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import type { Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";
@@ -19,7 +19,7 @@ const AGENTS: readonly Role[] = ["disk-agent"];
 
 /** Adds the face to the registry and to other agents. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => AgentContext): void {
-  offer(server, DiskAgentServiceService, current, {
+  offer(server, DiskAgentServiceDefinition, current, {
     attachDevices: allow(REGISTRY, attachDevices),
     detachDevices: allow(REGISTRY, detachDevices),
     listDevices: allow(LOOKERS, listDevices),

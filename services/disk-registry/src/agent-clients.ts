@@ -1,4 +1,4 @@
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { DomainError, type HostId, messageOf, UnavailableError } from "@diskmesh/domain";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 import type { Fleet } from "./fleet.js";
@@ -6,7 +6,7 @@ import type { Leader } from "./model/orders.js";
 import type { Host } from "./model/schema.js";
 import { rememberedOf } from "./registration-request.js";
 
-export type AgentClient = Client<typeof DiskAgentServiceService>;
+export type AgentClient = Client<typeof DiskAgentServiceDefinition>;
 
 /** Makes a client of a host's agent, which must prove to be the agent of that very host. */
 export type ConnectAgent = (host: Pick<Host, "hostId" | "address">) => AgentClient;
@@ -14,7 +14,7 @@ export type ConnectAgent = (host: Pick<Host, "hostId" | "address">) => AgentClie
 /** Over gRPC. The agent must carry the host's name in its certificate. */
 export function grpcAgents(options: { readonly tls: TlsFiles; readonly defaultDeadlineMs: number }): ConnectAgent {
   return ({ hostId, address }) =>
-    createClient(DiskAgentServiceService, { ...options, address, serverRole: "disk-agent", serverName: hostId });
+    createClient(DiskAgentServiceDefinition, { ...options, address, serverRole: "disk-agent", serverName: hostId });
 }
 
 type AskedFleet = Pick<Fleet, "leader" | "knows" | "hear" | "hearRefusal" | "requireLeads">;

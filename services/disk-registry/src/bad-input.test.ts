@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { connect } from "node:http2";
 import {
-  AgentRegistrationServiceService,
+  AgentRegistrationServiceDefinition,
   CreateDiskRequest,
-  DiskRegistryServiceService,
+  DiskRegistryServiceDefinition,
   RegisterAgentRequest,
   ReportedDevice,
 } from "@diskmesh/api/registry";
@@ -354,9 +354,10 @@ describe("bad input, through a real server", function () {
       [sizeField, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x01],
       [0x0a, 0x7f, 0x01],
     ];
-    const { createDisk } = DiskRegistryServiceService;
+    const { fullName, methods } = DiskRegistryServiceDefinition;
     for (const bytes of raw) {
-      const definition = { createDisk: { ...createDisk, requestSerialize: () => Buffer.from(bytes) } };
+      const requestType = { ...CreateDiskRequest, encode: () => ({ finish: () => Buffer.from(bytes) }) };
+      const definition = { fullName, methods: { createDisk: { ...methods.createDisk, requestType } } };
       const client = createClient(definition, {
         address: registry.address,
         tls: registry.certificates.files("operator"),
@@ -368,7 +369,7 @@ describe("bad input, through a real server", function () {
   });
 
   it("a message above the limit -> RESOURCE_EXHAUSTED", async () => {
-    const client = createClient(DiskRegistryServiceService, {
+    const client = createClient(DiskRegistryServiceDefinition, {
       address: registry.address,
       tls: registry.certificates.files("operator"),
       serverRole: "disk-registry",
@@ -403,7 +404,7 @@ describe("bad input, through a real server", function () {
   }
 
   it("an operator who registers a host -> PERMISSION_DENIED", async () => {
-    const client = createClient(AgentRegistrationServiceService, {
+    const client = createClient(AgentRegistrationServiceDefinition, {
       address: registry.address,
       tls: registry.certificates.files("operator"),
       serverRole: "disk-registry",

@@ -1,4 +1,4 @@
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -20,7 +20,7 @@ describe("commits", function () {
     const agent = new TestAgent({ hostId: "h1", tls, registryAddress: address, deviceIds });
     await agent.start();
     const options = { address, serverRole: "disk-registry", defaultDeadlineMs: 5_000 } as const;
-    const operator = createClient(DiskRegistryServiceService, { ...options, tls: certificates.files("operator") });
+    const operator = createClient(DiskRegistryServiceDefinition, { ...options, tls: certificates.files("operator") });
     const noOrderWaits = () =>
       eventually(async () =>
         expect(await tablet.read((t) => t.devices.count("awaitingOrderByHost", "h1"))).to.equal(0),

@@ -1,6 +1,6 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { AttachState, FleetServiceService, PublicationState, UnknownDiskVerdict } from "@diskmesh/api/registry";
+import { AttachState, FleetServiceDefinition, PublicationState, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { OutdatedError } from "@diskmesh/domain";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
@@ -15,7 +15,7 @@ const SHORT = { deadlineMs: 1_000 };
 describe("disk-registry and what agents remember", function () {
   this.timeout(60_000);
   const fleet = SharedRegistry.forAllTests();
-  let operator: Client<typeof FleetServiceService>;
+  let operator: Client<typeof FleetServiceDefinition>;
 
   beforeEach(async () => {
     // What a test makes the registry remember of agents, no later one may meet.
@@ -301,7 +301,7 @@ describe("disk-registry and what agents remember", function () {
   const fleetNow = () => operator.getFleet({});
 
   function connect(): void {
-    operator = createClient(FleetServiceService, {
+    operator = createClient(FleetServiceDefinition, {
       address: fleet.registry.address,
       tls: fleet.registry.certificates.files("operator"),
       serverRole: "disk-registry",

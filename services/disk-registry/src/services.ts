@@ -1,7 +1,7 @@
 import {
-  AgentRegistrationServiceService,
-  DiskRegistryServiceService,
-  FleetServiceService,
+  AgentRegistrationServiceDefinition,
+  DiskRegistryServiceDefinition,
+  FleetServiceDefinition,
 } from "@diskmesh/api/registry";
 import type { Role } from "@diskmesh/domain";
 import { allow, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
@@ -53,7 +53,7 @@ function changing<Request, Response>(change: Change<Request, Response>): Change<
 
 /** Adds all services. `current` throws UnavailableError while this process does not lead. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
-  offer(server, DiskRegistryServiceService, current, {
+  offer(server, DiskRegistryServiceDefinition, current, {
     addHost: allow(INFRASTRUCTURE, changing(addHost)),
     removeHost: allow(INFRASTRUCTURE, changing(removeHost)),
     purgeHost: allow(INFRASTRUCTURE, changing(purgeHost)),
@@ -76,13 +76,13 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     assignHost: allow(DISK_USERS, changing(assignHost)),
     unassignHost: allow(DISK_USERS, changing(unassignHost)),
   });
-  offer(server, FleetServiceService, current, {
+  offer(server, FleetServiceDefinition, current, {
     getFleet: allow(INFRASTRUCTURE, getFleet),
     adoptFleet: allow(INFRASTRUCTURE, adoptFleet),
     raiseNumbers: allow(INFRASTRUCTURE, changing(raiseNumbers)),
     decideUnknownDisks: allow(INFRASTRUCTURE, changing(decideUnknownDisks)),
   });
-  offer(server, AgentRegistrationServiceService, current, {
+  offer(server, AgentRegistrationServiceDefinition, current, {
     registerAgent: allow(AGENTS, registerAgent),
     heartbeat: allow(AGENTS, heartbeat),
   });

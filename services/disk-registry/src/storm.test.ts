@@ -1,5 +1,5 @@
 import {
-  AgentRegistrationServiceService,
+  AgentRegistrationServiceDefinition,
   Health,
   type RegisterAgentRequest,
   type ReportedDevice,
@@ -36,7 +36,7 @@ describe("a storm of registrations", function () {
     const clients = hostIds.map((id) => {
       const tls = certificates.files(`disk-agent-${id}`);
       const options = { address, tls, serverRole: "disk-registry", defaultDeadlineMs: REGISTER_TIMEOUT_MS } as const;
-      return createClient(AgentRegistrationServiceService, options);
+      return createClient(AgentRegistrationServiceDefinition, options);
     });
     try {
       // The connections stand before the storm begins.

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { DiskAgentServiceService, OrderOutcome } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
 import { AttachState, type Device } from "@diskmesh/api/registry";
 import { createClient, waitForHealth } from "@diskmesh/rpc";
 import { documentDatabase } from "@diskmesh/tablet/testing";
@@ -85,7 +85,7 @@ describe("two disk-registries on one database", function () {
     await eventually(async () =>
       expect((await operator.removeDevice(remove)).result?.code).to.equal("ACTION_CODE_S_OK"),
     );
-    const agent = createClient(DiskAgentServiceService, {
+    const agent = createClient(DiskAgentServiceDefinition, {
       address: agentAddress,
       tls: registries.certificates.files("disk-registry"),
       serverRole: "disk-agent",

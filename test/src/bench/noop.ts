@@ -2,23 +2,22 @@ import { fork } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
-import { type Client, createClient, type MethodDefinition, type TlsFiles } from "@diskmesh/rpc";
+import { createClient, methodsOf, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import { Server, ServerCredentials } from "@grpc/grpc-js";
 
-const pass = (bytes: Buffer): Buffer => bytes;
+const bytes = {
+  fromPartial: (message: Buffer): Buffer => message,
+  encode: (message: Buffer) => ({ finish: () => message }),
+  decode: (message: Uint8Array): Uint8Array => message,
+};
 
 /** A method that does nothing, in the shape of the generated definitions. */
 export const NOOP = {
-  call: {
-    path: "/diskmesh.bench.NoopService/Call",
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: pass,
-    requestDeserialize: pass,
-    responseSerialize: pass,
-    responseDeserialize: pass,
-  } satisfies MethodDefinition<Buffer, Buffer>,
-} as const;
+  fullName: "diskmesh.bench.NoopService",
+  methods: {
+    call: { name: "Call", requestType: bytes, requestStream: false, responseType: bytes, responseStream: false },
+  },
+} as const satisfies ServiceDefinition;
 
 const SMALL_MESSAGE_BYTES = 16;
 
@@ -39,7 +38,7 @@ export async function startNoopServer(
   });
   const [port] = (await once(child, "message")) as [number];
   const address = `127.0.0.1:${port}`;
-  const noop: Client<typeof NOOP> = createClient(NOOP, {
+  const noop = createClient(NOOP, {
     address,
     tls: client,
     serverRole: "disk-registry",
@@ -60,7 +59,7 @@ export async function startNoopServer(
 
 async function serve(tls: TlsFiles, responseBytes: number): Promise<void> {
   const server = new Server({ "grpc.enable_channelz": 0 });
-  server.addService(NOOP as never, {
+  server.addService(Object.fromEntries(methodsOf(NOOP)), {
     call: (_call: unknown, callback: (error: null, response: Buffer) => void) =>
       callback(null, Buffer.alloc(responseBytes)),
   });

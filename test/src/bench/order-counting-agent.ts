@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { type DeviceOrder, DiskAgentServiceService, OrderOutcome } from "@diskmesh/api/agent";
-import { AgentRegistrationServiceService, Health } from "@diskmesh/api/registry";
+import { type DeviceOrder, DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
+import { AgentRegistrationServiceDefinition, Health } from "@diskmesh/api/registry";
 import { NotImplementedError } from "@diskmesh/domain";
 import {
   type Client,
@@ -27,7 +27,7 @@ const HEARTBEAT_MS = 1_000;
 export class OrderCountingAgent implements AsyncDisposable {
   attachOrders = 0;
   readonly #server: RpcServer;
-  readonly #registration: Client<typeof AgentRegistrationServiceService>;
+  readonly #registration: Client<typeof AgentRegistrationServiceDefinition>;
   readonly #bootId = randomUUID();
   #heartbeats: NodeJS.Timeout | undefined;
 
@@ -37,8 +37,8 @@ export class OrderCountingAgent implements AsyncDisposable {
     registryAddress: string,
   ) {
     this.#server = new RpcServer({ tls, limits: DEFAULT_RPC_SERVER_LIMITS });
-    this.#server.addService(DiskAgentServiceService, { roles: ["disk-registry"], handlers: this.#handlers() });
-    this.#registration = createClient(AgentRegistrationServiceService, {
+    this.#server.addService(DiskAgentServiceDefinition, { roles: ["disk-registry"], handlers: this.#handlers() });
+    this.#registration = createClient(AgentRegistrationServiceDefinition, {
       address: registryAddress,
       tls,
       serverRole: "disk-registry",
@@ -90,7 +90,7 @@ export class OrderCountingAgent implements AsyncDisposable {
     await this.#server.drain();
   }
 
-  #handlers(): Handlers<typeof DiskAgentServiceService> {
+  #handlers(): Handlers<typeof DiskAgentServiceDefinition> {
     const obeyed = (devices: readonly DeviceOrder[]) => ({
       outcomes: devices.map(({ deviceId, stamp }) => ({ deviceId, stamp, outcome: OrderOutcome.DONE, message: "" })),
     });

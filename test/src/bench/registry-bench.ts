@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { AttachState, DiskRegistryServiceService, Health } from "@diskmesh/api/registry";
+import { AttachState, DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { eventually, freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { open } from "lmdb";
@@ -18,7 +18,7 @@ const ADD_CONCURRENCY = 64;
 const ORDER_DEVICES = 4_096;
 const SETTLE_MS = 1_000;
 
-type Registry = Client<typeof DiskRegistryServiceService>;
+type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
 /** The registry process alone: reads, CMS actions and attach orders. */
 export async function benchRegistry(report: (line: string) => void): Promise<Measurement[]> {
@@ -44,7 +44,7 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
     health: { address, tls: operator, serverRole: "disk-registry" },
   });
   await using noop = await startNoopServer(certificates.files("disk-registry"), operator);
-  const registry = createClient(DiskRegistryServiceService, {
+  const registry = createClient(DiskRegistryServiceDefinition, {
     address,
     tls: operator,
     serverRole: "disk-registry",

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { connect } from "node:tls";
 import { fileURLToPath } from "node:url";
 import {
-  AgentRegistrationServiceService,
+  AgentRegistrationServiceDefinition,
   Health,
   RegisterAgentRequest,
   RegisterAgentResponse,
@@ -56,9 +56,10 @@ const CERTIFIED_AT_ONCE = 8;
 const CONNECTED_AT_ONCE = 32;
 
 /** Requests are encoded before a storm and answers decoded after it: what agents do is not what is measured. */
+const { fullName, methods } = AgentRegistrationServiceDefinition;
 const REGISTRATION = {
-  registerAgent: { ...NOOP.call, path: AgentRegistrationServiceService.registerAgent.path },
-  heartbeat: AgentRegistrationServiceService.heartbeat,
+  fullName,
+  methods: { ...methods, registerAgent: { ...NOOP.methods.call, name: methods.registerAgent.name } },
 } as const;
 
 class StormAgents {
@@ -180,7 +181,7 @@ class StormAgents {
   /** As an agent does: again and again, backing off, until the answer has come. */
   async #register(): Promise<StormResult> {
     const requests = this.#requests();
-    const answers: Buffer[] = [];
+    const answers: Uint8Array[] = [];
     const result = await this.#storm((index) =>
       retried(async () => {
         answers.push(await this.#registryOf(index).registerAgent(requests.get(index) as Buffer));

@@ -1,4 +1,4 @@
-import { DiskRegistryServiceService, HostState } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition, HostState } from "@diskmesh/api/registry";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
 import { openStorage, Tablet, table } from "@diskmesh/tablet";
 import { stormDeviceId, stormHostId } from "./storm-agents.js";
@@ -88,7 +88,7 @@ function storedDevice(index: number, device: number): object {
 
 /** How many hosts are ONLINE in that start of their agents. */
 export async function countOnline(address: string, tls: TlsFiles, bootId: string): Promise<number> {
-  const registry = createClient(DiskRegistryServiceService, {
+  const registry = createClient(DiskRegistryServiceDefinition, {
     address,
     tls,
     serverRole: "disk-registry",

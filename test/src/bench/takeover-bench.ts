@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { DiskRegistryServiceService, Health } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
 import { newTabletName, removeTablet, withDatabase } from "@diskmesh/tablet/testing";
 import {
@@ -34,7 +34,7 @@ export async function benchTakeover(url: string, report: (line: string) => void)
   const start = (waitFor: "serving" | "listening") => startRegistry({ url, tabletName, certificates, waitFor });
   const leader = await start("serving");
   const standby = await start("listening");
-  const operator = createClient(DiskRegistryServiceService, {
+  const operator = createClient(DiskRegistryServiceDefinition, {
     address: [leader.address, standby.address],
     tls: certificates.files("operator"),
     serverRole: "disk-registry",

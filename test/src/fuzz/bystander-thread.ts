@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { parentPort, workerData } from "node:worker_threads";
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import { CpiServiceService } from "@diskmesh/api/cpi";
-import { LockServiceService } from "@diskmesh/api/director";
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
+import { LockServiceDefinition } from "@diskmesh/api/director";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { messageOf } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
@@ -139,19 +139,19 @@ async function askerOf(watched: Watched): Promise<Ask> {
 function grpcAsker(watched: Watched & { kind: "grpc" }): Ask {
   switch (watched.target) {
     case "director": {
-      const client = grpc(LockServiceService, watched);
+      const client = grpc(LockServiceDefinition, watched);
       return () => client.listLocks({});
     }
     case "cpi-dispatcher": {
-      const client = grpc(CpiServiceService, watched);
+      const client = grpc(CpiServiceDefinition, watched);
       return () => client.listCpis({ context: undefined });
     }
     case "disk-registry": {
-      const client = grpc(DiskRegistryServiceService, watched);
+      const client = grpc(DiskRegistryServiceDefinition, watched);
       return () => client.getHost({ hostId: "host-1" });
     }
     case "disk-agent": {
-      const client = grpc(DiskAgentServiceService, watched);
+      const client = grpc(DiskAgentServiceDefinition, watched);
       return () => client.listDevices({});
     }
   }

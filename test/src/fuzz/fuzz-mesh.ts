@@ -1,14 +1,14 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { CpiServiceService } from "@diskmesh/api/cpi";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import {
-  ConfigServiceService,
-  DeploymentServiceService,
-  DynamicDiskServiceService,
-  StemcellServiceService,
-  TaskServiceService,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  StemcellServiceDefinition,
+  TaskServiceDefinition,
 } from "@diskmesh/api/director";
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
@@ -57,12 +57,12 @@ export class FuzzMesh implements AsyncDisposable {
   ) {
     const limits = { defaultDeadlineMs: CLIENT_DEADLINE_MS };
     this.clients = {
-      registry: group.client(DiskRegistryServiceService, "disk-registry", limits),
-      configs: group.client(ConfigServiceService, "director", limits),
-      deployments: group.client(DeploymentServiceService, "director", limits),
-      disks: group.client(DynamicDiskServiceService, "director", limits),
-      tasks: group.client(TaskServiceService, "director", limits),
-      stemcells: group.client(StemcellServiceService, "director", limits),
+      registry: group.client(DiskRegistryServiceDefinition, "disk-registry", limits),
+      configs: group.client(ConfigServiceDefinition, "director", limits),
+      deployments: group.client(DeploymentServiceDefinition, "director", limits),
+      disks: group.client(DynamicDiskServiceDefinition, "director", limits),
+      tasks: group.client(TaskServiceDefinition, "director", limits),
+      stemcells: group.client(StemcellServiceDefinition, "director", limits),
     };
     const addresses = {
       director: group.address("director"),
@@ -109,7 +109,7 @@ export class FuzzMesh implements AsyncDisposable {
 
   /** A director's own client of the dispatcher. */
   dispatcherClient() {
-    const client = createClient(CpiServiceService, {
+    const client = createClient(CpiServiceDefinition, {
       address: this.group.address("cpi-dispatcher"),
       tls: this.filesOf("director"),
       serverRole: "cpi-dispatcher",

@@ -1,5 +1,5 @@
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import { type Device, DiskRegistryServiceService, FleetServiceService } from "@diskmesh/api/registry";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { type Device, DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
 import type { Client, TlsFiles } from "@diskmesh/rpc";
 import type { ServiceProcess } from "@diskmesh/testkit";
 import { ServiceGroup, type ServicePlan } from "./service-group.js";
@@ -18,21 +18,21 @@ export interface RegistryMeshOptions {
 
 /** A registry and its agents as real processes, and nothing else: what attaches and detaches devices. */
 export class RegistryMesh implements AsyncDisposable {
-  readonly operator: Client<typeof DiskRegistryServiceService>;
-  readonly fleet: Client<typeof FleetServiceService>;
-  readonly #agentClients: ReadonlyMap<string, Client<typeof DiskAgentServiceService>>;
+  readonly operator: Client<typeof DiskRegistryServiceDefinition>;
+  readonly fleet: Client<typeof FleetServiceDefinition>;
+  readonly #agentClients: ReadonlyMap<string, Client<typeof DiskAgentServiceDefinition>>;
 
   private constructor(
     private readonly group: ServiceGroup,
     private readonly registryNames: readonly string[],
   ) {
     const limits = { defaultDeadlineMs: DEADLINE_MS };
-    this.operator = group.client(DiskRegistryServiceService, "disk-registry", { names: registryNames, ...limits });
-    this.fleet = group.client(FleetServiceService, "disk-registry", { names: registryNames, ...limits });
+    this.operator = group.client(DiskRegistryServiceDefinition, "disk-registry", { names: registryNames, ...limits });
+    this.fleet = group.client(FleetServiceDefinition, "disk-registry", { names: registryNames, ...limits });
     this.#agentClients = new Map(
       group.hostIds.map((hostId) => [
         hostId,
-        group.client(DiskAgentServiceService, "disk-agent", { names: [hostId], ...limits }),
+        group.client(DiskAgentServiceDefinition, "disk-agent", { names: [hostId], ...limits }),
       ]),
     );
   }
@@ -94,7 +94,7 @@ export class RegistryMesh implements AsyncDisposable {
   }
 
   /** An operator's client of a host's agent. */
-  agentClient(hostId: string): Client<typeof DiskAgentServiceService> {
+  agentClient(hostId: string): Client<typeof DiskAgentServiceDefinition> {
     const client = this.#agentClients.get(hostId);
     if (client === undefined) throw new Error(`no agent of ${hostId}`);
     return client;

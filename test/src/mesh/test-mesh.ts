@@ -1,10 +1,10 @@
 import {
-  ConfigServiceService,
-  DeploymentServiceService,
-  DynamicDiskServiceService,
-  TaskServiceService,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  TaskServiceDefinition,
 } from "@diskmesh/api/director";
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import type { NatsServer, ServiceProcess } from "@diskmesh/testkit";
 import { ServiceGroup, type ServiceName, type ServicePlan } from "./service-group.js";
 
@@ -26,11 +26,11 @@ export class TestMesh implements AsyncDisposable {
     readonly nats: NatsServer,
   ) {
     this.clients = {
-      registry: group.client(DiskRegistryServiceService, "disk-registry"),
-      configs: group.client(ConfigServiceService, "director"),
-      deployments: group.client(DeploymentServiceService, "director"),
-      disks: group.client(DynamicDiskServiceService, "director"),
-      tasks: group.client(TaskServiceService, "director"),
+      registry: group.client(DiskRegistryServiceDefinition, "disk-registry"),
+      configs: group.client(ConfigServiceDefinition, "director"),
+      deployments: group.client(DeploymentServiceDefinition, "director"),
+      disks: group.client(DynamicDiskServiceDefinition, "director"),
+      tasks: group.client(TaskServiceDefinition, "director"),
     };
   }
 

@@ -1,13 +1,13 @@
 import { join } from "node:path";
-import { CpiServiceService } from "@diskmesh/api/cpi";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import {
-  ConfigServiceService,
-  DeploymentServiceService,
-  DynamicDiskServiceService,
-  StemcellServiceService,
-  TaskServiceService,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  StemcellServiceDefinition,
+  TaskServiceDefinition,
 } from "@diskmesh/api/director";
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { identityUri, MIB_BYTES } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import type { NatsServer, ServiceProcess } from "@diskmesh/testkit";
@@ -101,14 +101,14 @@ export class MultiCpiMesh implements AsyncDisposable {
   operator() {
     const { group } = this;
     const cell = (name: CellName) =>
-      group.client(DiskRegistryServiceService, "disk-registry", { names: [name], ...CLIENT_LIMITS });
+      group.client(DiskRegistryServiceDefinition, "disk-registry", { names: [name], ...CLIENT_LIMITS });
     return {
-      configs: group.client(ConfigServiceService, "director", CLIENT_LIMITS),
-      deployments: group.client(DeploymentServiceService, "director", CLIENT_LIMITS),
-      disks: group.client(DynamicDiskServiceService, "director", CLIENT_LIMITS),
-      stemcells: group.client(StemcellServiceService, "director", CLIENT_LIMITS),
-      tasks: group.client(TaskServiceService, "director", CLIENT_LIMITS),
-      cpis: group.client(CpiServiceService, "cpi-dispatcher", CLIENT_LIMITS),
+      configs: group.client(ConfigServiceDefinition, "director", CLIENT_LIMITS),
+      deployments: group.client(DeploymentServiceDefinition, "director", CLIENT_LIMITS),
+      disks: group.client(DynamicDiskServiceDefinition, "director", CLIENT_LIMITS),
+      stemcells: group.client(StemcellServiceDefinition, "director", CLIENT_LIMITS),
+      tasks: group.client(TaskServiceDefinition, "director", CLIENT_LIMITS),
+      cpis: group.client(CpiServiceDefinition, "cpi-dispatcher", CLIENT_LIMITS),
       "cell-1": cell("cell-1"),
       "cell-2": cell("cell-2"),
     };

@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { type CpiConfig, CpiServiceService } from "@diskmesh/api/cpi";
+import { type CpiConfig, CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { newCall } from "@diskmesh/cpi/testing";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { freePort, type ServiceProcess, spawnService, type TestCertificates, temporaryFolder } from "@diskmesh/testkit";
@@ -11,7 +11,7 @@ export const CPI_CONFIG_VERSION = "v1";
 export class TestDispatcher implements AsyncDisposable {
   private constructor(
     readonly process: ServiceProcess,
-    readonly director: Client<typeof CpiServiceService>,
+    readonly director: Client<typeof CpiServiceDefinition>,
     readonly runFolder: string,
   ) {}
 
@@ -33,7 +33,7 @@ export class TestDispatcher implements AsyncDisposable {
       },
       health: { address, tls: certificates.files("operator"), serverRole: "cpi-dispatcher" },
     });
-    const director = createClient(CpiServiceService, {
+    const director = createClient(CpiServiceDefinition, {
       address,
       tls: certificates.files("director"),
       serverRole: "cpi-dispatcher",

@@ -1,5 +1,5 @@
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import { AgentRegistrationServiceService } from "@diskmesh/api/registry";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { AgentRegistrationServiceDefinition } from "@diskmesh/api/registry";
 import {
   type AgentContext,
   type AgentEdges,
@@ -144,9 +144,9 @@ export class AgentNode {
       cacheFiles: machine.cache.files(process),
       listenNbd: this.#listenNbd,
       connectAgent: ({ address }) =>
-        world.network.client(DiskAgentServiceService, { process, identity }, address, options),
+        world.network.client(DiskAgentServiceDefinition, { process, identity }, address, options),
       connectRegistry: () =>
-        world.network.client(AgentRegistrationServiceService, { process, identity }, REGISTRY_ADDRESS, options),
+        world.network.client(AgentRegistrationServiceDefinition, { process, identity }, REGISTRY_ADDRESS, options),
     };
   }
 

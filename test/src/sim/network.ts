@@ -5,6 +5,7 @@ import {
   type Client,
   errorOfStatus,
   type MethodDefinition,
+  methodsOf,
   type ServiceDefinition,
   statusOfError,
 } from "@diskmesh/rpc";
@@ -112,7 +113,7 @@ export class SimNetwork {
     options: { readonly defaultDeadlineMs: number; readonly onGone?: (request: unknown) => void },
   ): Client<Definition> {
     const methods: Record<string, unknown> = { close: () => {} };
-    for (const [name, method] of Object.entries(definition)) {
+    for (const [name, method] of methodsOf(definition)) {
       methods[name] = method.requestStream
         ? (requests: AsyncIterable<unknown>, call: CallOptions = {}) =>
             this.#stream(method, caller, address, requests, call.signal)
@@ -141,9 +142,10 @@ export class SimNetwork {
     const { process } = caller;
     const name = shortName(method.path);
     const lies = process.place === LIAR && this.random.chance(this.faults.lie);
-    const bytes = method.requestSerialize(lies ? exaggerated(name, request) : request);
+    const truth = method.requestSerialize(request);
+    const bytes = lies ? method.requestSerialize(exaggerated(name, request)) : truth;
     if (signal?.aborted) return Promise.reject(new CancelledError(`${name} was cancelled`, { cause: signal.reason }));
-    this.watch.sent(name, request, process);
+    this.watch.sent(name, method.requestDeserialize(truth), process);
     return new Promise((resolve, reject) => {
       let settled = false;
       const end = (): void => {

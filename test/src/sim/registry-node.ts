@@ -1,4 +1,4 @@
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { addServices, buildContext, type Context, configSchema, schema } from "@diskmesh/disk-registry/simulation";
 import { messageOf } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
@@ -79,7 +79,7 @@ export class RegistryNode {
           afterTurn: (callback) => void process.after(0, callback),
           connectAgent: ({ address }) =>
             world.network.client(
-              DiskAgentServiceService,
+              DiskAgentServiceDefinition,
               { process, identity: { role: "disk-registry", name: "" } },
               address,
               { defaultDeadlineMs: config.orders.rpcTimeoutMs },

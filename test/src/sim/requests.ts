@@ -1,8 +1,8 @@
 import {
   ActionCode,
   type ActionResult,
-  DiskRegistryServiceService,
-  FleetServiceService,
+  DiskRegistryServiceDefinition,
+  FleetServiceDefinition,
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
 import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
@@ -15,7 +15,7 @@ import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
 
-type Registry = Client<typeof DiskRegistryServiceService>;
+type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
 /** Devices of a host: one by its id, all on a path, or all. */
 export interface Selector {
@@ -30,7 +30,7 @@ export type CmsRequest = Selector & { readonly dryRun: boolean; readonly force?:
 export class Requests {
   readonly #process: SimProcess;
   readonly #registry: Registry;
-  readonly #fleet: Client<typeof FleetServiceService>;
+  readonly #fleet: Client<typeof FleetServiceDefinition>;
   readonly #operations = new Map<unknown, Operation>();
   /** Requests that the leader answered. */
   readonly #byLeader = new Set<unknown>();
@@ -39,8 +39,8 @@ export class Requests {
     this.#process = new SimProcess(world.timeline, "operator", "operator");
     const identity = { role: "operator", name: "sim" } as const;
     const caller = { process: this.#process, identity };
-    this.#fleet = world.network.client(FleetServiceService, caller, REGISTRY_ADDRESS, { defaultDeadlineMs: 3_000 });
-    this.#registry = world.network.client(DiskRegistryServiceService, caller, REGISTRY_ADDRESS, {
+    this.#fleet = world.network.client(FleetServiceDefinition, caller, REGISTRY_ADDRESS, { defaultDeadlineMs: 3_000 });
+    this.#registry = world.network.client(DiskRegistryServiceDefinition, caller, REGISTRY_ADDRESS, {
       defaultDeadlineMs: 3_000,
       onGone: (request) => {
         this.#operations.get(request)?.gone();

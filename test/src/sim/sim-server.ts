@@ -1,4 +1,4 @@
-import type { MethodDefinition, RpcServer } from "@diskmesh/rpc";
+import { type MethodDefinition, methodsOf, type RpcServer } from "@diskmesh/rpc";
 import type { SimProcess } from "./timeline.js";
 
 export interface ServedMethod {
@@ -16,7 +16,7 @@ export class SimServer implements Pick<RpcServer, "addService"> {
   constructor(readonly process: SimProcess) {}
 
   addService: RpcServer["addService"] = (definition, options) => {
-    for (const [name, method] of Object.entries(definition)) {
+    for (const [name, method] of methodsOf(definition)) {
       const roles = Array.isArray(options.roles)
         ? options.roles
         : ((options.roles as unknown as Record<string, readonly string[]>)[name] ?? []);

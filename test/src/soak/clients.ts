@@ -1,13 +1,13 @@
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
-import { CpiServiceService } from "@diskmesh/api/cpi";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import {
-  ConfigServiceService,
-  DeploymentServiceService,
-  DynamicDiskServiceService,
-  LockServiceService,
-  TaskServiceService,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  LockServiceDefinition,
+  TaskServiceDefinition,
 } from "@diskmesh/api/director";
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import type { Client, ServiceDefinition } from "@diskmesh/rpc";
 import type { ServiceGroup, ServiceName } from "../mesh/service-group.js";
 import { type Measures, measured } from "./measures.js";
@@ -34,22 +34,22 @@ export function operatorClients(
   const ofDirector = <Definition extends ServiceDefinition>(title: string, definition: Definition) =>
     client(title, definition, "director", directors);
   return {
-    registry: client("registry", DiskRegistryServiceService, "disk-registry", registries),
-    cpis: client("cpi", CpiServiceService, "cpi-dispatcher", ["cpi-dispatcher"]),
-    configs: ofDirector("configs", ConfigServiceService),
-    deployments: ofDirector("deployments", DeploymentServiceService),
-    disks: ofDirector("dynamic disks", DynamicDiskServiceService),
-    tasks: ofDirector("tasks", TaskServiceService),
-    locks: ofDirector("locks", LockServiceService),
+    registry: client("registry", DiskRegistryServiceDefinition, "disk-registry", registries),
+    cpis: client("cpi", CpiServiceDefinition, "cpi-dispatcher", ["cpi-dispatcher"]),
+    configs: ofDirector("configs", ConfigServiceDefinition),
+    deployments: ofDirector("deployments", DeploymentServiceDefinition),
+    disks: ofDirector("dynamic disks", DynamicDiskServiceDefinition),
+    tasks: ofDirector("tasks", TaskServiceDefinition),
+    locks: ofDirector("locks", LockServiceDefinition),
   };
 }
 
 /** By host. */
-export function agentClients(group: ServiceGroup): ReadonlyMap<string, Client<typeof DiskAgentServiceService>> {
+export function agentClients(group: ServiceGroup): ReadonlyMap<string, Client<typeof DiskAgentServiceDefinition>> {
   return new Map(
     group.hostIds.map((hostId) => [
       hostId,
-      group.client(DiskAgentServiceService, "disk-agent", { names: [hostId], ...LIMITS }),
+      group.client(DiskAgentServiceDefinition, "disk-agent", { names: [hostId], ...LIMITS }),
     ]),
   );
 }

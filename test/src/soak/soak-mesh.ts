@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import type { DiskAgentServiceService } from "@diskmesh/api/agent";
+import type { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import type { Device } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
@@ -54,7 +54,7 @@ export class SoakMesh implements AsyncDisposable {
   readonly smallDisks = new Map<string, SmallDisk>();
   readonly clocks: Clocks;
   readonly cmsDevices: readonly CmsDevice[];
-  readonly #agents: ReadonlyMap<string, Client<typeof DiskAgentServiceService>>;
+  readonly #agents: ReadonlyMap<string, Client<typeof DiskAgentServiceDefinition>>;
 
   private constructor(
     readonly group: ServiceGroup,
@@ -115,7 +115,7 @@ export class SoakMesh implements AsyncDisposable {
     return this.group.process(hostId);
   }
 
-  agentClient(hostId: string): Client<typeof DiskAgentServiceService> {
+  agentClient(hostId: string): Client<typeof DiskAgentServiceDefinition> {
     const client = this.#agents.get(hostId);
     if (client === undefined) throw new Error(`no agent of ${hostId}`);
     return client;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type BlockIoRequest, DiskAgentServiceService } from "@diskmesh/api/agent";
+import { type BlockIoRequest, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import type { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, messageOf, OutdatedError } from "@diskmesh/domain";
 import { createClient } from "@diskmesh/rpc";
@@ -45,7 +45,7 @@ export async function writeLateByNbd(client: NbdClient): Promise<string> {
 
 /** The host's agent itself writes in the session that it had; answers why the device refused. Throws when it did not. */
 export async function writeLateBySession(layout: MeshLayout, session: Session): Promise<string> {
-  const client = createClient(DiskAgentServiceService, {
+  const client = createClient(DiskAgentServiceDefinition, {
     address: layout.agentAddress(session.deviceHostId),
     tls: layout.tlsFiles(agentName(session.holderHostId)),
     serverRole: "disk-agent",

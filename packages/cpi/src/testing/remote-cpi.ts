@@ -1,4 +1,4 @@
-import { CallContext, type CpiServiceService } from "@diskmesh/api/cpi";
+import { CallContext, type CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { type JsonObject, NotImplementedError } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
 import type { Cpi, CpiCall, CpiInfo, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
@@ -6,7 +6,7 @@ import type { Cpi, CpiCall, CpiInfo, NewDisk, NewStemcell, NewVm, Vm } from "../
 /** A CPI behind a dispatcher: the contract as a director sees it. */
 export class RemoteCpi implements Cpi {
   constructor(
-    private readonly client: Client<typeof CpiServiceService>,
+    private readonly client: Client<typeof CpiServiceDefinition>,
     /** Laid over the context of every call. */
     private readonly context: Partial<CallContext> = {},
   ) {}

@@ -21,13 +21,12 @@ export interface Note {
   count: number;
 }
 
-function encodeNote(note: Note): Buffer {
+function encodeNote(note: Note): BinaryWriter {
   if (!Number.isSafeInteger(note.count)) throw new Error("count is no safe integer");
-  const writer = new BinaryWriter().uint32(10).string(note.text).uint32(16).int64(note.count);
-  return Buffer.from(writer.finish());
+  return new BinaryWriter().uint32(10).string(note.text).uint32(16).int64(note.count);
 }
 
-function decodeNote(bytes: Buffer): Note {
+function decodeNote(bytes: Uint8Array): Note {
   const reader = new BinaryReader(bytes);
   const note = { text: "", count: 0 };
   while (reader.pos < reader.len) {
@@ -45,18 +44,22 @@ function safeNumber(value: bigint | string): number {
   return number;
 }
 
-const codec = {
-  requestSerialize: encodeNote,
-  requestDeserialize: decodeNote,
-  responseSerialize: encodeNote,
-  responseDeserialize: decodeNote,
+const Note = {
+  encode: encodeNote,
+  decode: decodeNote,
+  fromPartial: ({ text = "", count = 0 }: Partial<Note>): Note => ({ text, count }),
 };
 
+const types = { requestType: Note, responseType: Note };
+
 export const NoteService = {
-  get: { path: "/test.v1.NoteService/Get", requestStream: false, responseStream: false, ...codec },
-  list: { path: "/test.v1.NoteService/List", requestStream: false, responseStream: true, ...codec },
-  add: { path: "/test.v1.NoteService/Add", requestStream: true, responseStream: false, ...codec },
-  talk: { path: "/test.v1.NoteService/Talk", requestStream: true, responseStream: true, ...codec },
+  fullName: "test.v1.NoteService",
+  methods: {
+    get: { name: "Get", requestStream: false, responseStream: false, ...types },
+    list: { name: "List", requestStream: false, responseStream: true, ...types },
+    add: { name: "Add", requestStream: true, responseStream: false, ...types },
+    talk: { name: "Talk", requestStream: true, responseStream: true, ...types },
+  },
 } as const;
 
 export type NoteHandlers = Handlers<typeof NoteService>;

@@ -1,8 +1,8 @@
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import { type Client, createClient, type TlsFiles } from "@diskmesh/rpc";
 
-export type RegistryClient = Client<typeof DiskRegistryServiceService>;
+export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
 // Never reached: each call carries the rest of its caller's own deadline.
 const DEFAULT_DEADLINE_MS = 30_000;
@@ -26,7 +26,7 @@ export class RegistryClients {
       throw new ResourceExhaustedError(
         `this dispatcher has clients of ${maxRegistries} registries already (maxRegistries): raise it, or restart it`,
       );
-    const client = createClient(DiskRegistryServiceService, {
+    const client = createClient(DiskRegistryServiceDefinition, {
       address,
       tls: this.tls,
       serverRole: "disk-registry",

@@ -1,13 +1,13 @@
-import type { CpiServiceService } from "@diskmesh/api/cpi";
+import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { parseCid, parseOptionalCid } from "@diskmesh/cpi";
 import { parseId, parseOptionalName } from "@diskmesh/domain";
-import type { Serve } from "@diskmesh/rpc";
+import type { Handlers, Serve } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import { stringifiedHint } from "../model/disk-hint.js";
 import { parseSizeMib } from "../model/size.js";
 import { cpiMethod } from "./cpi-method.js";
 
-type Service = typeof CpiServiceService;
+type Service = Handlers<typeof CpiServiceDefinition>;
 
 /** What is no call of one CPI has a file of its own. */
 type OwnFiles = "createStemcell" | "setCpiConfig" | "watchCpiLog" | "listCpis" | "fence" | "endCalls";

@@ -1,6 +1,6 @@
 import { chmodSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { CallContext, CpiConfig, CpiServiceService } from "@diskmesh/api/cpi";
+import { CallContext, CpiConfig, CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { type TestCertificates, temporaryFolder } from "@diskmesh/testkit";
 import { dispatcherConfig } from "../config.js";
@@ -13,7 +13,7 @@ import { RegistryClients } from "../fleet/registry-client.js";
 import { type CpiDescription, CpiMaker } from "../make-cpis.js";
 import { addServices } from "../services.js";
 
-export type CpiClient = Client<typeof CpiServiceService>;
+export type CpiClient = Client<typeof CpiServiceDefinition>;
 
 export interface TestDispatcherOptions {
   /** Settings of `executables`. */
@@ -74,7 +74,7 @@ export class TestDispatcher {
   }
 
   client(name: string): CpiClient {
-    const client = createClient(CpiServiceService, {
+    const client = createClient(CpiServiceDefinition, {
       address: `127.0.0.1:${this.port}`,
       tls: this.certificates.files(name),
       serverRole: "cpi-dispatcher",

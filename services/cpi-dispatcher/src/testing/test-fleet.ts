@@ -1,8 +1,8 @@
 import { closeSync, ftruncateSync, mkdirSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { CpiServiceService } from "@diskmesh/api/cpi";
-import { AttachState, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
+import { AttachState, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { MIB_BYTES, type Role } from "@diskmesh/domain";
 import { type Client, createClient, type ServiceDefinition } from "@diskmesh/rpc";
 import {
@@ -44,13 +44,13 @@ export class TestFleet {
   }
 
   /** A client of the dispatcher as the holder of one of the certificates. */
-  dispatcher(name: string): Client<typeof CpiServiceService> {
-    return this.#client(CpiServiceService, this.dispatcherAddress, name, "cpi-dispatcher");
+  dispatcher(name: string): Client<typeof CpiServiceDefinition> {
+    return this.#client(CpiServiceDefinition, this.dispatcherAddress, name, "cpi-dispatcher");
   }
 
   /** A client of the registry, for operators. */
-  registry(): Client<typeof DiskRegistryServiceService> {
-    return this.#client(DiskRegistryServiceService, this.registryAddress, "operator", "disk-registry");
+  registry(): Client<typeof DiskRegistryServiceDefinition> {
+    return this.#client(DiskRegistryServiceDefinition, this.registryAddress, "operator", "disk-registry");
   }
 
   async stop(): Promise<void> {

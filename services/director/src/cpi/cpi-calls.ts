@@ -1,4 +1,4 @@
-import type { CallContext, CpiServiceService } from "@diskmesh/api/cpi";
+import type { CallContext, CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { isCpiError } from "@diskmesh/cpi";
 import { type BackoffLimits, backoffMs, DomainError, messageOf } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
@@ -6,7 +6,7 @@ import type { Clock } from "@diskmesh/service";
 import { CpiCallError, passes } from "./cpi-error.js";
 import type { CpiLogs, LogSink } from "./cpi-logs.js";
 
-export type CpiClient = Client<typeof CpiServiceService>;
+export type CpiClient = Client<typeof CpiServiceDefinition>;
 type CpiMethod = Exclude<keyof CpiClient, "close" | "endCalls" | "fence" | "listCpis" | "setCpiConfig" | "watchCpiLog">;
 type RequestOf<Method extends CpiMethod> = Omit<Parameters<CpiClient[Method]>[0], "context">;
 type ResponseOf<Method extends CpiMethod> = Awaited<ReturnType<CpiClient[Method]>>;

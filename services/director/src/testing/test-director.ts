@@ -1,13 +1,13 @@
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
-  ConfigServiceService,
-  DeploymentServiceService,
-  DynamicDiskServiceService,
-  LockServiceService,
-  StemcellServiceService,
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  LockServiceDefinition,
+  StemcellServiceDefinition,
   type Task,
-  TaskServiceService,
+  TaskServiceDefinition,
   type UploadStemcellRequest,
 } from "@diskmesh/api/director";
 import { MemoryCloud } from "@diskmesh/cpi/testing";
@@ -48,12 +48,12 @@ export function manifest(name: string, instances: number, azs = ["z1"]): string 
 
 /** A director process, with a CPI and agents in this process, over real gRPC and NATS. */
 export class TestDirector {
-  readonly disks: Client<typeof DynamicDiskServiceService>;
-  readonly tasks: Client<typeof TaskServiceService>;
-  readonly deployments: Client<typeof DeploymentServiceService>;
-  readonly configs: Client<typeof ConfigServiceService>;
-  readonly locks: Client<typeof LockServiceService>;
-  readonly stemcells: Client<typeof StemcellServiceService>;
+  readonly disks: Client<typeof DynamicDiskServiceDefinition>;
+  readonly tasks: Client<typeof TaskServiceDefinition>;
+  readonly deployments: Client<typeof DeploymentServiceDefinition>;
+  readonly configs: Client<typeof ConfigServiceDefinition>;
+  readonly locks: Client<typeof LockServiceDefinition>;
+  readonly stemcells: Client<typeof StemcellServiceDefinition>;
 
   private constructor(
     /** What its CPIs have made, and how they behave. */
@@ -72,12 +72,12 @@ export class TestDirector {
       serverRole: "director",
       defaultDeadlineMs: 20_000,
     } as const;
-    this.disks = createClient(DynamicDiskServiceService, options);
-    this.tasks = createClient(TaskServiceService, options);
-    this.deployments = createClient(DeploymentServiceService, options);
-    this.configs = createClient(ConfigServiceService, options);
-    this.locks = createClient(LockServiceService, options);
-    this.stemcells = createClient(StemcellServiceService, options);
+    this.disks = createClient(DynamicDiskServiceDefinition, options);
+    this.tasks = createClient(TaskServiceDefinition, options);
+    this.deployments = createClient(DeploymentServiceDefinition, options);
+    this.configs = createClient(ConfigServiceDefinition, options);
+    this.locks = createClient(LockServiceDefinition, options);
+    this.stemcells = createClient(StemcellServiceDefinition, options);
   }
 
   static async start(overrides: object = {}): Promise<TestDirector> {

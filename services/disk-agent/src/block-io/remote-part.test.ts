@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { DiskAgentServiceService } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { type DeviceId, type DiskId, NotImplementedError } from "@diskmesh/domain";
 import { createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
@@ -38,7 +38,7 @@ describe("a device of another host", function () {
       tls: certs.files("disk-agent-host-1"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 100 },
     });
-    server.addService(DiskAgentServiceService, {
+    server.addService(DiskAgentServiceDefinition, {
       roles: ["disk-agent"],
       handlers: {
         attachDevices: notHere,
@@ -56,7 +56,7 @@ describe("a device of another host", function () {
     });
     proxy = await CuttableProxy.start(await server.listen({ host: "127.0.0.1", port: 0 }));
     remote = new RemotePart({
-      client: createClient(DiskAgentServiceService, {
+      client: createClient(DiskAgentServiceDefinition, {
         address: `127.0.0.1:${proxy.port}`,
         tls: certs.files("disk-agent-host-2"),
         serverRole: "disk-agent",

@@ -1,4 +1,4 @@
-import type { BlockIoRequest, BlockIoResponse, DiskAgentServiceService } from "@diskmesh/api/agent";
+import type { BlockIoRequest, BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import {
   type BackoffLimits,
   backoffMs,
@@ -31,7 +31,7 @@ export interface RemotePartLimits {
 }
 
 export interface RemotePartOptions {
-  readonly client: Pick<Client<typeof DiskAgentServiceService>, "blockIo" | "close">;
+  readonly client: Pick<Client<typeof DiskAgentServiceDefinition>, "blockIo" | "close">;
   readonly diskId: DiskId;
   readonly deviceId: DeviceId;
   readonly sessionNumber: number;

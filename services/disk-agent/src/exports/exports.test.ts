@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type BlockIoRequest, type BlockIoResponse, DiskAgentServiceService } from "@diskmesh/api/agent";
+import { type BlockIoRequest, type BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { createClient } from "@diskmesh/rpc";
 import { eventually, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -246,7 +246,7 @@ describe("disks exported between two agents", function () {
   describe("BlockIo", () => {
     /** A holder's stream, as raw messages. */
     const stream = (as: string, deviceId = "host-1-b") => {
-      const client = createClient(DiskAgentServiceService, {
+      const client = createClient(DiskAgentServiceDefinition, {
         address: one.address,
         tls: certs.files(as),
         serverRole: "disk-agent",

@@ -1,6 +1,6 @@
-import { DiskAgentServiceService, type OrderOutcome } from "@diskmesh/api/agent";
+import { DiskAgentServiceDefinition, type OrderOutcome } from "@diskmesh/api/agent";
 import {
-  AgentRegistrationServiceService,
+  AgentRegistrationServiceDefinition,
   type HeartbeatRequest,
   type Predecessor,
   type RegisterAgentRequest,
@@ -39,7 +39,7 @@ export class TestRegistry {
 
   async start(): Promise<void> {
     this.#server = new RpcServer({ tls: this.#tls, limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 200 } });
-    this.#server.addService(AgentRegistrationServiceService, {
+    this.#server.addService(AgentRegistrationServiceDefinition, {
       roles: ["disk-agent"],
       handlers: {
         registerAgent: async (request) => {
@@ -110,7 +110,7 @@ export class TestRegistry {
 
 /** What a registry does with one agent. */
 export class AgentOrders {
-  readonly client: Client<typeof DiskAgentServiceService>;
+  readonly client: Client<typeof DiskAgentServiceDefinition>;
   readonly #registry: TestRegistry;
 
   constructor(
@@ -122,7 +122,7 @@ export class AgentOrders {
     readonly bootId: string,
   ) {
     this.#registry = registry;
-    this.client = createClient(DiskAgentServiceService, {
+    this.client = createClient(DiskAgentServiceDefinition, {
       address,
       tls,
       serverRole: "disk-agent",

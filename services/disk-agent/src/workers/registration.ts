@@ -1,4 +1,4 @@
-import type { AgentRegistrationServiceService, DeviceHealth, RegisterAgentResponse } from "@diskmesh/api/registry";
+import type { AgentRegistrationServiceDefinition, DeviceHealth, RegisterAgentResponse } from "@diskmesh/api/registry";
 import {
   AbortedError,
   type BackoffLimits,
@@ -18,7 +18,7 @@ import { encodeHealth, encodeReportedDevice, parseRegistrationAnswer } from "../
 
 export interface RegistrationOptions {
   readonly context: AgentContext;
-  readonly client: Client<typeof AgentRegistrationServiceService>;
+  readonly client: Client<typeof AgentRegistrationServiceDefinition>;
   /** Where other hosts reach this agent. */
   readonly address: string;
   readonly backoff: BackoffLimits;

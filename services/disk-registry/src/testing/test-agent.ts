@@ -1,7 +1,7 @@
 import {
   type AttachDevicesRequest,
   type DetachDevicesRequest,
-  DiskAgentServiceService,
+  DiskAgentServiceDefinition,
   type EraseDeviceRequest,
   type ExportDiskRequest,
   type OpenSessionRequest,
@@ -9,7 +9,7 @@ import {
   type UnexportDiskRequest,
 } from "@diskmesh/api/agent";
 import {
-  AgentRegistrationServiceService,
+  AgentRegistrationServiceDefinition,
   RegisterAgentRequest,
   type RegisterAgentResponse,
   type ReportedDevice,
@@ -39,7 +39,7 @@ const notOffered = async (): Promise<never> => {
 export class TestAgent {
   readonly #options: TestAgentOptions;
   #server: RpcServer | undefined;
-  #registration: Client<typeof AgentRegistrationServiceService> | undefined;
+  #registration: Client<typeof AgentRegistrationServiceDefinition> | undefined;
   #heartbeats: NodeJS.Timeout | undefined;
   #boots = 0;
   port = 0;
@@ -71,7 +71,7 @@ export class TestAgent {
     this.bootId = `${this.#options.hostId}-boot-${++this.#boots}`;
     this.exports.clear();
     const server = new RpcServer({ tls: this.#options.tls, limits: DEFAULT_RPC_SERVER_LIMITS });
-    server.addService(DiskAgentServiceService, {
+    server.addService(DiskAgentServiceDefinition, {
       roles: ["disk-registry"],
       handlers: {
         attachDevices: (request) => this.#obey("attach", request),
@@ -92,7 +92,7 @@ export class TestAgent {
     this.port = await server.listen({ host: "127.0.0.1", port: this.port });
     server.setServing(true);
     this.#server = server;
-    this.#registration = createClient(AgentRegistrationServiceService, {
+    this.#registration = createClient(AgentRegistrationServiceDefinition, {
       address: this.#options.registryAddress,
       tls: this.#options.tls,
       serverRole: "disk-registry",
@@ -154,7 +154,7 @@ export class TestAgent {
     this.#server = undefined;
   }
 
-  #client(): Client<typeof AgentRegistrationServiceService> {
+  #client(): Client<typeof AgentRegistrationServiceDefinition> {
     if (this.#registration === undefined) throw new Error("the agent was not started");
     return this.#registration;
   }

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import type { Role } from "@diskmesh/domain";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { databaseUrl, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
@@ -15,7 +15,7 @@ import {
 } from "@diskmesh/testkit";
 import { TestAgent } from "./test-agent.js";
 
-export type RegistryClient = Client<typeof DiskRegistryServiceService>;
+export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
 export const HOST_IDS = ["h1", "h2", "h3"] as const;
 type HostId = (typeof HOST_IDS)[number];
@@ -97,7 +97,7 @@ export class TestRegistries {
 
   /** A client of all registries, or of those at the addresses given. */
   operator(address: string | readonly string[] = this.addresses): RegistryClient {
-    const client = createClient(DiskRegistryServiceService, {
+    const client = createClient(DiskRegistryServiceDefinition, {
       address,
       tls: this.certificates.files("operator"),
       serverRole: "disk-registry",

@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { type Device, type Disk, DiskRegistryServiceService } from "@diskmesh/api/registry";
+import { type Device, type Disk, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type Client, createClient } from "@diskmesh/rpc";
 import {
   freePort,
@@ -11,7 +11,7 @@ import {
 } from "@diskmesh/testkit";
 import { TestAgent } from "./test-agent.js";
 
-export type RegistryClient = Client<typeof DiskRegistryServiceService>;
+export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
 export const HOST_IDS = ["h1", "h2", "h3"] as const;
 
@@ -103,7 +103,7 @@ export class TestRegistry {
 }
 
 function clientOf(certificates: TestCertificates, address: string, name: string): RegistryClient {
-  return createClient(DiskRegistryServiceService, {
+  return createClient(DiskRegistryServiceDefinition, {
     address,
     tls: certificates.files(name),
     serverRole: "disk-registry",

@@ -74,10 +74,10 @@ export const RetryInfo: MessageFns<RetryInfo> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RetryInfo>, I>>(base?: I): RetryInfo {
-    return RetryInfo.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RetryInfo>): RetryInfo {
+    return RetryInfo.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RetryInfo>, I>>(object: I): RetryInfo {
+  fromPartial(object: DeepPartial<RetryInfo>): RetryInfo {
     const message = createBaseRetryInfo();
     message.retryDelay = (object.retryDelay !== undefined && object.retryDelay !== null)
       ? Duration.fromPartial(object.retryDelay)
@@ -156,10 +156,10 @@ export const ErrorInfo: MessageFns<ErrorInfo> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ErrorInfo>, I>>(base?: I): ErrorInfo {
-    return ErrorInfo.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ErrorInfo>): ErrorInfo {
+    return ErrorInfo.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ErrorInfo>, I>>(object: I): ErrorInfo {
+  fromPartial(object: DeepPartial<ErrorInfo>): ErrorInfo {
     const message = createBaseErrorInfo();
     message.reason = object.reason ?? "";
     message.domain = object.domain ?? "";
@@ -232,10 +232,10 @@ export const ErrorInfo_MetadataEntry: MessageFns<ErrorInfo_MetadataEntry> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ErrorInfo_MetadataEntry>, I>>(base?: I): ErrorInfo_MetadataEntry {
-    return ErrorInfo_MetadataEntry.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ErrorInfo_MetadataEntry>): ErrorInfo_MetadataEntry {
+    return ErrorInfo_MetadataEntry.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ErrorInfo_MetadataEntry>, I>>(object: I): ErrorInfo_MetadataEntry {
+  fromPartial(object: DeepPartial<ErrorInfo_MetadataEntry>): ErrorInfo_MetadataEntry {
     const message = createBaseErrorInfo_MetadataEntry();
     message.key = object.key ?? "";
     message.value = object.value ?? "";
@@ -252,13 +252,9 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -6,20 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientDuplexStream,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type handleBidiStreamingCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Stamp } from "../../common/v1/stamp.js";
 import { Health, healthFromJSON, healthToNumber } from "../../registry/v1/types.js";
 
@@ -560,10 +546,10 @@ export const ExpectedDevice: MessageFns<ExpectedDevice> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ExpectedDevice>, I>>(base?: I): ExpectedDevice {
-    return ExpectedDevice.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ExpectedDevice>): ExpectedDevice {
+    return ExpectedDevice.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ExpectedDevice>, I>>(object: I): ExpectedDevice {
+  fromPartial(object: DeepPartial<ExpectedDevice>): ExpectedDevice {
     const message = createBaseExpectedDevice();
     message.path = object.path ?? "";
     message.offsetBytes = object.offsetBytes ?? 0;
@@ -642,10 +628,10 @@ export const DeviceOrder: MessageFns<DeviceOrder> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeviceOrder>, I>>(base?: I): DeviceOrder {
-    return DeviceOrder.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeviceOrder>): DeviceOrder {
+    return DeviceOrder.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeviceOrder>, I>>(object: I): DeviceOrder {
+  fromPartial(object: DeepPartial<DeviceOrder>): DeviceOrder {
     const message = createBaseDeviceOrder();
     message.deviceId = object.deviceId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
@@ -734,10 +720,10 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeviceOutcome>, I>>(base?: I): DeviceOutcome {
-    return DeviceOutcome.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeviceOutcome>): DeviceOutcome {
+    return DeviceOutcome.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeviceOutcome>, I>>(object: I): DeviceOutcome {
+  fromPartial(object: DeepPartial<DeviceOutcome>): DeviceOutcome {
     const message = createBaseDeviceOutcome();
     message.deviceId = object.deviceId ?? "";
     message.outcome = object.outcome ?? OrderOutcome.UNSPECIFIED;
@@ -803,10 +789,10 @@ export const AttachDevicesRequest: MessageFns<AttachDevicesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AttachDevicesRequest>, I>>(base?: I): AttachDevicesRequest {
-    return AttachDevicesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AttachDevicesRequest>): AttachDevicesRequest {
+    return AttachDevicesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AttachDevicesRequest>, I>>(object: I): AttachDevicesRequest {
+  fromPartial(object: DeepPartial<AttachDevicesRequest>): AttachDevicesRequest {
     const message = createBaseAttachDevicesRequest();
     message.bootId = object.bootId ?? "";
     message.devices = object.devices?.map((e) => DeviceOrder.fromPartial(e)) || [];
@@ -859,10 +845,10 @@ export const AttachDevicesResponse: MessageFns<AttachDevicesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AttachDevicesResponse>, I>>(base?: I): AttachDevicesResponse {
-    return AttachDevicesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AttachDevicesResponse>): AttachDevicesResponse {
+    return AttachDevicesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AttachDevicesResponse>, I>>(object: I): AttachDevicesResponse {
+  fromPartial(object: DeepPartial<AttachDevicesResponse>): AttachDevicesResponse {
     const message = createBaseAttachDevicesResponse();
     message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
     return message;
@@ -925,10 +911,10 @@ export const DetachDevicesRequest: MessageFns<DetachDevicesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DetachDevicesRequest>, I>>(base?: I): DetachDevicesRequest {
-    return DetachDevicesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DetachDevicesRequest>): DetachDevicesRequest {
+    return DetachDevicesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DetachDevicesRequest>, I>>(object: I): DetachDevicesRequest {
+  fromPartial(object: DeepPartial<DetachDevicesRequest>): DetachDevicesRequest {
     const message = createBaseDetachDevicesRequest();
     message.bootId = object.bootId ?? "";
     message.devices = object.devices?.map((e) => DeviceOrder.fromPartial(e)) || [];
@@ -981,10 +967,10 @@ export const DetachDevicesResponse: MessageFns<DetachDevicesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DetachDevicesResponse>, I>>(base?: I): DetachDevicesResponse {
-    return DetachDevicesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DetachDevicesResponse>): DetachDevicesResponse {
+    return DetachDevicesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DetachDevicesResponse>, I>>(object: I): DetachDevicesResponse {
+  fromPartial(object: DeepPartial<DetachDevicesResponse>): DetachDevicesResponse {
     const message = createBaseDetachDevicesResponse();
     message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
     return message;
@@ -1025,10 +1011,10 @@ export const ListDevicesRequest: MessageFns<ListDevicesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDevicesRequest>, I>>(base?: I): ListDevicesRequest {
-    return ListDevicesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDevicesRequest>): ListDevicesRequest {
+    return ListDevicesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDevicesRequest>, I>>(_: I): ListDevicesRequest {
+  fromPartial(_: DeepPartial<ListDevicesRequest>): ListDevicesRequest {
     const message = createBaseListDevicesRequest();
     return message;
   },
@@ -1249,10 +1235,10 @@ export const AgentDevice: MessageFns<AgentDevice> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AgentDevice>, I>>(base?: I): AgentDevice {
-    return AgentDevice.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AgentDevice>): AgentDevice {
+    return AgentDevice.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AgentDevice>, I>>(object: I): AgentDevice {
+  fromPartial(object: DeepPartial<AgentDevice>): AgentDevice {
     const message = createBaseAgentDevice();
     message.deviceId = object.deviceId ?? "";
     message.path = object.path ?? "";
@@ -1307,10 +1293,10 @@ export const RescanDevicesRequest: MessageFns<RescanDevicesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RescanDevicesRequest>, I>>(base?: I): RescanDevicesRequest {
-    return RescanDevicesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RescanDevicesRequest>): RescanDevicesRequest {
+    return RescanDevicesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RescanDevicesRequest>, I>>(_: I): RescanDevicesRequest {
+  fromPartial(_: DeepPartial<RescanDevicesRequest>): RescanDevicesRequest {
     const message = createBaseRescanDevicesRequest();
     return message;
   },
@@ -1394,10 +1380,10 @@ export const RescanDevicesResponse: MessageFns<RescanDevicesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RescanDevicesResponse>, I>>(base?: I): RescanDevicesResponse {
-    return RescanDevicesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RescanDevicesResponse>): RescanDevicesResponse {
+    return RescanDevicesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RescanDevicesResponse>, I>>(object: I): RescanDevicesResponse {
+  fromPartial(object: DeepPartial<RescanDevicesResponse>): RescanDevicesResponse {
     const message = createBaseRescanDevicesResponse();
     message.bootId = object.bootId ?? "";
     message.changedDeviceIds = object.changedDeviceIds?.map((e) => e) || [];
@@ -1463,10 +1449,10 @@ export const SkippedPath: MessageFns<SkippedPath> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SkippedPath>, I>>(base?: I): SkippedPath {
-    return SkippedPath.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SkippedPath>): SkippedPath {
+    return SkippedPath.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SkippedPath>, I>>(object: I): SkippedPath {
+  fromPartial(object: DeepPartial<SkippedPath>): SkippedPath {
     const message = createBaseSkippedPath();
     message.path = object.path ?? "";
     message.reason = object.reason ?? "";
@@ -1593,10 +1579,10 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDevicesResponse>, I>>(base?: I): ListDevicesResponse {
-    return ListDevicesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDevicesResponse>): ListDevicesResponse {
+    return ListDevicesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDevicesResponse>, I>>(object: I): ListDevicesResponse {
+  fromPartial(object: DeepPartial<ListDevicesResponse>): ListDevicesResponse {
     const message = createBaseListDevicesResponse();
     message.bootId = object.bootId ?? "";
     message.devices = object.devices?.map((e) => AgentDevice.fromPartial(e)) || [];
@@ -1709,10 +1695,10 @@ export const OpenSessionRequest: MessageFns<OpenSessionRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<OpenSessionRequest>, I>>(base?: I): OpenSessionRequest {
-    return OpenSessionRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<OpenSessionRequest>): OpenSessionRequest {
+    return OpenSessionRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<OpenSessionRequest>, I>>(object: I): OpenSessionRequest {
+  fromPartial(object: DeepPartial<OpenSessionRequest>): OpenSessionRequest {
     const message = createBaseOpenSessionRequest();
     message.bootId = object.bootId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
@@ -1769,10 +1755,10 @@ export const OpenSessionResponse: MessageFns<OpenSessionResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<OpenSessionResponse>, I>>(base?: I): OpenSessionResponse {
-    return OpenSessionResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<OpenSessionResponse>): OpenSessionResponse {
+    return OpenSessionResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<OpenSessionResponse>, I>>(object: I): OpenSessionResponse {
+  fromPartial(object: DeepPartial<OpenSessionResponse>): OpenSessionResponse {
     const message = createBaseOpenSessionResponse();
     message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
     return message;
@@ -1857,10 +1843,10 @@ export const CloseSessionRequest: MessageFns<CloseSessionRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CloseSessionRequest>, I>>(base?: I): CloseSessionRequest {
-    return CloseSessionRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CloseSessionRequest>): CloseSessionRequest {
+    return CloseSessionRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CloseSessionRequest>, I>>(object: I): CloseSessionRequest {
+  fromPartial(object: DeepPartial<CloseSessionRequest>): CloseSessionRequest {
     const message = createBaseCloseSessionRequest();
     message.bootId = object.bootId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
@@ -1915,10 +1901,10 @@ export const CloseSessionResponse: MessageFns<CloseSessionResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CloseSessionResponse>, I>>(base?: I): CloseSessionResponse {
-    return CloseSessionResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CloseSessionResponse>): CloseSessionResponse {
+    return CloseSessionResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CloseSessionResponse>, I>>(object: I): CloseSessionResponse {
+  fromPartial(object: DeepPartial<CloseSessionResponse>): CloseSessionResponse {
     const message = createBaseCloseSessionResponse();
     message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
     return message;
@@ -2003,10 +1989,10 @@ export const EraseDeviceRequest: MessageFns<EraseDeviceRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<EraseDeviceRequest>, I>>(base?: I): EraseDeviceRequest {
-    return EraseDeviceRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<EraseDeviceRequest>): EraseDeviceRequest {
+    return EraseDeviceRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<EraseDeviceRequest>, I>>(object: I): EraseDeviceRequest {
+  fromPartial(object: DeepPartial<EraseDeviceRequest>): EraseDeviceRequest {
     const message = createBaseEraseDeviceRequest();
     message.bootId = object.bootId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
@@ -2072,10 +2058,10 @@ export const EraseDeviceResponse: MessageFns<EraseDeviceResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<EraseDeviceResponse>, I>>(base?: I): EraseDeviceResponse {
-    return EraseDeviceResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<EraseDeviceResponse>): EraseDeviceResponse {
+    return EraseDeviceResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<EraseDeviceResponse>, I>>(object: I): EraseDeviceResponse {
+  fromPartial(object: DeepPartial<EraseDeviceResponse>): EraseDeviceResponse {
     const message = createBaseEraseDeviceResponse();
     message.outcome = (object.outcome !== undefined && object.outcome !== null)
       ? DeviceOutcome.fromPartial(object.outcome)
@@ -2163,10 +2149,10 @@ export const Extent: MessageFns<Extent> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Extent>, I>>(base?: I): Extent {
-    return Extent.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Extent>): Extent {
+    return Extent.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Extent>, I>>(object: I): Extent {
+  fromPartial(object: DeepPartial<Extent>): Extent {
     const message = createBaseExtent();
     message.deviceId = object.deviceId ?? "";
     message.hostId = object.hostId ?? "";
@@ -2276,10 +2262,10 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ExportDiskRequest>, I>>(base?: I): ExportDiskRequest {
-    return ExportDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ExportDiskRequest>): ExportDiskRequest {
+    return ExportDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ExportDiskRequest>, I>>(object: I): ExportDiskRequest {
+  fromPartial(object: DeepPartial<ExportDiskRequest>): ExportDiskRequest {
     const message = createBaseExportDiskRequest();
     message.bootId = object.bootId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
@@ -2336,10 +2322,10 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ExportDiskResponse>, I>>(base?: I): ExportDiskResponse {
-    return ExportDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ExportDiskResponse>): ExportDiskResponse {
+    return ExportDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ExportDiskResponse>, I>>(object: I): ExportDiskResponse {
+  fromPartial(object: DeepPartial<ExportDiskResponse>): ExportDiskResponse {
     const message = createBaseExportDiskResponse();
     message.exportPath = object.exportPath ?? "";
     return message;
@@ -2424,10 +2410,10 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UnexportDiskRequest>, I>>(base?: I): UnexportDiskRequest {
-    return UnexportDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UnexportDiskRequest>): UnexportDiskRequest {
+    return UnexportDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UnexportDiskRequest>, I>>(object: I): UnexportDiskRequest {
+  fromPartial(object: DeepPartial<UnexportDiskRequest>): UnexportDiskRequest {
     const message = createBaseUnexportDiskRequest();
     message.bootId = object.bootId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
@@ -2471,10 +2457,10 @@ export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UnexportDiskResponse>, I>>(base?: I): UnexportDiskResponse {
-    return UnexportDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UnexportDiskResponse>): UnexportDiskResponse {
+    return UnexportDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UnexportDiskResponse>, I>>(_: I): UnexportDiskResponse {
+  fromPartial(_: DeepPartial<UnexportDiskResponse>): UnexportDiskResponse {
     const message = createBaseUnexportDiskResponse();
     return message;
   },
@@ -2547,10 +2533,10 @@ export const BlockIoOpen: MessageFns<BlockIoOpen> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BlockIoOpen>, I>>(base?: I): BlockIoOpen {
-    return BlockIoOpen.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BlockIoOpen>): BlockIoOpen {
+    return BlockIoOpen.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BlockIoOpen>, I>>(object: I): BlockIoOpen {
+  fromPartial(object: DeepPartial<BlockIoOpen>): BlockIoOpen {
     const message = createBaseBlockIoOpen();
     message.diskId = object.diskId ?? "";
     message.deviceId = object.deviceId ?? "";
@@ -2615,10 +2601,10 @@ export const BlockRead: MessageFns<BlockRead> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BlockRead>, I>>(base?: I): BlockRead {
-    return BlockRead.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BlockRead>): BlockRead {
+    return BlockRead.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BlockRead>, I>>(object: I): BlockRead {
+  fromPartial(object: DeepPartial<BlockRead>): BlockRead {
     const message = createBaseBlockRead();
     message.offsetBytes = object.offsetBytes ?? 0;
     message.lengthBytes = object.lengthBytes ?? 0;
@@ -2693,10 +2679,10 @@ export const BlockWrite: MessageFns<BlockWrite> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BlockWrite>, I>>(base?: I): BlockWrite {
-    return BlockWrite.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BlockWrite>): BlockWrite {
+    return BlockWrite.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BlockWrite>, I>>(object: I): BlockWrite {
+  fromPartial(object: DeepPartial<BlockWrite>): BlockWrite {
     const message = createBaseBlockWrite();
     message.offsetBytes = object.offsetBytes ?? 0;
     message.data = object.data ?? Buffer.alloc(0);
@@ -2739,10 +2725,10 @@ export const BlockFlush: MessageFns<BlockFlush> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BlockFlush>, I>>(base?: I): BlockFlush {
-    return BlockFlush.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BlockFlush>): BlockFlush {
+    return BlockFlush.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BlockFlush>, I>>(_: I): BlockFlush {
+  fromPartial(_: DeepPartial<BlockFlush>): BlockFlush {
     const message = createBaseBlockFlush();
     return message;
   },
@@ -2839,10 +2825,10 @@ export const BlockIoRequest: MessageFns<BlockIoRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BlockIoRequest>, I>>(base?: I): BlockIoRequest {
-    return BlockIoRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BlockIoRequest>): BlockIoRequest {
+    return BlockIoRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BlockIoRequest>, I>>(object: I): BlockIoRequest {
+  fromPartial(object: DeepPartial<BlockIoRequest>): BlockIoRequest {
     const message = createBaseBlockIoRequest();
     message.operationId = object.operationId ?? 0;
     switch (object.operation?.$case) {
@@ -2953,10 +2939,10 @@ export const BlockIoResponse: MessageFns<BlockIoResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<BlockIoResponse>, I>>(base?: I): BlockIoResponse {
-    return BlockIoResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<BlockIoResponse>): BlockIoResponse {
+    return BlockIoResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<BlockIoResponse>, I>>(object: I): BlockIoResponse {
+  fromPartial(object: DeepPartial<BlockIoResponse>): BlockIoResponse {
     const message = createBaseBlockIoResponse();
     message.operationId = object.operationId ?? 0;
     message.errno = object.errno ?? "";
@@ -2970,315 +2956,109 @@ export const BlockIoResponse: MessageFns<BlockIoResponse> = {
  * Orders come from the disk registry alone, BlockIo from other disk agents alone. Every order answers within a bounded
  * time with an outcome for each thing it names; one hung device never delays the others.
  */
-export type DiskAgentServiceService = typeof DiskAgentServiceService;
-export const DiskAgentServiceService = {
-  /**
-   * Open the files of the devices named. FAILED_PRECONDITION (reason OUTDATED) when the boot id is not this start's, or
-   * the tablet generation is lower than one seen before: then nothing was looked at.
-   */
-  attachDevices: {
-    path: "/diskmesh.agent.v1.DiskAgentService/AttachDevices" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: AttachDevicesRequest): Buffer => Buffer.from(AttachDevicesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): AttachDevicesRequest => AttachDevicesRequest.decode(value),
-    responseSerialize: (value: AttachDevicesResponse): Buffer =>
-      Buffer.from(AttachDevicesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): AttachDevicesResponse => AttachDevicesResponse.decode(value),
-  },
-  /** Let go of the devices named. */
-  detachDevices: {
-    path: "/diskmesh.agent.v1.DiskAgentService/DetachDevices" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DetachDevicesRequest): Buffer => Buffer.from(DetachDevicesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DetachDevicesRequest => DetachDevicesRequest.decode(value),
-    responseSerialize: (value: DetachDevicesResponse): Buffer =>
-      Buffer.from(DetachDevicesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DetachDevicesResponse => DetachDevicesResponse.decode(value),
-  },
-  /** Everything the agent knows of its devices. */
-  listDevices: {
-    path: "/diskmesh.agent.v1.DiskAgentService/ListDevices" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListDevicesRequest): Buffer => Buffer.from(ListDevicesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListDevicesRequest => ListDevicesRequest.decode(value),
-    responseSerialize: (value: ListDevicesResponse): Buffer => Buffer.from(ListDevicesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListDevicesResponse => ListDevicesResponse.decode(value),
-  },
-  /**
-   * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
-   * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
-   */
-  rescanDevices: {
-    path: "/diskmesh.agent.v1.DiskAgentService/RescanDevices" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: RescanDevicesRequest): Buffer => Buffer.from(RescanDevicesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): RescanDevicesRequest => RescanDevicesRequest.decode(value),
-    responseSerialize: (value: RescanDevicesResponse): Buffer =>
-      Buffer.from(RescanDevicesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): RescanDevicesResponse => RescanDevicesResponse.decode(value),
-  },
-  /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
-  openSession: {
-    path: "/diskmesh.agent.v1.DiskAgentService/OpenSession" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: OpenSessionRequest): Buffer => Buffer.from(OpenSessionRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): OpenSessionRequest => OpenSessionRequest.decode(value),
-    responseSerialize: (value: OpenSessionResponse): Buffer => Buffer.from(OpenSessionResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): OpenSessionResponse => OpenSessionResponse.decode(value),
-  },
-  /** End a session: the devices obey nobody until a higher session is opened. */
-  closeSession: {
-    path: "/diskmesh.agent.v1.DiskAgentService/CloseSession" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CloseSessionRequest): Buffer => Buffer.from(CloseSessionRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CloseSessionRequest => CloseSessionRequest.decode(value),
-    responseSerialize: (value: CloseSessionResponse): Buffer =>
-      Buffer.from(CloseSessionResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CloseSessionResponse => CloseSessionResponse.decode(value),
-  },
-  /** Overwrite a device with zeros, under a session number of its own. Asking again joins the erase under way. */
-  eraseDevice: {
-    path: "/diskmesh.agent.v1.DiskAgentService/EraseDevice" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: EraseDeviceRequest): Buffer => Buffer.from(EraseDeviceRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): EraseDeviceRequest => EraseDeviceRequest.decode(value),
-    responseSerialize: (value: EraseDeviceResponse): Buffer => Buffer.from(EraseDeviceResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): EraseDeviceResponse => EraseDeviceResponse.decode(value),
-  },
-  /** Serve a disk on this host as NBD on a Unix socket. */
-  exportDisk: {
-    path: "/diskmesh.agent.v1.DiskAgentService/ExportDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ExportDiskRequest): Buffer => Buffer.from(ExportDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ExportDiskRequest => ExportDiskRequest.decode(value),
-    responseSerialize: (value: ExportDiskResponse): Buffer => Buffer.from(ExportDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ExportDiskResponse => ExportDiskResponse.decode(value),
-  },
-  /** Stop serving it. */
-  unexportDisk: {
-    path: "/diskmesh.agent.v1.DiskAgentService/UnexportDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: UnexportDiskRequest): Buffer => Buffer.from(UnexportDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): UnexportDiskRequest => UnexportDiskRequest.decode(value),
-    responseSerialize: (value: UnexportDiskResponse): Buffer =>
-      Buffer.from(UnexportDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): UnexportDiskResponse => UnexportDiskResponse.decode(value),
-  },
-  /** Reads, writes and flushes of one device within a session. The first message opens, each later one is an operation. */
-  blockIo: {
-    path: "/diskmesh.agent.v1.DiskAgentService/BlockIo" as const,
-    requestStream: true as const,
-    responseStream: true as const,
-    requestSerialize: (value: BlockIoRequest): Buffer => Buffer.from(BlockIoRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): BlockIoRequest => BlockIoRequest.decode(value),
-    responseSerialize: (value: BlockIoResponse): Buffer => Buffer.from(BlockIoResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): BlockIoResponse => BlockIoResponse.decode(value),
+export type DiskAgentServiceDefinition = typeof DiskAgentServiceDefinition;
+export const DiskAgentServiceDefinition = {
+  name: "DiskAgentService",
+  fullName: "diskmesh.agent.v1.DiskAgentService",
+  methods: {
+    /**
+     * Open the files of the devices named. FAILED_PRECONDITION (reason OUTDATED) when the boot id is not this start's, or
+     * the tablet generation is lower than one seen before: then nothing was looked at.
+     */
+    attachDevices: {
+      name: "AttachDevices",
+      requestType: AttachDevicesRequest as typeof AttachDevicesRequest,
+      requestStream: false,
+      responseType: AttachDevicesResponse as typeof AttachDevicesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Let go of the devices named. */
+    detachDevices: {
+      name: "DetachDevices",
+      requestType: DetachDevicesRequest as typeof DetachDevicesRequest,
+      requestStream: false,
+      responseType: DetachDevicesResponse as typeof DetachDevicesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Everything the agent knows of its devices. */
+    listDevices: {
+      name: "ListDevices",
+      requestType: ListDevicesRequest as typeof ListDevicesRequest,
+      requestStream: false,
+      responseType: ListDevicesResponse as typeof ListDevicesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
+     * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
+     */
+    rescanDevices: {
+      name: "RescanDevices",
+      requestType: RescanDevicesRequest as typeof RescanDevicesRequest,
+      requestStream: false,
+      responseType: RescanDevicesResponse as typeof RescanDevicesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
+    openSession: {
+      name: "OpenSession",
+      requestType: OpenSessionRequest as typeof OpenSessionRequest,
+      requestStream: false,
+      responseType: OpenSessionResponse as typeof OpenSessionResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** End a session: the devices obey nobody until a higher session is opened. */
+    closeSession: {
+      name: "CloseSession",
+      requestType: CloseSessionRequest as typeof CloseSessionRequest,
+      requestStream: false,
+      responseType: CloseSessionResponse as typeof CloseSessionResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Overwrite a device with zeros, under a session number of its own. Asking again joins the erase under way. */
+    eraseDevice: {
+      name: "EraseDevice",
+      requestType: EraseDeviceRequest as typeof EraseDeviceRequest,
+      requestStream: false,
+      responseType: EraseDeviceResponse as typeof EraseDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Serve a disk on this host as NBD on a Unix socket. */
+    exportDisk: {
+      name: "ExportDisk",
+      requestType: ExportDiskRequest as typeof ExportDiskRequest,
+      requestStream: false,
+      responseType: ExportDiskResponse as typeof ExportDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Stop serving it. */
+    unexportDisk: {
+      name: "UnexportDisk",
+      requestType: UnexportDiskRequest as typeof UnexportDiskRequest,
+      requestStream: false,
+      responseType: UnexportDiskResponse as typeof UnexportDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Reads, writes and flushes of one device within a session. The first message opens, each later one is an operation. */
+    blockIo: {
+      name: "BlockIo",
+      requestType: BlockIoRequest as typeof BlockIoRequest,
+      requestStream: true,
+      responseType: BlockIoResponse as typeof BlockIoResponse,
+      responseStream: true,
+      options: {},
+    },
   },
 } as const;
-
-export interface DiskAgentServiceServer extends UntypedServiceImplementation {
-  /**
-   * Open the files of the devices named. FAILED_PRECONDITION (reason OUTDATED) when the boot id is not this start's, or
-   * the tablet generation is lower than one seen before: then nothing was looked at.
-   */
-  attachDevices: handleUnaryCall<AttachDevicesRequest, AttachDevicesResponse>;
-  /** Let go of the devices named. */
-  detachDevices: handleUnaryCall<DetachDevicesRequest, DetachDevicesResponse>;
-  /** Everything the agent knows of its devices. */
-  listDevices: handleUnaryCall<ListDevicesRequest, ListDevicesResponse>;
-  /**
-   * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
-   * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
-   */
-  rescanDevices: handleUnaryCall<RescanDevicesRequest, RescanDevicesResponse>;
-  /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
-  openSession: handleUnaryCall<OpenSessionRequest, OpenSessionResponse>;
-  /** End a session: the devices obey nobody until a higher session is opened. */
-  closeSession: handleUnaryCall<CloseSessionRequest, CloseSessionResponse>;
-  /** Overwrite a device with zeros, under a session number of its own. Asking again joins the erase under way. */
-  eraseDevice: handleUnaryCall<EraseDeviceRequest, EraseDeviceResponse>;
-  /** Serve a disk on this host as NBD on a Unix socket. */
-  exportDisk: handleUnaryCall<ExportDiskRequest, ExportDiskResponse>;
-  /** Stop serving it. */
-  unexportDisk: handleUnaryCall<UnexportDiskRequest, UnexportDiskResponse>;
-  /** Reads, writes and flushes of one device within a session. The first message opens, each later one is an operation. */
-  blockIo: handleBidiStreamingCall<BlockIoRequest, BlockIoResponse>;
-}
-
-export interface DiskAgentServiceClient extends Client {
-  /**
-   * Open the files of the devices named. FAILED_PRECONDITION (reason OUTDATED) when the boot id is not this start's, or
-   * the tablet generation is lower than one seen before: then nothing was looked at.
-   */
-  attachDevices(
-    request: AttachDevicesRequest,
-    callback: (error: ServiceError | null, response: AttachDevicesResponse) => void,
-  ): ClientUnaryCall;
-  attachDevices(
-    request: AttachDevicesRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: AttachDevicesResponse) => void,
-  ): ClientUnaryCall;
-  attachDevices(
-    request: AttachDevicesRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: AttachDevicesResponse) => void,
-  ): ClientUnaryCall;
-  /** Let go of the devices named. */
-  detachDevices(
-    request: DetachDevicesRequest,
-    callback: (error: ServiceError | null, response: DetachDevicesResponse) => void,
-  ): ClientUnaryCall;
-  detachDevices(
-    request: DetachDevicesRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DetachDevicesResponse) => void,
-  ): ClientUnaryCall;
-  detachDevices(
-    request: DetachDevicesRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DetachDevicesResponse) => void,
-  ): ClientUnaryCall;
-  /** Everything the agent knows of its devices. */
-  listDevices(
-    request: ListDevicesRequest,
-    callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
-  ): ClientUnaryCall;
-  listDevices(
-    request: ListDevicesRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
-  ): ClientUnaryCall;
-  listDevices(
-    request: ListDevicesRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Look now for new device files and for files that were replaced, as the agent does by itself from time to time. What
-   * changed is told to the registry at once. Answers within a bounded time, also when a device file hangs.
-   */
-  rescanDevices(
-    request: RescanDevicesRequest,
-    callback: (error: ServiceError | null, response: RescanDevicesResponse) => void,
-  ): ClientUnaryCall;
-  rescanDevices(
-    request: RescanDevicesRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: RescanDevicesResponse) => void,
-  ): ClientUnaryCall;
-  rescanDevices(
-    request: RescanDevicesRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: RescanDevicesResponse) => void,
-  ): ClientUnaryCall;
-  /** Give a disk's devices to a new session; granted once all I/O submitted under lower ones has ended. */
-  openSession(
-    request: OpenSessionRequest,
-    callback: (error: ServiceError | null, response: OpenSessionResponse) => void,
-  ): ClientUnaryCall;
-  openSession(
-    request: OpenSessionRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: OpenSessionResponse) => void,
-  ): ClientUnaryCall;
-  openSession(
-    request: OpenSessionRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: OpenSessionResponse) => void,
-  ): ClientUnaryCall;
-  /** End a session: the devices obey nobody until a higher session is opened. */
-  closeSession(
-    request: CloseSessionRequest,
-    callback: (error: ServiceError | null, response: CloseSessionResponse) => void,
-  ): ClientUnaryCall;
-  closeSession(
-    request: CloseSessionRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CloseSessionResponse) => void,
-  ): ClientUnaryCall;
-  closeSession(
-    request: CloseSessionRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CloseSessionResponse) => void,
-  ): ClientUnaryCall;
-  /** Overwrite a device with zeros, under a session number of its own. Asking again joins the erase under way. */
-  eraseDevice(
-    request: EraseDeviceRequest,
-    callback: (error: ServiceError | null, response: EraseDeviceResponse) => void,
-  ): ClientUnaryCall;
-  eraseDevice(
-    request: EraseDeviceRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: EraseDeviceResponse) => void,
-  ): ClientUnaryCall;
-  eraseDevice(
-    request: EraseDeviceRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: EraseDeviceResponse) => void,
-  ): ClientUnaryCall;
-  /** Serve a disk on this host as NBD on a Unix socket. */
-  exportDisk(
-    request: ExportDiskRequest,
-    callback: (error: ServiceError | null, response: ExportDiskResponse) => void,
-  ): ClientUnaryCall;
-  exportDisk(
-    request: ExportDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ExportDiskResponse) => void,
-  ): ClientUnaryCall;
-  exportDisk(
-    request: ExportDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ExportDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Stop serving it. */
-  unexportDisk(
-    request: UnexportDiskRequest,
-    callback: (error: ServiceError | null, response: UnexportDiskResponse) => void,
-  ): ClientUnaryCall;
-  unexportDisk(
-    request: UnexportDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: UnexportDiskResponse) => void,
-  ): ClientUnaryCall;
-  unexportDisk(
-    request: UnexportDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: UnexportDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Reads, writes and flushes of one device within a session. The first message opens, each later one is an operation. */
-  blockIo(): ClientDuplexStream<BlockIoRequest, BlockIoResponse>;
-  blockIo(options: Partial<CallOptions>): ClientDuplexStream<BlockIoRequest, BlockIoResponse>;
-  blockIo(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<BlockIoRequest, BlockIoResponse>;
-}
-
-export const DiskAgentServiceClient = makeGenericClientConstructor(
-  DiskAgentServiceService,
-  "diskmesh.agent.v1.DiskAgentService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): DiskAgentServiceClient;
-  service: typeof DiskAgentServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -3288,10 +3068,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -3307,6 +3083,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

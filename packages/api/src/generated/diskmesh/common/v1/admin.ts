@@ -6,17 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientReadableStream,
-  type handleServerStreamingCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 
 /** There is nothing to choose: a backup has everything. */
 export interface CreateBackupRequest {
@@ -62,10 +51,10 @@ export const CreateBackupRequest: MessageFns<CreateBackupRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateBackupRequest>, I>>(base?: I): CreateBackupRequest {
-    return CreateBackupRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateBackupRequest>): CreateBackupRequest {
+    return CreateBackupRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateBackupRequest>, I>>(_: I): CreateBackupRequest {
+  fromPartial(_: DeepPartial<CreateBackupRequest>): CreateBackupRequest {
     const message = createBaseCreateBackupRequest();
     return message;
   },
@@ -116,10 +105,10 @@ export const CreateBackupResponse: MessageFns<CreateBackupResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateBackupResponse>, I>>(base?: I): CreateBackupResponse {
-    return CreateBackupResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateBackupResponse>): CreateBackupResponse {
+    return CreateBackupResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateBackupResponse>, I>>(object: I): CreateBackupResponse {
+  fromPartial(object: DeepPartial<CreateBackupResponse>): CreateBackupResponse {
     const message = createBaseCreateBackupResponse();
     message.piece = object.piece ?? Buffer.alloc(0);
     return message;
@@ -127,59 +116,26 @@ export const CreateBackupResponse: MessageFns<CreateBackupResponse> = {
 };
 
 /** What operators ask of every service that keeps a state of its own: the director and the disk-registry. */
-export type AdminServiceService = typeof AdminServiceService;
-export const AdminServiceService = {
-  /**
-   * A backup of the service's whole state at one moment, while it goes on. The pieces, one after the other, are one file;
-   * its last line has the checksum of all before it, so that a backup that was cut off is not taken for a whole one.
-   * Role operator only. UNAVAILABLE from a process that does not lead.
-   */
-  createBackup: {
-    path: "/diskmesh.common.v1.AdminService/CreateBackup" as const,
-    requestStream: false as const,
-    responseStream: true as const,
-    requestSerialize: (value: CreateBackupRequest): Buffer => Buffer.from(CreateBackupRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CreateBackupRequest => CreateBackupRequest.decode(value),
-    responseSerialize: (value: CreateBackupResponse): Buffer =>
-      Buffer.from(CreateBackupResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CreateBackupResponse => CreateBackupResponse.decode(value),
+export type AdminServiceDefinition = typeof AdminServiceDefinition;
+export const AdminServiceDefinition = {
+  name: "AdminService",
+  fullName: "diskmesh.common.v1.AdminService",
+  methods: {
+    /**
+     * A backup of the service's whole state at one moment, while it goes on. The pieces, one after the other, are one file;
+     * its last line has the checksum of all before it, so that a backup that was cut off is not taken for a whole one.
+     * Role operator only. UNAVAILABLE from a process that does not lead.
+     */
+    createBackup: {
+      name: "CreateBackup",
+      requestType: CreateBackupRequest as typeof CreateBackupRequest,
+      requestStream: false,
+      responseType: CreateBackupResponse as typeof CreateBackupResponse,
+      responseStream: true,
+      options: {},
+    },
   },
 } as const;
-
-export interface AdminServiceServer extends UntypedServiceImplementation {
-  /**
-   * A backup of the service's whole state at one moment, while it goes on. The pieces, one after the other, are one file;
-   * its last line has the checksum of all before it, so that a backup that was cut off is not taken for a whole one.
-   * Role operator only. UNAVAILABLE from a process that does not lead.
-   */
-  createBackup: handleServerStreamingCall<CreateBackupRequest, CreateBackupResponse>;
-}
-
-export interface AdminServiceClient extends Client {
-  /**
-   * A backup of the service's whole state at one moment, while it goes on. The pieces, one after the other, are one file;
-   * its last line has the checksum of all before it, so that a backup that was cut off is not taken for a whole one.
-   * Role operator only. UNAVAILABLE from a process that does not lead.
-   */
-  createBackup(
-    request: CreateBackupRequest,
-    options?: Partial<CallOptions>,
-  ): ClientReadableStream<CreateBackupResponse>;
-  createBackup(
-    request: CreateBackupRequest,
-    metadata?: Metadata,
-    options?: Partial<CallOptions>,
-  ): ClientReadableStream<CreateBackupResponse>;
-}
-
-export const AdminServiceClient = makeGenericClientConstructor(
-  AdminServiceService,
-  "diskmesh.common.v1.AdminService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): AdminServiceClient;
-  service: typeof AdminServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -190,13 +146,9 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

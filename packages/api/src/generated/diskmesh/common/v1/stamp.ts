@@ -103,10 +103,10 @@ export const Stamp: MessageFns<Stamp> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Stamp>, I>>(base?: I): Stamp {
-    return Stamp.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Stamp>): Stamp {
+    return Stamp.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Stamp>, I>>(object: I): Stamp {
+  fromPartial(object: DeepPartial<Stamp>): Stamp {
     const message = createBaseStamp();
     message.tabletId = object.tabletId ?? "";
     message.tabletGeneration = object.tabletGeneration ?? 0;
@@ -125,10 +125,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
 
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
-
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
   if (num > globalThis.Number.MAX_SAFE_INTEGER) {
@@ -143,6 +139,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

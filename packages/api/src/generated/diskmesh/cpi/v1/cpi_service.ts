@@ -6,20 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientReadableStream,
-  type ClientUnaryCall,
-  type handleServerStreamingCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 
 /** Who calls, and which CPI is meant. */
@@ -716,10 +702,10 @@ export const CallContext: MessageFns<CallContext> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CallContext>, I>>(base?: I): CallContext {
-    return CallContext.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CallContext>): CallContext {
+    return CallContext.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CallContext>, I>>(object: I): CallContext {
+  fromPartial(object: DeepPartial<CallContext>): CallContext {
     const message = createBaseCallContext();
     message.cpi = object.cpi ?? "";
     message.directorId = object.directorId ?? "";
@@ -836,10 +822,10 @@ export const CpiConfig: MessageFns<CpiConfig> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CpiConfig>, I>>(base?: I): CpiConfig {
-    return CpiConfig.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CpiConfig>): CpiConfig {
+    return CpiConfig.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CpiConfig>, I>>(object: I): CpiConfig {
+  fromPartial(object: DeepPartial<CpiConfig>): CpiConfig {
     const message = createBaseCpiConfig();
     message.name = object.name ?? "";
     message.type = object.type ?? "";
@@ -929,10 +915,10 @@ export const SetCpiConfigRequest: MessageFns<SetCpiConfigRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetCpiConfigRequest>, I>>(base?: I): SetCpiConfigRequest {
-    return SetCpiConfigRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetCpiConfigRequest>): SetCpiConfigRequest {
+    return SetCpiConfigRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetCpiConfigRequest>, I>>(object: I): SetCpiConfigRequest {
+  fromPartial(object: DeepPartial<SetCpiConfigRequest>): SetCpiConfigRequest {
     const message = createBaseSetCpiConfigRequest();
     message.directorId = object.directorId ?? "";
     message.directorGeneration = object.directorGeneration ?? 0;
@@ -976,10 +962,10 @@ export const SetCpiConfigResponse: MessageFns<SetCpiConfigResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetCpiConfigResponse>, I>>(base?: I): SetCpiConfigResponse {
-    return SetCpiConfigResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetCpiConfigResponse>): SetCpiConfigResponse {
+    return SetCpiConfigResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetCpiConfigResponse>, I>>(_: I): SetCpiConfigResponse {
+  fromPartial(_: DeepPartial<SetCpiConfigResponse>): SetCpiConfigResponse {
     const message = createBaseSetCpiConfigResponse();
     return message;
   },
@@ -1030,10 +1016,10 @@ export const InfoRequest: MessageFns<InfoRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<InfoRequest>, I>>(base?: I): InfoRequest {
-    return InfoRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<InfoRequest>): InfoRequest {
+    return InfoRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<InfoRequest>, I>>(object: I): InfoRequest {
+  fromPartial(object: DeepPartial<InfoRequest>): InfoRequest {
     const message = createBaseInfoRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -1109,10 +1095,10 @@ export const InfoResponse: MessageFns<InfoResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<InfoResponse>, I>>(base?: I): InfoResponse {
-    return InfoResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<InfoResponse>): InfoResponse {
+    return InfoResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<InfoResponse>, I>>(object: I): InfoResponse {
+  fromPartial(object: DeepPartial<InfoResponse>): InfoResponse {
     const message = createBaseInfoResponse();
     message.apiVersion = object.apiVersion ?? 0;
     message.stemcellFormats = object.stemcellFormats?.map((e) => e) || [];
@@ -1252,10 +1238,10 @@ export const CreateVmRequest: MessageFns<CreateVmRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateVmRequest>, I>>(base?: I): CreateVmRequest {
-    return CreateVmRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateVmRequest>): CreateVmRequest {
+    return CreateVmRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateVmRequest>, I>>(object: I): CreateVmRequest {
+  fromPartial(object: DeepPartial<CreateVmRequest>): CreateVmRequest {
     const message = createBaseCreateVmRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -1371,10 +1357,10 @@ export const CreateVmResponse: MessageFns<CreateVmResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateVmResponse>, I>>(base?: I): CreateVmResponse {
-    return CreateVmResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateVmResponse>): CreateVmResponse {
+    return CreateVmResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateVmResponse>, I>>(object: I): CreateVmResponse {
+  fromPartial(object: DeepPartial<CreateVmResponse>): CreateVmResponse {
     const message = createBaseCreateVmResponse();
     message.vmCid = object.vmCid ?? "";
     message.networks = object.networks ?? undefined;
@@ -1442,10 +1428,10 @@ export const DeleteVmRequest: MessageFns<DeleteVmRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteVmRequest>, I>>(base?: I): DeleteVmRequest {
-    return DeleteVmRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteVmRequest>): DeleteVmRequest {
+    return DeleteVmRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteVmRequest>, I>>(object: I): DeleteVmRequest {
+  fromPartial(object: DeepPartial<DeleteVmRequest>): DeleteVmRequest {
     const message = createBaseDeleteVmRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -1489,10 +1475,10 @@ export const DeleteVmResponse: MessageFns<DeleteVmResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteVmResponse>, I>>(base?: I): DeleteVmResponse {
-    return DeleteVmResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteVmResponse>): DeleteVmResponse {
+    return DeleteVmResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteVmResponse>, I>>(_: I): DeleteVmResponse {
+  fromPartial(_: DeepPartial<DeleteVmResponse>): DeleteVmResponse {
     const message = createBaseDeleteVmResponse();
     return message;
   },
@@ -1554,10 +1540,10 @@ export const HasVmRequest: MessageFns<HasVmRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<HasVmRequest>, I>>(base?: I): HasVmRequest {
-    return HasVmRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<HasVmRequest>): HasVmRequest {
+    return HasVmRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<HasVmRequest>, I>>(object: I): HasVmRequest {
+  fromPartial(object: DeepPartial<HasVmRequest>): HasVmRequest {
     const message = createBaseHasVmRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -1612,10 +1598,10 @@ export const HasVmResponse: MessageFns<HasVmResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<HasVmResponse>, I>>(base?: I): HasVmResponse {
-    return HasVmResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<HasVmResponse>): HasVmResponse {
+    return HasVmResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<HasVmResponse>, I>>(object: I): HasVmResponse {
+  fromPartial(object: DeepPartial<HasVmResponse>): HasVmResponse {
     const message = createBaseHasVmResponse();
     message.exists = object.exists ?? false;
     return message;
@@ -1722,10 +1708,10 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateDiskRequest>, I>>(base?: I): CreateDiskRequest {
-    return CreateDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
+    return CreateDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateDiskRequest>, I>>(object: I): CreateDiskRequest {
+  fromPartial(object: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
     const message = createBaseCreateDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -1795,10 +1781,10 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateDiskResponse>, I>>(base?: I): CreateDiskResponse {
-    return CreateDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
+    return CreateDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateDiskResponse>, I>>(object: I): CreateDiskResponse {
+  fromPartial(object: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
     const message = createBaseCreateDiskResponse();
     message.diskCid = object.diskCid ?? "";
     message.cpi = object.cpi ?? "";
@@ -1862,10 +1848,10 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDiskRequest>, I>>(base?: I): DeleteDiskRequest {
-    return DeleteDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
+    return DeleteDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDiskRequest>, I>>(object: I): DeleteDiskRequest {
+  fromPartial(object: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
     const message = createBaseDeleteDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -1909,10 +1895,10 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDiskResponse>, I>>(base?: I): DeleteDiskResponse {
-    return DeleteDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
+    return DeleteDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDiskResponse>, I>>(_: I): DeleteDiskResponse {
+  fromPartial(_: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
     const message = createBaseDeleteDiskResponse();
     return message;
   },
@@ -1974,10 +1960,10 @@ export const HasDiskRequest: MessageFns<HasDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<HasDiskRequest>, I>>(base?: I): HasDiskRequest {
-    return HasDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<HasDiskRequest>): HasDiskRequest {
+    return HasDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<HasDiskRequest>, I>>(object: I): HasDiskRequest {
+  fromPartial(object: DeepPartial<HasDiskRequest>): HasDiskRequest {
     const message = createBaseHasDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -2032,10 +2018,10 @@ export const HasDiskResponse: MessageFns<HasDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<HasDiskResponse>, I>>(base?: I): HasDiskResponse {
-    return HasDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<HasDiskResponse>): HasDiskResponse {
+    return HasDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<HasDiskResponse>, I>>(object: I): HasDiskResponse {
+  fromPartial(object: DeepPartial<HasDiskResponse>): HasDiskResponse {
     const message = createBaseHasDiskResponse();
     message.exists = object.exists ?? false;
     return message;
@@ -2109,10 +2095,10 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AttachDiskRequest>, I>>(base?: I): AttachDiskRequest {
-    return AttachDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AttachDiskRequest>): AttachDiskRequest {
+    return AttachDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AttachDiskRequest>, I>>(object: I): AttachDiskRequest {
+  fromPartial(object: DeepPartial<AttachDiskRequest>): AttachDiskRequest {
     const message = createBaseAttachDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -2168,10 +2154,10 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AttachDiskResponse>, I>>(base?: I): AttachDiskResponse {
-    return AttachDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AttachDiskResponse>): AttachDiskResponse {
+    return AttachDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AttachDiskResponse>, I>>(object: I): AttachDiskResponse {
+  fromPartial(object: DeepPartial<AttachDiskResponse>): AttachDiskResponse {
     const message = createBaseAttachDiskResponse();
     message.diskHint = object.diskHint === undefined ? undefined : object.diskHint;
     return message;
@@ -2245,10 +2231,10 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DetachDiskRequest>, I>>(base?: I): DetachDiskRequest {
-    return DetachDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DetachDiskRequest>): DetachDiskRequest {
+    return DetachDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DetachDiskRequest>, I>>(object: I): DetachDiskRequest {
+  fromPartial(object: DeepPartial<DetachDiskRequest>): DetachDiskRequest {
     const message = createBaseDetachDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -2293,10 +2279,10 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DetachDiskResponse>, I>>(base?: I): DetachDiskResponse {
-    return DetachDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
+    return DetachDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DetachDiskResponse>, I>>(_: I): DetachDiskResponse {
+  fromPartial(_: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
     const message = createBaseDetachDiskResponse();
     return message;
   },
@@ -2358,10 +2344,10 @@ export const GetDisksRequest: MessageFns<GetDisksRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDisksRequest>, I>>(base?: I): GetDisksRequest {
-    return GetDisksRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDisksRequest>): GetDisksRequest {
+    return GetDisksRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDisksRequest>, I>>(object: I): GetDisksRequest {
+  fromPartial(object: DeepPartial<GetDisksRequest>): GetDisksRequest {
     const message = createBaseGetDisksRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -2416,10 +2402,10 @@ export const GetDisksResponse: MessageFns<GetDisksResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDisksResponse>, I>>(base?: I): GetDisksResponse {
-    return GetDisksResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDisksResponse>): GetDisksResponse {
+    return GetDisksResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDisksResponse>, I>>(object: I): GetDisksResponse {
+  fromPartial(object: DeepPartial<GetDisksResponse>): GetDisksResponse {
     const message = createBaseGetDisksResponse();
     message.diskCids = object.diskCids?.map((e) => e) || [];
     return message;
@@ -2493,10 +2479,10 @@ export const SetDiskMetadataRequest: MessageFns<SetDiskMetadataRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetDiskMetadataRequest>, I>>(base?: I): SetDiskMetadataRequest {
-    return SetDiskMetadataRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetDiskMetadataRequest>): SetDiskMetadataRequest {
+    return SetDiskMetadataRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetDiskMetadataRequest>, I>>(object: I): SetDiskMetadataRequest {
+  fromPartial(object: DeepPartial<SetDiskMetadataRequest>): SetDiskMetadataRequest {
     const message = createBaseSetDiskMetadataRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -2541,10 +2527,10 @@ export const SetDiskMetadataResponse: MessageFns<SetDiskMetadataResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetDiskMetadataResponse>, I>>(base?: I): SetDiskMetadataResponse {
-    return SetDiskMetadataResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetDiskMetadataResponse>): SetDiskMetadataResponse {
+    return SetDiskMetadataResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetDiskMetadataResponse>, I>>(_: I): SetDiskMetadataResponse {
+  fromPartial(_: DeepPartial<SetDiskMetadataResponse>): SetDiskMetadataResponse {
     const message = createBaseSetDiskMetadataResponse();
     return message;
   },
@@ -2595,10 +2581,10 @@ export const ListCpisRequest: MessageFns<ListCpisRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListCpisRequest>, I>>(base?: I): ListCpisRequest {
-    return ListCpisRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListCpisRequest>): ListCpisRequest {
+    return ListCpisRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListCpisRequest>, I>>(object: I): ListCpisRequest {
+  fromPartial(object: DeepPartial<ListCpisRequest>): ListCpisRequest {
     const message = createBaseListCpisRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -2718,10 +2704,10 @@ export const Cpi: MessageFns<Cpi> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Cpi>, I>>(base?: I): Cpi {
-    return Cpi.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Cpi>): Cpi {
+    return Cpi.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Cpi>, I>>(object: I): Cpi {
+  fromPartial(object: DeepPartial<Cpi>): Cpi {
     const message = createBaseCpi();
     message.name = object.name ?? "";
     message.type = object.type ?? "";
@@ -2779,10 +2765,10 @@ export const ListCpisResponse: MessageFns<ListCpisResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListCpisResponse>, I>>(base?: I): ListCpisResponse {
-    return ListCpisResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListCpisResponse>): ListCpisResponse {
+    return ListCpisResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListCpisResponse>, I>>(object: I): ListCpisResponse {
+  fromPartial(object: DeepPartial<ListCpisResponse>): ListCpisResponse {
     const message = createBaseListCpisResponse();
     message.cpis = object.cpis?.map((e) => Cpi.fromPartial(e)) || [];
     return message;
@@ -2845,10 +2831,10 @@ export const FenceRequest: MessageFns<FenceRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<FenceRequest>, I>>(base?: I): FenceRequest {
-    return FenceRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<FenceRequest>): FenceRequest {
+    return FenceRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<FenceRequest>, I>>(object: I): FenceRequest {
+  fromPartial(object: DeepPartial<FenceRequest>): FenceRequest {
     const message = createBaseFenceRequest();
     message.directorId = object.directorId ?? "";
     message.directorGeneration = object.directorGeneration ?? 0;
@@ -2890,10 +2876,10 @@ export const FenceResponse: MessageFns<FenceResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<FenceResponse>, I>>(base?: I): FenceResponse {
-    return FenceResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<FenceResponse>): FenceResponse {
+    return FenceResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<FenceResponse>, I>>(_: I): FenceResponse {
+  fromPartial(_: DeepPartial<FenceResponse>): FenceResponse {
     const message = createBaseFenceResponse();
     return message;
   },
@@ -2966,10 +2952,10 @@ export const EndCallsRequest: MessageFns<EndCallsRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<EndCallsRequest>, I>>(base?: I): EndCallsRequest {
-    return EndCallsRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<EndCallsRequest>): EndCallsRequest {
+    return EndCallsRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<EndCallsRequest>, I>>(object: I): EndCallsRequest {
+  fromPartial(object: DeepPartial<EndCallsRequest>): EndCallsRequest {
     const message = createBaseEndCallsRequest();
     message.directorId = object.directorId ?? "";
     message.directorGeneration = object.directorGeneration ?? 0;
@@ -3023,10 +3009,10 @@ export const EndCallsResponse: MessageFns<EndCallsResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<EndCallsResponse>, I>>(base?: I): EndCallsResponse {
-    return EndCallsResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<EndCallsResponse>): EndCallsResponse {
+    return EndCallsResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<EndCallsResponse>, I>>(object: I): EndCallsResponse {
+  fromPartial(object: DeepPartial<EndCallsResponse>): EndCallsResponse {
     const message = createBaseEndCallsResponse();
     message.calls = object.calls ?? 0;
     return message;
@@ -3100,10 +3086,10 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(base?: I): ResizeDiskRequest {
-    return ResizeDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
+    return ResizeDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(object: I): ResizeDiskRequest {
+  fromPartial(object: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
     const message = createBaseResizeDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -3148,10 +3134,10 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(base?: I): ResizeDiskResponse {
-    return ResizeDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
+    return ResizeDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(_: I): ResizeDiskResponse {
+  fromPartial(_: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
     const message = createBaseResizeDiskResponse();
     return message;
   },
@@ -3235,10 +3221,10 @@ export const UpdateDiskRequest: MessageFns<UpdateDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UpdateDiskRequest>, I>>(base?: I): UpdateDiskRequest {
-    return UpdateDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UpdateDiskRequest>): UpdateDiskRequest {
+    return UpdateDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UpdateDiskRequest>, I>>(object: I): UpdateDiskRequest {
+  fromPartial(object: DeepPartial<UpdateDiskRequest>): UpdateDiskRequest {
     const message = createBaseUpdateDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -3295,10 +3281,10 @@ export const UpdateDiskResponse: MessageFns<UpdateDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UpdateDiskResponse>, I>>(base?: I): UpdateDiskResponse {
-    return UpdateDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UpdateDiskResponse>): UpdateDiskResponse {
+    return UpdateDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UpdateDiskResponse>, I>>(object: I): UpdateDiskResponse {
+  fromPartial(object: DeepPartial<UpdateDiskResponse>): UpdateDiskResponse {
     const message = createBaseUpdateDiskResponse();
     message.diskCid = object.diskCid ?? "";
     return message;
@@ -3372,10 +3358,10 @@ export const SnapshotDiskRequest: MessageFns<SnapshotDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SnapshotDiskRequest>, I>>(base?: I): SnapshotDiskRequest {
-    return SnapshotDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SnapshotDiskRequest>): SnapshotDiskRequest {
+    return SnapshotDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SnapshotDiskRequest>, I>>(object: I): SnapshotDiskRequest {
+  fromPartial(object: DeepPartial<SnapshotDiskRequest>): SnapshotDiskRequest {
     const message = createBaseSnapshotDiskRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -3431,10 +3417,10 @@ export const SnapshotDiskResponse: MessageFns<SnapshotDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SnapshotDiskResponse>, I>>(base?: I): SnapshotDiskResponse {
-    return SnapshotDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SnapshotDiskResponse>): SnapshotDiskResponse {
+    return SnapshotDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SnapshotDiskResponse>, I>>(object: I): SnapshotDiskResponse {
+  fromPartial(object: DeepPartial<SnapshotDiskResponse>): SnapshotDiskResponse {
     const message = createBaseSnapshotDiskResponse();
     message.snapshotCid = object.snapshotCid ?? "";
     return message;
@@ -3497,10 +3483,10 @@ export const DeleteSnapshotRequest: MessageFns<DeleteSnapshotRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteSnapshotRequest>, I>>(base?: I): DeleteSnapshotRequest {
-    return DeleteSnapshotRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteSnapshotRequest>): DeleteSnapshotRequest {
+    return DeleteSnapshotRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteSnapshotRequest>, I>>(object: I): DeleteSnapshotRequest {
+  fromPartial(object: DeepPartial<DeleteSnapshotRequest>): DeleteSnapshotRequest {
     const message = createBaseDeleteSnapshotRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -3544,10 +3530,10 @@ export const DeleteSnapshotResponse: MessageFns<DeleteSnapshotResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteSnapshotResponse>, I>>(base?: I): DeleteSnapshotResponse {
-    return DeleteSnapshotResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteSnapshotResponse>): DeleteSnapshotResponse {
+    return DeleteSnapshotResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteSnapshotResponse>, I>>(_: I): DeleteSnapshotResponse {
+  fromPartial(_: DeepPartial<DeleteSnapshotResponse>): DeleteSnapshotResponse {
     const message = createBaseDeleteSnapshotResponse();
     return message;
   },
@@ -3609,10 +3595,10 @@ export const RebootVmRequest: MessageFns<RebootVmRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RebootVmRequest>, I>>(base?: I): RebootVmRequest {
-    return RebootVmRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RebootVmRequest>): RebootVmRequest {
+    return RebootVmRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RebootVmRequest>, I>>(object: I): RebootVmRequest {
+  fromPartial(object: DeepPartial<RebootVmRequest>): RebootVmRequest {
     const message = createBaseRebootVmRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -3656,10 +3642,10 @@ export const RebootVmResponse: MessageFns<RebootVmResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RebootVmResponse>, I>>(base?: I): RebootVmResponse {
-    return RebootVmResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RebootVmResponse>): RebootVmResponse {
+    return RebootVmResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RebootVmResponse>, I>>(_: I): RebootVmResponse {
+  fromPartial(_: DeepPartial<RebootVmResponse>): RebootVmResponse {
     const message = createBaseRebootVmResponse();
     return message;
   },
@@ -3732,10 +3718,10 @@ export const SetVmMetadataRequest: MessageFns<SetVmMetadataRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetVmMetadataRequest>, I>>(base?: I): SetVmMetadataRequest {
-    return SetVmMetadataRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetVmMetadataRequest>): SetVmMetadataRequest {
+    return SetVmMetadataRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetVmMetadataRequest>, I>>(object: I): SetVmMetadataRequest {
+  fromPartial(object: DeepPartial<SetVmMetadataRequest>): SetVmMetadataRequest {
     const message = createBaseSetVmMetadataRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -3780,10 +3766,10 @@ export const SetVmMetadataResponse: MessageFns<SetVmMetadataResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetVmMetadataResponse>, I>>(base?: I): SetVmMetadataResponse {
-    return SetVmMetadataResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetVmMetadataResponse>): SetVmMetadataResponse {
+    return SetVmMetadataResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetVmMetadataResponse>, I>>(_: I): SetVmMetadataResponse {
+  fromPartial(_: DeepPartial<SetVmMetadataResponse>): SetVmMetadataResponse {
     const message = createBaseSetVmMetadataResponse();
     return message;
   },
@@ -3845,14 +3831,10 @@ export const CalculateVmCloudPropertiesRequest: MessageFns<CalculateVmCloudPrope
     }
   },
 
-  create<I extends Exact<DeepPartial<CalculateVmCloudPropertiesRequest>, I>>(
-    base?: I,
-  ): CalculateVmCloudPropertiesRequest {
-    return CalculateVmCloudPropertiesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CalculateVmCloudPropertiesRequest>): CalculateVmCloudPropertiesRequest {
+    return CalculateVmCloudPropertiesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CalculateVmCloudPropertiesRequest>, I>>(
-    object: I,
-  ): CalculateVmCloudPropertiesRequest {
+  fromPartial(object: DeepPartial<CalculateVmCloudPropertiesRequest>): CalculateVmCloudPropertiesRequest {
     const message = createBaseCalculateVmCloudPropertiesRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -3907,14 +3889,10 @@ export const CalculateVmCloudPropertiesResponse: MessageFns<CalculateVmCloudProp
     }
   },
 
-  create<I extends Exact<DeepPartial<CalculateVmCloudPropertiesResponse>, I>>(
-    base?: I,
-  ): CalculateVmCloudPropertiesResponse {
-    return CalculateVmCloudPropertiesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CalculateVmCloudPropertiesResponse>): CalculateVmCloudPropertiesResponse {
+    return CalculateVmCloudPropertiesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CalculateVmCloudPropertiesResponse>, I>>(
-    object: I,
-  ): CalculateVmCloudPropertiesResponse {
+  fromPartial(object: DeepPartial<CalculateVmCloudPropertiesResponse>): CalculateVmCloudPropertiesResponse {
     const message = createBaseCalculateVmCloudPropertiesResponse();
     message.cloudProperties = object.cloudProperties ?? undefined;
     return message;
@@ -4028,10 +4006,10 @@ export const CreateStemcellRequest: MessageFns<CreateStemcellRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateStemcellRequest>, I>>(base?: I): CreateStemcellRequest {
-    return CreateStemcellRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateStemcellRequest>): CreateStemcellRequest {
+    return CreateStemcellRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateStemcellRequest>, I>>(object: I): CreateStemcellRequest {
+  fromPartial(object: DeepPartial<CreateStemcellRequest>): CreateStemcellRequest {
     const message = createBaseCreateStemcellRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -4112,10 +4090,10 @@ export const CreatedStemcell: MessageFns<CreatedStemcell> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreatedStemcell>, I>>(base?: I): CreatedStemcell {
-    return CreatedStemcell.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreatedStemcell>): CreatedStemcell {
+    return CreatedStemcell.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreatedStemcell>, I>>(object: I): CreatedStemcell {
+  fromPartial(object: DeepPartial<CreatedStemcell>): CreatedStemcell {
     const message = createBaseCreatedStemcell();
     message.cpi = object.cpi ?? "";
     message.stemcellCid = object.stemcellCid ?? "";
@@ -4169,10 +4147,10 @@ export const CreateStemcellResponse: MessageFns<CreateStemcellResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateStemcellResponse>, I>>(base?: I): CreateStemcellResponse {
-    return CreateStemcellResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateStemcellResponse>): CreateStemcellResponse {
+    return CreateStemcellResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateStemcellResponse>, I>>(object: I): CreateStemcellResponse {
+  fromPartial(object: DeepPartial<CreateStemcellResponse>): CreateStemcellResponse {
     const message = createBaseCreateStemcellResponse();
     message.stemcells = object.stemcells?.map((e) => CreatedStemcell.fromPartial(e)) || [];
     return message;
@@ -4235,10 +4213,10 @@ export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteStemcellRequest>, I>>(base?: I): DeleteStemcellRequest {
-    return DeleteStemcellRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteStemcellRequest>): DeleteStemcellRequest {
+    return DeleteStemcellRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteStemcellRequest>, I>>(object: I): DeleteStemcellRequest {
+  fromPartial(object: DeepPartial<DeleteStemcellRequest>): DeleteStemcellRequest {
     const message = createBaseDeleteStemcellRequest();
     message.context = (object.context !== undefined && object.context !== null)
       ? CallContext.fromPartial(object.context)
@@ -4282,10 +4260,10 @@ export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteStemcellResponse>, I>>(base?: I): DeleteStemcellResponse {
-    return DeleteStemcellResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteStemcellResponse>): DeleteStemcellResponse {
+    return DeleteStemcellResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteStemcellResponse>, I>>(_: I): DeleteStemcellResponse {
+  fromPartial(_: DeepPartial<DeleteStemcellResponse>): DeleteStemcellResponse {
     const message = createBaseDeleteStemcellResponse();
     return message;
   },
@@ -4336,10 +4314,10 @@ export const WatchCpiLogRequest: MessageFns<WatchCpiLogRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<WatchCpiLogRequest>, I>>(base?: I): WatchCpiLogRequest {
-    return WatchCpiLogRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<WatchCpiLogRequest>): WatchCpiLogRequest {
+    return WatchCpiLogRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<WatchCpiLogRequest>, I>>(object: I): WatchCpiLogRequest {
+  fromPartial(object: DeepPartial<WatchCpiLogRequest>): WatchCpiLogRequest {
     const message = createBaseWatchCpiLogRequest();
     message.logId = object.logId ?? "";
     return message;
@@ -4391,10 +4369,10 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<WatchCpiLogResponse>, I>>(base?: I): WatchCpiLogResponse {
-    return WatchCpiLogResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<WatchCpiLogResponse>): WatchCpiLogResponse {
+    return WatchCpiLogResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<WatchCpiLogResponse>, I>>(object: I): WatchCpiLogResponse {
+  fromPartial(object: DeepPartial<WatchCpiLogResponse>): WatchCpiLogResponse {
     const message = createBaseWatchCpiLogResponse();
     message.line = object.line ?? "";
     return message;
@@ -4408,748 +4386,245 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
  * wrong, or its executable cannot be run, or its info crashed or answered what cannot be read.
  * A call of a director generation below the highest one fenced is refused with reason OUTDATED.
  */
-export type CpiServiceService = typeof CpiServiceService;
-export const CpiServiceService = {
-  /** What a CPI says of itself. */
-  info: {
-    path: "/diskmesh.cpi.v1.CpiService/Info" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: InfoRequest): Buffer => Buffer.from(InfoRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): InfoRequest => InfoRequest.decode(value),
-    responseSerialize: (value: InfoResponse): Buffer => Buffer.from(InfoResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): InfoResponse => InfoResponse.decode(value),
-  },
-  /** Makes a VM. */
-  createVm: {
-    path: "/diskmesh.cpi.v1.CpiService/CreateVm" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CreateVmRequest): Buffer => Buffer.from(CreateVmRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CreateVmRequest => CreateVmRequest.decode(value),
-    responseSerialize: (value: CreateVmResponse): Buffer => Buffer.from(CreateVmResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CreateVmResponse => CreateVmResponse.decode(value),
-  },
-  /** Deletes a VM. NOT_FOUND (VM_NOT_FOUND) when there is none. */
-  deleteVm: {
-    path: "/diskmesh.cpi.v1.CpiService/DeleteVm" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteVmRequest): Buffer => Buffer.from(DeleteVmRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteVmRequest => DeleteVmRequest.decode(value),
-    responseSerialize: (value: DeleteVmResponse): Buffer => Buffer.from(DeleteVmResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteVmResponse => DeleteVmResponse.decode(value),
-  },
-  /** Whether a VM exists. */
-  hasVm: {
-    path: "/diskmesh.cpi.v1.CpiService/HasVm" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: HasVmRequest): Buffer => Buffer.from(HasVmRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): HasVmRequest => HasVmRequest.decode(value),
-    responseSerialize: (value: HasVmResponse): Buffer => Buffer.from(HasVmResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): HasVmResponse => HasVmResponse.decode(value),
-  },
-  /** Makes a disk. */
-  createDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/CreateDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CreateDiskRequest): Buffer => Buffer.from(CreateDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CreateDiskRequest => CreateDiskRequest.decode(value),
-    responseSerialize: (value: CreateDiskResponse): Buffer => Buffer.from(CreateDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CreateDiskResponse => CreateDiskResponse.decode(value),
-  },
-  /** Deletes a disk. NOT_FOUND (DISK_NOT_FOUND) when there is none. */
-  deleteDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/DeleteDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteDiskRequest): Buffer => Buffer.from(DeleteDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteDiskRequest => DeleteDiskRequest.decode(value),
-    responseSerialize: (value: DeleteDiskResponse): Buffer => Buffer.from(DeleteDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteDiskResponse => DeleteDiskResponse.decode(value),
-  },
-  /** Whether a disk exists. */
-  hasDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/HasDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: HasDiskRequest): Buffer => Buffer.from(HasDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): HasDiskRequest => HasDiskRequest.decode(value),
-    responseSerialize: (value: HasDiskResponse): Buffer => Buffer.from(HasDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): HasDiskResponse => HasDiskResponse.decode(value),
-  },
-  /** Attaches a disk to a VM and says where the VM's agent finds it. */
-  attachDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/AttachDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: AttachDiskRequest): Buffer => Buffer.from(AttachDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): AttachDiskRequest => AttachDiskRequest.decode(value),
-    responseSerialize: (value: AttachDiskResponse): Buffer => Buffer.from(AttachDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): AttachDiskResponse => AttachDiskResponse.decode(value),
-  },
-  /** Detaches a disk from a VM. FAILED_PRECONDITION (DISK_NOT_ATTACHED) when it is not attached to it. */
-  detachDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/DetachDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DetachDiskRequest): Buffer => Buffer.from(DetachDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DetachDiskRequest => DetachDiskRequest.decode(value),
-    responseSerialize: (value: DetachDiskResponse): Buffer => Buffer.from(DetachDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DetachDiskResponse => DetachDiskResponse.decode(value),
-  },
-  /** The disks attached to a VM. */
-  getDisks: {
-    path: "/diskmesh.cpi.v1.CpiService/GetDisks" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetDisksRequest): Buffer => Buffer.from(GetDisksRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetDisksRequest => GetDisksRequest.decode(value),
-    responseSerialize: (value: GetDisksResponse): Buffer => Buffer.from(GetDisksResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetDisksResponse => GetDisksResponse.decode(value),
-  },
-  /** Replaces what the infrastructure remembers of a disk. */
-  setDiskMetadata: {
-    path: "/diskmesh.cpi.v1.CpiService/SetDiskMetadata" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: SetDiskMetadataRequest): Buffer =>
-      Buffer.from(SetDiskMetadataRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): SetDiskMetadataRequest => SetDiskMetadataRequest.decode(value),
-    responseSerialize: (value: SetDiskMetadataResponse): Buffer =>
-      Buffer.from(SetDiskMetadataResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): SetDiskMetadataResponse => SetDiskMetadataResponse.decode(value),
-  },
-  /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
-  resizeDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/ResizeDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ResizeDiskRequest): Buffer => Buffer.from(ResizeDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ResizeDiskRequest => ResizeDiskRequest.decode(value),
-    responseSerialize: (value: ResizeDiskResponse): Buffer => Buffer.from(ResizeDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ResizeDiskResponse => ResizeDiskResponse.decode(value),
-  },
-  /** Makes a disk larger or of other properties; it may get another id. */
-  updateDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/UpdateDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: UpdateDiskRequest): Buffer => Buffer.from(UpdateDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): UpdateDiskRequest => UpdateDiskRequest.decode(value),
-    responseSerialize: (value: UpdateDiskResponse): Buffer => Buffer.from(UpdateDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): UpdateDiskResponse => UpdateDiskResponse.decode(value),
-  },
-  /** Takes a snapshot of a disk. */
-  snapshotDisk: {
-    path: "/diskmesh.cpi.v1.CpiService/SnapshotDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: SnapshotDiskRequest): Buffer => Buffer.from(SnapshotDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): SnapshotDiskRequest => SnapshotDiskRequest.decode(value),
-    responseSerialize: (value: SnapshotDiskResponse): Buffer =>
-      Buffer.from(SnapshotDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): SnapshotDiskResponse => SnapshotDiskResponse.decode(value),
-  },
-  /** Deletes a snapshot. */
-  deleteSnapshot: {
-    path: "/diskmesh.cpi.v1.CpiService/DeleteSnapshot" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteSnapshotRequest): Buffer =>
-      Buffer.from(DeleteSnapshotRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteSnapshotRequest => DeleteSnapshotRequest.decode(value),
-    responseSerialize: (value: DeleteSnapshotResponse): Buffer =>
-      Buffer.from(DeleteSnapshotResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteSnapshotResponse => DeleteSnapshotResponse.decode(value),
-  },
-  /** Restarts a VM. */
-  rebootVm: {
-    path: "/diskmesh.cpi.v1.CpiService/RebootVm" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: RebootVmRequest): Buffer => Buffer.from(RebootVmRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): RebootVmRequest => RebootVmRequest.decode(value),
-    responseSerialize: (value: RebootVmResponse): Buffer => Buffer.from(RebootVmResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): RebootVmResponse => RebootVmResponse.decode(value),
-  },
-  /** Replaces what the infrastructure remembers of a VM. */
-  setVmMetadata: {
-    path: "/diskmesh.cpi.v1.CpiService/SetVmMetadata" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: SetVmMetadataRequest): Buffer => Buffer.from(SetVmMetadataRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): SetVmMetadataRequest => SetVmMetadataRequest.decode(value),
-    responseSerialize: (value: SetVmMetadataResponse): Buffer =>
-      Buffer.from(SetVmMetadataResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): SetVmMetadataResponse => SetVmMetadataResponse.decode(value),
-  },
-  /** Translates wishes for a VM into cloud properties of a CPI. */
-  calculateVmCloudProperties: {
-    path: "/diskmesh.cpi.v1.CpiService/CalculateVmCloudProperties" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CalculateVmCloudPropertiesRequest): Buffer =>
-      Buffer.from(CalculateVmCloudPropertiesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CalculateVmCloudPropertiesRequest =>
-      CalculateVmCloudPropertiesRequest.decode(value),
-    responseSerialize: (value: CalculateVmCloudPropertiesResponse): Buffer =>
-      Buffer.from(CalculateVmCloudPropertiesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CalculateVmCloudPropertiesResponse =>
-      CalculateVmCloudPropertiesResponse.decode(value),
-  },
-  /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
-  createStemcell: {
-    path: "/diskmesh.cpi.v1.CpiService/CreateStemcell" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CreateStemcellRequest): Buffer =>
-      Buffer.from(CreateStemcellRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CreateStemcellRequest => CreateStemcellRequest.decode(value),
-    responseSerialize: (value: CreateStemcellResponse): Buffer =>
-      Buffer.from(CreateStemcellResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CreateStemcellResponse => CreateStemcellResponse.decode(value),
-  },
-  /** Deletes a stemcell with the CPI that made it. */
-  deleteStemcell: {
-    path: "/diskmesh.cpi.v1.CpiService/DeleteStemcell" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteStemcellRequest): Buffer =>
-      Buffer.from(DeleteStemcellRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteStemcellRequest => DeleteStemcellRequest.decode(value),
-    responseSerialize: (value: DeleteStemcellResponse): Buffer =>
-      Buffer.from(DeleteStemcellResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteStemcellResponse => DeleteStemcellResponse.decode(value),
-  },
-  /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
-  watchCpiLog: {
-    path: "/diskmesh.cpi.v1.CpiService/WatchCpiLog" as const,
-    requestStream: false as const,
-    responseStream: true as const,
-    requestSerialize: (value: WatchCpiLogRequest): Buffer => Buffer.from(WatchCpiLogRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): WatchCpiLogRequest => WatchCpiLogRequest.decode(value),
-    responseSerialize: (value: WatchCpiLogResponse): Buffer => Buffer.from(WatchCpiLogResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): WatchCpiLogResponse => WatchCpiLogResponse.decode(value),
-  },
-  /**
-   * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
-   * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
-   */
-  setCpiConfig: {
-    path: "/diskmesh.cpi.v1.CpiService/SetCpiConfig" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: SetCpiConfigRequest): Buffer => Buffer.from(SetCpiConfigRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): SetCpiConfigRequest => SetCpiConfigRequest.decode(value),
-    responseSerialize: (value: SetCpiConfigResponse): Buffer =>
-      Buffer.from(SetCpiConfigResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): SetCpiConfigResponse => SetCpiConfigResponse.decode(value),
-  },
-  /** Every CPI that the dispatcher offers. */
-  listCpis: {
-    path: "/diskmesh.cpi.v1.CpiService/ListCpis" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListCpisRequest): Buffer => Buffer.from(ListCpisRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListCpisRequest => ListCpisRequest.decode(value),
-    responseSerialize: (value: ListCpisResponse): Buffer => Buffer.from(ListCpisResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListCpisResponse => ListCpisResponse.decode(value),
-  },
-  /** A new director leads: calls of lower generations are refused from now on; answers once those under way have ended. */
-  fence: {
-    path: "/diskmesh.cpi.v1.CpiService/Fence" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: FenceRequest): Buffer => Buffer.from(FenceRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): FenceRequest => FenceRequest.decode(value),
-    responseSerialize: (value: FenceResponse): Buffer => Buffer.from(FenceResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): FenceResponse => FenceResponse.decode(value),
-  },
-  /**
-   * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
-   * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
-   * CPI had one by then, else CANCELLED, and what it has done is not known.
-   */
-  endCalls: {
-    path: "/diskmesh.cpi.v1.CpiService/EndCalls" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: EndCallsRequest): Buffer => Buffer.from(EndCallsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): EndCallsRequest => EndCallsRequest.decode(value),
-    responseSerialize: (value: EndCallsResponse): Buffer => Buffer.from(EndCallsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): EndCallsResponse => EndCallsResponse.decode(value),
+export type CpiServiceDefinition = typeof CpiServiceDefinition;
+export const CpiServiceDefinition = {
+  name: "CpiService",
+  fullName: "diskmesh.cpi.v1.CpiService",
+  methods: {
+    /** What a CPI says of itself. */
+    info: {
+      name: "Info",
+      requestType: InfoRequest as typeof InfoRequest,
+      requestStream: false,
+      responseType: InfoResponse as typeof InfoResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Makes a VM. */
+    createVm: {
+      name: "CreateVm",
+      requestType: CreateVmRequest as typeof CreateVmRequest,
+      requestStream: false,
+      responseType: CreateVmResponse as typeof CreateVmResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Deletes a VM. NOT_FOUND (VM_NOT_FOUND) when there is none. */
+    deleteVm: {
+      name: "DeleteVm",
+      requestType: DeleteVmRequest as typeof DeleteVmRequest,
+      requestStream: false,
+      responseType: DeleteVmResponse as typeof DeleteVmResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Whether a VM exists. */
+    hasVm: {
+      name: "HasVm",
+      requestType: HasVmRequest as typeof HasVmRequest,
+      requestStream: false,
+      responseType: HasVmResponse as typeof HasVmResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Makes a disk. */
+    createDisk: {
+      name: "CreateDisk",
+      requestType: CreateDiskRequest as typeof CreateDiskRequest,
+      requestStream: false,
+      responseType: CreateDiskResponse as typeof CreateDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Deletes a disk. NOT_FOUND (DISK_NOT_FOUND) when there is none. */
+    deleteDisk: {
+      name: "DeleteDisk",
+      requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
+      requestStream: false,
+      responseType: DeleteDiskResponse as typeof DeleteDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Whether a disk exists. */
+    hasDisk: {
+      name: "HasDisk",
+      requestType: HasDiskRequest as typeof HasDiskRequest,
+      requestStream: false,
+      responseType: HasDiskResponse as typeof HasDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Attaches a disk to a VM and says where the VM's agent finds it. */
+    attachDisk: {
+      name: "AttachDisk",
+      requestType: AttachDiskRequest as typeof AttachDiskRequest,
+      requestStream: false,
+      responseType: AttachDiskResponse as typeof AttachDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Detaches a disk from a VM. FAILED_PRECONDITION (DISK_NOT_ATTACHED) when it is not attached to it. */
+    detachDisk: {
+      name: "DetachDisk",
+      requestType: DetachDiskRequest as typeof DetachDiskRequest,
+      requestStream: false,
+      responseType: DetachDiskResponse as typeof DetachDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** The disks attached to a VM. */
+    getDisks: {
+      name: "GetDisks",
+      requestType: GetDisksRequest as typeof GetDisksRequest,
+      requestStream: false,
+      responseType: GetDisksResponse as typeof GetDisksResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Replaces what the infrastructure remembers of a disk. */
+    setDiskMetadata: {
+      name: "SetDiskMetadata",
+      requestType: SetDiskMetadataRequest as typeof SetDiskMetadataRequest,
+      requestStream: false,
+      responseType: SetDiskMetadataResponse as typeof SetDiskMetadataResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
+    resizeDisk: {
+      name: "ResizeDisk",
+      requestType: ResizeDiskRequest as typeof ResizeDiskRequest,
+      requestStream: false,
+      responseType: ResizeDiskResponse as typeof ResizeDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Makes a disk larger or of other properties; it may get another id. */
+    updateDisk: {
+      name: "UpdateDisk",
+      requestType: UpdateDiskRequest as typeof UpdateDiskRequest,
+      requestStream: false,
+      responseType: UpdateDiskResponse as typeof UpdateDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Takes a snapshot of a disk. */
+    snapshotDisk: {
+      name: "SnapshotDisk",
+      requestType: SnapshotDiskRequest as typeof SnapshotDiskRequest,
+      requestStream: false,
+      responseType: SnapshotDiskResponse as typeof SnapshotDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Deletes a snapshot. */
+    deleteSnapshot: {
+      name: "DeleteSnapshot",
+      requestType: DeleteSnapshotRequest as typeof DeleteSnapshotRequest,
+      requestStream: false,
+      responseType: DeleteSnapshotResponse as typeof DeleteSnapshotResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Restarts a VM. */
+    rebootVm: {
+      name: "RebootVm",
+      requestType: RebootVmRequest as typeof RebootVmRequest,
+      requestStream: false,
+      responseType: RebootVmResponse as typeof RebootVmResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Replaces what the infrastructure remembers of a VM. */
+    setVmMetadata: {
+      name: "SetVmMetadata",
+      requestType: SetVmMetadataRequest as typeof SetVmMetadataRequest,
+      requestStream: false,
+      responseType: SetVmMetadataResponse as typeof SetVmMetadataResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Translates wishes for a VM into cloud properties of a CPI. */
+    calculateVmCloudProperties: {
+      name: "CalculateVmCloudProperties",
+      requestType: CalculateVmCloudPropertiesRequest as typeof CalculateVmCloudPropertiesRequest,
+      requestStream: false,
+      responseType: CalculateVmCloudPropertiesResponse as typeof CalculateVmCloudPropertiesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
+    createStemcell: {
+      name: "CreateStemcell",
+      requestType: CreateStemcellRequest as typeof CreateStemcellRequest,
+      requestStream: false,
+      responseType: CreateStemcellResponse as typeof CreateStemcellResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Deletes a stemcell with the CPI that made it. */
+    deleteStemcell: {
+      name: "DeleteStemcell",
+      requestType: DeleteStemcellRequest as typeof DeleteStemcellRequest,
+      requestStream: false,
+      responseType: DeleteStemcellResponse as typeof DeleteStemcellResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
+    watchCpiLog: {
+      name: "WatchCpiLog",
+      requestType: WatchCpiLogRequest as typeof WatchCpiLogRequest,
+      requestStream: false,
+      responseType: WatchCpiLogResponse as typeof WatchCpiLogResponse,
+      responseStream: true,
+      options: {},
+    },
+    /**
+     * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
+     * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
+     */
+    setCpiConfig: {
+      name: "SetCpiConfig",
+      requestType: SetCpiConfigRequest as typeof SetCpiConfigRequest,
+      requestStream: false,
+      responseType: SetCpiConfigResponse as typeof SetCpiConfigResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Every CPI that the dispatcher offers. */
+    listCpis: {
+      name: "ListCpis",
+      requestType: ListCpisRequest as typeof ListCpisRequest,
+      requestStream: false,
+      responseType: ListCpisResponse as typeof ListCpisResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** A new director leads: calls of lower generations are refused from now on; answers once those under way have ended. */
+    fence: {
+      name: "Fence",
+      requestType: FenceRequest as typeof FenceRequest,
+      requestStream: false,
+      responseType: FenceResponse as typeof FenceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
+     * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
+     * CPI had one by then, else CANCELLED, and what it has done is not known.
+     */
+    endCalls: {
+      name: "EndCalls",
+      requestType: EndCallsRequest as typeof EndCallsRequest,
+      requestStream: false,
+      responseType: EndCallsResponse as typeof EndCallsResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface CpiServiceServer extends UntypedServiceImplementation {
-  /** What a CPI says of itself. */
-  info: handleUnaryCall<InfoRequest, InfoResponse>;
-  /** Makes a VM. */
-  createVm: handleUnaryCall<CreateVmRequest, CreateVmResponse>;
-  /** Deletes a VM. NOT_FOUND (VM_NOT_FOUND) when there is none. */
-  deleteVm: handleUnaryCall<DeleteVmRequest, DeleteVmResponse>;
-  /** Whether a VM exists. */
-  hasVm: handleUnaryCall<HasVmRequest, HasVmResponse>;
-  /** Makes a disk. */
-  createDisk: handleUnaryCall<CreateDiskRequest, CreateDiskResponse>;
-  /** Deletes a disk. NOT_FOUND (DISK_NOT_FOUND) when there is none. */
-  deleteDisk: handleUnaryCall<DeleteDiskRequest, DeleteDiskResponse>;
-  /** Whether a disk exists. */
-  hasDisk: handleUnaryCall<HasDiskRequest, HasDiskResponse>;
-  /** Attaches a disk to a VM and says where the VM's agent finds it. */
-  attachDisk: handleUnaryCall<AttachDiskRequest, AttachDiskResponse>;
-  /** Detaches a disk from a VM. FAILED_PRECONDITION (DISK_NOT_ATTACHED) when it is not attached to it. */
-  detachDisk: handleUnaryCall<DetachDiskRequest, DetachDiskResponse>;
-  /** The disks attached to a VM. */
-  getDisks: handleUnaryCall<GetDisksRequest, GetDisksResponse>;
-  /** Replaces what the infrastructure remembers of a disk. */
-  setDiskMetadata: handleUnaryCall<SetDiskMetadataRequest, SetDiskMetadataResponse>;
-  /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
-  resizeDisk: handleUnaryCall<ResizeDiskRequest, ResizeDiskResponse>;
-  /** Makes a disk larger or of other properties; it may get another id. */
-  updateDisk: handleUnaryCall<UpdateDiskRequest, UpdateDiskResponse>;
-  /** Takes a snapshot of a disk. */
-  snapshotDisk: handleUnaryCall<SnapshotDiskRequest, SnapshotDiskResponse>;
-  /** Deletes a snapshot. */
-  deleteSnapshot: handleUnaryCall<DeleteSnapshotRequest, DeleteSnapshotResponse>;
-  /** Restarts a VM. */
-  rebootVm: handleUnaryCall<RebootVmRequest, RebootVmResponse>;
-  /** Replaces what the infrastructure remembers of a VM. */
-  setVmMetadata: handleUnaryCall<SetVmMetadataRequest, SetVmMetadataResponse>;
-  /** Translates wishes for a VM into cloud properties of a CPI. */
-  calculateVmCloudProperties: handleUnaryCall<CalculateVmCloudPropertiesRequest, CalculateVmCloudPropertiesResponse>;
-  /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
-  createStemcell: handleUnaryCall<CreateStemcellRequest, CreateStemcellResponse>;
-  /** Deletes a stemcell with the CPI that made it. */
-  deleteStemcell: handleUnaryCall<DeleteStemcellRequest, DeleteStemcellResponse>;
-  /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
-  watchCpiLog: handleServerStreamingCall<WatchCpiLogRequest, WatchCpiLogResponse>;
-  /**
-   * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
-   * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
-   */
-  setCpiConfig: handleUnaryCall<SetCpiConfigRequest, SetCpiConfigResponse>;
-  /** Every CPI that the dispatcher offers. */
-  listCpis: handleUnaryCall<ListCpisRequest, ListCpisResponse>;
-  /** A new director leads: calls of lower generations are refused from now on; answers once those under way have ended. */
-  fence: handleUnaryCall<FenceRequest, FenceResponse>;
-  /**
-   * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
-   * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
-   * CPI had one by then, else CANCELLED, and what it has done is not known.
-   */
-  endCalls: handleUnaryCall<EndCallsRequest, EndCallsResponse>;
-}
-
-export interface CpiServiceClient extends Client {
-  /** What a CPI says of itself. */
-  info(request: InfoRequest, callback: (error: ServiceError | null, response: InfoResponse) => void): ClientUnaryCall;
-  info(
-    request: InfoRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: InfoResponse) => void,
-  ): ClientUnaryCall;
-  info(
-    request: InfoRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: InfoResponse) => void,
-  ): ClientUnaryCall;
-  /** Makes a VM. */
-  createVm(
-    request: CreateVmRequest,
-    callback: (error: ServiceError | null, response: CreateVmResponse) => void,
-  ): ClientUnaryCall;
-  createVm(
-    request: CreateVmRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CreateVmResponse) => void,
-  ): ClientUnaryCall;
-  createVm(
-    request: CreateVmRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CreateVmResponse) => void,
-  ): ClientUnaryCall;
-  /** Deletes a VM. NOT_FOUND (VM_NOT_FOUND) when there is none. */
-  deleteVm(
-    request: DeleteVmRequest,
-    callback: (error: ServiceError | null, response: DeleteVmResponse) => void,
-  ): ClientUnaryCall;
-  deleteVm(
-    request: DeleteVmRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteVmResponse) => void,
-  ): ClientUnaryCall;
-  deleteVm(
-    request: DeleteVmRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteVmResponse) => void,
-  ): ClientUnaryCall;
-  /** Whether a VM exists. */
-  hasVm(
-    request: HasVmRequest,
-    callback: (error: ServiceError | null, response: HasVmResponse) => void,
-  ): ClientUnaryCall;
-  hasVm(
-    request: HasVmRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: HasVmResponse) => void,
-  ): ClientUnaryCall;
-  hasVm(
-    request: HasVmRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: HasVmResponse) => void,
-  ): ClientUnaryCall;
-  /** Makes a disk. */
-  createDisk(
-    request: CreateDiskRequest,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  createDisk(
-    request: CreateDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  createDisk(
-    request: CreateDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Deletes a disk. NOT_FOUND (DISK_NOT_FOUND) when there is none. */
-  deleteDisk(
-    request: DeleteDiskRequest,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteDisk(
-    request: DeleteDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteDisk(
-    request: DeleteDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Whether a disk exists. */
-  hasDisk(
-    request: HasDiskRequest,
-    callback: (error: ServiceError | null, response: HasDiskResponse) => void,
-  ): ClientUnaryCall;
-  hasDisk(
-    request: HasDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: HasDiskResponse) => void,
-  ): ClientUnaryCall;
-  hasDisk(
-    request: HasDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: HasDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Attaches a disk to a VM and says where the VM's agent finds it. */
-  attachDisk(
-    request: AttachDiskRequest,
-    callback: (error: ServiceError | null, response: AttachDiskResponse) => void,
-  ): ClientUnaryCall;
-  attachDisk(
-    request: AttachDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: AttachDiskResponse) => void,
-  ): ClientUnaryCall;
-  attachDisk(
-    request: AttachDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: AttachDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Detaches a disk from a VM. FAILED_PRECONDITION (DISK_NOT_ATTACHED) when it is not attached to it. */
-  detachDisk(
-    request: DetachDiskRequest,
-    callback: (error: ServiceError | null, response: DetachDiskResponse) => void,
-  ): ClientUnaryCall;
-  detachDisk(
-    request: DetachDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DetachDiskResponse) => void,
-  ): ClientUnaryCall;
-  detachDisk(
-    request: DetachDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DetachDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** The disks attached to a VM. */
-  getDisks(
-    request: GetDisksRequest,
-    callback: (error: ServiceError | null, response: GetDisksResponse) => void,
-  ): ClientUnaryCall;
-  getDisks(
-    request: GetDisksRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetDisksResponse) => void,
-  ): ClientUnaryCall;
-  getDisks(
-    request: GetDisksRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetDisksResponse) => void,
-  ): ClientUnaryCall;
-  /** Replaces what the infrastructure remembers of a disk. */
-  setDiskMetadata(
-    request: SetDiskMetadataRequest,
-    callback: (error: ServiceError | null, response: SetDiskMetadataResponse) => void,
-  ): ClientUnaryCall;
-  setDiskMetadata(
-    request: SetDiskMetadataRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: SetDiskMetadataResponse) => void,
-  ): ClientUnaryCall;
-  setDiskMetadata(
-    request: SetDiskMetadataRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: SetDiskMetadataResponse) => void,
-  ): ClientUnaryCall;
-  /** Makes a disk larger. UNIMPLEMENTED where the CPI cannot. */
-  resizeDisk(
-    request: ResizeDiskRequest,
-    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
-  ): ClientUnaryCall;
-  resizeDisk(
-    request: ResizeDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
-  ): ClientUnaryCall;
-  resizeDisk(
-    request: ResizeDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Makes a disk larger or of other properties; it may get another id. */
-  updateDisk(
-    request: UpdateDiskRequest,
-    callback: (error: ServiceError | null, response: UpdateDiskResponse) => void,
-  ): ClientUnaryCall;
-  updateDisk(
-    request: UpdateDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: UpdateDiskResponse) => void,
-  ): ClientUnaryCall;
-  updateDisk(
-    request: UpdateDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: UpdateDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Takes a snapshot of a disk. */
-  snapshotDisk(
-    request: SnapshotDiskRequest,
-    callback: (error: ServiceError | null, response: SnapshotDiskResponse) => void,
-  ): ClientUnaryCall;
-  snapshotDisk(
-    request: SnapshotDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: SnapshotDiskResponse) => void,
-  ): ClientUnaryCall;
-  snapshotDisk(
-    request: SnapshotDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: SnapshotDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Deletes a snapshot. */
-  deleteSnapshot(
-    request: DeleteSnapshotRequest,
-    callback: (error: ServiceError | null, response: DeleteSnapshotResponse) => void,
-  ): ClientUnaryCall;
-  deleteSnapshot(
-    request: DeleteSnapshotRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteSnapshotResponse) => void,
-  ): ClientUnaryCall;
-  deleteSnapshot(
-    request: DeleteSnapshotRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteSnapshotResponse) => void,
-  ): ClientUnaryCall;
-  /** Restarts a VM. */
-  rebootVm(
-    request: RebootVmRequest,
-    callback: (error: ServiceError | null, response: RebootVmResponse) => void,
-  ): ClientUnaryCall;
-  rebootVm(
-    request: RebootVmRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: RebootVmResponse) => void,
-  ): ClientUnaryCall;
-  rebootVm(
-    request: RebootVmRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: RebootVmResponse) => void,
-  ): ClientUnaryCall;
-  /** Replaces what the infrastructure remembers of a VM. */
-  setVmMetadata(
-    request: SetVmMetadataRequest,
-    callback: (error: ServiceError | null, response: SetVmMetadataResponse) => void,
-  ): ClientUnaryCall;
-  setVmMetadata(
-    request: SetVmMetadataRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: SetVmMetadataResponse) => void,
-  ): ClientUnaryCall;
-  setVmMetadata(
-    request: SetVmMetadataRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: SetVmMetadataResponse) => void,
-  ): ClientUnaryCall;
-  /** Translates wishes for a VM into cloud properties of a CPI. */
-  calculateVmCloudProperties(
-    request: CalculateVmCloudPropertiesRequest,
-    callback: (error: ServiceError | null, response: CalculateVmCloudPropertiesResponse) => void,
-  ): ClientUnaryCall;
-  calculateVmCloudProperties(
-    request: CalculateVmCloudPropertiesRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CalculateVmCloudPropertiesResponse) => void,
-  ): ClientUnaryCall;
-  calculateVmCloudProperties(
-    request: CalculateVmCloudPropertiesRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CalculateVmCloudPropertiesResponse) => void,
-  ): ClientUnaryCall;
-  /** Makes a stemcell with every CPI that takes its formats, or with the one that the context names. */
-  createStemcell(
-    request: CreateStemcellRequest,
-    callback: (error: ServiceError | null, response: CreateStemcellResponse) => void,
-  ): ClientUnaryCall;
-  createStemcell(
-    request: CreateStemcellRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CreateStemcellResponse) => void,
-  ): ClientUnaryCall;
-  createStemcell(
-    request: CreateStemcellRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CreateStemcellResponse) => void,
-  ): ClientUnaryCall;
-  /** Deletes a stemcell with the CPI that made it. */
-  deleteStemcell(
-    request: DeleteStemcellRequest,
-    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
-  ): ClientUnaryCall;
-  deleteStemcell(
-    request: DeleteStemcellRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
-  ): ClientUnaryCall;
-  deleteStemcell(
-    request: DeleteStemcellRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
-  ): ClientUnaryCall;
-  /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
-  watchCpiLog(request: WatchCpiLogRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchCpiLogResponse>;
-  watchCpiLog(
-    request: WatchCpiLogRequest,
-    metadata?: Metadata,
-    options?: Partial<CallOptions>,
-  ): ClientReadableStream<WatchCpiLogResponse>;
-  /**
-   * Tells which CPIs there are, for calls that name this version of the config. Kept in memory alone: a call that names
-   * a version unknown here fails as FAILED_PRECONDITION with reason CPI_CONFIG_UNKNOWN, and the director tells again.
-   */
-  setCpiConfig(
-    request: SetCpiConfigRequest,
-    callback: (error: ServiceError | null, response: SetCpiConfigResponse) => void,
-  ): ClientUnaryCall;
-  setCpiConfig(
-    request: SetCpiConfigRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: SetCpiConfigResponse) => void,
-  ): ClientUnaryCall;
-  setCpiConfig(
-    request: SetCpiConfigRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: SetCpiConfigResponse) => void,
-  ): ClientUnaryCall;
-  /** Every CPI that the dispatcher offers. */
-  listCpis(
-    request: ListCpisRequest,
-    callback: (error: ServiceError | null, response: ListCpisResponse) => void,
-  ): ClientUnaryCall;
-  listCpis(
-    request: ListCpisRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListCpisResponse) => void,
-  ): ClientUnaryCall;
-  listCpis(
-    request: ListCpisRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListCpisResponse) => void,
-  ): ClientUnaryCall;
-  /** A new director leads: calls of lower generations are refused from now on; answers once those under way have ended. */
-  fence(
-    request: FenceRequest,
-    callback: (error: ServiceError | null, response: FenceResponse) => void,
-  ): ClientUnaryCall;
-  fence(
-    request: FenceRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: FenceResponse) => void,
-  ): ClientUnaryCall;
-  fence(
-    request: FenceRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: FenceResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
-   * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
-   * CPI had one by then, else CANCELLED, and what it has done is not known.
-   */
-  endCalls(
-    request: EndCallsRequest,
-    callback: (error: ServiceError | null, response: EndCallsResponse) => void,
-  ): ClientUnaryCall;
-  endCalls(
-    request: EndCallsRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: EndCallsResponse) => void,
-  ): ClientUnaryCall;
-  endCalls(
-    request: EndCallsRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: EndCallsResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const CpiServiceClient = makeGenericClientConstructor(
-  CpiServiceService,
-  "diskmesh.cpi.v1.CpiService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): CpiServiceClient;
-  service: typeof CpiServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -5159,10 +4634,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -5178,6 +4649,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -6,18 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** What becomes of a line. */
@@ -277,10 +265,10 @@ export const Config: MessageFns<Config> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Config>, I>>(base?: I): Config {
-    return Config.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Config>): Config {
+    return Config.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Config>, I>>(object: I): Config {
+  fromPartial(object: DeepPartial<Config>): Config {
     const message = createBaseConfig();
     message.configId = object.configId ?? 0;
     message.type = object.type ?? "";
@@ -369,10 +357,10 @@ export const UpdateConfigRequest: MessageFns<UpdateConfigRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UpdateConfigRequest>, I>>(base?: I): UpdateConfigRequest {
-    return UpdateConfigRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UpdateConfigRequest>): UpdateConfigRequest {
+    return UpdateConfigRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UpdateConfigRequest>, I>>(object: I): UpdateConfigRequest {
+  fromPartial(object: DeepPartial<UpdateConfigRequest>): UpdateConfigRequest {
     const message = createBaseUpdateConfigRequest();
     message.type = object.type ?? "";
     message.name = object.name ?? "";
@@ -427,10 +415,10 @@ export const UpdateConfigResponse: MessageFns<UpdateConfigResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UpdateConfigResponse>, I>>(base?: I): UpdateConfigResponse {
-    return UpdateConfigResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UpdateConfigResponse>): UpdateConfigResponse {
+    return UpdateConfigResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UpdateConfigResponse>, I>>(object: I): UpdateConfigResponse {
+  fromPartial(object: DeepPartial<UpdateConfigResponse>): UpdateConfigResponse {
     const message = createBaseUpdateConfigResponse();
     message.config = (object.config !== undefined && object.config !== null)
       ? Config.fromPartial(object.config)
@@ -506,10 +494,10 @@ export const GetConfigRequest: MessageFns<GetConfigRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetConfigRequest>, I>>(base?: I): GetConfigRequest {
-    return GetConfigRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetConfigRequest>): GetConfigRequest {
+    return GetConfigRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetConfigRequest>, I>>(object: I): GetConfigRequest {
+  fromPartial(object: DeepPartial<GetConfigRequest>): GetConfigRequest {
     const message = createBaseGetConfigRequest();
     message.type = object.type ?? "";
     message.name = object.name ?? "";
@@ -563,10 +551,10 @@ export const GetConfigResponse: MessageFns<GetConfigResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetConfigResponse>, I>>(base?: I): GetConfigResponse {
-    return GetConfigResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetConfigResponse>): GetConfigResponse {
+    return GetConfigResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetConfigResponse>, I>>(object: I): GetConfigResponse {
+  fromPartial(object: DeepPartial<GetConfigResponse>): GetConfigResponse {
     const message = createBaseGetConfigResponse();
     message.config = (object.config !== undefined && object.config !== null)
       ? Config.fromPartial(object.config)
@@ -642,10 +630,10 @@ export const ListConfigsRequest: MessageFns<ListConfigsRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListConfigsRequest>, I>>(base?: I): ListConfigsRequest {
-    return ListConfigsRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListConfigsRequest>): ListConfigsRequest {
+    return ListConfigsRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListConfigsRequest>, I>>(object: I): ListConfigsRequest {
+  fromPartial(object: DeepPartial<ListConfigsRequest>): ListConfigsRequest {
     const message = createBaseListConfigsRequest();
     message.type = object.type ?? "";
     message.name = object.name ?? undefined;
@@ -699,10 +687,10 @@ export const ListConfigsResponse: MessageFns<ListConfigsResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListConfigsResponse>, I>>(base?: I): ListConfigsResponse {
-    return ListConfigsResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListConfigsResponse>): ListConfigsResponse {
+    return ListConfigsResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListConfigsResponse>, I>>(object: I): ListConfigsResponse {
+  fromPartial(object: DeepPartial<ListConfigsResponse>): ListConfigsResponse {
     const message = createBaseListConfigsResponse();
     message.configs = object.configs?.map((e) => Config.fromPartial(e)) || [];
     return message;
@@ -765,10 +753,10 @@ export const DeleteConfigRequest: MessageFns<DeleteConfigRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteConfigRequest>, I>>(base?: I): DeleteConfigRequest {
-    return DeleteConfigRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteConfigRequest>): DeleteConfigRequest {
+    return DeleteConfigRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteConfigRequest>, I>>(object: I): DeleteConfigRequest {
+  fromPartial(object: DeepPartial<DeleteConfigRequest>): DeleteConfigRequest {
     const message = createBaseDeleteConfigRequest();
     message.type = object.type ?? "";
     message.name = object.name ?? "";
@@ -810,10 +798,10 @@ export const DeleteConfigResponse: MessageFns<DeleteConfigResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteConfigResponse>, I>>(base?: I): DeleteConfigResponse {
-    return DeleteConfigResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteConfigResponse>): DeleteConfigResponse {
+    return DeleteConfigResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteConfigResponse>, I>>(_: I): DeleteConfigResponse {
+  fromPartial(_: DeepPartial<DeleteConfigResponse>): DeleteConfigResponse {
     const message = createBaseDeleteConfigResponse();
     return message;
   },
@@ -908,10 +896,10 @@ export const DiffConfigRequest: MessageFns<DiffConfigRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DiffConfigRequest>, I>>(base?: I): DiffConfigRequest {
-    return DiffConfigRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DiffConfigRequest>): DiffConfigRequest {
+    return DiffConfigRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DiffConfigRequest>, I>>(object: I): DiffConfigRequest {
+  fromPartial(object: DeepPartial<DiffConfigRequest>): DiffConfigRequest {
     const message = createBaseDiffConfigRequest();
     message.type = object.type ?? "";
     message.name = object.name ?? "";
@@ -978,10 +966,10 @@ export const DiffLine: MessageFns<DiffLine> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DiffLine>, I>>(base?: I): DiffLine {
-    return DiffLine.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DiffLine>): DiffLine {
+    return DiffLine.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DiffLine>, I>>(object: I): DiffLine {
+  fromPartial(object: DeepPartial<DiffLine>): DiffLine {
     const message = createBaseDiffLine();
     message.text = object.text ?? "";
     message.change = object.change ?? LineChange.UNSPECIFIED;
@@ -1045,10 +1033,10 @@ export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DiffConfigResponse>, I>>(base?: I): DiffConfigResponse {
-    return DiffConfigResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DiffConfigResponse>): DiffConfigResponse {
+    return DiffConfigResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DiffConfigResponse>, I>>(object: I): DiffConfigResponse {
+  fromPartial(object: DeepPartial<DiffConfigResponse>): DiffConfigResponse {
     const message = createBaseDiffConfigResponse();
     message.fromConfigId = object.fromConfigId ?? 0;
     message.lines = object.lines?.map((e) => DiffLine.fromPartial(e)) || [];
@@ -1057,193 +1045,67 @@ export const DiffConfigResponse: MessageFns<DiffConfigResponse> = {
 };
 
 /** What operators tell the director in YAML, in versions. */
-export type ConfigServiceService = typeof ConfigServiceService;
-export const ConfigServiceService = {
-  /**
-   * Stores a new version. The same content as the latest version's answers that one. INVALID_ARGUMENT with the place
-   * when the content is not valid for its type.
-   */
-  updateConfig: {
-    path: "/diskmesh.director.v1.ConfigService/UpdateConfig" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: UpdateConfigRequest): Buffer => Buffer.from(UpdateConfigRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): UpdateConfigRequest => UpdateConfigRequest.decode(value),
-    responseSerialize: (value: UpdateConfigResponse): Buffer =>
-      Buffer.from(UpdateConfigResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): UpdateConfigResponse => UpdateConfigResponse.decode(value),
-  },
-  /** The latest version, or the one asked for. NOT_FOUND when there is none. */
-  getConfig: {
-    path: "/diskmesh.director.v1.ConfigService/GetConfig" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetConfigRequest): Buffer => Buffer.from(GetConfigRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetConfigRequest => GetConfigRequest.decode(value),
-    responseSerialize: (value: GetConfigResponse): Buffer => Buffer.from(GetConfigResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetConfigResponse => GetConfigResponse.decode(value),
-  },
-  /**
-   * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
-   * out: GetConfig answers it.
-   */
-  listConfigs: {
-    path: "/diskmesh.director.v1.ConfigService/ListConfigs" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListConfigsRequest): Buffer => Buffer.from(ListConfigsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListConfigsRequest => ListConfigsRequest.decode(value),
-    responseSerialize: (value: ListConfigsResponse): Buffer => Buffer.from(ListConfigsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListConfigsResponse => ListConfigsResponse.decode(value),
-  },
-  /**
-   * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
-   * not be valid.
-   */
-  deleteConfig: {
-    path: "/diskmesh.director.v1.ConfigService/DeleteConfig" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteConfigRequest): Buffer => Buffer.from(DeleteConfigRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteConfigRequest => DeleteConfigRequest.decode(value),
-    responseSerialize: (value: DeleteConfigResponse): Buffer =>
-      Buffer.from(DeleteConfigResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteConfigResponse => DeleteConfigResponse.decode(value),
-  },
-  /** What a new content, or another version, would change. Properties of CPIs are redacted. */
-  diffConfig: {
-    path: "/diskmesh.director.v1.ConfigService/DiffConfig" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DiffConfigRequest): Buffer => Buffer.from(DiffConfigRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DiffConfigRequest => DiffConfigRequest.decode(value),
-    responseSerialize: (value: DiffConfigResponse): Buffer => Buffer.from(DiffConfigResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DiffConfigResponse => DiffConfigResponse.decode(value),
+export type ConfigServiceDefinition = typeof ConfigServiceDefinition;
+export const ConfigServiceDefinition = {
+  name: "ConfigService",
+  fullName: "diskmesh.director.v1.ConfigService",
+  methods: {
+    /**
+     * Stores a new version. The same content as the latest version's answers that one. INVALID_ARGUMENT with the place
+     * when the content is not valid for its type.
+     */
+    updateConfig: {
+      name: "UpdateConfig",
+      requestType: UpdateConfigRequest as typeof UpdateConfigRequest,
+      requestStream: false,
+      responseType: UpdateConfigResponse as typeof UpdateConfigResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** The latest version, or the one asked for. NOT_FOUND when there is none. */
+    getConfig: {
+      name: "GetConfig",
+      requestType: GetConfigRequest as typeof GetConfigRequest,
+      requestStream: false,
+      responseType: GetConfigResponse as typeof GetConfigResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
+     * out: GetConfig answers it.
+     */
+    listConfigs: {
+      name: "ListConfigs",
+      requestType: ListConfigsRequest as typeof ListConfigsRequest,
+      requestStream: false,
+      responseType: ListConfigsResponse as typeof ListConfigsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
+     * not be valid.
+     */
+    deleteConfig: {
+      name: "DeleteConfig",
+      requestType: DeleteConfigRequest as typeof DeleteConfigRequest,
+      requestStream: false,
+      responseType: DeleteConfigResponse as typeof DeleteConfigResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** What a new content, or another version, would change. Properties of CPIs are redacted. */
+    diffConfig: {
+      name: "DiffConfig",
+      requestType: DiffConfigRequest as typeof DiffConfigRequest,
+      requestStream: false,
+      responseType: DiffConfigResponse as typeof DiffConfigResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface ConfigServiceServer extends UntypedServiceImplementation {
-  /**
-   * Stores a new version. The same content as the latest version's answers that one. INVALID_ARGUMENT with the place
-   * when the content is not valid for its type.
-   */
-  updateConfig: handleUnaryCall<UpdateConfigRequest, UpdateConfigResponse>;
-  /** The latest version, or the one asked for. NOT_FOUND when there is none. */
-  getConfig: handleUnaryCall<GetConfigRequest, GetConfigResponse>;
-  /**
-   * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
-   * out: GetConfig answers it.
-   */
-  listConfigs: handleUnaryCall<ListConfigsRequest, ListConfigsResponse>;
-  /**
-   * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
-   * not be valid.
-   */
-  deleteConfig: handleUnaryCall<DeleteConfigRequest, DeleteConfigResponse>;
-  /** What a new content, or another version, would change. Properties of CPIs are redacted. */
-  diffConfig: handleUnaryCall<DiffConfigRequest, DiffConfigResponse>;
-}
-
-export interface ConfigServiceClient extends Client {
-  /**
-   * Stores a new version. The same content as the latest version's answers that one. INVALID_ARGUMENT with the place
-   * when the content is not valid for its type.
-   */
-  updateConfig(
-    request: UpdateConfigRequest,
-    callback: (error: ServiceError | null, response: UpdateConfigResponse) => void,
-  ): ClientUnaryCall;
-  updateConfig(
-    request: UpdateConfigRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: UpdateConfigResponse) => void,
-  ): ClientUnaryCall;
-  updateConfig(
-    request: UpdateConfigRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: UpdateConfigResponse) => void,
-  ): ClientUnaryCall;
-  /** The latest version, or the one asked for. NOT_FOUND when there is none. */
-  getConfig(
-    request: GetConfigRequest,
-    callback: (error: ServiceError | null, response: GetConfigResponse) => void,
-  ): ClientUnaryCall;
-  getConfig(
-    request: GetConfigRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetConfigResponse) => void,
-  ): ClientUnaryCall;
-  getConfig(
-    request: GetConfigRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetConfigResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * The latest version of every config, by type and name. The content of cpi configs, which holds credentials, is left
-   * out: GetConfig answers it.
-   */
-  listConfigs(
-    request: ListConfigsRequest,
-    callback: (error: ServiceError | null, response: ListConfigsResponse) => void,
-  ): ClientUnaryCall;
-  listConfigs(
-    request: ListConfigsRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListConfigsResponse) => void,
-  ): ClientUnaryCall;
-  listConfigs(
-    request: ListConfigsRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListConfigsResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Deletes a config with all its versions. NOT_FOUND when there is none. FAILED_PRECONDITION when what is left would
-   * not be valid.
-   */
-  deleteConfig(
-    request: DeleteConfigRequest,
-    callback: (error: ServiceError | null, response: DeleteConfigResponse) => void,
-  ): ClientUnaryCall;
-  deleteConfig(
-    request: DeleteConfigRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteConfigResponse) => void,
-  ): ClientUnaryCall;
-  deleteConfig(
-    request: DeleteConfigRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteConfigResponse) => void,
-  ): ClientUnaryCall;
-  /** What a new content, or another version, would change. Properties of CPIs are redacted. */
-  diffConfig(
-    request: DiffConfigRequest,
-    callback: (error: ServiceError | null, response: DiffConfigResponse) => void,
-  ): ClientUnaryCall;
-  diffConfig(
-    request: DiffConfigRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DiffConfigResponse) => void,
-  ): ClientUnaryCall;
-  diffConfig(
-    request: DiffConfigRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DiffConfigResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const ConfigServiceClient = makeGenericClientConstructor(
-  ConfigServiceService,
-  "diskmesh.director.v1.ConfigService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): ConfigServiceClient;
-  service: typeof ConfigServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -1253,10 +1115,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function toTimestamp(date: Date): Timestamp {
   const seconds = Math.trunc(date.getTime() / 1_000);
@@ -1284,6 +1142,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

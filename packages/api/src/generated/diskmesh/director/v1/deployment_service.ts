@@ -6,18 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
@@ -296,10 +284,10 @@ export const Deployment: MessageFns<Deployment> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Deployment>, I>>(base?: I): Deployment {
-    return Deployment.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Deployment>): Deployment {
+    return Deployment.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Deployment>, I>>(object: I): Deployment {
+  fromPartial(object: DeepPartial<Deployment>): Deployment {
     const message = createBaseDeployment();
     message.name = object.name ?? "";
     message.manifest = object.manifest ?? "";
@@ -510,10 +498,10 @@ export const Instance: MessageFns<Instance> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Instance>, I>>(base?: I): Instance {
-    return Instance.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Instance>): Instance {
+    return Instance.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Instance>, I>>(object: I): Instance {
+  fromPartial(object: DeepPartial<Instance>): Instance {
     const message = createBaseInstance();
     message.instanceId = object.instanceId ?? "";
     message.deployment = object.deployment ?? "";
@@ -712,10 +700,10 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PersistentDisk>, I>>(base?: I): PersistentDisk {
-    return PersistentDisk.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PersistentDisk>): PersistentDisk {
+    return PersistentDisk.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PersistentDisk>, I>>(object: I): PersistentDisk {
+  fromPartial(object: DeepPartial<PersistentDisk>): PersistentDisk {
     const message = createBasePersistentDisk();
     message.persistentDiskId = object.persistentDiskId ?? "";
     message.diskCid = object.diskCid ?? "";
@@ -789,10 +777,10 @@ export const DeployRequest: MessageFns<DeployRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeployRequest>, I>>(base?: I): DeployRequest {
-    return DeployRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeployRequest>): DeployRequest {
+    return DeployRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeployRequest>, I>>(object: I): DeployRequest {
+  fromPartial(object: DeepPartial<DeployRequest>): DeployRequest {
     const message = createBaseDeployRequest();
     message.manifest = object.manifest ?? "";
     message.wait = object.wait ?? false;
@@ -845,10 +833,10 @@ export const DeployResponse: MessageFns<DeployResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeployResponse>, I>>(base?: I): DeployResponse {
-    return DeployResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeployResponse>): DeployResponse {
+    return DeployResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeployResponse>, I>>(object: I): DeployResponse {
+  fromPartial(object: DeepPartial<DeployResponse>): DeployResponse {
     const message = createBaseDeployResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -911,10 +899,10 @@ export const DeleteDeploymentRequest: MessageFns<DeleteDeploymentRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDeploymentRequest>, I>>(base?: I): DeleteDeploymentRequest {
-    return DeleteDeploymentRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDeploymentRequest>): DeleteDeploymentRequest {
+    return DeleteDeploymentRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDeploymentRequest>, I>>(object: I): DeleteDeploymentRequest {
+  fromPartial(object: DeepPartial<DeleteDeploymentRequest>): DeleteDeploymentRequest {
     const message = createBaseDeleteDeploymentRequest();
     message.deployment = object.deployment ?? "";
     message.wait = object.wait ?? false;
@@ -967,10 +955,10 @@ export const DeleteDeploymentResponse: MessageFns<DeleteDeploymentResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDeploymentResponse>, I>>(base?: I): DeleteDeploymentResponse {
-    return DeleteDeploymentResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDeploymentResponse>): DeleteDeploymentResponse {
+    return DeleteDeploymentResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDeploymentResponse>, I>>(object: I): DeleteDeploymentResponse {
+  fromPartial(object: DeepPartial<DeleteDeploymentResponse>): DeleteDeploymentResponse {
     const message = createBaseDeleteDeploymentResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -1033,10 +1021,10 @@ export const ListDeploymentsRequest: MessageFns<ListDeploymentsRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDeploymentsRequest>, I>>(base?: I): ListDeploymentsRequest {
-    return ListDeploymentsRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDeploymentsRequest>): ListDeploymentsRequest {
+    return ListDeploymentsRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDeploymentsRequest>, I>>(object: I): ListDeploymentsRequest {
+  fromPartial(object: DeepPartial<ListDeploymentsRequest>): ListDeploymentsRequest {
     const message = createBaseListDeploymentsRequest();
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
@@ -1100,10 +1088,10 @@ export const ListDeploymentsResponse: MessageFns<ListDeploymentsResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDeploymentsResponse>, I>>(base?: I): ListDeploymentsResponse {
-    return ListDeploymentsResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDeploymentsResponse>): ListDeploymentsResponse {
+    return ListDeploymentsResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDeploymentsResponse>, I>>(object: I): ListDeploymentsResponse {
+  fromPartial(object: DeepPartial<ListDeploymentsResponse>): ListDeploymentsResponse {
     const message = createBaseListDeploymentsResponse();
     message.deployments = object.deployments?.map((e) => Deployment.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -1156,10 +1144,10 @@ export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListInstancesRequest>, I>>(base?: I): ListInstancesRequest {
-    return ListInstancesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListInstancesRequest>): ListInstancesRequest {
+    return ListInstancesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListInstancesRequest>, I>>(object: I): ListInstancesRequest {
+  fromPartial(object: DeepPartial<ListInstancesRequest>): ListInstancesRequest {
     const message = createBaseListInstancesRequest();
     message.deployment = object.deployment ?? "";
     return message;
@@ -1211,10 +1199,10 @@ export const ListInstancesResponse: MessageFns<ListInstancesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListInstancesResponse>, I>>(base?: I): ListInstancesResponse {
-    return ListInstancesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListInstancesResponse>): ListInstancesResponse {
+    return ListInstancesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListInstancesResponse>, I>>(object: I): ListInstancesResponse {
+  fromPartial(object: DeepPartial<ListInstancesResponse>): ListInstancesResponse {
     const message = createBaseListInstancesResponse();
     message.instances = object.instances?.map((e) => Instance.fromPartial(e)) || [];
     return message;
@@ -1299,10 +1287,10 @@ export const ListPersistentDisksRequest: MessageFns<ListPersistentDisksRequest> 
     }
   },
 
-  create<I extends Exact<DeepPartial<ListPersistentDisksRequest>, I>>(base?: I): ListPersistentDisksRequest {
-    return ListPersistentDisksRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListPersistentDisksRequest>): ListPersistentDisksRequest {
+    return ListPersistentDisksRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListPersistentDisksRequest>, I>>(object: I): ListPersistentDisksRequest {
+  fromPartial(object: DeepPartial<ListPersistentDisksRequest>): ListPersistentDisksRequest {
     const message = createBaseListPersistentDisksRequest();
     message.deployment = object.deployment ?? "";
     message.orphaned = object.orphaned ?? false;
@@ -1368,10 +1356,10 @@ export const ListPersistentDisksResponse: MessageFns<ListPersistentDisksResponse
     }
   },
 
-  create<I extends Exact<DeepPartial<ListPersistentDisksResponse>, I>>(base?: I): ListPersistentDisksResponse {
-    return ListPersistentDisksResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListPersistentDisksResponse>): ListPersistentDisksResponse {
+    return ListPersistentDisksResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListPersistentDisksResponse>, I>>(object: I): ListPersistentDisksResponse {
+  fromPartial(object: DeepPartial<ListPersistentDisksResponse>): ListPersistentDisksResponse {
     const message = createBaseListPersistentDisksResponse();
     message.disks = object.disks?.map((e) => PersistentDisk.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -1435,10 +1423,10 @@ export const DeleteOrphanedDiskRequest: MessageFns<DeleteOrphanedDiskRequest> = 
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteOrphanedDiskRequest>, I>>(base?: I): DeleteOrphanedDiskRequest {
-    return DeleteOrphanedDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteOrphanedDiskRequest>): DeleteOrphanedDiskRequest {
+    return DeleteOrphanedDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteOrphanedDiskRequest>, I>>(object: I): DeleteOrphanedDiskRequest {
+  fromPartial(object: DeepPartial<DeleteOrphanedDiskRequest>): DeleteOrphanedDiskRequest {
     const message = createBaseDeleteOrphanedDiskRequest();
     message.diskCid = object.diskCid ?? "";
     message.wait = object.wait ?? false;
@@ -1491,10 +1479,10 @@ export const DeleteOrphanedDiskResponse: MessageFns<DeleteOrphanedDiskResponse> 
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteOrphanedDiskResponse>, I>>(base?: I): DeleteOrphanedDiskResponse {
-    return DeleteOrphanedDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteOrphanedDiskResponse>): DeleteOrphanedDiskResponse {
+    return DeleteOrphanedDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteOrphanedDiskResponse>, I>>(object: I): DeleteOrphanedDiskResponse {
+  fromPartial(object: DeepPartial<DeleteOrphanedDiskResponse>): DeleteOrphanedDiskResponse {
     const message = createBaseDeleteOrphanedDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -1634,10 +1622,10 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PossibleOrphan>, I>>(base?: I): PossibleOrphan {
-    return PossibleOrphan.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PossibleOrphan>): PossibleOrphan {
+    return PossibleOrphan.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PossibleOrphan>, I>>(object: I): PossibleOrphan {
+  fromPartial(object: DeepPartial<PossibleOrphan>): PossibleOrphan {
     const message = createBasePossibleOrphan();
     message.token = object.token ?? "";
     message.kind = object.kind ?? "";
@@ -1708,10 +1696,10 @@ export const ListPossibleOrphansRequest: MessageFns<ListPossibleOrphansRequest> 
     }
   },
 
-  create<I extends Exact<DeepPartial<ListPossibleOrphansRequest>, I>>(base?: I): ListPossibleOrphansRequest {
-    return ListPossibleOrphansRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListPossibleOrphansRequest>): ListPossibleOrphansRequest {
+    return ListPossibleOrphansRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListPossibleOrphansRequest>, I>>(object: I): ListPossibleOrphansRequest {
+  fromPartial(object: DeepPartial<ListPossibleOrphansRequest>): ListPossibleOrphansRequest {
     const message = createBaseListPossibleOrphansRequest();
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
@@ -1775,10 +1763,10 @@ export const ListPossibleOrphansResponse: MessageFns<ListPossibleOrphansResponse
     }
   },
 
-  create<I extends Exact<DeepPartial<ListPossibleOrphansResponse>, I>>(base?: I): ListPossibleOrphansResponse {
-    return ListPossibleOrphansResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListPossibleOrphansResponse>): ListPossibleOrphansResponse {
+    return ListPossibleOrphansResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListPossibleOrphansResponse>, I>>(object: I): ListPossibleOrphansResponse {
+  fromPartial(object: DeepPartial<ListPossibleOrphansResponse>): ListPossibleOrphansResponse {
     const message = createBaseListPossibleOrphansResponse();
     message.possibleOrphans = object.possibleOrphans?.map((e) => PossibleOrphan.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -1831,10 +1819,10 @@ export const ForgetPossibleOrphanRequest: MessageFns<ForgetPossibleOrphanRequest
     }
   },
 
-  create<I extends Exact<DeepPartial<ForgetPossibleOrphanRequest>, I>>(base?: I): ForgetPossibleOrphanRequest {
-    return ForgetPossibleOrphanRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ForgetPossibleOrphanRequest>): ForgetPossibleOrphanRequest {
+    return ForgetPossibleOrphanRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ForgetPossibleOrphanRequest>, I>>(object: I): ForgetPossibleOrphanRequest {
+  fromPartial(object: DeepPartial<ForgetPossibleOrphanRequest>): ForgetPossibleOrphanRequest {
     const message = createBaseForgetPossibleOrphanRequest();
     message.token = object.token ?? "";
     return message;
@@ -1875,307 +1863,107 @@ export const ForgetPossibleOrphanResponse: MessageFns<ForgetPossibleOrphanRespon
     }
   },
 
-  create<I extends Exact<DeepPartial<ForgetPossibleOrphanResponse>, I>>(base?: I): ForgetPossibleOrphanResponse {
-    return ForgetPossibleOrphanResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ForgetPossibleOrphanResponse>): ForgetPossibleOrphanResponse {
+    return ForgetPossibleOrphanResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ForgetPossibleOrphanResponse>, I>>(_: I): ForgetPossibleOrphanResponse {
+  fromPartial(_: DeepPartial<ForgetPossibleOrphanResponse>): ForgetPossibleOrphanResponse {
     const message = createBaseForgetPossibleOrphanResponse();
     return message;
   },
 };
 
 /** Instances and their VMs, from BOSH manifests. */
-export type DeploymentServiceService = typeof DeploymentServiceService;
-export const DeploymentServiceService = {
-  /**
-   * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
-   * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
-   * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
-   * disks are detached and stay so until they are asked for again.
-   */
-  deploy: {
-    path: "/diskmesh.director.v1.DeploymentService/Deploy" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeployRequest): Buffer => Buffer.from(DeployRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeployRequest => DeployRequest.decode(value),
-    responseSerialize: (value: DeployResponse): Buffer => Buffer.from(DeployResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeployResponse => DeployResponse.decode(value),
-  },
-  /**
-   * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
-   * success of the task.
-   */
-  deleteDeployment: {
-    path: "/diskmesh.director.v1.DeploymentService/DeleteDeployment" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteDeploymentRequest): Buffer =>
-      Buffer.from(DeleteDeploymentRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteDeploymentRequest => DeleteDeploymentRequest.decode(value),
-    responseSerialize: (value: DeleteDeploymentResponse): Buffer =>
-      Buffer.from(DeleteDeploymentResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteDeploymentResponse => DeleteDeploymentResponse.decode(value),
-  },
-  /** Deployments by name. */
-  listDeployments: {
-    path: "/diskmesh.director.v1.DeploymentService/ListDeployments" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListDeploymentsRequest): Buffer =>
-      Buffer.from(ListDeploymentsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListDeploymentsRequest => ListDeploymentsRequest.decode(value),
-    responseSerialize: (value: ListDeploymentsResponse): Buffer =>
-      Buffer.from(ListDeploymentsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListDeploymentsResponse => ListDeploymentsResponse.decode(value),
-  },
-  /** Instances of a deployment. NOT_FOUND when there is no such deployment. */
-  listInstances: {
-    path: "/diskmesh.director.v1.DeploymentService/ListInstances" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListInstancesRequest): Buffer => Buffer.from(ListInstancesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListInstancesRequest => ListInstancesRequest.decode(value),
-    responseSerialize: (value: ListInstancesResponse): Buffer =>
-      Buffer.from(ListInstancesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListInstancesResponse => ListInstancesResponse.decode(value),
-  },
-  /** Persistent disks of instances, and those that were left over. */
-  listPersistentDisks: {
-    path: "/diskmesh.director.v1.DeploymentService/ListPersistentDisks" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListPersistentDisksRequest): Buffer =>
-      Buffer.from(ListPersistentDisksRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListPersistentDisksRequest => ListPersistentDisksRequest.decode(value),
-    responseSerialize: (value: ListPersistentDisksResponse): Buffer =>
-      Buffer.from(ListPersistentDisksResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListPersistentDisksResponse => ListPersistentDisksResponse.decode(value),
-  },
-  /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
-  deleteOrphanedDisk: {
-    path: "/diskmesh.director.v1.DeploymentService/DeleteOrphanedDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteOrphanedDiskRequest): Buffer =>
-      Buffer.from(DeleteOrphanedDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteOrphanedDiskRequest => DeleteOrphanedDiskRequest.decode(value),
-    responseSerialize: (value: DeleteOrphanedDiskResponse): Buffer =>
-      Buffer.from(DeleteOrphanedDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteOrphanedDiskResponse => DeleteOrphanedDiskResponse.decode(value),
-  },
-  /**
-   * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
-   * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
-   * again instead, and leave nothing here.
-   */
-  listPossibleOrphans: {
-    path: "/diskmesh.director.v1.DeploymentService/ListPossibleOrphans" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListPossibleOrphansRequest): Buffer =>
-      Buffer.from(ListPossibleOrphansRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListPossibleOrphansRequest => ListPossibleOrphansRequest.decode(value),
-    responseSerialize: (value: ListPossibleOrphansResponse): Buffer =>
-      Buffer.from(ListPossibleOrphansResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListPossibleOrphansResponse => ListPossibleOrphansResponse.decode(value),
-  },
-  /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
-  forgetPossibleOrphan: {
-    path: "/diskmesh.director.v1.DeploymentService/ForgetPossibleOrphan" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ForgetPossibleOrphanRequest): Buffer =>
-      Buffer.from(ForgetPossibleOrphanRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ForgetPossibleOrphanRequest => ForgetPossibleOrphanRequest.decode(value),
-    responseSerialize: (value: ForgetPossibleOrphanResponse): Buffer =>
-      Buffer.from(ForgetPossibleOrphanResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ForgetPossibleOrphanResponse => ForgetPossibleOrphanResponse.decode(value),
+export type DeploymentServiceDefinition = typeof DeploymentServiceDefinition;
+export const DeploymentServiceDefinition = {
+  name: "DeploymentService",
+  fullName: "diskmesh.director.v1.DeploymentService",
+  methods: {
+    /**
+     * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
+     * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
+     * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
+     * disks are detached and stay so until they are asked for again.
+     */
+    deploy: {
+      name: "Deploy",
+      requestType: DeployRequest as typeof DeployRequest,
+      requestStream: false,
+      responseType: DeployResponse as typeof DeployResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
+     * success of the task.
+     */
+    deleteDeployment: {
+      name: "DeleteDeployment",
+      requestType: DeleteDeploymentRequest as typeof DeleteDeploymentRequest,
+      requestStream: false,
+      responseType: DeleteDeploymentResponse as typeof DeleteDeploymentResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Deployments by name. */
+    listDeployments: {
+      name: "ListDeployments",
+      requestType: ListDeploymentsRequest as typeof ListDeploymentsRequest,
+      requestStream: false,
+      responseType: ListDeploymentsResponse as typeof ListDeploymentsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Instances of a deployment. NOT_FOUND when there is no such deployment. */
+    listInstances: {
+      name: "ListInstances",
+      requestType: ListInstancesRequest as typeof ListInstancesRequest,
+      requestStream: false,
+      responseType: ListInstancesResponse as typeof ListInstancesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Persistent disks of instances, and those that were left over. */
+    listPersistentDisks: {
+      name: "ListPersistentDisks",
+      requestType: ListPersistentDisksRequest as typeof ListPersistentDisksRequest,
+      requestStream: false,
+      responseType: ListPersistentDisksResponse as typeof ListPersistentDisksResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
+    deleteOrphanedDisk: {
+      name: "DeleteOrphanedDisk",
+      requestType: DeleteOrphanedDiskRequest as typeof DeleteOrphanedDiskRequest,
+      requestStream: false,
+      responseType: DeleteOrphanedDiskResponse as typeof DeleteOrphanedDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
+     * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
+     * again instead, and leave nothing here.
+     */
+    listPossibleOrphans: {
+      name: "ListPossibleOrphans",
+      requestType: ListPossibleOrphansRequest as typeof ListPossibleOrphansRequest,
+      requestStream: false,
+      responseType: ListPossibleOrphansResponse as typeof ListPossibleOrphansResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
+    forgetPossibleOrphan: {
+      name: "ForgetPossibleOrphan",
+      requestType: ForgetPossibleOrphanRequest as typeof ForgetPossibleOrphanRequest,
+      requestStream: false,
+      responseType: ForgetPossibleOrphanResponse as typeof ForgetPossibleOrphanResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface DeploymentServiceServer extends UntypedServiceImplementation {
-  /**
-   * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
-   * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
-   * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
-   * disks are detached and stay so until they are asked for again.
-   */
-  deploy: handleUnaryCall<DeployRequest, DeployResponse>;
-  /**
-   * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
-   * success of the task.
-   */
-  deleteDeployment: handleUnaryCall<DeleteDeploymentRequest, DeleteDeploymentResponse>;
-  /** Deployments by name. */
-  listDeployments: handleUnaryCall<ListDeploymentsRequest, ListDeploymentsResponse>;
-  /** Instances of a deployment. NOT_FOUND when there is no such deployment. */
-  listInstances: handleUnaryCall<ListInstancesRequest, ListInstancesResponse>;
-  /** Persistent disks of instances, and those that were left over. */
-  listPersistentDisks: handleUnaryCall<ListPersistentDisksRequest, ListPersistentDisksResponse>;
-  /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
-  deleteOrphanedDisk: handleUnaryCall<DeleteOrphanedDiskRequest, DeleteOrphanedDiskResponse>;
-  /**
-   * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
-   * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
-   * again instead, and leave nothing here.
-   */
-  listPossibleOrphans: handleUnaryCall<ListPossibleOrphansRequest, ListPossibleOrphansResponse>;
-  /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
-  forgetPossibleOrphan: handleUnaryCall<ForgetPossibleOrphanRequest, ForgetPossibleOrphanResponse>;
-}
-
-export interface DeploymentServiceClient extends Client {
-  /**
-   * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
-   * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
-   * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
-   * disks are detached and stay so until they are asked for again.
-   */
-  deploy(
-    request: DeployRequest,
-    callback: (error: ServiceError | null, response: DeployResponse) => void,
-  ): ClientUnaryCall;
-  deploy(
-    request: DeployRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeployResponse) => void,
-  ): ClientUnaryCall;
-  deploy(
-    request: DeployRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeployResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
-   * success of the task.
-   */
-  deleteDeployment(
-    request: DeleteDeploymentRequest,
-    callback: (error: ServiceError | null, response: DeleteDeploymentResponse) => void,
-  ): ClientUnaryCall;
-  deleteDeployment(
-    request: DeleteDeploymentRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteDeploymentResponse) => void,
-  ): ClientUnaryCall;
-  deleteDeployment(
-    request: DeleteDeploymentRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteDeploymentResponse) => void,
-  ): ClientUnaryCall;
-  /** Deployments by name. */
-  listDeployments(
-    request: ListDeploymentsRequest,
-    callback: (error: ServiceError | null, response: ListDeploymentsResponse) => void,
-  ): ClientUnaryCall;
-  listDeployments(
-    request: ListDeploymentsRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListDeploymentsResponse) => void,
-  ): ClientUnaryCall;
-  listDeployments(
-    request: ListDeploymentsRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListDeploymentsResponse) => void,
-  ): ClientUnaryCall;
-  /** Instances of a deployment. NOT_FOUND when there is no such deployment. */
-  listInstances(
-    request: ListInstancesRequest,
-    callback: (error: ServiceError | null, response: ListInstancesResponse) => void,
-  ): ClientUnaryCall;
-  listInstances(
-    request: ListInstancesRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListInstancesResponse) => void,
-  ): ClientUnaryCall;
-  listInstances(
-    request: ListInstancesRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListInstancesResponse) => void,
-  ): ClientUnaryCall;
-  /** Persistent disks of instances, and those that were left over. */
-  listPersistentDisks(
-    request: ListPersistentDisksRequest,
-    callback: (error: ServiceError | null, response: ListPersistentDisksResponse) => void,
-  ): ClientUnaryCall;
-  listPersistentDisks(
-    request: ListPersistentDisksRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListPersistentDisksResponse) => void,
-  ): ClientUnaryCall;
-  listPersistentDisks(
-    request: ListPersistentDisksRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListPersistentDisksResponse) => void,
-  ): ClientUnaryCall;
-  /** Deletes a persistent disk that was left over. FAILED_PRECONDITION while an instance has it. */
-  deleteOrphanedDisk(
-    request: DeleteOrphanedDiskRequest,
-    callback: (error: ServiceError | null, response: DeleteOrphanedDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteOrphanedDisk(
-    request: DeleteOrphanedDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteOrphanedDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteOrphanedDisk(
-    request: DeleteOrphanedDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteOrphanedDiskResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
-   * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
-   * again instead, and leave nothing here.
-   */
-  listPossibleOrphans(
-    request: ListPossibleOrphansRequest,
-    callback: (error: ServiceError | null, response: ListPossibleOrphansResponse) => void,
-  ): ClientUnaryCall;
-  listPossibleOrphans(
-    request: ListPossibleOrphansRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListPossibleOrphansResponse) => void,
-  ): ClientUnaryCall;
-  listPossibleOrphans(
-    request: ListPossibleOrphansRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListPossibleOrphansResponse) => void,
-  ): ClientUnaryCall;
-  /** Takes one off the list, after an operator has looked and deleted what was there. One that is not on it is a success. */
-  forgetPossibleOrphan(
-    request: ForgetPossibleOrphanRequest,
-    callback: (error: ServiceError | null, response: ForgetPossibleOrphanResponse) => void,
-  ): ClientUnaryCall;
-  forgetPossibleOrphan(
-    request: ForgetPossibleOrphanRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ForgetPossibleOrphanResponse) => void,
-  ): ClientUnaryCall;
-  forgetPossibleOrphan(
-    request: ForgetPossibleOrphanRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ForgetPossibleOrphanResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const DeploymentServiceClient = makeGenericClientConstructor(
-  DeploymentServiceService,
-  "diskmesh.director.v1.DeploymentService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): DeploymentServiceClient;
-  service: typeof DeploymentServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -2185,10 +1973,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function toTimestamp(date: Date): Timestamp {
   const seconds = Math.trunc(date.getTime() / 1_000);
@@ -2216,6 +2000,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -6,18 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Task } from "./task_service.js";
 
@@ -356,10 +344,10 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DynamicDisk>, I>>(base?: I): DynamicDisk {
-    return DynamicDisk.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DynamicDisk>): DynamicDisk {
+    return DynamicDisk.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DynamicDisk>, I>>(object: I): DynamicDisk {
+  fromPartial(object: DeepPartial<DynamicDisk>): DynamicDisk {
     const message = createBaseDynamicDisk();
     message.diskName = object.diskName ?? "";
     message.diskCid = object.diskCid ?? "";
@@ -476,10 +464,10 @@ export const ProvideDiskRequest: MessageFns<ProvideDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ProvideDiskRequest>, I>>(base?: I): ProvideDiskRequest {
-    return ProvideDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ProvideDiskRequest>): ProvideDiskRequest {
+    return ProvideDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ProvideDiskRequest>, I>>(object: I): ProvideDiskRequest {
+  fromPartial(object: DeepPartial<ProvideDiskRequest>): ProvideDiskRequest {
     const message = createBaseProvideDiskRequest();
     message.diskName = object.diskName ?? "";
     message.instanceId = object.instanceId ?? "";
@@ -547,10 +535,10 @@ export const ProvideDiskResponse: MessageFns<ProvideDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ProvideDiskResponse>, I>>(base?: I): ProvideDiskResponse {
-    return ProvideDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ProvideDiskResponse>): ProvideDiskResponse {
+    return ProvideDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ProvideDiskResponse>, I>>(object: I): ProvideDiskResponse {
+  fromPartial(object: DeepPartial<ProvideDiskResponse>): ProvideDiskResponse {
     const message = createBaseProvideDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
@@ -671,10 +659,10 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateDiskRequest>, I>>(base?: I): CreateDiskRequest {
-    return CreateDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
+    return CreateDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateDiskRequest>, I>>(object: I): CreateDiskRequest {
+  fromPartial(object: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
     const message = createBaseCreateDiskRequest();
     message.diskName = object.diskName ?? "";
     message.deployment = object.deployment ?? "";
@@ -743,10 +731,10 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateDiskResponse>, I>>(base?: I): CreateDiskResponse {
-    return CreateDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
+    return CreateDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateDiskResponse>, I>>(object: I): CreateDiskResponse {
+  fromPartial(object: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
     const message = createBaseCreateDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
@@ -834,10 +822,10 @@ export const AttachDiskRequest: MessageFns<AttachDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AttachDiskRequest>, I>>(base?: I): AttachDiskRequest {
-    return AttachDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AttachDiskRequest>): AttachDiskRequest {
+    return AttachDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AttachDiskRequest>, I>>(object: I): AttachDiskRequest {
+  fromPartial(object: DeepPartial<AttachDiskRequest>): AttachDiskRequest {
     const message = createBaseAttachDiskRequest();
     message.diskName = object.diskName ?? "";
     message.instanceId = object.instanceId ?? "";
@@ -903,10 +891,10 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AttachDiskResponse>, I>>(base?: I): AttachDiskResponse {
-    return AttachDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AttachDiskResponse>): AttachDiskResponse {
+    return AttachDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AttachDiskResponse>, I>>(object: I): AttachDiskResponse {
+  fromPartial(object: DeepPartial<AttachDiskResponse>): AttachDiskResponse {
     const message = createBaseAttachDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     message.disk = (object.disk !== undefined && object.disk !== null)
@@ -972,10 +960,10 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DetachDiskRequest>, I>>(base?: I): DetachDiskRequest {
-    return DetachDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DetachDiskRequest>): DetachDiskRequest {
+    return DetachDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DetachDiskRequest>, I>>(object: I): DetachDiskRequest {
+  fromPartial(object: DeepPartial<DetachDiskRequest>): DetachDiskRequest {
     const message = createBaseDetachDiskRequest();
     message.diskName = object.diskName ?? "";
     message.wait = object.wait ?? false;
@@ -1028,10 +1016,10 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DetachDiskResponse>, I>>(base?: I): DetachDiskResponse {
-    return DetachDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
+    return DetachDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DetachDiskResponse>, I>>(object: I): DetachDiskResponse {
+  fromPartial(object: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
     const message = createBaseDetachDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -1094,10 +1082,10 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDiskRequest>, I>>(base?: I): DeleteDiskRequest {
-    return DeleteDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
+    return DeleteDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDiskRequest>, I>>(object: I): DeleteDiskRequest {
+  fromPartial(object: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
     const message = createBaseDeleteDiskRequest();
     message.diskName = object.diskName ?? "";
     message.wait = object.wait ?? false;
@@ -1150,10 +1138,10 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDiskResponse>, I>>(base?: I): DeleteDiskResponse {
-    return DeleteDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
+    return DeleteDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDiskResponse>, I>>(object: I): DeleteDiskResponse {
+  fromPartial(object: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
     const message = createBaseDeleteDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -1205,10 +1193,10 @@ export const GetDiskRequest: MessageFns<GetDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDiskRequest>, I>>(base?: I): GetDiskRequest {
-    return GetDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDiskRequest>): GetDiskRequest {
+    return GetDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDiskRequest>, I>>(object: I): GetDiskRequest {
+  fromPartial(object: DeepPartial<GetDiskRequest>): GetDiskRequest {
     const message = createBaseGetDiskRequest();
     message.diskName = object.diskName ?? "";
     return message;
@@ -1260,10 +1248,10 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDiskResponse>, I>>(base?: I): GetDiskResponse {
-    return GetDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDiskResponse>): GetDiskResponse {
+    return GetDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDiskResponse>, I>>(object: I): GetDiskResponse {
+  fromPartial(object: DeepPartial<GetDiskResponse>): GetDiskResponse {
     const message = createBaseGetDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null)
       ? DynamicDisk.fromPartial(object.disk)
@@ -1339,10 +1327,10 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDisksRequest>, I>>(base?: I): ListDisksRequest {
-    return ListDisksRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDisksRequest>): ListDisksRequest {
+    return ListDisksRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDisksRequest>, I>>(object: I): ListDisksRequest {
+  fromPartial(object: DeepPartial<ListDisksRequest>): ListDisksRequest {
     const message = createBaseListDisksRequest();
     message.deployment = object.deployment ?? "";
     message.pageSize = object.pageSize ?? 0;
@@ -1407,10 +1395,10 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDisksResponse>, I>>(base?: I): ListDisksResponse {
-    return ListDisksResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDisksResponse>): ListDisksResponse {
+    return ListDisksResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDisksResponse>, I>>(object: I): ListDisksResponse {
+  fromPartial(object: DeepPartial<ListDisksResponse>): ListDisksResponse {
     const message = createBaseListDisksResponse();
     message.disks = object.disks?.map((e) => DynamicDisk.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -1419,229 +1407,79 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
 };
 
 /** Disks at run time (seed 002). All changes are idempotent tasks in the dynamic_disks queue. */
-export type DynamicDiskServiceService = typeof DynamicDiskServiceService;
-export const DynamicDiskServiceService = {
-  /**
-   * Makes the disk if there is none, and attaches it to the instance's VM. Attached there already is a success;
-   * attached to another VM, or asked for with another size or pool than at first, is an error of the task.
-   */
-  provideDisk: {
-    path: "/diskmesh.director.v1.DynamicDiskService/ProvideDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ProvideDiskRequest): Buffer => Buffer.from(ProvideDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ProvideDiskRequest => ProvideDiskRequest.decode(value),
-    responseSerialize: (value: ProvideDiskResponse): Buffer => Buffer.from(ProvideDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ProvideDiskResponse => ProvideDiskResponse.decode(value),
-  },
-  /** Makes a disk and attaches it to nothing. */
-  createDisk: {
-    path: "/diskmesh.director.v1.DynamicDiskService/CreateDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CreateDiskRequest): Buffer => Buffer.from(CreateDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CreateDiskRequest => CreateDiskRequest.decode(value),
-    responseSerialize: (value: CreateDiskResponse): Buffer => Buffer.from(CreateDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CreateDiskResponse => CreateDiskResponse.decode(value),
-  },
-  /** Attaches an existing disk to the instance's VM. */
-  attachDisk: {
-    path: "/diskmesh.director.v1.DynamicDiskService/AttachDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: AttachDiskRequest): Buffer => Buffer.from(AttachDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): AttachDiskRequest => AttachDiskRequest.decode(value),
-    responseSerialize: (value: AttachDiskResponse): Buffer => Buffer.from(AttachDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): AttachDiskResponse => AttachDiskResponse.decode(value),
-  },
-  /** Detaches a disk from whatever VM it is attached to; detached already is a success, unknown is an error of the task. */
-  detachDisk: {
-    path: "/diskmesh.director.v1.DynamicDiskService/DetachDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DetachDiskRequest): Buffer => Buffer.from(DetachDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DetachDiskRequest => DetachDiskRequest.decode(value),
-    responseSerialize: (value: DetachDiskResponse): Buffer => Buffer.from(DetachDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DetachDiskResponse => DetachDiskResponse.decode(value),
-  },
-  /** Deletes a disk; unknown is a success. An error of the task while it is attached. */
-  deleteDisk: {
-    path: "/diskmesh.director.v1.DynamicDiskService/DeleteDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteDiskRequest): Buffer => Buffer.from(DeleteDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteDiskRequest => DeleteDiskRequest.decode(value),
-    responseSerialize: (value: DeleteDiskResponse): Buffer => Buffer.from(DeleteDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteDiskResponse => DeleteDiskResponse.decode(value),
-  },
-  /** One disk. NOT_FOUND when there is none. */
-  getDisk: {
-    path: "/diskmesh.director.v1.DynamicDiskService/GetDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetDiskRequest): Buffer => Buffer.from(GetDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetDiskRequest => GetDiskRequest.decode(value),
-    responseSerialize: (value: GetDiskResponse): Buffer => Buffer.from(GetDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetDiskResponse => GetDiskResponse.decode(value),
-  },
-  /** Disks by name, a page at a time. */
-  listDisks: {
-    path: "/diskmesh.director.v1.DynamicDiskService/ListDisks" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListDisksRequest): Buffer => Buffer.from(ListDisksRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListDisksRequest => ListDisksRequest.decode(value),
-    responseSerialize: (value: ListDisksResponse): Buffer => Buffer.from(ListDisksResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListDisksResponse => ListDisksResponse.decode(value),
+export type DynamicDiskServiceDefinition = typeof DynamicDiskServiceDefinition;
+export const DynamicDiskServiceDefinition = {
+  name: "DynamicDiskService",
+  fullName: "diskmesh.director.v1.DynamicDiskService",
+  methods: {
+    /**
+     * Makes the disk if there is none, and attaches it to the instance's VM. Attached there already is a success;
+     * attached to another VM, or asked for with another size or pool than at first, is an error of the task.
+     */
+    provideDisk: {
+      name: "ProvideDisk",
+      requestType: ProvideDiskRequest as typeof ProvideDiskRequest,
+      requestStream: false,
+      responseType: ProvideDiskResponse as typeof ProvideDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Makes a disk and attaches it to nothing. */
+    createDisk: {
+      name: "CreateDisk",
+      requestType: CreateDiskRequest as typeof CreateDiskRequest,
+      requestStream: false,
+      responseType: CreateDiskResponse as typeof CreateDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Attaches an existing disk to the instance's VM. */
+    attachDisk: {
+      name: "AttachDisk",
+      requestType: AttachDiskRequest as typeof AttachDiskRequest,
+      requestStream: false,
+      responseType: AttachDiskResponse as typeof AttachDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Detaches a disk from whatever VM it is attached to; detached already is a success, unknown is an error of the task. */
+    detachDisk: {
+      name: "DetachDisk",
+      requestType: DetachDiskRequest as typeof DetachDiskRequest,
+      requestStream: false,
+      responseType: DetachDiskResponse as typeof DetachDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Deletes a disk; unknown is a success. An error of the task while it is attached. */
+    deleteDisk: {
+      name: "DeleteDisk",
+      requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
+      requestStream: false,
+      responseType: DeleteDiskResponse as typeof DeleteDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** One disk. NOT_FOUND when there is none. */
+    getDisk: {
+      name: "GetDisk",
+      requestType: GetDiskRequest as typeof GetDiskRequest,
+      requestStream: false,
+      responseType: GetDiskResponse as typeof GetDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Disks by name, a page at a time. */
+    listDisks: {
+      name: "ListDisks",
+      requestType: ListDisksRequest as typeof ListDisksRequest,
+      requestStream: false,
+      responseType: ListDisksResponse as typeof ListDisksResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface DynamicDiskServiceServer extends UntypedServiceImplementation {
-  /**
-   * Makes the disk if there is none, and attaches it to the instance's VM. Attached there already is a success;
-   * attached to another VM, or asked for with another size or pool than at first, is an error of the task.
-   */
-  provideDisk: handleUnaryCall<ProvideDiskRequest, ProvideDiskResponse>;
-  /** Makes a disk and attaches it to nothing. */
-  createDisk: handleUnaryCall<CreateDiskRequest, CreateDiskResponse>;
-  /** Attaches an existing disk to the instance's VM. */
-  attachDisk: handleUnaryCall<AttachDiskRequest, AttachDiskResponse>;
-  /** Detaches a disk from whatever VM it is attached to; detached already is a success, unknown is an error of the task. */
-  detachDisk: handleUnaryCall<DetachDiskRequest, DetachDiskResponse>;
-  /** Deletes a disk; unknown is a success. An error of the task while it is attached. */
-  deleteDisk: handleUnaryCall<DeleteDiskRequest, DeleteDiskResponse>;
-  /** One disk. NOT_FOUND when there is none. */
-  getDisk: handleUnaryCall<GetDiskRequest, GetDiskResponse>;
-  /** Disks by name, a page at a time. */
-  listDisks: handleUnaryCall<ListDisksRequest, ListDisksResponse>;
-}
-
-export interface DynamicDiskServiceClient extends Client {
-  /**
-   * Makes the disk if there is none, and attaches it to the instance's VM. Attached there already is a success;
-   * attached to another VM, or asked for with another size or pool than at first, is an error of the task.
-   */
-  provideDisk(
-    request: ProvideDiskRequest,
-    callback: (error: ServiceError | null, response: ProvideDiskResponse) => void,
-  ): ClientUnaryCall;
-  provideDisk(
-    request: ProvideDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ProvideDiskResponse) => void,
-  ): ClientUnaryCall;
-  provideDisk(
-    request: ProvideDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ProvideDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Makes a disk and attaches it to nothing. */
-  createDisk(
-    request: CreateDiskRequest,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  createDisk(
-    request: CreateDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  createDisk(
-    request: CreateDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Attaches an existing disk to the instance's VM. */
-  attachDisk(
-    request: AttachDiskRequest,
-    callback: (error: ServiceError | null, response: AttachDiskResponse) => void,
-  ): ClientUnaryCall;
-  attachDisk(
-    request: AttachDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: AttachDiskResponse) => void,
-  ): ClientUnaryCall;
-  attachDisk(
-    request: AttachDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: AttachDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Detaches a disk from whatever VM it is attached to; detached already is a success, unknown is an error of the task. */
-  detachDisk(
-    request: DetachDiskRequest,
-    callback: (error: ServiceError | null, response: DetachDiskResponse) => void,
-  ): ClientUnaryCall;
-  detachDisk(
-    request: DetachDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DetachDiskResponse) => void,
-  ): ClientUnaryCall;
-  detachDisk(
-    request: DetachDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DetachDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Deletes a disk; unknown is a success. An error of the task while it is attached. */
-  deleteDisk(
-    request: DeleteDiskRequest,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteDisk(
-    request: DeleteDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteDisk(
-    request: DeleteDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** One disk. NOT_FOUND when there is none. */
-  getDisk(
-    request: GetDiskRequest,
-    callback: (error: ServiceError | null, response: GetDiskResponse) => void,
-  ): ClientUnaryCall;
-  getDisk(
-    request: GetDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetDiskResponse) => void,
-  ): ClientUnaryCall;
-  getDisk(
-    request: GetDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Disks by name, a page at a time. */
-  listDisks(
-    request: ListDisksRequest,
-    callback: (error: ServiceError | null, response: ListDisksResponse) => void,
-  ): ClientUnaryCall;
-  listDisks(
-    request: ListDisksRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListDisksResponse) => void,
-  ): ClientUnaryCall;
-  listDisks(
-    request: ListDisksRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListDisksResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const DynamicDiskServiceClient = makeGenericClientConstructor(
-  DynamicDiskServiceService,
-  "diskmesh.director.v1.DynamicDiskService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): DynamicDiskServiceClient;
-  service: typeof DynamicDiskServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -1651,10 +1489,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -1670,6 +1504,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

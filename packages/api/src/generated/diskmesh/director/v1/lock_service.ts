@@ -6,18 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** One lock. */
@@ -149,10 +137,10 @@ export const Lock: MessageFns<Lock> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Lock>, I>>(base?: I): Lock {
-    return Lock.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Lock>): Lock {
+    return Lock.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Lock>, I>>(object: I): Lock {
+  fromPartial(object: DeepPartial<Lock>): Lock {
     const message = createBaseLock();
     message.type = object.type ?? "";
     message.resource = object.resource ?? "";
@@ -197,10 +185,10 @@ export const ListLocksRequest: MessageFns<ListLocksRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListLocksRequest>, I>>(base?: I): ListLocksRequest {
-    return ListLocksRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListLocksRequest>): ListLocksRequest {
+    return ListLocksRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListLocksRequest>, I>>(_: I): ListLocksRequest {
+  fromPartial(_: DeepPartial<ListLocksRequest>): ListLocksRequest {
     const message = createBaseListLocksRequest();
     return message;
   },
@@ -251,10 +239,10 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListLocksResponse>, I>>(base?: I): ListLocksResponse {
-    return ListLocksResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListLocksResponse>): ListLocksResponse {
+    return ListLocksResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListLocksResponse>, I>>(object: I): ListLocksResponse {
+  fromPartial(object: DeepPartial<ListLocksResponse>): ListLocksResponse {
     const message = createBaseListLocksResponse();
     message.locks = object.locks?.map((e) => Lock.fromPartial(e)) || [];
     return message;
@@ -262,52 +250,22 @@ export const ListLocksResponse: MessageFns<ListLocksResponse> = {
 };
 
 /** Which task holds what. */
-export type LockServiceService = typeof LockServiceService;
-export const LockServiceService = {
-  /** All locks held, and who waits for them. */
-  listLocks: {
-    path: "/diskmesh.director.v1.LockService/ListLocks" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListLocksRequest): Buffer => Buffer.from(ListLocksRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListLocksRequest => ListLocksRequest.decode(value),
-    responseSerialize: (value: ListLocksResponse): Buffer => Buffer.from(ListLocksResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListLocksResponse => ListLocksResponse.decode(value),
+export type LockServiceDefinition = typeof LockServiceDefinition;
+export const LockServiceDefinition = {
+  name: "LockService",
+  fullName: "diskmesh.director.v1.LockService",
+  methods: {
+    /** All locks held, and who waits for them. */
+    listLocks: {
+      name: "ListLocks",
+      requestType: ListLocksRequest as typeof ListLocksRequest,
+      requestStream: false,
+      responseType: ListLocksResponse as typeof ListLocksResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface LockServiceServer extends UntypedServiceImplementation {
-  /** All locks held, and who waits for them. */
-  listLocks: handleUnaryCall<ListLocksRequest, ListLocksResponse>;
-}
-
-export interface LockServiceClient extends Client {
-  /** All locks held, and who waits for them. */
-  listLocks(
-    request: ListLocksRequest,
-    callback: (error: ServiceError | null, response: ListLocksResponse) => void,
-  ): ClientUnaryCall;
-  listLocks(
-    request: ListLocksRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListLocksResponse) => void,
-  ): ClientUnaryCall;
-  listLocks(
-    request: ListLocksRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListLocksResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const LockServiceClient = makeGenericClientConstructor(
-  LockServiceService,
-  "diskmesh.director.v1.LockService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): LockServiceClient;
-  service: typeof LockServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -317,10 +275,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function toTimestamp(date: Date): Timestamp {
   const seconds = Math.trunc(date.getTime() / 1_000);
@@ -348,6 +302,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -6,20 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type ClientWritableStream,
-  type handleClientStreamingCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
@@ -240,10 +226,10 @@ export const Stemcell: MessageFns<Stemcell> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Stemcell>, I>>(base?: I): Stemcell {
-    return Stemcell.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Stemcell>): Stemcell {
+    return Stemcell.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Stemcell>, I>>(object: I): Stemcell {
+  fromPartial(object: DeepPartial<Stemcell>): Stemcell {
     const message = createBaseStemcell();
     message.name = object.name ?? "";
     message.version = object.version ?? "";
@@ -324,10 +310,10 @@ export const StemcellHeader: MessageFns<StemcellHeader> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<StemcellHeader>, I>>(base?: I): StemcellHeader {
-    return StemcellHeader.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<StemcellHeader>): StemcellHeader {
+    return StemcellHeader.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<StemcellHeader>, I>>(object: I): StemcellHeader {
+  fromPartial(object: DeepPartial<StemcellHeader>): StemcellHeader {
     const message = createBaseStemcellHeader();
     message.digest = object.digest ?? "";
     message.fix = object.fix ?? false;
@@ -394,10 +380,10 @@ export const UploadStemcellRequest: MessageFns<UploadStemcellRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UploadStemcellRequest>, I>>(base?: I): UploadStemcellRequest {
-    return UploadStemcellRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UploadStemcellRequest>): UploadStemcellRequest {
+    return UploadStemcellRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UploadStemcellRequest>, I>>(object: I): UploadStemcellRequest {
+  fromPartial(object: DeepPartial<UploadStemcellRequest>): UploadStemcellRequest {
     const message = createBaseUploadStemcellRequest();
     switch (object.part?.$case) {
       case "header": {
@@ -462,10 +448,10 @@ export const UploadStemcellResponse: MessageFns<UploadStemcellResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UploadStemcellResponse>, I>>(base?: I): UploadStemcellResponse {
-    return UploadStemcellResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UploadStemcellResponse>): UploadStemcellResponse {
+    return UploadStemcellResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UploadStemcellResponse>, I>>(object: I): UploadStemcellResponse {
+  fromPartial(object: DeepPartial<UploadStemcellResponse>): UploadStemcellResponse {
     const message = createBaseUploadStemcellResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -528,10 +514,10 @@ export const ListStemcellsRequest: MessageFns<ListStemcellsRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListStemcellsRequest>, I>>(base?: I): ListStemcellsRequest {
-    return ListStemcellsRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListStemcellsRequest>): ListStemcellsRequest {
+    return ListStemcellsRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListStemcellsRequest>, I>>(object: I): ListStemcellsRequest {
+  fromPartial(object: DeepPartial<ListStemcellsRequest>): ListStemcellsRequest {
     const message = createBaseListStemcellsRequest();
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
@@ -595,10 +581,10 @@ export const ListStemcellsResponse: MessageFns<ListStemcellsResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListStemcellsResponse>, I>>(base?: I): ListStemcellsResponse {
-    return ListStemcellsResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListStemcellsResponse>): ListStemcellsResponse {
+    return ListStemcellsResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListStemcellsResponse>, I>>(object: I): ListStemcellsResponse {
+  fromPartial(object: DeepPartial<ListStemcellsResponse>): ListStemcellsResponse {
     const message = createBaseListStemcellsResponse();
     message.stemcells = object.stemcells?.map((e) => Stemcell.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -684,10 +670,10 @@ export const DeleteStemcellRequest: MessageFns<DeleteStemcellRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteStemcellRequest>, I>>(base?: I): DeleteStemcellRequest {
-    return DeleteStemcellRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteStemcellRequest>): DeleteStemcellRequest {
+    return DeleteStemcellRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteStemcellRequest>, I>>(object: I): DeleteStemcellRequest {
+  fromPartial(object: DeepPartial<DeleteStemcellRequest>): DeleteStemcellRequest {
     const message = createBaseDeleteStemcellRequest();
     message.name = object.name ?? "";
     message.version = object.version ?? "";
@@ -742,10 +728,10 @@ export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteStemcellResponse>, I>>(base?: I): DeleteStemcellResponse {
-    return DeleteStemcellResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteStemcellResponse>): DeleteStemcellResponse {
+    return DeleteStemcellResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteStemcellResponse>, I>>(object: I): DeleteStemcellResponse {
+  fromPartial(object: DeepPartial<DeleteStemcellResponse>): DeleteStemcellResponse {
     const message = createBaseDeleteStemcellResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -753,132 +739,46 @@ export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
 };
 
 /** Images that VMs are made of, in BOSH's format. */
-export type StemcellServiceService = typeof StemcellServiceService;
-export const StemcellServiceService = {
-  /**
-   * Stores a stemcell (a tgz with stemcell.MF and image) and starts a task that makes it with every CPI that takes its
-   * formats and does not have it yet. INVALID_ARGUMENT when it is not what it claims to be.
-   */
-  uploadStemcell: {
-    path: "/diskmesh.director.v1.StemcellService/UploadStemcell" as const,
-    requestStream: true as const,
-    responseStream: false as const,
-    requestSerialize: (value: UploadStemcellRequest): Buffer =>
-      Buffer.from(UploadStemcellRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): UploadStemcellRequest => UploadStemcellRequest.decode(value),
-    responseSerialize: (value: UploadStemcellResponse): Buffer =>
-      Buffer.from(UploadStemcellResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): UploadStemcellResponse => UploadStemcellResponse.decode(value),
-  },
-  /** Stemcells, one for each CPI that has it, a page at a time. */
-  listStemcells: {
-    path: "/diskmesh.director.v1.StemcellService/ListStemcells" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListStemcellsRequest): Buffer => Buffer.from(ListStemcellsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListStemcellsRequest => ListStemcellsRequest.decode(value),
-    responseSerialize: (value: ListStemcellsResponse): Buffer =>
-      Buffer.from(ListStemcellsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListStemcellsResponse => ListStemcellsResponse.decode(value),
-  },
-  /**
-   * Deletes a stemcell from all CPIs. NOT_FOUND when there is none; an error of the task while a VM is made of it,
-   * unless forced.
-   */
-  deleteStemcell: {
-    path: "/diskmesh.director.v1.StemcellService/DeleteStemcell" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteStemcellRequest): Buffer =>
-      Buffer.from(DeleteStemcellRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteStemcellRequest => DeleteStemcellRequest.decode(value),
-    responseSerialize: (value: DeleteStemcellResponse): Buffer =>
-      Buffer.from(DeleteStemcellResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteStemcellResponse => DeleteStemcellResponse.decode(value),
+export type StemcellServiceDefinition = typeof StemcellServiceDefinition;
+export const StemcellServiceDefinition = {
+  name: "StemcellService",
+  fullName: "diskmesh.director.v1.StemcellService",
+  methods: {
+    /**
+     * Stores a stemcell (a tgz with stemcell.MF and image) and starts a task that makes it with every CPI that takes its
+     * formats and does not have it yet. INVALID_ARGUMENT when it is not what it claims to be.
+     */
+    uploadStemcell: {
+      name: "UploadStemcell",
+      requestType: UploadStemcellRequest as typeof UploadStemcellRequest,
+      requestStream: true,
+      responseType: UploadStemcellResponse as typeof UploadStemcellResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Stemcells, one for each CPI that has it, a page at a time. */
+    listStemcells: {
+      name: "ListStemcells",
+      requestType: ListStemcellsRequest as typeof ListStemcellsRequest,
+      requestStream: false,
+      responseType: ListStemcellsResponse as typeof ListStemcellsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Deletes a stemcell from all CPIs. NOT_FOUND when there is none; an error of the task while a VM is made of it,
+     * unless forced.
+     */
+    deleteStemcell: {
+      name: "DeleteStemcell",
+      requestType: DeleteStemcellRequest as typeof DeleteStemcellRequest,
+      requestStream: false,
+      responseType: DeleteStemcellResponse as typeof DeleteStemcellResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface StemcellServiceServer extends UntypedServiceImplementation {
-  /**
-   * Stores a stemcell (a tgz with stemcell.MF and image) and starts a task that makes it with every CPI that takes its
-   * formats and does not have it yet. INVALID_ARGUMENT when it is not what it claims to be.
-   */
-  uploadStemcell: handleClientStreamingCall<UploadStemcellRequest, UploadStemcellResponse>;
-  /** Stemcells, one for each CPI that has it, a page at a time. */
-  listStemcells: handleUnaryCall<ListStemcellsRequest, ListStemcellsResponse>;
-  /**
-   * Deletes a stemcell from all CPIs. NOT_FOUND when there is none; an error of the task while a VM is made of it,
-   * unless forced.
-   */
-  deleteStemcell: handleUnaryCall<DeleteStemcellRequest, DeleteStemcellResponse>;
-}
-
-export interface StemcellServiceClient extends Client {
-  /**
-   * Stores a stemcell (a tgz with stemcell.MF and image) and starts a task that makes it with every CPI that takes its
-   * formats and does not have it yet. INVALID_ARGUMENT when it is not what it claims to be.
-   */
-  uploadStemcell(
-    callback: (error: ServiceError | null, response: UploadStemcellResponse) => void,
-  ): ClientWritableStream<UploadStemcellRequest>;
-  uploadStemcell(
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: UploadStemcellResponse) => void,
-  ): ClientWritableStream<UploadStemcellRequest>;
-  uploadStemcell(
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: UploadStemcellResponse) => void,
-  ): ClientWritableStream<UploadStemcellRequest>;
-  uploadStemcell(
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: UploadStemcellResponse) => void,
-  ): ClientWritableStream<UploadStemcellRequest>;
-  /** Stemcells, one for each CPI that has it, a page at a time. */
-  listStemcells(
-    request: ListStemcellsRequest,
-    callback: (error: ServiceError | null, response: ListStemcellsResponse) => void,
-  ): ClientUnaryCall;
-  listStemcells(
-    request: ListStemcellsRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListStemcellsResponse) => void,
-  ): ClientUnaryCall;
-  listStemcells(
-    request: ListStemcellsRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListStemcellsResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Deletes a stemcell from all CPIs. NOT_FOUND when there is none; an error of the task while a VM is made of it,
-   * unless forced.
-   */
-  deleteStemcell(
-    request: DeleteStemcellRequest,
-    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
-  ): ClientUnaryCall;
-  deleteStemcell(
-    request: DeleteStemcellRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
-  ): ClientUnaryCall;
-  deleteStemcell(
-    request: DeleteStemcellRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteStemcellResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const StemcellServiceClient = makeGenericClientConstructor(
-  StemcellServiceService,
-  "diskmesh.director.v1.StemcellService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): StemcellServiceClient;
-  service: typeof StemcellServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -888,10 +788,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function toTimestamp(date: Date): Timestamp {
   const seconds = Math.trunc(date.getTime() / 1_000);
@@ -908,6 +804,6 @@ function fromTimestamp(t: Timestamp): Date {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -6,20 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientReadableStream,
-  type ClientUnaryCall,
-  type handleServerStreamingCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** Where a task is in its life. */
@@ -518,10 +504,10 @@ export const Task: MessageFns<Task> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Task>, I>>(base?: I): Task {
-    return Task.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Task>): Task {
+    return Task.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Task>, I>>(object: I): Task {
+  fromPartial(object: DeepPartial<Task>): Task {
     const message = createBaseTask();
     message.taskId = object.taskId ?? 0;
     message.type = object.type ?? "";
@@ -639,10 +625,10 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<TaskEvent>, I>>(base?: I): TaskEvent {
-    return TaskEvent.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<TaskEvent>): TaskEvent {
+    return TaskEvent.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<TaskEvent>, I>>(object: I): TaskEvent {
+  fromPartial(object: DeepPartial<TaskEvent>): TaskEvent {
     const message = createBaseTaskEvent();
     message.index = object.index ?? 0;
     message.time = object.time ?? undefined;
@@ -699,10 +685,10 @@ export const GetTaskRequest: MessageFns<GetTaskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetTaskRequest>, I>>(base?: I): GetTaskRequest {
-    return GetTaskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetTaskRequest>): GetTaskRequest {
+    return GetTaskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetTaskRequest>, I>>(object: I): GetTaskRequest {
+  fromPartial(object: DeepPartial<GetTaskRequest>): GetTaskRequest {
     const message = createBaseGetTaskRequest();
     message.taskId = object.taskId ?? 0;
     return message;
@@ -754,10 +740,10 @@ export const GetTaskResponse: MessageFns<GetTaskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetTaskResponse>, I>>(base?: I): GetTaskResponse {
-    return GetTaskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetTaskResponse>): GetTaskResponse {
+    return GetTaskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetTaskResponse>, I>>(object: I): GetTaskResponse {
+  fromPartial(object: DeepPartial<GetTaskResponse>): GetTaskResponse {
     const message = createBaseGetTaskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -856,10 +842,10 @@ export const ListTasksRequest: MessageFns<ListTasksRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListTasksRequest>, I>>(base?: I): ListTasksRequest {
-    return ListTasksRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListTasksRequest>): ListTasksRequest {
+    return ListTasksRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListTasksRequest>, I>>(object: I): ListTasksRequest {
+  fromPartial(object: DeepPartial<ListTasksRequest>): ListTasksRequest {
     const message = createBaseListTasksRequest();
     message.states = object.states?.map((e) => e) || [];
     message.deployment = object.deployment ?? "";
@@ -925,10 +911,10 @@ export const ListTasksResponse: MessageFns<ListTasksResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListTasksResponse>, I>>(base?: I): ListTasksResponse {
-    return ListTasksResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListTasksResponse>): ListTasksResponse {
+    return ListTasksResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListTasksResponse>, I>>(object: I): ListTasksResponse {
+  fromPartial(object: DeepPartial<ListTasksResponse>): ListTasksResponse {
     const message = createBaseListTasksResponse();
     message.tasks = object.tasks?.map((e) => Task.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -981,10 +967,10 @@ export const CancelTaskRequest: MessageFns<CancelTaskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CancelTaskRequest>, I>>(base?: I): CancelTaskRequest {
-    return CancelTaskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CancelTaskRequest>): CancelTaskRequest {
+    return CancelTaskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CancelTaskRequest>, I>>(object: I): CancelTaskRequest {
+  fromPartial(object: DeepPartial<CancelTaskRequest>): CancelTaskRequest {
     const message = createBaseCancelTaskRequest();
     message.taskId = object.taskId ?? 0;
     return message;
@@ -1036,10 +1022,10 @@ export const ResumeTaskRequest: MessageFns<ResumeTaskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ResumeTaskRequest>, I>>(base?: I): ResumeTaskRequest {
-    return ResumeTaskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ResumeTaskRequest>): ResumeTaskRequest {
+    return ResumeTaskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ResumeTaskRequest>, I>>(object: I): ResumeTaskRequest {
+  fromPartial(object: DeepPartial<ResumeTaskRequest>): ResumeTaskRequest {
     const message = createBaseResumeTaskRequest();
     message.taskId = object.taskId ?? 0;
     return message;
@@ -1091,10 +1077,10 @@ export const ResumeTaskResponse: MessageFns<ResumeTaskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ResumeTaskResponse>, I>>(base?: I): ResumeTaskResponse {
-    return ResumeTaskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ResumeTaskResponse>): ResumeTaskResponse {
+    return ResumeTaskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ResumeTaskResponse>, I>>(object: I): ResumeTaskResponse {
+  fromPartial(object: DeepPartial<ResumeTaskResponse>): ResumeTaskResponse {
     const message = createBaseResumeTaskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -1146,10 +1132,10 @@ export const CancelTaskResponse: MessageFns<CancelTaskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CancelTaskResponse>, I>>(base?: I): CancelTaskResponse {
-    return CancelTaskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CancelTaskResponse>): CancelTaskResponse {
+    return CancelTaskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CancelTaskResponse>, I>>(object: I): CancelTaskResponse {
+  fromPartial(object: DeepPartial<CancelTaskResponse>): CancelTaskResponse {
     const message = createBaseCancelTaskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
     return message;
@@ -1212,10 +1198,10 @@ export const WatchTaskRequest: MessageFns<WatchTaskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<WatchTaskRequest>, I>>(base?: I): WatchTaskRequest {
-    return WatchTaskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<WatchTaskRequest>): WatchTaskRequest {
+    return WatchTaskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<WatchTaskRequest>, I>>(object: I): WatchTaskRequest {
+  fromPartial(object: DeepPartial<WatchTaskRequest>): WatchTaskRequest {
     const message = createBaseWatchTaskRequest();
     message.taskId = object.taskId ?? 0;
     message.fromIndex = object.fromIndex ?? 0;
@@ -1281,10 +1267,10 @@ export const WatchTaskResponse: MessageFns<WatchTaskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<WatchTaskResponse>, I>>(base?: I): WatchTaskResponse {
-    return WatchTaskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<WatchTaskResponse>): WatchTaskResponse {
+    return WatchTaskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<WatchTaskResponse>, I>>(object: I): WatchTaskResponse {
+  fromPartial(object: DeepPartial<WatchTaskResponse>): WatchTaskResponse {
     const message = createBaseWatchTaskResponse();
     switch (object.update?.$case) {
       case "event": {
@@ -1382,10 +1368,10 @@ export const GetTaskOutputRequest: MessageFns<GetTaskOutputRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetTaskOutputRequest>, I>>(base?: I): GetTaskOutputRequest {
-    return GetTaskOutputRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetTaskOutputRequest>): GetTaskOutputRequest {
+    return GetTaskOutputRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetTaskOutputRequest>, I>>(object: I): GetTaskOutputRequest {
+  fromPartial(object: DeepPartial<GetTaskOutputRequest>): GetTaskOutputRequest {
     const message = createBaseGetTaskOutputRequest();
     message.taskId = object.taskId ?? 0;
     message.type = object.type ?? "";
@@ -1462,10 +1448,10 @@ export const GetTaskOutputResponse: MessageFns<GetTaskOutputResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetTaskOutputResponse>, I>>(base?: I): GetTaskOutputResponse {
-    return GetTaskOutputResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetTaskOutputResponse>): GetTaskOutputResponse {
+    return GetTaskOutputResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetTaskOutputResponse>, I>>(object: I): GetTaskOutputResponse {
+  fromPartial(object: DeepPartial<GetTaskOutputResponse>): GetTaskOutputResponse {
     const message = createBaseGetTaskOutputResponse();
     message.lines = object.lines?.map((e) => e) || [];
     message.nextLine = object.nextLine ?? 0;
@@ -1475,193 +1461,70 @@ export const GetTaskOutputResponse: MessageFns<GetTaskOutputResponse> = {
 };
 
 /** Durable units of work. Methods that start one return it at once, or with `wait` when it has ended. */
-export type TaskServiceService = typeof TaskServiceService;
-export const TaskServiceService = {
-  /** One task. NOT_FOUND when there is none, or it is past retention. */
-  getTask: {
-    path: "/diskmesh.director.v1.TaskService/GetTask" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetTaskRequest): Buffer => Buffer.from(GetTaskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetTaskRequest => GetTaskRequest.decode(value),
-    responseSerialize: (value: GetTaskResponse): Buffer => Buffer.from(GetTaskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetTaskResponse => GetTaskResponse.decode(value),
-  },
-  /** Tasks, newest first, a page at a time. */
-  listTasks: {
-    path: "/diskmesh.director.v1.TaskService/ListTasks" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListTasksRequest): Buffer => Buffer.from(ListTasksRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListTasksRequest => ListTasksRequest.decode(value),
-    responseSerialize: (value: ListTasksResponse): Buffer => Buffer.from(ListTasksResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListTasksResponse => ListTasksResponse.decode(value),
-  },
-  /**
-   * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
-   * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
-   */
-  cancelTask: {
-    path: "/diskmesh.director.v1.TaskService/CancelTask" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CancelTaskRequest): Buffer => Buffer.from(CancelTaskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CancelTaskRequest => CancelTaskRequest.decode(value),
-    responseSerialize: (value: CancelTaskResponse): Buffer => Buffer.from(CancelTaskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CancelTaskResponse => CancelTaskResponse.decode(value),
-  },
-  /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
-  resumeTask: {
-    path: "/diskmesh.director.v1.TaskService/ResumeTask" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ResumeTaskRequest): Buffer => Buffer.from(ResumeTaskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ResumeTaskRequest => ResumeTaskRequest.decode(value),
-    responseSerialize: (value: ResumeTaskResponse): Buffer => Buffer.from(ResumeTaskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ResumeTaskResponse => ResumeTaskResponse.decode(value),
-  },
-  /** A task's events from the first on, as they come, until the task has ended; then its last state. */
-  watchTask: {
-    path: "/diskmesh.director.v1.TaskService/WatchTask" as const,
-    requestStream: false as const,
-    responseStream: true as const,
-    requestSerialize: (value: WatchTaskRequest): Buffer => Buffer.from(WatchTaskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): WatchTaskRequest => WatchTaskRequest.decode(value),
-    responseSerialize: (value: WatchTaskResponse): Buffer => Buffer.from(WatchTaskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): WatchTaskResponse => WatchTaskResponse.decode(value),
-  },
-  /** What a task has put out so far, a page of lines at a time. */
-  getTaskOutput: {
-    path: "/diskmesh.director.v1.TaskService/GetTaskOutput" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetTaskOutputRequest): Buffer => Buffer.from(GetTaskOutputRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetTaskOutputRequest => GetTaskOutputRequest.decode(value),
-    responseSerialize: (value: GetTaskOutputResponse): Buffer =>
-      Buffer.from(GetTaskOutputResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetTaskOutputResponse => GetTaskOutputResponse.decode(value),
+export type TaskServiceDefinition = typeof TaskServiceDefinition;
+export const TaskServiceDefinition = {
+  name: "TaskService",
+  fullName: "diskmesh.director.v1.TaskService",
+  methods: {
+    /** One task. NOT_FOUND when there is none, or it is past retention. */
+    getTask: {
+      name: "GetTask",
+      requestType: GetTaskRequest as typeof GetTaskRequest,
+      requestStream: false,
+      responseType: GetTaskResponse as typeof GetTaskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Tasks, newest first, a page at a time. */
+    listTasks: {
+      name: "ListTasks",
+      requestType: ListTasksRequest as typeof ListTasksRequest,
+      requestStream: false,
+      responseType: ListTasksResponse as typeof ListTasksResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
+     * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
+     */
+    cancelTask: {
+      name: "CancelTask",
+      requestType: CancelTaskRequest as typeof CancelTaskRequest,
+      requestStream: false,
+      responseType: CancelTaskResponse as typeof CancelTaskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
+    resumeTask: {
+      name: "ResumeTask",
+      requestType: ResumeTaskRequest as typeof ResumeTaskRequest,
+      requestStream: false,
+      responseType: ResumeTaskResponse as typeof ResumeTaskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** A task's events from the first on, as they come, until the task has ended; then its last state. */
+    watchTask: {
+      name: "WatchTask",
+      requestType: WatchTaskRequest as typeof WatchTaskRequest,
+      requestStream: false,
+      responseType: WatchTaskResponse as typeof WatchTaskResponse,
+      responseStream: true,
+      options: {},
+    },
+    /** What a task has put out so far, a page of lines at a time. */
+    getTaskOutput: {
+      name: "GetTaskOutput",
+      requestType: GetTaskOutputRequest as typeof GetTaskOutputRequest,
+      requestStream: false,
+      responseType: GetTaskOutputResponse as typeof GetTaskOutputResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface TaskServiceServer extends UntypedServiceImplementation {
-  /** One task. NOT_FOUND when there is none, or it is past retention. */
-  getTask: handleUnaryCall<GetTaskRequest, GetTaskResponse>;
-  /** Tasks, newest first, a page at a time. */
-  listTasks: handleUnaryCall<ListTasksRequest, ListTasksResponse>;
-  /**
-   * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
-   * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
-   */
-  cancelTask: handleUnaryCall<CancelTaskRequest, CancelTaskResponse>;
-  /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
-  resumeTask: handleUnaryCall<ResumeTaskRequest, ResumeTaskResponse>;
-  /** A task's events from the first on, as they come, until the task has ended; then its last state. */
-  watchTask: handleServerStreamingCall<WatchTaskRequest, WatchTaskResponse>;
-  /** What a task has put out so far, a page of lines at a time. */
-  getTaskOutput: handleUnaryCall<GetTaskOutputRequest, GetTaskOutputResponse>;
-}
-
-export interface TaskServiceClient extends Client {
-  /** One task. NOT_FOUND when there is none, or it is past retention. */
-  getTask(
-    request: GetTaskRequest,
-    callback: (error: ServiceError | null, response: GetTaskResponse) => void,
-  ): ClientUnaryCall;
-  getTask(
-    request: GetTaskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetTaskResponse) => void,
-  ): ClientUnaryCall;
-  getTask(
-    request: GetTaskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetTaskResponse) => void,
-  ): ClientUnaryCall;
-  /** Tasks, newest first, a page at a time. */
-  listTasks(
-    request: ListTasksRequest,
-    callback: (error: ServiceError | null, response: ListTasksResponse) => void,
-  ): ClientUnaryCall;
-  listTasks(
-    request: ListTasksRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListTasksResponse) => void,
-  ): ClientUnaryCall;
-  listTasks(
-    request: ListTasksRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListTasksResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Asks a task to stop. The CPI calls that it waits for are ended within seconds, with their processes; where nobody
-   * knows what one of them has done, the task's result says so. FAILED_PRECONDITION when it has ended.
-   */
-  cancelTask(
-    request: CancelTaskRequest,
-    callback: (error: ServiceError | null, response: CancelTaskResponse) => void,
-  ): ClientUnaryCall;
-  cancelTask(
-    request: CancelTaskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CancelTaskResponse) => void,
-  ): ClientUnaryCall;
-  cancelTask(
-    request: CancelTaskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CancelTaskResponse) => void,
-  ): ClientUnaryCall;
-  /** Lets a task run that is TASK_STATE_HELD. FAILED_PRECONDITION when it is not. CancelTask drops it instead. */
-  resumeTask(
-    request: ResumeTaskRequest,
-    callback: (error: ServiceError | null, response: ResumeTaskResponse) => void,
-  ): ClientUnaryCall;
-  resumeTask(
-    request: ResumeTaskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ResumeTaskResponse) => void,
-  ): ClientUnaryCall;
-  resumeTask(
-    request: ResumeTaskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ResumeTaskResponse) => void,
-  ): ClientUnaryCall;
-  /** A task's events from the first on, as they come, until the task has ended; then its last state. */
-  watchTask(request: WatchTaskRequest, options?: Partial<CallOptions>): ClientReadableStream<WatchTaskResponse>;
-  watchTask(
-    request: WatchTaskRequest,
-    metadata?: Metadata,
-    options?: Partial<CallOptions>,
-  ): ClientReadableStream<WatchTaskResponse>;
-  /** What a task has put out so far, a page of lines at a time. */
-  getTaskOutput(
-    request: GetTaskOutputRequest,
-    callback: (error: ServiceError | null, response: GetTaskOutputResponse) => void,
-  ): ClientUnaryCall;
-  getTaskOutput(
-    request: GetTaskOutputRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetTaskOutputResponse) => void,
-  ): ClientUnaryCall;
-  getTaskOutput(
-    request: GetTaskOutputRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetTaskOutputResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const TaskServiceClient = makeGenericClientConstructor(
-  TaskServiceService,
-  "diskmesh.director.v1.TaskService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): TaskServiceClient;
-  service: typeof TaskServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -1671,10 +1534,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function toTimestamp(date: Date): Timestamp {
   const seconds = Math.trunc(date.getTime() / 1_000);
@@ -1702,6 +1561,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -6,18 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Stamp } from "../../common/v1/stamp.js";
 import { Health, healthFromJSON, healthToNumber } from "./types.js";
 
@@ -381,10 +369,10 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ReportedDevice>, I>>(base?: I): ReportedDevice {
-    return ReportedDevice.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ReportedDevice>): ReportedDevice {
+    return ReportedDevice.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ReportedDevice>, I>>(object: I): ReportedDevice {
+  fromPartial(object: DeepPartial<ReportedDevice>): ReportedDevice {
     const message = createBaseReportedDevice();
     message.deviceId = object.deviceId ?? "";
     message.path = object.path ?? "";
@@ -460,10 +448,10 @@ export const ReportedExport: MessageFns<ReportedExport> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ReportedExport>, I>>(base?: I): ReportedExport {
-    return ReportedExport.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ReportedExport>): ReportedExport {
+    return ReportedExport.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ReportedExport>, I>>(object: I): ReportedExport {
+  fromPartial(object: DeepPartial<ReportedExport>): ReportedExport {
     const message = createBaseReportedExport();
     message.diskId = object.diskId ?? "";
     message.sessionNumber = object.sessionNumber ?? 0;
@@ -662,10 +650,10 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RegisterAgentRequest>, I>>(base?: I): RegisterAgentRequest {
-    return RegisterAgentRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RegisterAgentRequest>): RegisterAgentRequest {
+    return RegisterAgentRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RegisterAgentRequest>, I>>(object: I): RegisterAgentRequest {
+  fromPartial(object: DeepPartial<RegisterAgentRequest>): RegisterAgentRequest {
     const message = createBaseRegisterAgentRequest();
     message.hostId = object.hostId ?? "";
     message.address = object.address ?? "";
@@ -751,10 +739,10 @@ export const StampedDevice: MessageFns<StampedDevice> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<StampedDevice>, I>>(base?: I): StampedDevice {
-    return StampedDevice.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<StampedDevice>): StampedDevice {
+    return StampedDevice.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<StampedDevice>, I>>(object: I): StampedDevice {
+  fromPartial(object: DeepPartial<StampedDevice>): StampedDevice {
     const message = createBaseStampedDevice();
     message.deviceId = object.deviceId ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
@@ -882,10 +870,10 @@ export const RegisterAgentResponse: MessageFns<RegisterAgentResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RegisterAgentResponse>, I>>(base?: I): RegisterAgentResponse {
-    return RegisterAgentResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RegisterAgentResponse>): RegisterAgentResponse {
+    return RegisterAgentResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RegisterAgentResponse>, I>>(object: I): RegisterAgentResponse {
+  fromPartial(object: DeepPartial<RegisterAgentResponse>): RegisterAgentResponse {
     const message = createBaseRegisterAgentResponse();
     message.tabletId = object.tabletId ?? "";
     message.tabletGeneration = object.tabletGeneration ?? 0;
@@ -954,10 +942,10 @@ export const Predecessor: MessageFns<Predecessor> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Predecessor>, I>>(base?: I): Predecessor {
-    return Predecessor.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Predecessor>): Predecessor {
+    return Predecessor.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Predecessor>, I>>(object: I): Predecessor {
+  fromPartial(object: DeepPartial<Predecessor>): Predecessor {
     const message = createBasePredecessor();
     message.tabletId = object.tabletId ?? "";
     message.incarnation = object.incarnation ?? "";
@@ -1032,10 +1020,10 @@ export const DeviceHealth: MessageFns<DeviceHealth> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeviceHealth>, I>>(base?: I): DeviceHealth {
-    return DeviceHealth.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeviceHealth>): DeviceHealth {
+    return DeviceHealth.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeviceHealth>, I>>(object: I): DeviceHealth {
+  fromPartial(object: DeepPartial<DeviceHealth>): DeviceHealth {
     const message = createBaseDeviceHealth();
     message.deviceId = object.deviceId ?? "";
     message.health = object.health ?? Health.UNSPECIFIED;
@@ -1175,10 +1163,10 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<HeartbeatRequest>, I>>(base?: I): HeartbeatRequest {
-    return HeartbeatRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<HeartbeatRequest>): HeartbeatRequest {
+    return HeartbeatRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<HeartbeatRequest>, I>>(object: I): HeartbeatRequest {
+  fromPartial(object: DeepPartial<HeartbeatRequest>): HeartbeatRequest {
     const message = createBaseHeartbeatRequest();
     message.hostId = object.hostId ?? "";
     message.bootId = object.bootId ?? "";
@@ -1248,10 +1236,10 @@ export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<HeartbeatResponse>, I>>(base?: I): HeartbeatResponse {
-    return HeartbeatResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<HeartbeatResponse>): HeartbeatResponse {
+    return HeartbeatResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<HeartbeatResponse>, I>>(object: I): HeartbeatResponse {
+  fromPartial(object: DeepPartial<HeartbeatResponse>): HeartbeatResponse {
     const message = createBaseHeartbeatResponse();
     message.tabletGeneration = object.tabletGeneration ?? 0;
     message.incarnation = object.incarnation ?? "";
@@ -1260,103 +1248,37 @@ export const HeartbeatResponse: MessageFns<HeartbeatResponse> = {
 };
 
 /** For disk agents alone. The host_id of each request must be the one in the caller's certificate. */
-export type AgentRegistrationServiceService = typeof AgentRegistrationServiceService;
-export const AgentRegistrationServiceService = {
-  /**
-   * An agent has started, or has found new devices, or was told to register again. The answer is applied only when it
-   * came as a success, both lists or neither (seed 004).
-   */
-  registerAgent: {
-    path: "/diskmesh.registry.v1.AgentRegistrationService/RegisterAgent" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: RegisterAgentRequest): Buffer => Buffer.from(RegisterAgentRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): RegisterAgentRequest => RegisterAgentRequest.decode(value),
-    responseSerialize: (value: RegisterAgentResponse): Buffer =>
-      Buffer.from(RegisterAgentResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): RegisterAgentResponse => RegisterAgentResponse.decode(value),
-  },
-  /**
-   * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
-   * registry cannot have given, and an operator must say whose it is.
-   */
-  heartbeat: {
-    path: "/diskmesh.registry.v1.AgentRegistrationService/Heartbeat" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: HeartbeatRequest): Buffer => Buffer.from(HeartbeatRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): HeartbeatRequest => HeartbeatRequest.decode(value),
-    responseSerialize: (value: HeartbeatResponse): Buffer => Buffer.from(HeartbeatResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): HeartbeatResponse => HeartbeatResponse.decode(value),
+export type AgentRegistrationServiceDefinition = typeof AgentRegistrationServiceDefinition;
+export const AgentRegistrationServiceDefinition = {
+  name: "AgentRegistrationService",
+  fullName: "diskmesh.registry.v1.AgentRegistrationService",
+  methods: {
+    /**
+     * An agent has started, or has found new devices, or was told to register again. The answer is applied only when it
+     * came as a success, both lists or neither (seed 004).
+     */
+    registerAgent: {
+      name: "RegisterAgent",
+      requestType: RegisterAgentRequest as typeof RegisterAgentRequest,
+      requestStream: false,
+      responseType: RegisterAgentResponse as typeof RegisterAgentResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
+     * registry cannot have given, and an operator must say whose it is.
+     */
+    heartbeat: {
+      name: "Heartbeat",
+      requestType: HeartbeatRequest as typeof HeartbeatRequest,
+      requestStream: false,
+      responseType: HeartbeatResponse as typeof HeartbeatResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface AgentRegistrationServiceServer extends UntypedServiceImplementation {
-  /**
-   * An agent has started, or has found new devices, or was told to register again. The answer is applied only when it
-   * came as a success, both lists or neither (seed 004).
-   */
-  registerAgent: handleUnaryCall<RegisterAgentRequest, RegisterAgentResponse>;
-  /**
-   * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
-   * registry cannot have given, and an operator must say whose it is.
-   */
-  heartbeat: handleUnaryCall<HeartbeatRequest, HeartbeatResponse>;
-}
-
-export interface AgentRegistrationServiceClient extends Client {
-  /**
-   * An agent has started, or has found new devices, or was told to register again. The answer is applied only when it
-   * came as a success, both lists or neither (seed 004).
-   */
-  registerAgent(
-    request: RegisterAgentRequest,
-    callback: (error: ServiceError | null, response: RegisterAgentResponse) => void,
-  ): ClientUnaryCall;
-  registerAgent(
-    request: RegisterAgentRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: RegisterAgentResponse) => void,
-  ): ClientUnaryCall;
-  registerAgent(
-    request: RegisterAgentRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: RegisterAgentResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Keeps a host ONLINE. NOT_FOUND or ABORTED: register again. FAILED_PRECONDITION when the agent remembers what this
-   * registry cannot have given, and an operator must say whose it is.
-   */
-  heartbeat(
-    request: HeartbeatRequest,
-    callback: (error: ServiceError | null, response: HeartbeatResponse) => void,
-  ): ClientUnaryCall;
-  heartbeat(
-    request: HeartbeatRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: HeartbeatResponse) => void,
-  ): ClientUnaryCall;
-  heartbeat(
-    request: HeartbeatRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: HeartbeatResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const AgentRegistrationServiceClient = makeGenericClientConstructor(
-  AgentRegistrationServiceService,
-  "diskmesh.registry.v1.AgentRegistrationService",
-) as unknown as {
-  new (
-    address: string,
-    credentials: ChannelCredentials,
-    options?: Partial<ClientOptions>,
-  ): AgentRegistrationServiceClient;
-  service: typeof AgentRegistrationServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -1366,10 +1288,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -1385,6 +1303,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -7,20 +7,6 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientReadableStream,
-  type ClientUnaryCall,
-  type handleServerStreamingCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
-import {
   ActionResult,
   AttachState,
   attachStateFromJSON,
@@ -453,10 +439,10 @@ export const AddHostRequest: MessageFns<AddHostRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AddHostRequest>, I>>(base?: I): AddHostRequest {
-    return AddHostRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AddHostRequest>): AddHostRequest {
+    return AddHostRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AddHostRequest>, I>>(object: I): AddHostRequest {
+  fromPartial(object: DeepPartial<AddHostRequest>): AddHostRequest {
     const message = createBaseAddHostRequest();
     message.hostId = object.hostId ?? "";
     message.dryRun = object.dryRun ?? false;
@@ -509,10 +495,10 @@ export const AddHostResponse: MessageFns<AddHostResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AddHostResponse>, I>>(base?: I): AddHostResponse {
-    return AddHostResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AddHostResponse>): AddHostResponse {
+    return AddHostResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AddHostResponse>, I>>(object: I): AddHostResponse {
+  fromPartial(object: DeepPartial<AddHostResponse>): AddHostResponse {
     const message = createBaseAddHostResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
@@ -588,10 +574,10 @@ export const RemoveHostRequest: MessageFns<RemoveHostRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RemoveHostRequest>, I>>(base?: I): RemoveHostRequest {
-    return RemoveHostRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RemoveHostRequest>): RemoveHostRequest {
+    return RemoveHostRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RemoveHostRequest>, I>>(object: I): RemoveHostRequest {
+  fromPartial(object: DeepPartial<RemoveHostRequest>): RemoveHostRequest {
     const message = createBaseRemoveHostRequest();
     message.hostId = object.hostId ?? "";
     message.dryRun = object.dryRun ?? false;
@@ -645,10 +631,10 @@ export const RemoveHostResponse: MessageFns<RemoveHostResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RemoveHostResponse>, I>>(base?: I): RemoveHostResponse {
-    return RemoveHostResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RemoveHostResponse>): RemoveHostResponse {
+    return RemoveHostResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RemoveHostResponse>, I>>(object: I): RemoveHostResponse {
+  fromPartial(object: DeepPartial<RemoveHostResponse>): RemoveHostResponse {
     const message = createBaseRemoveHostResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
@@ -724,10 +710,10 @@ export const PurgeHostRequest: MessageFns<PurgeHostRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PurgeHostRequest>, I>>(base?: I): PurgeHostRequest {
-    return PurgeHostRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PurgeHostRequest>): PurgeHostRequest {
+    return PurgeHostRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PurgeHostRequest>, I>>(object: I): PurgeHostRequest {
+  fromPartial(object: DeepPartial<PurgeHostRequest>): PurgeHostRequest {
     const message = createBasePurgeHostRequest();
     message.hostId = object.hostId ?? "";
     message.dryRun = object.dryRun ?? false;
@@ -781,10 +767,10 @@ export const PurgeHostResponse: MessageFns<PurgeHostResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PurgeHostResponse>, I>>(base?: I): PurgeHostResponse {
-    return PurgeHostResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PurgeHostResponse>): PurgeHostResponse {
+    return PurgeHostResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PurgeHostResponse>, I>>(object: I): PurgeHostResponse {
+  fromPartial(object: DeepPartial<PurgeHostResponse>): PurgeHostResponse {
     const message = createBasePurgeHostResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
@@ -871,10 +857,10 @@ export const AddDeviceRequest: MessageFns<AddDeviceRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AddDeviceRequest>, I>>(base?: I): AddDeviceRequest {
-    return AddDeviceRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AddDeviceRequest>): AddDeviceRequest {
+    return AddDeviceRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AddDeviceRequest>, I>>(object: I): AddDeviceRequest {
+  fromPartial(object: DeepPartial<AddDeviceRequest>): AddDeviceRequest {
     const message = createBaseAddDeviceRequest();
     message.hostId = object.hostId ?? "";
     message.deviceId = object.deviceId ?? "";
@@ -929,10 +915,10 @@ export const AddDeviceResponse: MessageFns<AddDeviceResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AddDeviceResponse>, I>>(base?: I): AddDeviceResponse {
-    return AddDeviceResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AddDeviceResponse>): AddDeviceResponse {
+    return AddDeviceResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AddDeviceResponse>, I>>(object: I): AddDeviceResponse {
+  fromPartial(object: DeepPartial<AddDeviceResponse>): AddDeviceResponse {
     const message = createBaseAddDeviceResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
@@ -1030,10 +1016,10 @@ export const RemoveDeviceRequest: MessageFns<RemoveDeviceRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RemoveDeviceRequest>, I>>(base?: I): RemoveDeviceRequest {
-    return RemoveDeviceRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RemoveDeviceRequest>): RemoveDeviceRequest {
+    return RemoveDeviceRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RemoveDeviceRequest>, I>>(object: I): RemoveDeviceRequest {
+  fromPartial(object: DeepPartial<RemoveDeviceRequest>): RemoveDeviceRequest {
     const message = createBaseRemoveDeviceRequest();
     message.hostId = object.hostId ?? "";
     message.deviceId = object.deviceId ?? "";
@@ -1089,10 +1075,10 @@ export const RemoveDeviceResponse: MessageFns<RemoveDeviceResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RemoveDeviceResponse>, I>>(base?: I): RemoveDeviceResponse {
-    return RemoveDeviceResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RemoveDeviceResponse>): RemoveDeviceResponse {
+    return RemoveDeviceResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RemoveDeviceResponse>, I>>(object: I): RemoveDeviceResponse {
+  fromPartial(object: DeepPartial<RemoveDeviceResponse>): RemoveDeviceResponse {
     const message = createBaseRemoveDeviceResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
@@ -1190,10 +1176,10 @@ export const PurgeDeviceRequest: MessageFns<PurgeDeviceRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PurgeDeviceRequest>, I>>(base?: I): PurgeDeviceRequest {
-    return PurgeDeviceRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PurgeDeviceRequest>): PurgeDeviceRequest {
+    return PurgeDeviceRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PurgeDeviceRequest>, I>>(object: I): PurgeDeviceRequest {
+  fromPartial(object: DeepPartial<PurgeDeviceRequest>): PurgeDeviceRequest {
     const message = createBasePurgeDeviceRequest();
     message.hostId = object.hostId ?? "";
     message.deviceId = object.deviceId ?? "";
@@ -1249,10 +1235,10 @@ export const PurgeDeviceResponse: MessageFns<PurgeDeviceResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PurgeDeviceResponse>, I>>(base?: I): PurgeDeviceResponse {
-    return PurgeDeviceResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PurgeDeviceResponse>): PurgeDeviceResponse {
+    return PurgeDeviceResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PurgeDeviceResponse>, I>>(object: I): PurgeDeviceResponse {
+  fromPartial(object: DeepPartial<PurgeDeviceResponse>): PurgeDeviceResponse {
     const message = createBasePurgeDeviceResponse();
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
@@ -1306,10 +1292,10 @@ export const GetHostRequest: MessageFns<GetHostRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetHostRequest>, I>>(base?: I): GetHostRequest {
-    return GetHostRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetHostRequest>): GetHostRequest {
+    return GetHostRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetHostRequest>, I>>(object: I): GetHostRequest {
+  fromPartial(object: DeepPartial<GetHostRequest>): GetHostRequest {
     const message = createBaseGetHostRequest();
     message.hostId = object.hostId ?? "";
     return message;
@@ -1361,10 +1347,10 @@ export const GetHostResponse: MessageFns<GetHostResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetHostResponse>, I>>(base?: I): GetHostResponse {
-    return GetHostResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetHostResponse>): GetHostResponse {
+    return GetHostResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetHostResponse>, I>>(object: I): GetHostResponse {
+  fromPartial(object: DeepPartial<GetHostResponse>): GetHostResponse {
     const message = createBaseGetHostResponse();
     message.host = (object.host !== undefined && object.host !== null) ? Host.fromPartial(object.host) : undefined;
     return message;
@@ -1449,10 +1435,10 @@ export const ListHostsRequest: MessageFns<ListHostsRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListHostsRequest>, I>>(base?: I): ListHostsRequest {
-    return ListHostsRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListHostsRequest>): ListHostsRequest {
+    return ListHostsRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListHostsRequest>, I>>(object: I): ListHostsRequest {
+  fromPartial(object: DeepPartial<ListHostsRequest>): ListHostsRequest {
     const message = createBaseListHostsRequest();
     message.az = object.az ?? "";
     message.vmCid = object.vmCid ?? "";
@@ -1518,10 +1504,10 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListHostsResponse>, I>>(base?: I): ListHostsResponse {
-    return ListHostsResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListHostsResponse>): ListHostsResponse {
+    return ListHostsResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListHostsResponse>, I>>(object: I): ListHostsResponse {
+  fromPartial(object: DeepPartial<ListHostsResponse>): ListHostsResponse {
     const message = createBaseListHostsResponse();
     message.hosts = object.hosts?.map((e) => Host.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -1574,10 +1560,10 @@ export const GetDeviceRequest: MessageFns<GetDeviceRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDeviceRequest>, I>>(base?: I): GetDeviceRequest {
-    return GetDeviceRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDeviceRequest>): GetDeviceRequest {
+    return GetDeviceRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDeviceRequest>, I>>(object: I): GetDeviceRequest {
+  fromPartial(object: DeepPartial<GetDeviceRequest>): GetDeviceRequest {
     const message = createBaseGetDeviceRequest();
     message.deviceId = object.deviceId ?? "";
     return message;
@@ -1629,10 +1615,10 @@ export const GetDeviceResponse: MessageFns<GetDeviceResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDeviceResponse>, I>>(base?: I): GetDeviceResponse {
-    return GetDeviceResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDeviceResponse>): GetDeviceResponse {
+    return GetDeviceResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDeviceResponse>, I>>(object: I): GetDeviceResponse {
+  fromPartial(object: DeepPartial<GetDeviceResponse>): GetDeviceResponse {
     const message = createBaseGetDeviceResponse();
     message.device = (object.device !== undefined && object.device !== null)
       ? Device.fromPartial(object.device)
@@ -1730,10 +1716,10 @@ export const ListDevicesRequest: MessageFns<ListDevicesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDevicesRequest>, I>>(base?: I): ListDevicesRequest {
-    return ListDevicesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDevicesRequest>): ListDevicesRequest {
+    return ListDevicesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDevicesRequest>, I>>(object: I): ListDevicesRequest {
+  fromPartial(object: DeepPartial<ListDevicesRequest>): ListDevicesRequest {
     const message = createBaseListDevicesRequest();
     message.hostId = object.hostId ?? "";
     message.attachState = object.attachState ?? AttachState.UNSPECIFIED;
@@ -1800,10 +1786,10 @@ export const ListDevicesResponse: MessageFns<ListDevicesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDevicesResponse>, I>>(base?: I): ListDevicesResponse {
-    return ListDevicesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDevicesResponse>): ListDevicesResponse {
+    return ListDevicesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDevicesResponse>, I>>(object: I): ListDevicesResponse {
+  fromPartial(object: DeepPartial<ListDevicesResponse>): ListDevicesResponse {
     const message = createBaseListDevicesResponse();
     message.devices = object.devices?.map((e) => Device.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -1889,10 +1875,10 @@ export const WatchDevicesRequest: MessageFns<WatchDevicesRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<WatchDevicesRequest>, I>>(base?: I): WatchDevicesRequest {
-    return WatchDevicesRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<WatchDevicesRequest>): WatchDevicesRequest {
+    return WatchDevicesRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<WatchDevicesRequest>, I>>(object: I): WatchDevicesRequest {
+  fromPartial(object: DeepPartial<WatchDevicesRequest>): WatchDevicesRequest {
     const message = createBaseWatchDevicesRequest();
     message.hostId = object.hostId ?? "";
     message.attachState = object.attachState ?? AttachState.UNSPECIFIED;
@@ -1993,10 +1979,10 @@ export const WatchDevicesResponse: MessageFns<WatchDevicesResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<WatchDevicesResponse>, I>>(base?: I): WatchDevicesResponse {
-    return WatchDevicesResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<WatchDevicesResponse>): WatchDevicesResponse {
+    return WatchDevicesResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<WatchDevicesResponse>, I>>(object: I): WatchDevicesResponse {
+  fromPartial(object: DeepPartial<WatchDevicesResponse>): WatchDevicesResponse {
     const message = createBaseWatchDevicesResponse();
     switch (object.update?.$case) {
       case "snapshotBegin": {
@@ -2063,10 +2049,10 @@ export const SnapshotBegin: MessageFns<SnapshotBegin> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SnapshotBegin>, I>>(base?: I): SnapshotBegin {
-    return SnapshotBegin.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SnapshotBegin>): SnapshotBegin {
+    return SnapshotBegin.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SnapshotBegin>, I>>(_: I): SnapshotBegin {
+  fromPartial(_: DeepPartial<SnapshotBegin>): SnapshotBegin {
     const message = createBaseSnapshotBegin();
     return message;
   },
@@ -2106,10 +2092,10 @@ export const SnapshotEnd: MessageFns<SnapshotEnd> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SnapshotEnd>, I>>(base?: I): SnapshotEnd {
-    return SnapshotEnd.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SnapshotEnd>): SnapshotEnd {
+    return SnapshotEnd.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SnapshotEnd>, I>>(_: I): SnapshotEnd {
+  fromPartial(_: DeepPartial<SnapshotEnd>): SnapshotEnd {
     const message = createBaseSnapshotEnd();
     return message;
   },
@@ -2226,10 +2212,10 @@ export const CreateDiskRequest: MessageFns<CreateDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateDiskRequest>, I>>(base?: I): CreateDiskRequest {
-    return CreateDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
+    return CreateDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateDiskRequest>, I>>(object: I): CreateDiskRequest {
+  fromPartial(object: DeepPartial<CreateDiskRequest>): CreateDiskRequest {
     const message = createBaseCreateDiskRequest();
     message.diskId = object.diskId ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
@@ -2287,10 +2273,10 @@ export const CreateDiskResponse: MessageFns<CreateDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<CreateDiskResponse>, I>>(base?: I): CreateDiskResponse {
-    return CreateDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
+    return CreateDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<CreateDiskResponse>, I>>(object: I): CreateDiskResponse {
+  fromPartial(object: DeepPartial<CreateDiskResponse>): CreateDiskResponse {
     const message = createBaseCreateDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
     return message;
@@ -2342,10 +2328,10 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDiskRequest>, I>>(base?: I): DeleteDiskRequest {
-    return DeleteDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
+    return DeleteDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDiskRequest>, I>>(object: I): DeleteDiskRequest {
+  fromPartial(object: DeepPartial<DeleteDiskRequest>): DeleteDiskRequest {
     const message = createBaseDeleteDiskRequest();
     message.diskId = object.diskId ?? "";
     return message;
@@ -2386,10 +2372,10 @@ export const DeleteDiskResponse: MessageFns<DeleteDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeleteDiskResponse>, I>>(base?: I): DeleteDiskResponse {
-    return DeleteDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
+    return DeleteDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeleteDiskResponse>, I>>(_: I): DeleteDiskResponse {
+  fromPartial(_: DeepPartial<DeleteDiskResponse>): DeleteDiskResponse {
     const message = createBaseDeleteDiskResponse();
     return message;
   },
@@ -2440,10 +2426,10 @@ export const GetDiskRequest: MessageFns<GetDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDiskRequest>, I>>(base?: I): GetDiskRequest {
-    return GetDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDiskRequest>): GetDiskRequest {
+    return GetDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDiskRequest>, I>>(object: I): GetDiskRequest {
+  fromPartial(object: DeepPartial<GetDiskRequest>): GetDiskRequest {
     const message = createBaseGetDiskRequest();
     message.diskId = object.diskId ?? "";
     return message;
@@ -2495,10 +2481,10 @@ export const GetDiskResponse: MessageFns<GetDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetDiskResponse>, I>>(base?: I): GetDiskResponse {
-    return GetDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetDiskResponse>): GetDiskResponse {
+    return GetDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetDiskResponse>, I>>(object: I): GetDiskResponse {
+  fromPartial(object: DeepPartial<GetDiskResponse>): GetDiskResponse {
     const message = createBaseGetDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
     return message;
@@ -2572,10 +2558,10 @@ export const ListDisksRequest: MessageFns<ListDisksRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDisksRequest>, I>>(base?: I): ListDisksRequest {
-    return ListDisksRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDisksRequest>): ListDisksRequest {
+    return ListDisksRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDisksRequest>, I>>(object: I): ListDisksRequest {
+  fromPartial(object: DeepPartial<ListDisksRequest>): ListDisksRequest {
     const message = createBaseListDisksRequest();
     message.hostId = object.hostId ?? "";
     message.pageSize = object.pageSize ?? 0;
@@ -2640,10 +2626,10 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ListDisksResponse>, I>>(base?: I): ListDisksResponse {
-    return ListDisksResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ListDisksResponse>): ListDisksResponse {
+    return ListDisksResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ListDisksResponse>, I>>(object: I): ListDisksResponse {
+  fromPartial(object: DeepPartial<ListDisksResponse>): ListDisksResponse {
     const message = createBaseListDisksResponse();
     message.disks = object.disks?.map((e) => Disk.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
@@ -2707,10 +2693,10 @@ export const SetDiskLabelsRequest: MessageFns<SetDiskLabelsRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetDiskLabelsRequest>, I>>(base?: I): SetDiskLabelsRequest {
-    return SetDiskLabelsRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetDiskLabelsRequest>): SetDiskLabelsRequest {
+    return SetDiskLabelsRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetDiskLabelsRequest>, I>>(object: I): SetDiskLabelsRequest {
+  fromPartial(object: DeepPartial<SetDiskLabelsRequest>): SetDiskLabelsRequest {
     const message = createBaseSetDiskLabelsRequest();
     message.diskId = object.diskId ?? "";
     message.labels = object.labels?.map((e) => Label.fromPartial(e)) || [];
@@ -2763,10 +2749,10 @@ export const SetDiskLabelsResponse: MessageFns<SetDiskLabelsResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<SetDiskLabelsResponse>, I>>(base?: I): SetDiskLabelsResponse {
-    return SetDiskLabelsResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<SetDiskLabelsResponse>): SetDiskLabelsResponse {
+    return SetDiskLabelsResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<SetDiskLabelsResponse>, I>>(object: I): SetDiskLabelsResponse {
+  fromPartial(object: DeepPartial<SetDiskLabelsResponse>): SetDiskLabelsResponse {
     const message = createBaseSetDiskLabelsResponse();
     message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
     return message;
@@ -2829,10 +2815,10 @@ export const ResizeDiskRequest: MessageFns<ResizeDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(base?: I): ResizeDiskRequest {
-    return ResizeDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
+    return ResizeDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ResizeDiskRequest>, I>>(object: I): ResizeDiskRequest {
+  fromPartial(object: DeepPartial<ResizeDiskRequest>): ResizeDiskRequest {
     const message = createBaseResizeDiskRequest();
     message.diskId = object.diskId ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
@@ -2885,10 +2871,10 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(base?: I): ResizeDiskResponse {
-    return ResizeDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
+    return ResizeDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ResizeDiskResponse>, I>>(object: I): ResizeDiskResponse {
+  fromPartial(object: DeepPartial<ResizeDiskResponse>): ResizeDiskResponse {
     const message = createBaseResizeDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
     return message;
@@ -2951,10 +2937,10 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PublishDiskRequest>, I>>(base?: I): PublishDiskRequest {
-    return PublishDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PublishDiskRequest>): PublishDiskRequest {
+    return PublishDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PublishDiskRequest>, I>>(object: I): PublishDiskRequest {
+  fromPartial(object: DeepPartial<PublishDiskRequest>): PublishDiskRequest {
     const message = createBasePublishDiskRequest();
     message.diskId = object.diskId ?? "";
     message.hostId = object.hostId ?? "";
@@ -3007,10 +2993,10 @@ export const PublishDiskResponse: MessageFns<PublishDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<PublishDiskResponse>, I>>(base?: I): PublishDiskResponse {
-    return PublishDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<PublishDiskResponse>): PublishDiskResponse {
+    return PublishDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<PublishDiskResponse>, I>>(object: I): PublishDiskResponse {
+  fromPartial(object: DeepPartial<PublishDiskResponse>): PublishDiskResponse {
     const message = createBasePublishDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
     return message;
@@ -3073,10 +3059,10 @@ export const UnpublishDiskRequest: MessageFns<UnpublishDiskRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UnpublishDiskRequest>, I>>(base?: I): UnpublishDiskRequest {
-    return UnpublishDiskRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UnpublishDiskRequest>): UnpublishDiskRequest {
+    return UnpublishDiskRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UnpublishDiskRequest>, I>>(object: I): UnpublishDiskRequest {
+  fromPartial(object: DeepPartial<UnpublishDiskRequest>): UnpublishDiskRequest {
     const message = createBaseUnpublishDiskRequest();
     message.diskId = object.diskId ?? "";
     message.hostId = object.hostId ?? "";
@@ -3129,10 +3115,10 @@ export const UnpublishDiskResponse: MessageFns<UnpublishDiskResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UnpublishDiskResponse>, I>>(base?: I): UnpublishDiskResponse {
-    return UnpublishDiskResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UnpublishDiskResponse>): UnpublishDiskResponse {
+    return UnpublishDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UnpublishDiskResponse>, I>>(object: I): UnpublishDiskResponse {
+  fromPartial(object: DeepPartial<UnpublishDiskResponse>): UnpublishDiskResponse {
     const message = createBaseUnpublishDiskResponse();
     message.disk = (object.disk !== undefined && object.disk !== null) ? Disk.fromPartial(object.disk) : undefined;
     return message;
@@ -3206,10 +3192,10 @@ export const AssignHostRequest: MessageFns<AssignHostRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AssignHostRequest>, I>>(base?: I): AssignHostRequest {
-    return AssignHostRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AssignHostRequest>): AssignHostRequest {
+    return AssignHostRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AssignHostRequest>, I>>(object: I): AssignHostRequest {
+  fromPartial(object: DeepPartial<AssignHostRequest>): AssignHostRequest {
     const message = createBaseAssignHostRequest();
     message.vmCid = object.vmCid ?? "";
     message.az = object.az ?? "";
@@ -3263,10 +3249,10 @@ export const AssignHostResponse: MessageFns<AssignHostResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AssignHostResponse>, I>>(base?: I): AssignHostResponse {
-    return AssignHostResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AssignHostResponse>): AssignHostResponse {
+    return AssignHostResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AssignHostResponse>, I>>(object: I): AssignHostResponse {
+  fromPartial(object: DeepPartial<AssignHostResponse>): AssignHostResponse {
     const message = createBaseAssignHostResponse();
     message.host = (object.host !== undefined && object.host !== null) ? Host.fromPartial(object.host) : undefined;
     return message;
@@ -3318,10 +3304,10 @@ export const UnassignHostRequest: MessageFns<UnassignHostRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UnassignHostRequest>, I>>(base?: I): UnassignHostRequest {
-    return UnassignHostRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UnassignHostRequest>): UnassignHostRequest {
+    return UnassignHostRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UnassignHostRequest>, I>>(object: I): UnassignHostRequest {
+  fromPartial(object: DeepPartial<UnassignHostRequest>): UnassignHostRequest {
     const message = createBaseUnassignHostRequest();
     message.vmCid = object.vmCid ?? "";
     return message;
@@ -3362,10 +3348,10 @@ export const UnassignHostResponse: MessageFns<UnassignHostResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UnassignHostResponse>, I>>(base?: I): UnassignHostResponse {
-    return UnassignHostResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UnassignHostResponse>): UnassignHostResponse {
+    return UnassignHostResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UnassignHostResponse>, I>>(_: I): UnassignHostResponse {
+  fromPartial(_: DeepPartial<UnassignHostResponse>): UnassignHostResponse {
     const message = createBaseUnassignHostResponse();
     return message;
   },
@@ -3376,683 +3362,226 @@ export const UnassignHostResponse: MessageFns<UnassignHostResponse> = {
  * orchestrators (disks). Malformed requests fail with INVALID_ARGUMENT; CMS actions answer everything else in their
  * ActionResult.
  */
-export type DiskRegistryServiceService = typeof DiskRegistryServiceService;
-export const DiskRegistryServiceService = {
-  /** Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). */
-  addHost: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/AddHost" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: AddHostRequest): Buffer => Buffer.from(AddHostRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): AddHostRequest => AddHostRequest.decode(value),
-    responseSerialize: (value: AddHostResponse): Buffer => Buffer.from(AddHostResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): AddHostResponse => AddHostResponse.decode(value),
-  },
-  /**
-   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
-   * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
-   */
-  removeHost: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/RemoveHost" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: RemoveHostRequest): Buffer => Buffer.from(RemoveHostRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): RemoveHostRequest => RemoveHostRequest.decode(value),
-    responseSerialize: (value: RemoveHostResponse): Buffer => Buffer.from(RemoveHostResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): RemoveHostResponse => RemoveHostResponse.decode(value),
-  },
-  /** Forgets a host for good. Refused while it holds disks unless `force`. */
-  purgeHost: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/PurgeHost" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: PurgeHostRequest): Buffer => Buffer.from(PurgeHostRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): PurgeHostRequest => PurgeHostRequest.decode(value),
-    responseSerialize: (value: PurgeHostResponse): Buffer => Buffer.from(PurgeHostResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): PurgeHostResponse => PurgeHostResponse.decode(value),
-  },
-  /** Takes one device, or all devices on a path, into operation. */
-  addDevice: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/AddDevice" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: AddDeviceRequest): Buffer => Buffer.from(AddDeviceRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): AddDeviceRequest => AddDeviceRequest.decode(value),
-    responseSerialize: (value: AddDeviceResponse): Buffer => Buffer.from(AddDeviceResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): AddDeviceResponse => AddDeviceResponse.decode(value),
-  },
-  /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
-  removeDevice: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/RemoveDevice" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: RemoveDeviceRequest): Buffer => Buffer.from(RemoveDeviceRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): RemoveDeviceRequest => RemoveDeviceRequest.decode(value),
-    responseSerialize: (value: RemoveDeviceResponse): Buffer =>
-      Buffer.from(RemoveDeviceResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): RemoveDeviceResponse => RemoveDeviceResponse.decode(value),
-  },
-  /** Forgets one device, or all devices on a path. Refused while it holds a disk unless `force`. */
-  purgeDevice: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/PurgeDevice" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: PurgeDeviceRequest): Buffer => Buffer.from(PurgeDeviceRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): PurgeDeviceRequest => PurgeDeviceRequest.decode(value),
-    responseSerialize: (value: PurgeDeviceResponse): Buffer => Buffer.from(PurgeDeviceResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): PurgeDeviceResponse => PurgeDeviceResponse.decode(value),
-  },
-  /** One host. NOT_FOUND when it never registered. */
-  getHost: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/GetHost" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetHostRequest): Buffer => Buffer.from(GetHostRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetHostRequest => GetHostRequest.decode(value),
-    responseSerialize: (value: GetHostResponse): Buffer => Buffer.from(GetHostResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetHostResponse => GetHostResponse.decode(value),
-  },
-  /** Hosts by id, a page at a time. */
-  listHosts: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/ListHosts" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListHostsRequest): Buffer => Buffer.from(ListHostsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListHostsRequest => ListHostsRequest.decode(value),
-    responseSerialize: (value: ListHostsResponse): Buffer => Buffer.from(ListHostsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListHostsResponse => ListHostsResponse.decode(value),
-  },
-  /** One device. NOT_FOUND when no agent reported it. */
-  getDevice: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/GetDevice" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetDeviceRequest): Buffer => Buffer.from(GetDeviceRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetDeviceRequest => GetDeviceRequest.decode(value),
-    responseSerialize: (value: GetDeviceResponse): Buffer => Buffer.from(GetDeviceResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetDeviceResponse => GetDeviceResponse.decode(value),
-  },
-  /** Devices by id, a page at a time. */
-  listDevices: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/ListDevices" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListDevicesRequest): Buffer => Buffer.from(ListDevicesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListDevicesRequest => ListDevicesRequest.decode(value),
-    responseSerialize: (value: ListDevicesResponse): Buffer => Buffer.from(ListDevicesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListDevicesResponse => ListDevicesResponse.decode(value),
-  },
-  /**
-   * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
-   * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
-   */
-  watchDevices: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/WatchDevices" as const,
-    requestStream: false as const,
-    responseStream: true as const,
-    requestSerialize: (value: WatchDevicesRequest): Buffer => Buffer.from(WatchDevicesRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): WatchDevicesRequest => WatchDevicesRequest.decode(value),
-    responseSerialize: (value: WatchDevicesResponse): Buffer =>
-      Buffer.from(WatchDevicesResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): WatchDevicesResponse => WatchDevicesResponse.decode(value),
-  },
-  /**
-   * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
-   * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.
-   */
-  createDisk: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/CreateDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: CreateDiskRequest): Buffer => Buffer.from(CreateDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): CreateDiskRequest => CreateDiskRequest.decode(value),
-    responseSerialize: (value: CreateDiskResponse): Buffer => Buffer.from(CreateDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): CreateDiskResponse => CreateDiskResponse.decode(value),
-  },
-  /** Frees a disk's devices, dirty. An unknown disk is a success. FAILED_PRECONDITION while it is published. */
-  deleteDisk: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/DeleteDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DeleteDiskRequest): Buffer => Buffer.from(DeleteDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DeleteDiskRequest => DeleteDiskRequest.decode(value),
-    responseSerialize: (value: DeleteDiskResponse): Buffer => Buffer.from(DeleteDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DeleteDiskResponse => DeleteDiskResponse.decode(value),
-  },
-  /** One disk. NOT_FOUND when there is none. */
-  getDisk: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/GetDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetDiskRequest): Buffer => Buffer.from(GetDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetDiskRequest => GetDiskRequest.decode(value),
-    responseSerialize: (value: GetDiskResponse): Buffer => Buffer.from(GetDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetDiskResponse => GetDiskResponse.decode(value),
-  },
-  /** Disks by id, a page at a time. */
-  listDisks: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/ListDisks" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ListDisksRequest): Buffer => Buffer.from(ListDisksRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ListDisksRequest => ListDisksRequest.decode(value),
-    responseSerialize: (value: ListDisksResponse): Buffer => Buffer.from(ListDisksResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ListDisksResponse => ListDisksResponse.decode(value),
-  },
-  /** Replaces a disk's labels. */
-  setDiskLabels: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/SetDiskLabels" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: SetDiskLabelsRequest): Buffer => Buffer.from(SetDiskLabelsRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): SetDiskLabelsRequest => SetDiskLabelsRequest.decode(value),
-    responseSerialize: (value: SetDiskLabelsResponse): Buffer =>
-      Buffer.from(SetDiskLabelsResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): SetDiskLabelsResponse => SetDiskLabelsResponse.decode(value),
-  },
-  /**
-   * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
-   * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
-   * fit.
-   */
-  resizeDisk: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/ResizeDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: ResizeDiskRequest): Buffer => Buffer.from(ResizeDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): ResizeDiskRequest => ResizeDiskRequest.decode(value),
-    responseSerialize: (value: ResizeDiskResponse): Buffer => Buffer.from(ResizeDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): ResizeDiskResponse => ResizeDiskResponse.decode(value),
-  },
-  /**
-   * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-   * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
-   * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
-   * the call fails as retryable.
-   */
-  publishDisk: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/PublishDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: PublishDiskRequest): Buffer => Buffer.from(PublishDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): PublishDiskRequest => PublishDiskRequest.decode(value),
-    responseSerialize: (value: PublishDiskResponse): Buffer => Buffer.from(PublishDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): PublishDiskResponse => PublishDiskResponse.decode(value),
-  },
-  /**
-   * Takes a disk away from its host: when this returns, not a byte of it changes any more through earlier sessions,
-   * even if that host is dead or cut off. Not published is a success.
-   */
-  unpublishDisk: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/UnpublishDisk" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: UnpublishDiskRequest): Buffer => Buffer.from(UnpublishDiskRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): UnpublishDiskRequest => UnpublishDiskRequest.decode(value),
-    responseSerialize: (value: UnpublishDiskResponse): Buffer =>
-      Buffer.from(UnpublishDiskResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): UnpublishDiskResponse => UnpublishDiskResponse.decode(value),
-  },
-  /**
-   * Takes a free ONLINE host of an az for a VM. The same vm_cid again answers the same host; RESOURCE_EXHAUSTED when
-   * none is free.
-   */
-  assignHost: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/AssignHost" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: AssignHostRequest): Buffer => Buffer.from(AssignHostRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): AssignHostRequest => AssignHostRequest.decode(value),
-    responseSerialize: (value: AssignHostResponse): Buffer => Buffer.from(AssignHostResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): AssignHostResponse => AssignHostResponse.decode(value),
-  },
-  /** Gives the VM's host back. An unknown vm_cid is a success. FAILED_PRECONDITION while disks are published there. */
-  unassignHost: {
-    path: "/diskmesh.registry.v1.DiskRegistryService/UnassignHost" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: UnassignHostRequest): Buffer => Buffer.from(UnassignHostRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): UnassignHostRequest => UnassignHostRequest.decode(value),
-    responseSerialize: (value: UnassignHostResponse): Buffer =>
-      Buffer.from(UnassignHostResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): UnassignHostResponse => UnassignHostResponse.decode(value),
+export type DiskRegistryServiceDefinition = typeof DiskRegistryServiceDefinition;
+export const DiskRegistryServiceDefinition = {
+  name: "DiskRegistryService",
+  fullName: "diskmesh.registry.v1.DiskRegistryService",
+  methods: {
+    /** Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). */
+    addHost: {
+      name: "AddHost",
+      requestType: AddHostRequest as typeof AddHostRequest,
+      requestStream: false,
+      responseType: AddHostResponse as typeof AddHostResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
+     * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
+     */
+    removeHost: {
+      name: "RemoveHost",
+      requestType: RemoveHostRequest as typeof RemoveHostRequest,
+      requestStream: false,
+      responseType: RemoveHostResponse as typeof RemoveHostResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Forgets a host for good. Refused while it holds disks unless `force`. */
+    purgeHost: {
+      name: "PurgeHost",
+      requestType: PurgeHostRequest as typeof PurgeHostRequest,
+      requestStream: false,
+      responseType: PurgeHostResponse as typeof PurgeHostResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Takes one device, or all devices on a path, into operation. */
+    addDevice: {
+      name: "AddDevice",
+      requestType: AddDeviceRequest as typeof AddDeviceRequest,
+      requestStream: false,
+      responseType: AddDeviceResponse as typeof AddDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
+    removeDevice: {
+      name: "RemoveDevice",
+      requestType: RemoveDeviceRequest as typeof RemoveDeviceRequest,
+      requestStream: false,
+      responseType: RemoveDeviceResponse as typeof RemoveDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Forgets one device, or all devices on a path. Refused while it holds a disk unless `force`. */
+    purgeDevice: {
+      name: "PurgeDevice",
+      requestType: PurgeDeviceRequest as typeof PurgeDeviceRequest,
+      requestStream: false,
+      responseType: PurgeDeviceResponse as typeof PurgeDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** One host. NOT_FOUND when it never registered. */
+    getHost: {
+      name: "GetHost",
+      requestType: GetHostRequest as typeof GetHostRequest,
+      requestStream: false,
+      responseType: GetHostResponse as typeof GetHostResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Hosts by id, a page at a time. */
+    listHosts: {
+      name: "ListHosts",
+      requestType: ListHostsRequest as typeof ListHostsRequest,
+      requestStream: false,
+      responseType: ListHostsResponse as typeof ListHostsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** One device. NOT_FOUND when no agent reported it. */
+    getDevice: {
+      name: "GetDevice",
+      requestType: GetDeviceRequest as typeof GetDeviceRequest,
+      requestStream: false,
+      responseType: GetDeviceResponse as typeof GetDeviceResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Devices by id, a page at a time. */
+    listDevices: {
+      name: "ListDevices",
+      requestType: ListDevicesRequest as typeof ListDevicesRequest,
+      requestStream: false,
+      responseType: ListDevicesResponse as typeof ListDevicesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
+     * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
+     */
+    watchDevices: {
+      name: "WatchDevices",
+      requestType: WatchDevicesRequest as typeof WatchDevicesRequest,
+      requestStream: false,
+      responseType: WatchDevicesResponse as typeof WatchDevicesResponse,
+      responseStream: true,
+      options: {},
+    },
+    /**
+     * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
+     * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.
+     */
+    createDisk: {
+      name: "CreateDisk",
+      requestType: CreateDiskRequest as typeof CreateDiskRequest,
+      requestStream: false,
+      responseType: CreateDiskResponse as typeof CreateDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Frees a disk's devices, dirty. An unknown disk is a success. FAILED_PRECONDITION while it is published. */
+    deleteDisk: {
+      name: "DeleteDisk",
+      requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
+      requestStream: false,
+      responseType: DeleteDiskResponse as typeof DeleteDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** One disk. NOT_FOUND when there is none. */
+    getDisk: {
+      name: "GetDisk",
+      requestType: GetDiskRequest as typeof GetDiskRequest,
+      requestStream: false,
+      responseType: GetDiskResponse as typeof GetDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Disks by id, a page at a time. */
+    listDisks: {
+      name: "ListDisks",
+      requestType: ListDisksRequest as typeof ListDisksRequest,
+      requestStream: false,
+      responseType: ListDisksResponse as typeof ListDisksResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Replaces a disk's labels. */
+    setDiskLabels: {
+      name: "SetDiskLabels",
+      requestType: SetDiskLabelsRequest as typeof SetDiskLabelsRequest,
+      requestStream: false,
+      responseType: SetDiskLabelsResponse as typeof SetDiskLabelsResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
+     * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
+     * fit.
+     */
+    resizeDisk: {
+      name: "ResizeDisk",
+      requestType: ResizeDiskRequest as typeof ResizeDiskRequest,
+      requestStream: false,
+      responseType: ResizeDiskResponse as typeof ResizeDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
+     * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
+     * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
+     * the call fails as retryable.
+     */
+    publishDisk: {
+      name: "PublishDisk",
+      requestType: PublishDiskRequest as typeof PublishDiskRequest,
+      requestStream: false,
+      responseType: PublishDiskResponse as typeof PublishDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Takes a disk away from its host: when this returns, not a byte of it changes any more through earlier sessions,
+     * even if that host is dead or cut off. Not published is a success.
+     */
+    unpublishDisk: {
+      name: "UnpublishDisk",
+      requestType: UnpublishDiskRequest as typeof UnpublishDiskRequest,
+      requestStream: false,
+      responseType: UnpublishDiskResponse as typeof UnpublishDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Takes a free ONLINE host of an az for a VM. The same vm_cid again answers the same host; RESOURCE_EXHAUSTED when
+     * none is free.
+     */
+    assignHost: {
+      name: "AssignHost",
+      requestType: AssignHostRequest as typeof AssignHostRequest,
+      requestStream: false,
+      responseType: AssignHostResponse as typeof AssignHostResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Gives the VM's host back. An unknown vm_cid is a success. FAILED_PRECONDITION while disks are published there. */
+    unassignHost: {
+      name: "UnassignHost",
+      requestType: UnassignHostRequest as typeof UnassignHostRequest,
+      requestStream: false,
+      responseType: UnassignHostResponse as typeof UnassignHostResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface DiskRegistryServiceServer extends UntypedServiceImplementation {
-  /** Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). */
-  addHost: handleUnaryCall<AddHostRequest, AddHostResponse>;
-  /**
-   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
-   * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
-   */
-  removeHost: handleUnaryCall<RemoveHostRequest, RemoveHostResponse>;
-  /** Forgets a host for good. Refused while it holds disks unless `force`. */
-  purgeHost: handleUnaryCall<PurgeHostRequest, PurgeHostResponse>;
-  /** Takes one device, or all devices on a path, into operation. */
-  addDevice: handleUnaryCall<AddDeviceRequest, AddDeviceResponse>;
-  /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
-  removeDevice: handleUnaryCall<RemoveDeviceRequest, RemoveDeviceResponse>;
-  /** Forgets one device, or all devices on a path. Refused while it holds a disk unless `force`. */
-  purgeDevice: handleUnaryCall<PurgeDeviceRequest, PurgeDeviceResponse>;
-  /** One host. NOT_FOUND when it never registered. */
-  getHost: handleUnaryCall<GetHostRequest, GetHostResponse>;
-  /** Hosts by id, a page at a time. */
-  listHosts: handleUnaryCall<ListHostsRequest, ListHostsResponse>;
-  /** One device. NOT_FOUND when no agent reported it. */
-  getDevice: handleUnaryCall<GetDeviceRequest, GetDeviceResponse>;
-  /** Devices by id, a page at a time. */
-  listDevices: handleUnaryCall<ListDevicesRequest, ListDevicesResponse>;
-  /**
-   * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
-   * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
-   */
-  watchDevices: handleServerStreamingCall<WatchDevicesRequest, WatchDevicesResponse>;
-  /**
-   * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
-   * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.
-   */
-  createDisk: handleUnaryCall<CreateDiskRequest, CreateDiskResponse>;
-  /** Frees a disk's devices, dirty. An unknown disk is a success. FAILED_PRECONDITION while it is published. */
-  deleteDisk: handleUnaryCall<DeleteDiskRequest, DeleteDiskResponse>;
-  /** One disk. NOT_FOUND when there is none. */
-  getDisk: handleUnaryCall<GetDiskRequest, GetDiskResponse>;
-  /** Disks by id, a page at a time. */
-  listDisks: handleUnaryCall<ListDisksRequest, ListDisksResponse>;
-  /** Replaces a disk's labels. */
-  setDiskLabels: handleUnaryCall<SetDiskLabelsRequest, SetDiskLabelsResponse>;
-  /**
-   * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
-   * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
-   * fit.
-   */
-  resizeDisk: handleUnaryCall<ResizeDiskRequest, ResizeDiskResponse>;
-  /**
-   * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-   * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
-   * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
-   * the call fails as retryable.
-   */
-  publishDisk: handleUnaryCall<PublishDiskRequest, PublishDiskResponse>;
-  /**
-   * Takes a disk away from its host: when this returns, not a byte of it changes any more through earlier sessions,
-   * even if that host is dead or cut off. Not published is a success.
-   */
-  unpublishDisk: handleUnaryCall<UnpublishDiskRequest, UnpublishDiskResponse>;
-  /**
-   * Takes a free ONLINE host of an az for a VM. The same vm_cid again answers the same host; RESOURCE_EXHAUSTED when
-   * none is free.
-   */
-  assignHost: handleUnaryCall<AssignHostRequest, AssignHostResponse>;
-  /** Gives the VM's host back. An unknown vm_cid is a success. FAILED_PRECONDITION while disks are published there. */
-  unassignHost: handleUnaryCall<UnassignHostRequest, UnassignHostResponse>;
-}
-
-export interface DiskRegistryServiceClient extends Client {
-  /** Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). */
-  addHost(
-    request: AddHostRequest,
-    callback: (error: ServiceError | null, response: AddHostResponse) => void,
-  ): ClientUnaryCall;
-  addHost(
-    request: AddHostRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: AddHostResponse) => void,
-  ): ClientUnaryCall;
-  addHost(
-    request: AddHostRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: AddHostResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Takes a host out of operation: E_TRY_AGAIN while disks are on its devices or are served there, while it is a VM,
-   * while dirty devices are erased, or until its agent has let go of all. Meanwhile it gets nothing new.
-   */
-  removeHost(
-    request: RemoveHostRequest,
-    callback: (error: ServiceError | null, response: RemoveHostResponse) => void,
-  ): ClientUnaryCall;
-  removeHost(
-    request: RemoveHostRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: RemoveHostResponse) => void,
-  ): ClientUnaryCall;
-  removeHost(
-    request: RemoveHostRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: RemoveHostResponse) => void,
-  ): ClientUnaryCall;
-  /** Forgets a host for good. Refused while it holds disks unless `force`. */
-  purgeHost(
-    request: PurgeHostRequest,
-    callback: (error: ServiceError | null, response: PurgeHostResponse) => void,
-  ): ClientUnaryCall;
-  purgeHost(
-    request: PurgeHostRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: PurgeHostResponse) => void,
-  ): ClientUnaryCall;
-  purgeHost(
-    request: PurgeHostRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: PurgeHostResponse) => void,
-  ): ClientUnaryCall;
-  /** Takes one device, or all devices on a path, into operation. */
-  addDevice(
-    request: AddDeviceRequest,
-    callback: (error: ServiceError | null, response: AddDeviceResponse) => void,
-  ): ClientUnaryCall;
-  addDevice(
-    request: AddDeviceRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: AddDeviceResponse) => void,
-  ): ClientUnaryCall;
-  addDevice(
-    request: AddDeviceRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: AddDeviceResponse) => void,
-  ): ClientUnaryCall;
-  /** Takes one device, or all devices on a path, out of operation: E_TRY_AGAIN as for RemoveHost. */
-  removeDevice(
-    request: RemoveDeviceRequest,
-    callback: (error: ServiceError | null, response: RemoveDeviceResponse) => void,
-  ): ClientUnaryCall;
-  removeDevice(
-    request: RemoveDeviceRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: RemoveDeviceResponse) => void,
-  ): ClientUnaryCall;
-  removeDevice(
-    request: RemoveDeviceRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: RemoveDeviceResponse) => void,
-  ): ClientUnaryCall;
-  /** Forgets one device, or all devices on a path. Refused while it holds a disk unless `force`. */
-  purgeDevice(
-    request: PurgeDeviceRequest,
-    callback: (error: ServiceError | null, response: PurgeDeviceResponse) => void,
-  ): ClientUnaryCall;
-  purgeDevice(
-    request: PurgeDeviceRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: PurgeDeviceResponse) => void,
-  ): ClientUnaryCall;
-  purgeDevice(
-    request: PurgeDeviceRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: PurgeDeviceResponse) => void,
-  ): ClientUnaryCall;
-  /** One host. NOT_FOUND when it never registered. */
-  getHost(
-    request: GetHostRequest,
-    callback: (error: ServiceError | null, response: GetHostResponse) => void,
-  ): ClientUnaryCall;
-  getHost(
-    request: GetHostRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetHostResponse) => void,
-  ): ClientUnaryCall;
-  getHost(
-    request: GetHostRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetHostResponse) => void,
-  ): ClientUnaryCall;
-  /** Hosts by id, a page at a time. */
-  listHosts(
-    request: ListHostsRequest,
-    callback: (error: ServiceError | null, response: ListHostsResponse) => void,
-  ): ClientUnaryCall;
-  listHosts(
-    request: ListHostsRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListHostsResponse) => void,
-  ): ClientUnaryCall;
-  listHosts(
-    request: ListHostsRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListHostsResponse) => void,
-  ): ClientUnaryCall;
-  /** One device. NOT_FOUND when no agent reported it. */
-  getDevice(
-    request: GetDeviceRequest,
-    callback: (error: ServiceError | null, response: GetDeviceResponse) => void,
-  ): ClientUnaryCall;
-  getDevice(
-    request: GetDeviceRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetDeviceResponse) => void,
-  ): ClientUnaryCall;
-  getDevice(
-    request: GetDeviceRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetDeviceResponse) => void,
-  ): ClientUnaryCall;
-  /** Devices by id, a page at a time. */
-  listDevices(
-    request: ListDevicesRequest,
-    callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
-  ): ClientUnaryCall;
-  listDevices(
-    request: ListDevicesRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
-  ): ClientUnaryCall;
-  listDevices(
-    request: ListDevicesRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListDevicesResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Devices as they are, then as they change, until the caller ends it. A device comes as it is now, not through every
-   * state it passed. UNAVAILABLE when the registry stops: watch again, with the last resume_token.
-   */
-  watchDevices(
-    request: WatchDevicesRequest,
-    options?: Partial<CallOptions>,
-  ): ClientReadableStream<WatchDevicesResponse>;
-  watchDevices(
-    request: WatchDevicesRequest,
-    metadata?: Metadata,
-    options?: Partial<CallOptions>,
-  ): ClientReadableStream<WatchDevicesResponse>;
-  /**
-   * Makes a disk of free ATTACHED devices, all or nothing. The same request again answers the same disk;
-   * ALREADY_EXISTS when the id is taken by a disk asked for differently, RESOURCE_EXHAUSTED when no devices fit.
-   */
-  createDisk(
-    request: CreateDiskRequest,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  createDisk(
-    request: CreateDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  createDisk(
-    request: CreateDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: CreateDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Frees a disk's devices, dirty. An unknown disk is a success. FAILED_PRECONDITION while it is published. */
-  deleteDisk(
-    request: DeleteDiskRequest,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteDisk(
-    request: DeleteDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  deleteDisk(
-    request: DeleteDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DeleteDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** One disk. NOT_FOUND when there is none. */
-  getDisk(
-    request: GetDiskRequest,
-    callback: (error: ServiceError | null, response: GetDiskResponse) => void,
-  ): ClientUnaryCall;
-  getDisk(
-    request: GetDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetDiskResponse) => void,
-  ): ClientUnaryCall;
-  getDisk(
-    request: GetDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetDiskResponse) => void,
-  ): ClientUnaryCall;
-  /** Disks by id, a page at a time. */
-  listDisks(
-    request: ListDisksRequest,
-    callback: (error: ServiceError | null, response: ListDisksResponse) => void,
-  ): ClientUnaryCall;
-  listDisks(
-    request: ListDisksRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ListDisksResponse) => void,
-  ): ClientUnaryCall;
-  listDisks(
-    request: ListDisksRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ListDisksResponse) => void,
-  ): ClientUnaryCall;
-  /** Replaces a disk's labels. */
-  setDiskLabels(
-    request: SetDiskLabelsRequest,
-    callback: (error: ServiceError | null, response: SetDiskLabelsResponse) => void,
-  ): ClientUnaryCall;
-  setDiskLabels(
-    request: SetDiskLabelsRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: SetDiskLabelsResponse) => void,
-  ): ClientUnaryCall;
-  setDiskLabels(
-    request: SetDiskLabelsRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: SetDiskLabelsResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Makes a disk larger by further whole devices of its az (or host) and pool, at its end; what it has, it keeps. One
-   * that is large enough stays as it is. FAILED_PRECONDITION while it is published, RESOURCE_EXHAUSTED when no devices
-   * fit.
-   */
-  resizeDisk(
-    request: ResizeDiskRequest,
-    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
-  ): ClientUnaryCall;
-  resizeDisk(
-    request: ResizeDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
-  ): ClientUnaryCall;
-  resizeDisk(
-    request: ResizeDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: ResizeDiskResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-   * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
-   * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
-   * the call fails as retryable.
-   */
-  publishDisk(
-    request: PublishDiskRequest,
-    callback: (error: ServiceError | null, response: PublishDiskResponse) => void,
-  ): ClientUnaryCall;
-  publishDisk(
-    request: PublishDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: PublishDiskResponse) => void,
-  ): ClientUnaryCall;
-  publishDisk(
-    request: PublishDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: PublishDiskResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Takes a disk away from its host: when this returns, not a byte of it changes any more through earlier sessions,
-   * even if that host is dead or cut off. Not published is a success.
-   */
-  unpublishDisk(
-    request: UnpublishDiskRequest,
-    callback: (error: ServiceError | null, response: UnpublishDiskResponse) => void,
-  ): ClientUnaryCall;
-  unpublishDisk(
-    request: UnpublishDiskRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: UnpublishDiskResponse) => void,
-  ): ClientUnaryCall;
-  unpublishDisk(
-    request: UnpublishDiskRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: UnpublishDiskResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Takes a free ONLINE host of an az for a VM. The same vm_cid again answers the same host; RESOURCE_EXHAUSTED when
-   * none is free.
-   */
-  assignHost(
-    request: AssignHostRequest,
-    callback: (error: ServiceError | null, response: AssignHostResponse) => void,
-  ): ClientUnaryCall;
-  assignHost(
-    request: AssignHostRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: AssignHostResponse) => void,
-  ): ClientUnaryCall;
-  assignHost(
-    request: AssignHostRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: AssignHostResponse) => void,
-  ): ClientUnaryCall;
-  /** Gives the VM's host back. An unknown vm_cid is a success. FAILED_PRECONDITION while disks are published there. */
-  unassignHost(
-    request: UnassignHostRequest,
-    callback: (error: ServiceError | null, response: UnassignHostResponse) => void,
-  ): ClientUnaryCall;
-  unassignHost(
-    request: UnassignHostRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: UnassignHostResponse) => void,
-  ): ClientUnaryCall;
-  unassignHost(
-    request: UnassignHostRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: UnassignHostResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const DiskRegistryServiceClient = makeGenericClientConstructor(
-  DiskRegistryServiceService,
-  "diskmesh.registry.v1.DiskRegistryService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): DiskRegistryServiceClient;
-  service: typeof DiskRegistryServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -4062,10 +3591,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());
@@ -4081,6 +3606,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -6,18 +6,6 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import {
-  type CallOptions,
-  type ChannelCredentials,
-  Client,
-  type ClientOptions,
-  type ClientUnaryCall,
-  type handleUnaryCall,
-  makeGenericClientConstructor,
-  type Metadata,
-  type ServiceError,
-  type UntypedServiceImplementation,
-} from "@grpc/grpc-js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** Who is right about what is on a device. */
@@ -223,10 +211,10 @@ export const GetFleetRequest: MessageFns<GetFleetRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetFleetRequest>, I>>(base?: I): GetFleetRequest {
-    return GetFleetRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetFleetRequest>): GetFleetRequest {
+    return GetFleetRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetFleetRequest>, I>>(_: I): GetFleetRequest {
+  fromPartial(_: DeepPartial<GetFleetRequest>): GetFleetRequest {
     const message = createBaseGetFleetRequest();
     return message;
   },
@@ -387,10 +375,10 @@ export const GetFleetResponse: MessageFns<GetFleetResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<GetFleetResponse>, I>>(base?: I): GetFleetResponse {
-    return GetFleetResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<GetFleetResponse>): GetFleetResponse {
+    return GetFleetResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<GetFleetResponse>, I>>(object: I): GetFleetResponse {
+  fromPartial(object: DeepPartial<GetFleetResponse>): GetFleetResponse {
     const message = createBaseGetFleetResponse();
     message.tabletId = object.tabletId ?? "";
     message.incarnation = object.incarnation ?? "";
@@ -495,10 +483,10 @@ export const OtherFleet: MessageFns<OtherFleet> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<OtherFleet>, I>>(base?: I): OtherFleet {
-    return OtherFleet.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<OtherFleet>): OtherFleet {
+    return OtherFleet.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<OtherFleet>, I>>(object: I): OtherFleet {
+  fromPartial(object: DeepPartial<OtherFleet>): OtherFleet {
     const message = createBaseOtherFleet();
     message.tabletId = object.tabletId ?? "";
     message.incarnation = object.incarnation ?? "";
@@ -598,10 +586,10 @@ export const RefusedNumbers: MessageFns<RefusedNumbers> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RefusedNumbers>, I>>(base?: I): RefusedNumbers {
-    return RefusedNumbers.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RefusedNumbers>): RefusedNumbers {
+    return RefusedNumbers.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RefusedNumbers>, I>>(object: I): RefusedNumbers {
+  fromPartial(object: DeepPartial<RefusedNumbers>): RefusedNumbers {
     const message = createBaseRefusedNumbers();
     message.hostId = object.hostId ?? "";
     message.tabletGeneration = object.tabletGeneration ?? 0;
@@ -679,10 +667,10 @@ export const AdoptFleetRequest: MessageFns<AdoptFleetRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AdoptFleetRequest>, I>>(base?: I): AdoptFleetRequest {
-    return AdoptFleetRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AdoptFleetRequest>): AdoptFleetRequest {
+    return AdoptFleetRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AdoptFleetRequest>, I>>(object: I): AdoptFleetRequest {
+  fromPartial(object: DeepPartial<AdoptFleetRequest>): AdoptFleetRequest {
     const message = createBaseAdoptFleetRequest();
     message.tabletId = object.tabletId ?? "";
     message.incarnation = object.incarnation ?? "";
@@ -725,10 +713,10 @@ export const AdoptFleetResponse: MessageFns<AdoptFleetResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<AdoptFleetResponse>, I>>(base?: I): AdoptFleetResponse {
-    return AdoptFleetResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<AdoptFleetResponse>): AdoptFleetResponse {
+    return AdoptFleetResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<AdoptFleetResponse>, I>>(_: I): AdoptFleetResponse {
+  fromPartial(_: DeepPartial<AdoptFleetResponse>): AdoptFleetResponse {
     const message = createBaseAdoptFleetResponse();
     return message;
   },
@@ -812,10 +800,10 @@ export const RaiseNumbersRequest: MessageFns<RaiseNumbersRequest> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RaiseNumbersRequest>, I>>(base?: I): RaiseNumbersRequest {
-    return RaiseNumbersRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RaiseNumbersRequest>): RaiseNumbersRequest {
+    return RaiseNumbersRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RaiseNumbersRequest>, I>>(object: I): RaiseNumbersRequest {
+  fromPartial(object: DeepPartial<RaiseNumbersRequest>): RaiseNumbersRequest {
     const message = createBaseRaiseNumbersRequest();
     message.hostId = object.hostId ?? "";
     message.tabletGeneration = object.tabletGeneration ?? 0;
@@ -892,10 +880,10 @@ export const RaiseNumbersResponse: MessageFns<RaiseNumbersResponse> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<RaiseNumbersResponse>, I>>(base?: I): RaiseNumbersResponse {
-    return RaiseNumbersResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<RaiseNumbersResponse>): RaiseNumbersResponse {
+    return RaiseNumbersResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<RaiseNumbersResponse>, I>>(object: I): RaiseNumbersResponse {
+  fromPartial(object: DeepPartial<RaiseNumbersResponse>): RaiseNumbersResponse {
     const message = createBaseRaiseNumbersResponse();
     message.tabletGeneration = object.tabletGeneration ?? 0;
     message.deviceGeneration = object.deviceGeneration ?? 0;
@@ -982,10 +970,10 @@ export const DecideUnknownDisksRequest: MessageFns<DecideUnknownDisksRequest> = 
     }
   },
 
-  create<I extends Exact<DeepPartial<DecideUnknownDisksRequest>, I>>(base?: I): DecideUnknownDisksRequest {
-    return DecideUnknownDisksRequest.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DecideUnknownDisksRequest>): DecideUnknownDisksRequest {
+    return DecideUnknownDisksRequest.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DecideUnknownDisksRequest>, I>>(object: I): DecideUnknownDisksRequest {
+  fromPartial(object: DeepPartial<DecideUnknownDisksRequest>): DecideUnknownDisksRequest {
     const message = createBaseDecideUnknownDisksRequest();
     message.verdict = object.verdict ?? UnknownDiskVerdict.UNSPECIFIED;
     message.deviceIds = object.deviceIds?.map((e) => e) || [];
@@ -1051,10 +1039,10 @@ export const DecideUnknownDisksResponse: MessageFns<DecideUnknownDisksResponse> 
     }
   },
 
-  create<I extends Exact<DeepPartial<DecideUnknownDisksResponse>, I>>(base?: I): DecideUnknownDisksResponse {
-    return DecideUnknownDisksResponse.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DecideUnknownDisksResponse>): DecideUnknownDisksResponse {
+    return DecideUnknownDisksResponse.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DecideUnknownDisksResponse>, I>>(object: I): DecideUnknownDisksResponse {
+  fromPartial(object: DeepPartial<DecideUnknownDisksResponse>): DecideUnknownDisksResponse {
     const message = createBaseDecideUnknownDisksResponse();
     message.deviceIds = object.deviceIds?.map((e) => e) || [];
     message.diskIds = object.diskIds?.map((e) => e) || [];
@@ -1066,160 +1054,56 @@ export const DecideUnknownDisksResponse: MessageFns<DecideUnknownDisksResponse> 
  * Whose fleet it is, for operators: what agents remember of a registry that this one knows nothing of, as after a store
  * was copied back, or lost.
  */
-export type FleetServiceService = typeof FleetServiceService;
-export const FleetServiceService = {
-  /** What this registry is, and what it has heard of others. */
-  getFleet: {
-    path: "/diskmesh.registry.v1.FleetService/GetFleet" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: GetFleetRequest): Buffer => Buffer.from(GetFleetRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): GetFleetRequest => GetFleetRequest.decode(value),
-    responseSerialize: (value: GetFleetResponse): Buffer => Buffer.from(GetFleetResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): GetFleetResponse => GetFleetResponse.decode(value),
-  },
-  /**
-   * Says that another incarnation, of this tablet or of another one, is gone for good, and that its agents are this
-   * registry's from now on. They register by themselves; devices that hold what this registry does not know are marked.
-   * Also ends that the registry stands still because it heard of that incarnation. Again is a success.
-   */
-  adoptFleet: {
-    path: "/diskmesh.registry.v1.FleetService/AdoptFleet" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: AdoptFleetRequest): Buffer => Buffer.from(AdoptFleetRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): AdoptFleetRequest => AdoptFleetRequest.decode(value),
-    responseSerialize: (value: AdoptFleetResponse): Buffer => Buffer.from(AdoptFleetResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): AdoptFleetResponse => AdoptFleetResponse.decode(value),
-  },
-  /**
-   * Says that what a host's agent remembers was truly given, however high it is: the registry goes on above it, and every
-   * host registers anew. Below what it has given is a success and changes nothing.
-   */
-  raiseNumbers: {
-    path: "/diskmesh.registry.v1.FleetService/RaiseNumbers" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: RaiseNumbersRequest): Buffer => Buffer.from(RaiseNumbersRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): RaiseNumbersRequest => RaiseNumbersRequest.decode(value),
-    responseSerialize: (value: RaiseNumbersResponse): Buffer =>
-      Buffer.from(RaiseNumbersResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): RaiseNumbersResponse => RaiseNumbersResponse.decode(value),
-  },
-  /** Says who is right about devices that are held by an unknown disk. Devices that are not are a success. */
-  decideUnknownDisks: {
-    path: "/diskmesh.registry.v1.FleetService/DecideUnknownDisks" as const,
-    requestStream: false as const,
-    responseStream: false as const,
-    requestSerialize: (value: DecideUnknownDisksRequest): Buffer =>
-      Buffer.from(DecideUnknownDisksRequest.encode(value).finish()),
-    requestDeserialize: (value: Buffer): DecideUnknownDisksRequest => DecideUnknownDisksRequest.decode(value),
-    responseSerialize: (value: DecideUnknownDisksResponse): Buffer =>
-      Buffer.from(DecideUnknownDisksResponse.encode(value).finish()),
-    responseDeserialize: (value: Buffer): DecideUnknownDisksResponse => DecideUnknownDisksResponse.decode(value),
+export type FleetServiceDefinition = typeof FleetServiceDefinition;
+export const FleetServiceDefinition = {
+  name: "FleetService",
+  fullName: "diskmesh.registry.v1.FleetService",
+  methods: {
+    /** What this registry is, and what it has heard of others. */
+    getFleet: {
+      name: "GetFleet",
+      requestType: GetFleetRequest as typeof GetFleetRequest,
+      requestStream: false,
+      responseType: GetFleetResponse as typeof GetFleetResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Says that another incarnation, of this tablet or of another one, is gone for good, and that its agents are this
+     * registry's from now on. They register by themselves; devices that hold what this registry does not know are marked.
+     * Also ends that the registry stands still because it heard of that incarnation. Again is a success.
+     */
+    adoptFleet: {
+      name: "AdoptFleet",
+      requestType: AdoptFleetRequest as typeof AdoptFleetRequest,
+      requestStream: false,
+      responseType: AdoptFleetResponse as typeof AdoptFleetResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Says that what a host's agent remembers was truly given, however high it is: the registry goes on above it, and every
+     * host registers anew. Below what it has given is a success and changes nothing.
+     */
+    raiseNumbers: {
+      name: "RaiseNumbers",
+      requestType: RaiseNumbersRequest as typeof RaiseNumbersRequest,
+      requestStream: false,
+      responseType: RaiseNumbersResponse as typeof RaiseNumbersResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** Says who is right about devices that are held by an unknown disk. Devices that are not are a success. */
+    decideUnknownDisks: {
+      name: "DecideUnknownDisks",
+      requestType: DecideUnknownDisksRequest as typeof DecideUnknownDisksRequest,
+      requestStream: false,
+      responseType: DecideUnknownDisksResponse as typeof DecideUnknownDisksResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
-
-export interface FleetServiceServer extends UntypedServiceImplementation {
-  /** What this registry is, and what it has heard of others. */
-  getFleet: handleUnaryCall<GetFleetRequest, GetFleetResponse>;
-  /**
-   * Says that another incarnation, of this tablet or of another one, is gone for good, and that its agents are this
-   * registry's from now on. They register by themselves; devices that hold what this registry does not know are marked.
-   * Also ends that the registry stands still because it heard of that incarnation. Again is a success.
-   */
-  adoptFleet: handleUnaryCall<AdoptFleetRequest, AdoptFleetResponse>;
-  /**
-   * Says that what a host's agent remembers was truly given, however high it is: the registry goes on above it, and every
-   * host registers anew. Below what it has given is a success and changes nothing.
-   */
-  raiseNumbers: handleUnaryCall<RaiseNumbersRequest, RaiseNumbersResponse>;
-  /** Says who is right about devices that are held by an unknown disk. Devices that are not are a success. */
-  decideUnknownDisks: handleUnaryCall<DecideUnknownDisksRequest, DecideUnknownDisksResponse>;
-}
-
-export interface FleetServiceClient extends Client {
-  /** What this registry is, and what it has heard of others. */
-  getFleet(
-    request: GetFleetRequest,
-    callback: (error: ServiceError | null, response: GetFleetResponse) => void,
-  ): ClientUnaryCall;
-  getFleet(
-    request: GetFleetRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: GetFleetResponse) => void,
-  ): ClientUnaryCall;
-  getFleet(
-    request: GetFleetRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: GetFleetResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Says that another incarnation, of this tablet or of another one, is gone for good, and that its agents are this
-   * registry's from now on. They register by themselves; devices that hold what this registry does not know are marked.
-   * Also ends that the registry stands still because it heard of that incarnation. Again is a success.
-   */
-  adoptFleet(
-    request: AdoptFleetRequest,
-    callback: (error: ServiceError | null, response: AdoptFleetResponse) => void,
-  ): ClientUnaryCall;
-  adoptFleet(
-    request: AdoptFleetRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: AdoptFleetResponse) => void,
-  ): ClientUnaryCall;
-  adoptFleet(
-    request: AdoptFleetRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: AdoptFleetResponse) => void,
-  ): ClientUnaryCall;
-  /**
-   * Says that what a host's agent remembers was truly given, however high it is: the registry goes on above it, and every
-   * host registers anew. Below what it has given is a success and changes nothing.
-   */
-  raiseNumbers(
-    request: RaiseNumbersRequest,
-    callback: (error: ServiceError | null, response: RaiseNumbersResponse) => void,
-  ): ClientUnaryCall;
-  raiseNumbers(
-    request: RaiseNumbersRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: RaiseNumbersResponse) => void,
-  ): ClientUnaryCall;
-  raiseNumbers(
-    request: RaiseNumbersRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: RaiseNumbersResponse) => void,
-  ): ClientUnaryCall;
-  /** Says who is right about devices that are held by an unknown disk. Devices that are not are a success. */
-  decideUnknownDisks(
-    request: DecideUnknownDisksRequest,
-    callback: (error: ServiceError | null, response: DecideUnknownDisksResponse) => void,
-  ): ClientUnaryCall;
-  decideUnknownDisks(
-    request: DecideUnknownDisksRequest,
-    metadata: Metadata,
-    callback: (error: ServiceError | null, response: DecideUnknownDisksResponse) => void,
-  ): ClientUnaryCall;
-  decideUnknownDisks(
-    request: DecideUnknownDisksRequest,
-    metadata: Metadata,
-    options: Partial<CallOptions>,
-    callback: (error: ServiceError | null, response: DecideUnknownDisksResponse) => void,
-  ): ClientUnaryCall;
-}
-
-export const FleetServiceClient = makeGenericClientConstructor(
-  FleetServiceService,
-  "diskmesh.registry.v1.FleetService",
-) as unknown as {
-  new (address: string, credentials: ChannelCredentials, options?: Partial<ClientOptions>): FleetServiceClient;
-  service: typeof FleetServiceService;
-  serviceName: string;
-};
 
 type Builtin = Date | Function | Uint8Array | string | number | boolean | undefined;
 
@@ -1229,10 +1113,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function toTimestamp(date: Date): Timestamp {
   const seconds = Math.trunc(date.getTime() / 1_000);
@@ -1260,6 +1140,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }

@@ -778,10 +778,10 @@ export const Host: MessageFns<Host> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Host>, I>>(base?: I): Host {
-    return Host.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Host>): Host {
+    return Host.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Host>, I>>(object: I): Host {
+  fromPartial(object: DeepPartial<Host>): Host {
     const message = createBaseHost();
     message.hostId = object.hostId ?? "";
     message.address = object.address ?? "";
@@ -859,10 +859,10 @@ export const VmAssignment: MessageFns<VmAssignment> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<VmAssignment>, I>>(base?: I): VmAssignment {
-    return VmAssignment.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<VmAssignment>): VmAssignment {
+    return VmAssignment.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<VmAssignment>, I>>(object: I): VmAssignment {
+  fromPartial(object: DeepPartial<VmAssignment>): VmAssignment {
     const message = createBaseVmAssignment();
     message.vmCid = object.vmCid ?? "";
     message.assignedAt = object.assignedAt ?? undefined;
@@ -970,10 +970,10 @@ export const DeviceIdentity: MessageFns<DeviceIdentity> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<DeviceIdentity>, I>>(base?: I): DeviceIdentity {
-    return DeviceIdentity.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<DeviceIdentity>): DeviceIdentity {
+    return DeviceIdentity.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<DeviceIdentity>, I>>(object: I): DeviceIdentity {
+  fromPartial(object: DeepPartial<DeviceIdentity>): DeviceIdentity {
     const message = createBaseDeviceIdentity();
     message.path = object.path ?? "";
     message.offsetBytes = object.offsetBytes ?? 0;
@@ -1368,10 +1368,10 @@ export const Device: MessageFns<Device> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Device>, I>>(base?: I): Device {
-    return Device.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Device>): Device {
+    return Device.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Device>, I>>(object: I): Device {
+  fromPartial(object: DeepPartial<Device>): Device {
     const message = createBaseDevice();
     message.deviceId = object.deviceId ?? "";
     message.hostId = object.hostId ?? "";
@@ -1466,10 +1466,10 @@ export const UnknownSession: MessageFns<UnknownSession> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<UnknownSession>, I>>(base?: I): UnknownSession {
-    return UnknownSession.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<UnknownSession>): UnknownSession {
+    return UnknownSession.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<UnknownSession>, I>>(object: I): UnknownSession {
+  fromPartial(object: DeepPartial<UnknownSession>): UnknownSession {
     const message = createBaseUnknownSession();
     message.sessionNumber = object.sessionNumber ?? 0;
     message.diskId = object.diskId ?? "";
@@ -1584,10 +1584,10 @@ export const Publication: MessageFns<Publication> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Publication>, I>>(base?: I): Publication {
-    return Publication.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Publication>): Publication {
+    return Publication.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Publication>, I>>(object: I): Publication {
+  fromPartial(object: DeepPartial<Publication>): Publication {
     const message = createBasePublication();
     message.hostId = object.hostId ?? "";
     message.state = object.state ?? PublicationState.UNSPECIFIED;
@@ -1778,10 +1778,10 @@ export const Disk: MessageFns<Disk> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Disk>, I>>(base?: I): Disk {
-    return Disk.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Disk>): Disk {
+    return Disk.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Disk>, I>>(object: I): Disk {
+  fromPartial(object: DeepPartial<Disk>): Disk {
     const message = createBaseDisk();
     message.diskId = object.diskId ?? "";
     message.sizeBytes = object.sizeBytes ?? 0;
@@ -1857,10 +1857,10 @@ export const Label: MessageFns<Label> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<Label>, I>>(base?: I): Label {
-    return Label.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<Label>): Label {
+    return Label.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<Label>, I>>(object: I): Label {
+  fromPartial(object: DeepPartial<Label>): Label {
     const message = createBaseLabel();
     message.name = object.name ?? "";
     message.value = object.value ?? "";
@@ -1975,10 +1975,10 @@ export const ActionResult: MessageFns<ActionResult> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<ActionResult>, I>>(base?: I): ActionResult {
-    return ActionResult.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<ActionResult>): ActionResult {
+    return ActionResult.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<ActionResult>, I>>(object: I): ActionResult {
+  fromPartial(object: DeepPartial<ActionResult>): ActionResult {
     const message = createBaseActionResult();
     message.code = object.code ?? ActionCode.UNSPECIFIED;
     message.message = object.message ?? "";
@@ -2048,10 +2048,10 @@ export const EraseProgress: MessageFns<EraseProgress> = {
     }
   },
 
-  create<I extends Exact<DeepPartial<EraseProgress>, I>>(base?: I): EraseProgress {
-    return EraseProgress.fromPartial(base ?? ({} as any));
+  create(base?: DeepPartial<EraseProgress>): EraseProgress {
+    return EraseProgress.fromPartial(base ?? {});
   },
-  fromPartial<I extends Exact<DeepPartial<EraseProgress>, I>>(object: I): EraseProgress {
+  fromPartial(object: DeepPartial<EraseProgress>): EraseProgress {
     const message = createBaseEraseProgress();
     message.bytesToErase = object.bytesToErase ?? 0;
     message.bytesErased = object.bytesErased ?? 0;
@@ -2067,10 +2067,6 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
-
-type KeysOfUnion<T> = T extends T ? keyof T : never;
-type Exact<P, I extends P> = P extends Builtin ? P
-  : P & { [K in keyof P]: Exact<P[K], I[K]> } & { [K in Exclude<keyof I, KeysOfUnion<P>>]: never };
 
 function toTimestamp(date: Date): Timestamp {
   const seconds = Math.trunc(date.getTime() / 1_000);
@@ -2098,6 +2094,6 @@ function longToNumber(int64: { toString(): string }): number {
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
   decode(input: BinaryReader | Uint8Array, length?: number): T;
-  create<I extends Exact<DeepPartial<T>, I>>(base?: I): T;
-  fromPartial<I extends Exact<DeepPartial<T>, I>>(object: I): T;
+  create(base?: DeepPartial<T>): T;
+  fromPartial(object: DeepPartial<T>): T;
 }
