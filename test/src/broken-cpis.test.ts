@@ -75,7 +75,7 @@ describe("a mesh with six broken CPIs and one that works", function () {
     existsSync(join(folder, `${name}.runs`))
       ? readFileSync(join(folder, `${name}.runs`), "utf8").split("\n").length - 1
       : 0;
-  const update = (type: string, content: string) => mesh.clients.configs.updateConfig({ type, name: "", content });
+  const update = (type: string, content: string) => mesh.clients.configs.updateConfig({ type, content });
   const running = (name: BrokenCpi) => processesOf(join(folder, name));
 
   async function deploy(name: string, azs: readonly string[], wait: boolean): Promise<Task> {
@@ -145,7 +145,7 @@ describe("a mesh with six broken CPIs and one that works", function () {
       }
       await eventually(() => expect(running(name)).to.deep.equal([]), { timeoutMs: PATIENCE_MS });
     }
-    const { possibleOrphans } = await mesh.clients.deployments.listPossibleOrphans({ pageSize: 0, pageToken: "" });
+    const { possibleOrphans } = await mesh.clients.deployments.listPossibleOrphans({});
     expect(possibleOrphans.map(({ cpi }) => cpi)).to.include("stubborn");
     await worksWell();
   });

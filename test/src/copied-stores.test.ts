@@ -39,7 +39,7 @@ describe("a registry's store that was copied, and agents that stay up", function
       (hostId): ServicePlan => ({ name: hostId, service: "disk-agent", config: agentConfig(hostId, FIRST) }),
     );
     await group.start([registry(FIRST)], agents);
-    for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId, dryRun: false }), PATIENCE);
+    for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId }), PATIENCE);
     await eventually(allReady, PATIENCE);
   });
   afterEach(() => group?.[Symbol.asyncDispose]());
@@ -80,7 +80,7 @@ describe("a registry's store that was copied, and agents that stay up", function
     await forgotten.write(0, data, { fua: true });
 
     const decide = (verdict: UnknownDiskVerdict) =>
-      fleet.decideUnknownDisks({ verdict, deviceIds: [held?.deviceId ?? ""], hostId: "", dryRun: false });
+      fleet.decideUnknownDisks({ verdict, deviceIds: [held?.deviceId ?? ""] });
     expect((await decide(UnknownDiskVerdict.AGENT)).diskIds).to.deep.equal(other === "" ? [] : [other]);
     if (other !== "") expect((await operator.getDisk({ diskId: other })).disk?.healthMessage).to.contain("was purged");
     expect((await forgotten.read(0, SIZE)).equals(data)).to.equal(true);
@@ -127,7 +127,7 @@ describe("a registry's store that was copied, and agents that stay up", function
     await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4), PATIENCE);
     expect((await fleet.getFleet({})).standsStill, "nobody has told it").to.equal("");
 
-    const remove = { hostId: "host-2", deviceId: "host-2-device-1", path: "", dryRun: false, keepData: true };
+    const remove = { hostId: "host-2", deviceId: "host-2-device-1", keepData: true };
     await operator.removeDevice(remove);
     await eventually(async () => {
       expect((await fleet.getFleet({})).standsStill).to.contain(

@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { type ClientHttp2Session, connect as connectHttp2 } from "node:http2";
 import { connect as connectTcp, type Socket } from "node:net";
 import { join } from "node:path";
-import { CreateDiskRequest, HostState, ListHostsRequest } from "@diskmesh/api/registry";
+import { HostState, ListHostsRequest } from "@diskmesh/api/registry";
 import { eventually, type ServiceProcess } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
@@ -29,7 +29,7 @@ describe("crowds before real services", function () {
         return { devices: [{ deviceId: `${hostId}-device`, path }] };
       },
     });
-    for (const hostId of ["h1", "h2"]) await mesh.operator.addHost({ hostId, dryRun: false });
+    for (const hostId of ["h1", "h2"]) await mesh.operator.addHost({ hostId });
     for (const hostId of ["h1", "h2"])
       await eventually(async () => !(await mesh.device(`${hostId}-device`)).dirty, PATIENCE);
   });
@@ -59,7 +59,7 @@ describe("crowds before real services", function () {
 
   it("a thousand silent streams of one agent at another -> a disk there is published, written and taken away", async () => {
     silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.agent.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
-    await mesh.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" }));
+    await mesh.operator.createDisk({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" });
     const { disk } = await mesh.operator.publishDisk({ diskId: "d", hostId: "h2" });
     expect(disk?.diskId).to.equal("d");
     await mesh.operator.unpublishDisk({ diskId: "d", hostId: "h2" });

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, rmSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { ActionCode, AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
+import { ActionCode, AttachState, HostState } from "@diskmesh/api/registry";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { makeDeviceFile, openFiles } from "./mesh/device-files.js";
@@ -34,7 +34,7 @@ describe("the devices of a host, from its files to the registry", function () {
   const path = (name: string) => join(files, name);
   const held = (name: string) => openFiles(mesh.agent("h1").pid).filter((file) => file === path(name)).length;
   const rescan = () => mesh.agentClient("h1").rescanDevices({});
-  const add = (deviceId: string) => mesh.operator.addDevice({ hostId: "h1", deviceId, path: "", dryRun: false });
+  const add = (deviceId: string) => mesh.operator.addDevice({ hostId: "h1", deviceId });
   const until = (deviceId: string, fields: object) =>
     eventually(async () => {
       const device = await mesh.device(deviceId);
@@ -62,7 +62,7 @@ describe("the devices of a host, from its files to the registry", function () {
       execFileSync("mkfifo", [path("disk-fifo")]);
     });
     await eventually(() => mesh.device("h1-disk-b-3"), PATIENCE);
-    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    await mesh.operator.addHost({ hostId: "h1" });
     for (const deviceId of ["listed", "h1-disk-a", "h1-disk-b-1", "h1-disk-b-2", "h1-disk-b-3"])
       await until(deviceId, ready);
     expect(await mesh.device("h1-disk-b-2")).to.include({ pool: "cut", offsetBytes: SIZE, sizeBytes: SIZE });
@@ -120,7 +120,7 @@ describe("the devices of a host, from its files to the registry", function () {
     await eventually(() => mesh.device("listed"), PATIENCE);
     await add("listed");
     await until("listed", ready);
-    await mesh.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: SIZE, az: "z1" }));
+    await mesh.operator.createDisk({ diskId: "x", sizeBytes: SIZE, az: "z1" });
     await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" });
     renameSync(path("list-1"), path("pulled"));
     makeDeviceFile(path("list-1"), SIZE);
@@ -148,7 +148,7 @@ describe("the devices of a host, from its files to the registry", function () {
       makeDeviceFile(path("other"), SIZE);
     });
     await eventually(() => mesh.device("other"), PATIENCE);
-    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    await mesh.operator.addHost({ hostId: "h1" });
     for (const deviceId of ["listed", "other"]) await until(deviceId, ready);
     rmSync(path("other"));
     execFileSync("mkfifo", [path("other")]);
@@ -161,7 +161,7 @@ describe("the devices of a host, from its files to the registry", function () {
     await mesh.agent("h1").restart();
     await until("other", { attachState: AttachState.ATTACHING, health: "HEALTH_ERROR" });
     await until("listed", ready);
-    const remove = { hostId: "h1", deviceId: "other", path: "", dryRun: false };
+    const remove = { hostId: "h1", deviceId: "other" };
     const stuck = (await mesh.operator.removeDevice({ ...remove, keepData: false })).result;
     expect(stuck?.message).to.contain("1 devices cannot be erased: other (ERROR: ");
     await mesh.operator.removeDevice({ ...remove, keepData: true });
@@ -177,7 +177,7 @@ describe("the devices of a host, from its files to the registry", function () {
     const devices = [...LISTED, { deviceId: "twin", path: "FILES/twin" }];
     await start({ devices }, () => symlinkSync(path("list-1"), path("twin")));
     await eventually(() => mesh.device("twin"), PATIENCE);
-    const { result } = await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    const { result } = await mesh.operator.addHost({ hostId: "h1" });
     expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
     expect(result?.message).to.match(/1 of its 2 devices; .*twin of host h1 .*same bytes as device listed of host h1/);
     await until("listed", ready);
@@ -249,7 +249,7 @@ describe("the devices of a host, from its files to the registry", function () {
         symlinkSync(loopOf("drive-1"), path("slot"));
       });
       await eventually(() => mesh.device("r2"), PATIENCE);
-      await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+      await mesh.operator.addHost({ hostId: "h1" });
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
       const { pid } = mesh.agent("h1");
       const [first = ""] = loops;
@@ -260,7 +260,7 @@ describe("the devices of a host, from its files to the registry", function () {
       const second = loops.at(-1) ?? "";
       for (const deviceId of ["r1", "r2"])
         await until(deviceId, { health: "HEALTH_ERROR", attachState: AttachState.ATTACHING });
-      await mesh.operator.addDevice({ hostId: "h1", deviceId: "", path: path("slot"), dryRun: false });
+      await mesh.operator.addDevice({ hostId: "h1", path: path("slot") });
       for (const deviceId of ["r1", "r2"]) await until(deviceId, ready);
       expect([count(first), count(second)]).to.deep.equal([0, 1]);
     });
@@ -290,15 +290,13 @@ describe("the devices of a host, from its files to the registry", function () {
         // A frozen file system holds every write up in the kernel, as a drive does that has stopped to answer.
         execFileSync("fsfreeze", ["--freeze", path("mount")]);
         frozen = true;
-        await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+        await mesh.operator.addHost({ hostId: "h1" });
         await until("listed", ready);
         const erasing = await until("stalled", { attachState: AttachState.ATTACHED, dirty: true });
         expect(erasing.eraseSessionNumber).to.be.above(0);
         const { result } = await mesh.operator.removeDevice({
           hostId: "h1",
           deviceId: "stalled",
-          path: "",
-          dryRun: false,
           // Its erase will not end: it leaves as it is.
           keepData: true,
         });
@@ -308,9 +306,6 @@ describe("the devices of a host, from its files to the registry", function () {
           await mesh.operator.removeDevice({
             hostId: "h1",
             deviceId: "listed",
-            path: "",
-            dryRun: false,
-            keepData: false,
           });
           await until("listed", { attachState: AttachState.DETACHED });
           await add("listed");

@@ -48,7 +48,7 @@ describe("the mesh when a part of it dies", function () {
     expect(after[0]?.tabletGeneration).to.be.above(before[0]?.tabletGeneration ?? 0);
     const highest = Math.max(...before.map((device) => device.deviceGeneration));
     const deviceId = "host-2-device-2";
-    const remove = { hostId: "host-2", deviceId, path: "", dryRun: false, keepData: false };
+    const remove = { hostId: "host-2", deviceId };
     await eventually(
       async () => {
         const { result } = await mesh.clients.registry.removeDevice(remove);
@@ -85,7 +85,7 @@ describe("the mesh when a part of it dies", function () {
         stopped = true;
         await killing;
       }
-      const { disks } = await mesh.clients.registry.listDisks({ hostId: "", pageSize: 100, pageToken: "" });
+      const { disks } = await mesh.clients.registry.listDisks({ pageSize: 100 });
       expect(disks.map(({ diskId }) => diskId)).to.deep.equal([]);
       await devicesReady(mesh);
     });
@@ -105,23 +105,19 @@ describe("the mesh when a part of it dies", function () {
     const request = {
       diskId: "survivor",
       sizeBytes: MIB_BYTES,
-      az: "",
       hostId: "host-2",
-      pool: "",
-      spreadRacks: false,
-      labels: [],
     };
     // After its kills host-2 may be on probation, and takes no disks then.
     await retrying("CreateDisk", () => mesh.clients.registry.createDisk(request));
     await mesh.clients.registry.publishDisk({ diskId: "survivor", hostId: "host-1" });
     const { disk } = await mesh.clients.registry.getDisk({ diskId: "survivor" });
     await mesh.process("host-1").kill();
-    await mesh.clients.registry.unpublishDisk({ diskId: "survivor", hostId: "" }, { deadlineMs: 60_000 });
+    await mesh.clients.registry.unpublishDisk({ diskId: "survivor" }, { deadlineMs: 60_000 });
     const moved = await mesh.clients.registry.publishDisk({ diskId: "survivor", hostId: "host-2" });
     expect(moved.disk?.publication?.sessionNumber).to.be.above(disk?.publication?.sessionNumber ?? 0);
     await mesh.process("host-1").start();
     await devicesReady(mesh);
-    await mesh.clients.registry.unpublishDisk({ diskId: "survivor", hostId: "" });
+    await mesh.clients.registry.unpublishDisk({ diskId: "survivor" });
     await mesh.clients.registry.deleteDisk({ diskId: "survivor" });
   });
 
@@ -131,8 +127,6 @@ describe("the mesh when a part of it dies", function () {
       instanceId: one,
       diskPoolName: "default",
       sizeBytes: MIB_BYTES,
-      metadata: undefined,
-      wait: false,
     };
     const { task } = await mesh.clients.disks.provideDisk(request);
     await mesh.process("director").restart();

@@ -21,7 +21,6 @@ describe("a VM whose host has died", function () {
     await devicesReady(mesh);
     await mesh.clients.configs.updateConfig({
       type: "cloud",
-      name: "",
       content: "azs: [{name: z1}]\ndisk_types: [{name: default, disk_size: 1}]\n",
     });
   });

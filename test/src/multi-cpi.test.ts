@@ -73,7 +73,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   step("a stemcell reaches every CPI that takes its formats", async () => {
     await upload({ ...STEMCELL, stemcell_formats: ["raw"] });
     await upload({ ...STEMCELL, version: "1.9", stemcell_formats: ["qcow2"] });
-    const { stemcells } = await operator.stemcells.listStemcells({ pageSize: 0, pageToken: "" });
+    const { stemcells } = await operator.stemcells.listStemcells({});
     // One of version 1 says nothing of formats, and is asked. Cells take everything, and make nothing of it.
     expect(stemcells.map(({ version, cpi }) => `${version} ${cpi}`)).to.deep.equal([
       "1.10 cell-1",
@@ -133,7 +133,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     for (const az of ["z2", "z4"] as const) {
       const [elsewhere] = inAz(az);
       const instanceId = elsewhere?.instanceId ?? "";
-      const request = { diskName: diskOf("z1"), instanceId, metadata: undefined, wait: true };
+      const request = { diskName: diskOf("z1"), instanceId, wait: true };
       expect(await failure(operator.disks.attachDisk(request))).to.equal(
         `disk \`${diskOf("z1")}\` is in AZ \`z1\`, not in AZ \`${az}\``,
       );
@@ -251,7 +251,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   step("all is deleted, and nothing is left of it", async () => {
     await done("delete deployment", operator.deployments.deleteDeployment({ deployment: "everywhere", wait: true }));
-    const everything = { deployment: "", orphaned: false, pageSize: 0, pageToken: "" };
+    const everything = {};
     for (const { diskCid } of (await operator.deployments.listPersistentDisks(everything)).disks)
       await done("delete orphan", operator.deployments.deleteOrphanedDisk({ diskCid, wait: true }));
     for (const version of ["1.9", "1.10"])
@@ -260,11 +260,11 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
         operator.stemcells.deleteStemcell({ ...STEMCELL, version, force: false, wait: true }),
       );
     expect((await operator.deployments.listPersistentDisks(everything)).disks).to.deep.equal([]);
-    expect((await operator.disks.listDisks({ deployment: "", pageSize: 0, pageToken: "" })).disks).to.deep.equal([]);
+    expect((await operator.disks.listDisks({})).disks).to.deep.equal([]);
     for (const installed of mesh.installed) expect(installed.things(), installed.execPath).to.deep.equal([]);
     for (const cell of Object.keys(CELLS) as CellName[]) {
-      const { disks } = await operator[cell].listDisks({ hostId: "", pageSize: 100, pageToken: "" });
-      const { hosts } = await operator[cell].listHosts({ az: "", vmCid: "", pageSize: 100, pageToken: "" });
+      const { disks } = await operator[cell].listDisks({ pageSize: 100 });
+      const { hosts } = await operator[cell].listHosts({ pageSize: 100 });
       expect([disks.length, hosts.filter(({ assignment }) => assignment).length], cell).to.deep.equal([0, 0]);
     }
     const services = [mesh.nats.pid, ...[...mesh.processes.values()].map(({ pid }) => pid)].sort();
@@ -288,13 +288,13 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   async function configure(change: Partial<CpiConfigInput> = {}): Promise<void> {
     const content = cpiConfig({ ...mesh.cpiConfigInput, canary, nameInZ2: cpis.z2, ...change });
-    await operator.configs.updateConfig({ type: "cpi", name: "", content });
-    await operator.configs.updateConfig({ type: "cloud", name: "", content: cloudConfig(cpis) });
+    await operator.configs.updateConfig({ type: "cpi", content });
+    await operator.configs.updateConfig({ type: "cloud", content: cloudConfig(cpis) });
   }
 
   /** Those of the cpi-config, in order of name. */
   async function listCpis() {
-    const { cpis: all } = await operator.cpis.listCpis({ context: undefined });
+    const { cpis: all } = await operator.cpis.listCpis({});
     return all.filter(({ directorId }) => directorId !== "");
   }
 
@@ -313,10 +313,10 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   async function addHosts(cell: CellName): Promise<void> {
     for (const [hostId] of [...HOSTS].filter(([, of]) => of === cell)) {
-      const { result } = await operator[cell].addHost({ hostId, dryRun: false });
+      const { result } = await operator[cell].addHost({ hostId });
       expect(result?.code, result?.message).to.equal("ACTION_CODE_S_OK");
     }
-    const all = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 100, pageToken: "" };
+    const all = { pageSize: 100 };
     await eventually(
       async () => {
         const { devices } = await operator[cell].listDevices(all);
@@ -339,7 +339,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   }
 
   async function attach(az: AzName, to = holders.get(az) as Instance): Promise<void> {
-    const request = { diskName: diskOf(az), instanceId: to.instanceId, metadata: undefined, wait: true };
+    const request = { diskName: diskOf(az), instanceId: to.instanceId, wait: true };
     await done(`attach ${diskOf(az)}`, operator.disks.attachDisk(request));
     holders.set(az, to);
   }
@@ -369,12 +369,12 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   /** All of them without states. */
   async function tasksIn(...states: TaskState[]): Promise<Task[]> {
-    return (await operator.tasks.listTasks({ states, deployment: "", pageSize: 1_000, pageToken: "" })).tasks;
+    return (await operator.tasks.listTasks({ states, pageSize: 1_000 })).tasks;
   }
 
   async function outputsOf(task: Task): Promise<string> {
     const outputs = ["event", "result", "debug", "cpi"].map(async (type) => {
-      const { lines } = await operator.tasks.getTaskOutput({ taskId: task.taskId, type, fromLine: 0, maxLines: 1_000 });
+      const { lines } = await operator.tasks.getTaskOutput({ taskId: task.taskId, type, maxLines: 1_000 });
       return lines.join("\n");
     });
     return [JSON.stringify(task), ...(await Promise.all(outputs))].join("\n");

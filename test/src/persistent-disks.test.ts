@@ -19,7 +19,7 @@ describe("a persistent disk on hosts", function () {
     await addHosts(mesh);
     await devicesReady(mesh);
     const content = "azs: [{name: z1}]\n";
-    await mesh.clients.configs.updateConfig({ type: "cloud", name: "", content });
+    await mesh.clients.configs.updateConfig({ type: "cloud", content });
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
@@ -29,7 +29,7 @@ describe("a persistent disk on hosts", function () {
   };
   const instance = async () => (await mesh.clients.deployments.listInstances({ deployment: "db" })).instances[0];
   const disks = async (orphaned = false) => {
-    const all = { deployment: "db", orphaned, pageSize: 0, pageToken: "" };
+    const all = { deployment: "db", orphaned };
     return (await mesh.clients.deployments.listPersistentDisks(all)).disks;
   };
   const linkOf = async (diskCid: string) =>
@@ -74,6 +74,6 @@ describe("a persistent disk on hosts", function () {
     expect((await disks(true)).map((each) => each.diskCid)).to.deep.equal([diskCid]);
     await runTask("delete", () => mesh.clients.deployments.deleteOrphanedDisk({ diskCid, wait: true }));
     expect(await disks()).to.deep.equal([]);
-    expect((await mesh.clients.registry.listDisks({ hostId: "", pageSize: 0, pageToken: "" })).disks).to.deep.equal([]);
+    expect((await mesh.clients.registry.listDisks({})).disks).to.deep.equal([]);
   });
 });

@@ -42,7 +42,7 @@ describe("README's plain queries, against what a registry wrote into MongoDB", f
       },
       registry: { tablet: { storage: url }, heartbeat: { intervalMs: 500, timeoutMs: 10_000 } },
     });
-    for (const hostId of HOSTS) await eventually(() => mesh?.operator.addHost({ hostId, dryRun: false }), PATIENCE);
+    for (const hostId of HOSTS) await eventually(() => mesh?.operator.addHost({ hostId }), PATIENCE);
     await eventually(async () => {
       expect((await deviceOf("host-3-device-1")).attachState).to.equal("ATTACH_STATE_ATTACHED");
       expect((await deviceOf("host-3-device-2")).attachState).to.equal("ATTACH_STATE_ATTACHED");

@@ -1,6 +1,6 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { type ActionResult, AttachState, CreateDiskRequest } from "@diskmesh/api/registry";
+import { type ActionResult, AttachState } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
@@ -29,7 +29,7 @@ describe("devices that leave operation, and what is on them", function () {
       }),
     });
     await eventually(() => mesh.device("d2"), PATIENCE);
-    await mesh.operator.addHost({ hostId: "h1", dryRun: false });
+    await mesh.operator.addHost({ hostId: "h1" });
     for (const deviceId of ["d1", "d2"]) await until(deviceId, { attachState: AttachState.ATTACHED, dirty: false });
   });
   afterEach(() => mesh?.[Symbol.asyncDispose]());
@@ -41,13 +41,12 @@ describe("devices that leave operation, and what is on them", function () {
       expect(device, `${deviceId}: ${device.lastError} ${device.healthMessage}`).to.deep.include(fields);
     }, PATIENCE);
   const remove = async (deviceId: string, keepData = false): Promise<ActionResult> => {
-    const request = { hostId: "h1", deviceId, path: "", dryRun: false, keepData };
+    const request = { hostId: "h1", deviceId, keepData };
     const { result } = await mesh.operator.removeDevice(request);
     if (result === undefined) throw new Error("the answer has no result");
     return result;
   };
-  const removeHost = async (keepData = false) =>
-    (await mesh.operator.removeHost({ hostId: "h1", dryRun: false, keepData })).result;
+  const removeHost = async (keepData = false) => (await mesh.operator.removeHost({ hostId: "h1", keepData })).result;
   /** Asks until it is done; all answers. */
   const untilRemoved = async (ask: () => Promise<ActionResult | undefined>): Promise<ActionResult[]> => {
     const answers: ActionResult[] = [];
@@ -61,7 +60,7 @@ describe("devices that leave operation, and what is on them", function () {
 
   /** A disk on every device, written full. */
   const useAll = async () => {
-    await mesh.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: 2 * SIZE, az: "z1" }));
+    await mesh.operator.createDisk({ diskId: "x", sizeBytes: 2 * SIZE, az: "z1" });
     const { disk } = await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" });
     const client = await NbdClient.connect({ socketPath: disk?.publication?.exportPath ?? "" });
     await client.write(0, SECRET);
@@ -71,7 +70,7 @@ describe("devices that leave operation, and what is on them", function () {
     for (const deviceId of ["d1", "d2"]) expect(bytesOf(deviceId).equals(SECRET), deviceId).to.equal(true);
   };
   const deleteDisk = async () => {
-    await mesh.operator.unpublishDisk({ diskId: "x", hostId: "" });
+    await mesh.operator.unpublishDisk({ diskId: "x" });
     await mesh.operator.deleteDisk({ diskId: "x" });
   };
 
@@ -108,7 +107,7 @@ describe("devices that leave operation, and what is on them", function () {
     expect(removed?.message).to.contain("not erased, and what was on them still is: d1");
     expect(bytesOf("d1").equals(SECRET)).to.equal(true);
     expect(bytesOf("d2").equals(ZEROS)).to.equal(true);
-    await mesh.operator.addDevice({ hostId: "h1", deviceId: "d1", path: "", dryRun: false });
+    await mesh.operator.addDevice({ hostId: "h1", deviceId: "d1" });
     await until("d1", { attachState: AttachState.ATTACHED, dirty: false, keepData: false, removalRequested: false });
     expect(bytesOf("d1").equals(ZEROS)).to.equal(true);
   });

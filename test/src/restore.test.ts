@@ -54,16 +54,10 @@ for (const store of ["LMDB", "MongoDB"]) {
       const { operator, registries, folder, files, address } = mesh as RegistryMesh;
       const [registry] = registries;
       const attachStates = async () => {
-        const { devices } = await operator.listDevices({
-          hostId: "",
-          pool: "",
-          attachState: "ATTACH_STATE_UNSPECIFIED",
-          pageSize: 0,
-          pageToken: "",
-        });
+        const { devices } = await operator.listDevices({});
         return Object.fromEntries(devices.map((device) => [device.deviceId, device.attachState]));
       };
-      for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId, dryRun: false }), PATIENCE);
+      for (const hostId of HOSTS) await eventually(() => operator.addHost({ hostId }), PATIENCE);
       const allAttached = async () => {
         const found = Object.values(await attachStates());
         expect(found).to.deep.equal(Array.from({ length: 4 }, () => "ATTACH_STATE_ATTACHED"));
@@ -76,7 +70,7 @@ for (const store of ["LMDB", "MongoDB"]) {
       const { stdout } = await run("deploy/local/dist/backup.js", [...asked, ...tls, "--to", file]);
       expect(stdout).to.match(/documents of tablet registry, [0-9a-f-]{36}, generation 1/);
 
-      const device = { hostId: "host-1", deviceId: "host-1-device-1", path: "", dryRun: false, keepData: true };
+      const device = { hostId: "host-1", deviceId: "host-1-device-1", keepData: true };
       await eventually(async () => {
         expect((await operator.removeDevice(device)).result?.code).to.equal("ACTION_CODE_S_OK");
       }, PATIENCE);

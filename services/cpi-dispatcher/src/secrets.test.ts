@@ -89,7 +89,7 @@ describe("secrets of CPIs", function () {
         seen.push(error.message, JSON.stringify(error.about), String(error.stack));
       };
       const env = { top: CANARIES[3], bosh: { password: CANARIES[3], group: "shown" } };
-      const vm = { agentId: "a1", stemcellCid: "s", networks: {}, diskCids: [], env, az: "", cloudProperties: {} };
+      const vm = { agentId: "a1", stemcellCid: "s", networks: {}, env, cloudProperties: {} };
       await director.createVm({ ...vm, context: at("a") }).catch(remember);
       await director.hasVm({ context: at("a"), vmCid: "garbage" }).catch(remember);
       await director.hasVm({ context: at("nobody"), vmCid: "v" }).catch(remember);

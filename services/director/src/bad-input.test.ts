@@ -34,8 +34,6 @@ describe("bad input to the director", function () {
       instanceId,
       diskPoolName: "fast",
       sizeBytes: 1,
-      metadata: undefined,
-      wait: false,
       ...more,
     });
   const create = (more: object): Promise<unknown> =>
@@ -45,15 +43,12 @@ describe("bad input to the director", function () {
       az: "z1",
       diskPoolName: "fast",
       sizeBytes: 1,
-      metadata: undefined,
-      wait: false,
       ...more,
     });
   const update = (content: string, name = "", type = "cloud"): Promise<unknown> =>
     director.configs.updateConfig({ type, name, content });
-  const deploy = (text: string): Promise<unknown> => director.deployments.deploy({ manifest: text, wait: false });
-  const listTasks = (more: object): Promise<unknown> =>
-    director.tasks.listTasks({ states: [], deployment: "", pageSize: 0, pageToken: "", ...more });
+  const deploy = (text: string): Promise<unknown> => director.deployments.deploy({ manifest: text });
+  const listTasks = (more: object): Promise<unknown> => director.tasks.listTasks({ ...more });
   const watch = async (taskId: number, fromIndex = 0): Promise<void> => {
     for await (const _ of director.tasks.watchTask({ taskId, fromIndex })) return;
   };
@@ -146,30 +141,15 @@ describe("bad input to the director", function () {
     ],
     ["create without deployment", () => create({ deployment: "" }), InvalidArgumentError, /deployment is empty/],
     ["create without az", () => create({ az: "" }), InvalidArgumentError, /az is empty/],
-    [
-      "detach without name",
-      () => director.disks.detachDisk({ diskName: "", wait: false }),
-      InvalidArgumentError,
-      /disk_name is empty/,
-    ],
-    [
-      "delete without name",
-      () => director.disks.deleteDisk({ diskName: "", wait: false }),
-      InvalidArgumentError,
-      /disk_name is empty/,
-    ],
+    ["detach without name", () => director.disks.detachDisk({}), InvalidArgumentError, /disk_name is empty/],
+    ["delete without name", () => director.disks.deleteDisk({}), InvalidArgumentError, /disk_name is empty/],
     [
       "get an unknown disk",
       () => director.disks.getDisk({ diskName: "nobody" }),
       NotFoundError,
       /disk `nobody` not found/,
     ],
-    [
-      "a negative page size",
-      () => director.disks.listDisks({ deployment: "", pageSize: -1, pageToken: "" }),
-      InvalidArgumentError,
-      /page_size is -1/,
-    ],
+    ["a negative page size", () => director.disks.listDisks({ pageSize: -1 }), InvalidArgumentError, /page_size is -1/],
     ["a malformed page token", () => listTasks({ pageToken: "zzz" }), InvalidArgumentError, /page_token "zzz"/],
     [
       "a state that is none",
@@ -228,7 +208,7 @@ describe("bad input to the director", function () {
     ],
     [
       "deleting a deployment without name",
-      () => director.deployments.deleteDeployment({ deployment: "", wait: false }),
+      () => director.deployments.deleteDeployment({}),
       InvalidArgumentError,
       /deployment is empty/,
     ],
@@ -245,9 +225,9 @@ describe("bad input to the director", function () {
   }
 
   it("after all that -> no task was made, and no config changed", async () => {
-    const { tasks } = await director.tasks.listTasks({ states: [], deployment: "", pageSize: 0, pageToken: "" });
+    const { tasks } = await director.tasks.listTasks({});
     expect(tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
-    const { configs } = await director.configs.listConfigs({ type: "" });
+    const { configs } = await director.configs.listConfigs({});
     expect(configs.map(({ configId, type, name }) => ({ configId, type, name }))).to.deep.equal([
       { configId: 1, type: "cloud", name: "default" },
     ]);
@@ -264,7 +244,7 @@ describe("bad input to the director", function () {
     expect(next.config?.configId).to.equal(2);
     const more = await director.configs.updateConfig({ type: "cloud", name: "more", content: "azs: [{name: z3}]" });
     expect(more.config?.configId).to.equal(3);
-    expect((await director.configs.getConfig({ type: "cloud", name: "" })).config?.configId).to.equal(2);
+    expect((await director.configs.getConfig({ type: "cloud" })).config?.configId).to.equal(2);
   });
 
   it("another role -> PERMISSION_DENIED", async () => {
@@ -275,7 +255,7 @@ describe("bad input to the director", function () {
       serverRole: "director",
       defaultDeadlineMs: 5_000,
     });
-    const error = await client.detachDisk({ diskName: "d", wait: false }).catch((thrown: unknown) => thrown);
+    const error = await client.detachDisk({ diskName: "d" }).catch((thrown: unknown) => thrown);
     client.close();
     expect(error).to.be.instanceOf(PermissionDeniedError);
   });
@@ -286,7 +266,7 @@ describe("dynamic disks turned off", function () {
   it("any call -> FAILED_PRECONDITION that names the setting", async () => {
     const director = await TestDirector.start({ dynamicDisks: {} });
     try {
-      const page = { deployment: "", pageSize: 0, pageToken: "" };
+      const page = {};
       for (const call of [
         () => director.detach("d"),
         () => director.delete("d"),

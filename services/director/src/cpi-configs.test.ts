@@ -87,12 +87,11 @@ describe("cpi-configs", function () {
   it("another version than expected -> ABORTED with both; the expected one -> stored", async () => {
     const first = await director.configs.updateConfig({
       type: "cpi",
-      name: "",
       content: cpiConfig(EAST),
       expectedLatestId: 0,
     });
     const error = await failure(
-      director.configs.updateConfig({ type: "cpi", name: "", content: cpiConfig(WEST), expectedLatestId: 0 }),
+      director.configs.updateConfig({ type: "cpi", content: cpiConfig(WEST), expectedLatestId: 0 }),
     );
     const id = first.config?.configId ?? 0;
     expect(error)
@@ -100,8 +99,8 @@ describe("cpi-configs", function () {
       .and.deep.include({
         about: { latest_id: String(id), expected_latest_id: "0" },
       });
-    await director.configs.updateConfig({ type: "cpi", name: "", content: cpiConfig(WEST), expectedLatestId: id });
-    const { config } = await director.configs.getConfig({ type: "cpi", name: "", configId: id });
+    await director.configs.updateConfig({ type: "cpi", content: cpiConfig(WEST), expectedLatestId: id });
+    const { config } = await director.configs.getConfig({ type: "cpi", configId: id });
     expect(config?.content).to.equal(cpiConfig(EAST));
     const { configs } = await director.configs.listConfigs({ type: "cpi", allVersions: true });
     expect(configs.map((each) => each.configId)).to.deep.equal([id + 1, id]);
@@ -120,9 +119,9 @@ describe("cpi-configs", function () {
     await told([], ["z1", "z3"]);
     await update(cpiConfig(EAST, "{name: new-west, type: fleet, migrated_from: [{name: west}, {name: ''}]}"));
     await told([], ["z1", "z3"]);
-    await director.configs.deleteConfig({ type: "cloud", name: "" });
+    await director.configs.deleteConfig({ type: "cloud" });
     await told([], []);
-    await director.configs.deleteConfig({ type: "cpi", name: "" });
+    await director.configs.deleteConfig({ type: "cpi" });
     await eventually(() => director.dispatcher.told.at(-1)?.cpiConfigVersion === "");
   });
 
@@ -130,7 +129,6 @@ describe("cpi-configs", function () {
     await update(`azs:\n- name: z1\n- name: z2\n`, "cloud");
     const diff = await director.configs.diffConfig({
       type: "cloud",
-      name: "",
       content: "azs: [{name: z1},{name: z3}]",
     });
     expect(diff.lines.map(({ text, change }) => [text, change])).to.deep.equal([
@@ -141,21 +139,21 @@ describe("cpi-configs", function () {
     ]);
     await update(cpiConfig(EAST));
     const changed = cpiConfig(EAST.replace(CANARY, `other-${CANARY}`));
-    const { lines, fromConfigId } = await director.configs.diffConfig({ type: "cpi", name: "", content: changed });
+    const { lines, fromConfigId } = await director.configs.diffConfig({ type: "cpi", content: changed });
     expect(fromConfigId).to.be.greaterThan(0);
     expect(lines.filter((line) => line.change !== "LINE_CHANGE_UNSPECIFIED").map((line) => line.text)).to.deep.equal([
       "      key: <redacted>",
       "      key: <redacted>",
     ]);
-    const same = await director.configs.diffConfig({ type: "cpi", name: "", content: `# more\n${cpiConfig(EAST)}` });
+    const same = await director.configs.diffConfig({ type: "cpi", content: `# more\n${cpiConfig(EAST)}` });
     expect(same.lines).to.deep.equal([]);
   });
 
   it("deleted -> gone; again -> NOT_FOUND", async () => {
     await update(cpiConfig(EAST));
     await director.configs.deleteConfig({ type: "cpi", name: "default" });
-    expect(await failure(director.configs.getConfig({ type: "cpi", name: "" }))).to.be.instanceOf(NotFoundError);
-    expect(await failure(director.configs.deleteConfig({ type: "cpi", name: "" }))).to.be.instanceOf(NotFoundError);
+    expect(await failure(director.configs.getConfig({ type: "cpi" }))).to.be.instanceOf(NotFoundError);
+    expect(await failure(director.configs.deleteConfig({ type: "cpi" }))).to.be.instanceOf(NotFoundError);
   });
 
   it("changed -> the dispatcher is told, also what another config adds", async () => {
@@ -189,7 +187,6 @@ describe("cpi-configs", function () {
       az: "z2",
       diskPoolName: "fast",
       sizeBytes: 64 * 1024 * 1024,
-      metadata: undefined,
       wait: true,
     });
     expect(refused.task?.result).to.equal("disk `data` uses CPI `west`, not CPI `east`");
@@ -207,22 +204,19 @@ describe("cpi-configs", function () {
     const gates = west.map(() => director.cpi.gate("info", "before"));
     const tasks = [];
     for (const { name, azs } of west) {
-      const { task } = await director.deployments.deploy({ manifest: manifest(name, 1, azs), wait: false });
+      const { task } = await director.deployments.deploy({ manifest: manifest(name, 1, azs) });
       tasks.push(task?.taskId ?? 0);
     }
     await Promise.all(gates.map((gate) => gate.reached));
     // Beyond the workers of the share.
     for (let index = 0; index < 2; index++)
-      await director.deployments.deploy({ manifest: manifest(`x${index}`, 1, ["z2"]), wait: false });
+      await director.deployments.deploy({ manifest: manifest(`x${index}`, 1, ["z2"]) });
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
     expect((await deploy(manifest("web", 0)))?.state).to.equal(TaskState.DONE);
     const { task } = await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     expect(task?.state).to.equal(TaskState.DONE);
     const { tasks: live } = await director.tasks.listTasks({
       states: [TaskState.QUEUED, TaskState.PROCESSING],
-      deployment: "",
-      pageSize: 0,
-      pageToken: "",
     });
     for (const { taskId } of live) await director.tasks.cancelTask({ taskId });
     for (const gate of gates) gate.release();
@@ -237,7 +231,7 @@ describe("cpi-configs", function () {
     const taskIds: number[] = [];
     let refused: Error | undefined;
     while (refused === undefined && taskIds.length < 20) {
-      await director.deployments.deploy({ manifest: manifest(`q${taskIds.length}`, 1, ["z2"]), wait: false }).then(
+      await director.deployments.deploy({ manifest: manifest(`q${taskIds.length}`, 1, ["z2"]) }).then(
         ({ task }) => taskIds.push(task?.taskId ?? 0),
         (error: Error) => {
           refused = error;
@@ -273,7 +267,6 @@ describe("cpi-configs", function () {
       az: "z1",
       diskPoolName: "fast",
       sizeBytes: 64 * 1024 * 1024,
-      metadata: undefined,
       wait: true,
     });
     expect(created.task?.state).to.equal(TaskState.DONE);
@@ -327,8 +320,7 @@ describe("cpi-configs", function () {
     const task = await deploy(manifest("web", 1));
     director.cpi.noise = [];
     const taskId = task?.taskId ?? 0;
-    const output = (type: string, fromLine = 0) =>
-      director.tasks.getTaskOutput({ taskId, type, fromLine, maxLines: 0 });
+    const output = (type: string, fromLine = 0) => director.tasks.getTaskOutput({ taskId, type, fromLine });
     await eventually(async () => (await output("cpi")).lines.length >= 2);
     expect((await output("cpi")).lines.slice(0, 2)).to.deep.equal(["line one", "line two"]);
     expect(await output("cpi", 1)).to.deep.include({ complete: true });

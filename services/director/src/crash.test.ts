@@ -37,7 +37,6 @@ describe("a director killed between two steps", function () {
       diskPoolName: "fast",
       sizeBytes: 1024 * 1024,
       metadata: { owner: "ann" },
-      wait: false,
     });
 
   for (const method of ["createDisk", "attachDisk", "setDiskMetadata"] as const) {
@@ -68,7 +67,7 @@ describe("a director killed between two steps", function () {
       await director.provide(name, first);
       const { disk } = await director.disks.getDisk({ diskName: name });
       const taskId = await crashAt(director.cpi.gate("detachDisk", when), () =>
-        director.disks.detachDisk({ diskName: name, wait: false }),
+        director.disks.detachDisk({ diskName: name }),
       );
       expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
       expect(director.cpi.disks.get(disk?.diskCid ?? "")?.vmCid).to.equal("");
@@ -80,7 +79,7 @@ describe("a director killed between two steps", function () {
       await director.detach(name);
       const { disk } = await director.disks.getDisk({ diskName: name });
       const taskId = await crashAt(director.cpi.gate("deleteDisk", when), () =>
-        director.disks.deleteDisk({ diskName: name, wait: false }),
+        director.disks.deleteDisk({ diskName: name }),
       );
       expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
       expect(director.cpi.disks.has(disk?.diskCid ?? "")).to.equal(false);
@@ -89,7 +88,7 @@ describe("a director killed between two steps", function () {
     it(`deploy, killed ${when} the effect of createVm -> one VM`, async () => {
       const deployment = `deployment-${when}`;
       const taskId = await crashAt(director.cpi.gate("createVm", when), () =>
-        director.deployments.deploy({ manifest: manifest(deployment, 1), wait: false }),
+        director.deployments.deploy({ manifest: manifest(deployment, 1) }),
       );
       expect(await director.ended(taskId)).to.include({ state: TaskState.DONE, attempts: 2 });
       const { instances } = await director.deployments.listInstances({ deployment });
@@ -97,7 +96,7 @@ describe("a director killed between two steps", function () {
       expect([...director.cpi.vms.keys()]).to.include(instances[0]?.vmCid);
       expect(director.cpi.vms.size).to.equal(2);
       const deleting = await crashAt(director.cpi.gate("deleteVm", when), () =>
-        director.deployments.deleteDeployment({ deployment, wait: false }),
+        director.deployments.deleteDeployment({ deployment }),
       );
       expect(await director.ended(deleting)).to.include({ state: TaskState.DONE, attempts: 2 });
       expect(director.cpi.vms.size).to.equal(1);
@@ -114,8 +113,6 @@ describe("a director killed between two steps", function () {
         instanceId: first,
         diskPoolName: "fast",
         sizeBytes: 1,
-        metadata: undefined,
-        wait: false,
       });
       ids.push(task?.taskId ?? 0);
     }

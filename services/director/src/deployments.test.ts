@@ -32,7 +32,7 @@ describe("deployments", function () {
     expect(before[0]?.agentId).to.equal("host-1");
     expect((await deploy(text))?.state).to.equal(TaskState.DONE);
     expect(await instances("web")).to.deep.equal(before);
-    const { deployments } = await director.deployments.listDeployments({ pageSize: 0, pageToken: "" });
+    const { deployments } = await director.deployments.listDeployments({});
     expect(deployments).to.deep.equal([{ name: "web", manifest: text }]);
   });
 
@@ -82,7 +82,7 @@ describe("deployments", function () {
     expect(deleted.task).to.include({ state: TaskState.DONE, result: "deleted deployment `web`" });
     expect(director.cpi.vms.size).to.equal(0);
     expect(director.cpi.disks.size).to.equal(0);
-    expect((await director.disks.listDisks({ deployment: "", pageSize: 0, pageToken: "" })).disks).to.deep.equal([]);
+    expect((await director.disks.listDisks({})).disks).to.deep.equal([]);
     const again = await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     expect(again.task).to.include({ state: TaskState.DONE, result: "deployment `web` was already deleted" });
     const gone = await director.deployments.listInstances({ deployment: "web" }).catch((error: Error) => error.message);
@@ -92,7 +92,7 @@ describe("deployments", function () {
   it("a deletion that was cancelled half-way -> nothing can be added until it is finished", async () => {
     await deploy(manifest("web", 1));
     const gate = director.cpi.gate("deleteVm", "before");
-    const { task } = await director.deployments.deleteDeployment({ deployment: "web", wait: false });
+    const { task } = await director.deployments.deleteDeployment({ deployment: "web" });
     await gate.reached;
     await director.tasks.cancelTask({ taskId: task?.taskId ?? 0 });
     gate.release();
@@ -109,7 +109,7 @@ describe("deployments", function () {
     const gate = director.cpi.gate("createDisk", "before");
     const providing = director.provide("data", leaving?.instanceId ?? "");
     await gate.reached;
-    const { task } = await director.deployments.deploy({ manifest: manifest("web", 1), wait: false });
+    const { task } = await director.deployments.deploy({ manifest: manifest("web", 1) });
     const taskId = task?.taskId ?? 0;
     await eventually(async () => {
       const { locks } = await director.locks.listLocks({});
@@ -131,9 +131,9 @@ describe("deployments", function () {
 
   it("deployed twice at once with different manifests -> one after the other, the last one stands", async () => {
     const gate = director.cpi.gate("createVm", "before");
-    const one = await director.deployments.deploy({ manifest: manifest("web", 1), wait: false });
+    const one = await director.deployments.deploy({ manifest: manifest("web", 1) });
     await gate.reached;
-    const two = await director.deployments.deploy({ manifest: manifest("web", 3), wait: false });
+    const two = await director.deployments.deploy({ manifest: manifest("web", 3) });
     expect((await director.task(two.task?.taskId ?? 0)).state).to.equal(TaskState.QUEUED);
     gate.release();
     expect((await director.ended(one.task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
@@ -145,7 +145,7 @@ describe("deployments", function () {
     await director.process.kill();
     await director.dispatcher.stop();
     await director.process.start();
-    const { task } = await director.deployments.deploy({ manifest: manifest("web", 1), wait: false });
+    const { task } = await director.deployments.deploy({ manifest: manifest("web", 1) });
     expect((await director.task(task?.taskId ?? 0)).state).to.equal(TaskState.QUEUED);
     await director.dispatcher.start();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);

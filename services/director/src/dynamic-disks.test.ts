@@ -158,13 +158,12 @@ describe("dynamic disks over gRPC and NATS", function () {
       az: "z1",
       diskPoolName: "fast",
       sizeBytes: MIB,
-      metadata: undefined,
     };
     const created = await director.disks.createDisk({ ...request, wait: true });
     expect(created.task?.state).to.equal(TaskState.DONE);
     expect(created.disk).to.include({ vmCid: "", sizeBytes: MIB });
     expect((await director.disks.createDisk({ ...request, wait: true })).task?.state).to.equal(TaskState.DONE);
-    const attach = { instanceId: first, metadata: undefined, wait: true };
+    const attach = { instanceId: first, wait: true };
     const attached = await director.disks.attachDisk({ ...attach, diskName: name });
     expect(attached.task?.state).to.equal(TaskState.DONE);
     expect(attached.disk?.instanceId).to.equal(first);
@@ -180,7 +179,6 @@ describe("dynamic disks over gRPC and NATS", function () {
       az: "z2",
       diskPoolName: "fast",
       sizeBytes: MIB,
-      metadata: undefined,
       wait: true,
     });
     const task = await director.provide(name, first, { sizeBytes: MIB });
@@ -262,7 +260,7 @@ describe("dynamic disks over gRPC and NATS", function () {
   });
 
   it("list -> by name, in pages, of one deployment", async () => {
-    const all = await director.disks.listDisks({ deployment: "", pageSize: 0, pageToken: "" });
+    const all = await director.disks.listDisks({});
     const names: string[] = [];
     for (let pageToken = ""; ; ) {
       const page = await director.disks.listDisks({ deployment: "web", pageSize: 3, pageToken });
@@ -273,6 +271,6 @@ describe("dynamic disks over gRPC and NATS", function () {
     }
     expect(names).to.deep.equal(all.disks.map((disk) => disk.diskName));
     expect(names).to.deep.equal([...names].sort());
-    expect((await director.disks.listDisks({ deployment: "ci", pageSize: 0, pageToken: "" })).disks).to.deep.equal([]);
+    expect((await director.disks.listDisks({ deployment: "ci" })).disks).to.deep.equal([]);
   });
 });

@@ -31,7 +31,7 @@ describe("a director whose disk is full", function () {
     let acknowledged = 0;
     const update = async () => {
       const content = `${CLOUD_CONFIG}# ${acknowledged + 1} ${"x".repeat(200_000)}\n`;
-      await director.configs.updateConfig({ type: "cloud", name: "", content });
+      await director.configs.updateConfig({ type: "cloud", content });
       acknowledged++;
     };
     await update();

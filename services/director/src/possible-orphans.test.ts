@@ -12,7 +12,7 @@ describe("what a CPI may have made unknown to anybody", function () {
 
   before(async () => {
     director = await TestDirector.start({ content: { possibleOrphans: 2 } });
-    await director.configs.updateConfig({ type: "cloud", name: "", content: CLOUD });
+    await director.configs.updateConfig({ type: "cloud", content: CLOUD });
   });
   after(() => director?.stop());
   beforeEach(async () => {
@@ -23,8 +23,7 @@ describe("what a CPI may have made unknown to anybody", function () {
     for (const { token } of await list()) await director.deployments.forgetPossibleOrphan({ token });
   });
 
-  const list = async () =>
-    (await director.deployments.listPossibleOrphans({ pageSize: 0, pageToken: "" })).possibleOrphans;
+  const list = async () => (await director.deployments.listPossibleOrphans({})).possibleOrphans;
   const manifest = (group: string) => `name: web\ninstance_groups:\n- {name: db, azs: [z1], ${group}}\n`;
   const VM = manifest("instances: 1");
   const DISK = manifest("instances: 1, persistent_disk: 64");
@@ -60,7 +59,7 @@ describe("what a CPI may have made unknown to anybody", function () {
 
   it("the director is killed during create_vm -> the next one makes another, and lists what may be left", async () => {
     const gate = director.cpi.gate("createVm", "after");
-    const { task } = await director.deployments.deploy({ manifest: VM, wait: false });
+    const { task } = await director.deployments.deploy({ manifest: VM });
     await gate.reached;
     await director.process.kill();
     await director.process.start();

@@ -41,7 +41,7 @@ describe("a deploy to VMs that must be made anew", function () {
     director.cpi.apiVersions.clear();
   });
 
-  const cloud = (content: string) => director.configs.updateConfig({ type: "cloud", name: "", content });
+  const cloud = (content: string) => director.configs.updateConfig({ type: "cloud", content });
   const manifest = (group = "vm_type: small", instances = 1, more = "") =>
     `name: web\n${more}\ninstance_groups:\n- {name: db, instances: ${instances}, azs: [z1], persistent_disk: 64, networks: [{name: private}], ${group}}\n`;
   const deploy = async (text: string) => {
@@ -55,13 +55,13 @@ describe("a deploy to VMs that must be made anew", function () {
   };
   const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
   const disks = async () => {
-    const all = { deployment: "web", orphaned: false, pageSize: 0, pageToken: "" };
+    const all = { deployment: "web" };
     const listed = await director.deployments.listPersistentDisks(all);
     return listed.disks.filter((disk) => disk.orphanedAt === undefined);
   };
   const calls = () => director.cpi.calls.map((call) => call.split(" ")[0]).filter((name) => name !== "info");
   const events = async (taskId: number): Promise<string[]> => {
-    const { lines } = await director.tasks.getTaskOutput({ taskId, type: "event", fromLine: 0, maxLines: 0 });
+    const { lines } = await director.tasks.getTaskOutput({ taskId, type: "event" });
     return lines.map((line) => JSON.parse(line)).map(({ stage, state, message }) => `${stage} ${state}: ${message}`);
   };
   const ANEW = ["detachDisk", "deleteVm", "createVm", "setVmMetadata", "attachDisk", "setDiskMetadata"];
@@ -228,7 +228,7 @@ describe("a deploy to VMs that must be made anew", function () {
     const cpis = "cpis: [{name: east, type: a}, {name: west, type: b}]";
     const text = manifest("vm_type: small").replace("persistent_disk: 64, ", "");
     try {
-      await director.configs.updateConfig({ type: "cpi", name: "", content: cpis });
+      await director.configs.updateConfig({ type: "cpi", content: cpis });
       await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: east,"));
       await deployed(text);
       await cloud(CLOUD.replace("{name: z1,", "{name: z1, cpi: west,"));
@@ -245,7 +245,7 @@ describe("a deploy to VMs that must be made anew", function () {
       expect((await instances())[0]?.vmState).to.equal("running");
     } finally {
       await director.deployments.deleteDeployment({ deployment: "web", wait: true });
-      await director.configs.deleteConfig({ type: "cpi", name: "" });
+      await director.configs.deleteConfig({ type: "cpi" });
     }
   });
 
@@ -256,7 +256,7 @@ describe("a deploy to VMs that must be made anew", function () {
         const [before] = await instances();
         await director.provide("data", before?.instanceId ?? "");
         const gate = director.cpi.gate(method, when);
-        const { task } = await director.deployments.deploy({ manifest: manifest("vm_type: large"), wait: false });
+        const { task } = await director.deployments.deploy({ manifest: manifest("vm_type: large") });
         await gate.reached;
         await director.process.kill();
         await director.process.start();

@@ -93,9 +93,6 @@ for (const store of ["LMDB", "MongoDB"])
       expect(await states(taskIds)).to.deep.equal(["TASK_STATE_HELD", "TASK_STATE_HELD"]);
       const { tasks: held } = await director.tasks.listTasks({
         states: ["TASK_STATE_HELD"],
-        deployment: "",
-        pageSize: 0,
-        pageToken: "",
       });
       expect(held.map(({ taskId }) => taskId).sort()).to.deep.equal([...taskIds].sort());
       expect((await director.task(done.taskId)).state).to.equal("TASK_STATE_DONE");

@@ -22,13 +22,12 @@ describe("YAML that is slow to read", function () {
   let pid: number;
 
   type Send = (content: string) => Promise<unknown>;
-  const deploy: Send = (manifest) => director.deployments.deploy({ manifest, wait: false }, { deadlineMs: 120_000 });
+  const deploy: Send = (manifest) => director.deployments.deploy({ manifest }, { deadlineMs: 120_000 });
   const update =
     (type: string): Send =>
     (content) =>
-      director.configs.updateConfig({ type, name: "", content }, { deadlineMs: 120_000 });
-  const diff: Send = (content) =>
-    director.configs.diffConfig({ type: "cloud", name: "", content }, { deadlineMs: 120_000 });
+      director.configs.updateConfig({ type, content }, { deadlineMs: 120_000 });
+  const diff: Send = (content) => director.configs.diffConfig({ type: "cloud", content }, { deadlineMs: 120_000 });
   const WAYS: readonly (readonly [string, Send])[] = [
     ["manifest", deploy],
     ["cloud config", update("cloud")],
@@ -65,7 +64,7 @@ describe("YAML that is slow to read", function () {
     });
     while (!done) {
       const beforeMs = cpuMsOf(pid);
-      await director.configs.listConfigs({ type: "" });
+      await director.configs.listConfigs({});
       longestMs = Math.max(longestMs, cpuMsOf(pid) - beforeMs);
     }
     await working;
@@ -86,10 +85,8 @@ describe("YAML that is slow to read", function () {
     await expectNoWait("an ordinary manifest", () => deploy(ordinaryManifest(MIB_BYTES)));
     // The task reads it, too; it ends since there are no such VM types.
     const { tasks } = await director.tasks.listTasks({
-      states: [],
       deployment: "ordinary",
       pageSize: 1,
-      pageToken: "",
     });
     expect((await director.ended(tasks[0]?.taskId ?? 0)).result).to.equal("/deployments/ordinary");
   });

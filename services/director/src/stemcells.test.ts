@@ -30,8 +30,8 @@ describe("stemcells", function () {
     await director.deployments.deleteDeployment({ deployment: "web", wait: true });
     for (const { name, version } of await list())
       await director.stemcells.deleteStemcell({ name, version, force: true, wait: true }).catch(() => {});
-    await director.configs.updateConfig({ type: "cpi", name: "", content: CPIS });
-    await director.configs.updateConfig({ type: "cloud", name: "", content: CLOUD });
+    await director.configs.updateConfig({ type: "cpi", content: CPIS });
+    await director.configs.updateConfig({ type: "cloud", content: CLOUD });
     director.cpi.stemcells.clear();
     director.cpi.formats.clear();
     director.cpi.brokenCpis.clear();
@@ -39,7 +39,7 @@ describe("stemcells", function () {
     director.cpi.calls.length = 0;
   });
 
-  const list = async () => (await director.stemcells.listStemcells({ pageSize: 0, pageToken: "" })).stemcells;
+  const list = async () => (await director.stemcells.listStemcells({})).stemcells;
   const failure = (promise: Promise<unknown>): Promise<Error> =>
     promise.then(
       () => new Error("it was accepted"),
@@ -201,7 +201,7 @@ describe("stemcells", function () {
 
   it("its CPI is in no cpi-config any more -> it is not forgotten, since it is still there", async () => {
     await director.upload(stemcellFile());
-    await director.configs.updateConfig({ type: "cpi", name: "", content: "cpis: [{name: west, type: b}]" });
+    await director.configs.updateConfig({ type: "cpi", content: "cpis: [{name: west, type: b}]" });
     const stemcell = { name: "ubuntu", version: "1.10" };
     const { task } = await director.stemcells.deleteStemcell({ ...stemcell, force: false, wait: true });
     expect(task?.result).to.match(/CPI 'east' not found in cpi-config/);
@@ -235,7 +235,7 @@ describe("stemcells", function () {
     expect((await deploy())?.result).to.equal("/deployments/web");
     expect(await instances()).to.deep.equal(before);
     director.cpi.calls.length = 0;
-    const deleted = await director.stemcells.deleteStemcell({ name: "ubuntu", version: "1", force: false, wait: true });
+    const deleted = await director.stemcells.deleteStemcell({ name: "ubuntu", version: "1", wait: true });
     expect(deleted.task?.state).to.equal(TaskState.DONE);
     expect(director.cpi.calls.map((call) => call.replace(/-.*/, ""))).to.deep.equal(["deleteStemcell sc"]);
   });

@@ -55,7 +55,7 @@ describe("configs and manifests that an older version accepted", function () {
 
   it("one that cannot be read -> the director serves, and what needs it says so, until it is deleted", async () => {
     expect((await director.ended(1)).result).to.match(/the stored cloud config `broken` cannot be used: .*line 1/);
-    const error = await errorOf(director.deployments.deploy({ manifest: manifest("web", 1), wait: false }));
+    const error = await errorOf(director.deployments.deploy({ manifest: manifest("web", 1) }));
     expect(error).to.be.instanceOf(InvalidStateError);
     await director.configs.deleteConfig({ type: "cloud", name: "broken" });
   });
@@ -66,7 +66,7 @@ describe("configs and manifests that an older version accepted", function () {
   });
 
   it("the same content again -> the same version; as a new one -> refused", async () => {
-    const { config } = await director.configs.updateConfig({ type: "cloud", name: "", content: OLD_CLOUD_CONFIG });
+    const { config } = await director.configs.updateConfig({ type: "cloud", content: OLD_CLOUD_CONFIG });
     expect(config?.configId).to.equal(1);
     const error = await errorOf(update("other", OLD_CLOUD_CONFIG));
     expect(error).to.be.instanceOf(InvalidArgumentError);
@@ -77,7 +77,7 @@ describe("configs and manifests that an older version accepted", function () {
   });
 
   it("a deploy of such a manifest, interrupted -> goes on; anew -> refused by name", async () => {
-    const error = await errorOf(director.deployments.deploy({ manifest: OLD_MANIFEST, wait: false }));
+    const error = await errorOf(director.deployments.deploy({ manifest: OLD_MANIFEST }));
     expect(error.message).to.match(/the manifest has unknown top-level keys: "meta" in line 6/);
     await director.stop();
     let taskId = 0;

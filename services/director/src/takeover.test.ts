@@ -54,8 +54,6 @@ describe("two directors on one database", function () {
         instanceId,
         diskPoolName: "fast",
         sizeBytes: 1024 * 1024,
-        metadata: undefined,
-        wait: false,
       });
       const taskId = task?.taskId ?? 0;
       await gate.reached;
@@ -69,7 +67,7 @@ describe("two directors on one database", function () {
         `      a call right after SIGKILL was answered after ${takenMs} ms (the lease time is ${LEASE_TIME_MS} ms)`,
       );
       expect(takenMs).to.be.below(TAKEOVER_LIMIT_MS);
-      for await (const { update } of tasks.watchTask({ taskId, fromIndex: 0 }, { deadlineMs: 30_000 }))
+      for await (const { update } of tasks.watchTask({ taskId }, { deadlineMs: 30_000 }))
         if (update?.$case === "ended") expect(update.value).to.include({ state: TaskState.DONE, attempts: 2 });
       expect(first.cpi.disks.size).to.equal(1);
       const [before, after] = first.dispatcher.fences as [number, number];

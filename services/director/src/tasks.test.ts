@@ -4,7 +4,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
 
-const WANTED = { diskPoolName: "fast", sizeBytes: 1024 * 1024, metadata: undefined };
+const WANTED = { diskPoolName: "fast", sizeBytes: 1024 * 1024 };
 
 describe("tasks", function () {
   this.timeout(60_000);
@@ -35,7 +35,7 @@ describe("tasks", function () {
 
   it("a deploy that hangs -> does not delay a disk", async () => {
     const gate = director.cpi.gate("createVm", "before");
-    const { task } = await director.deployments.deploy({ manifest: manifest("slow", 1), wait: false });
+    const { task } = await director.deployments.deploy({ manifest: manifest("slow", 1) });
     await gate.reached;
     expect((await director.provide(name, first)).state).to.equal(TaskState.DONE);
     expect(await stateOf(task?.taskId ?? 0)).to.equal(TaskState.PROCESSING);
@@ -183,7 +183,7 @@ describe("tasks", function () {
     const task = await director.provide(name, first);
     expect(task.result).to.equal("CPI createDisk failed: the moon is full");
     const messages: string[] = [];
-    for await (const { update } of director.tasks.watchTask({ taskId: task.taskId, fromIndex: 0 })) {
+    for await (const { update } of director.tasks.watchTask({ taskId: task.taskId })) {
       if (update?.$case === "event") messages.push(update.value.message);
     }
     expect(messages).to.deep.equal(["", "CPI createDisk failed: the moon is full"]);
@@ -193,7 +193,7 @@ describe("tasks", function () {
     await director.provide(name, "nobody");
     const ids: number[] = [];
     for (let pageToken = ""; ; ) {
-      const page = await director.tasks.listTasks({ states: [], deployment: "", pageSize: 7, pageToken });
+      const page = await director.tasks.listTasks({ pageSize: 7, pageToken });
       ids.push(...page.tasks.map((task) => task.taskId));
       pageToken = page.nextPageToken;
       if (pageToken === "") break;
@@ -202,13 +202,10 @@ describe("tasks", function () {
     expect(ids.at(-1)).to.equal(1);
     const failed = await director.tasks.listTasks({
       states: [TaskState.ERROR],
-      deployment: "",
-      pageSize: 0,
-      pageToken: "",
     });
     expect(failed.tasks[0]?.taskId).to.equal(ids[0]);
     expect(new Set(failed.tasks.map((task) => task.state))).to.deep.equal(new Set([TaskState.ERROR]));
-    const ofSlow = await director.tasks.listTasks({ states: [], deployment: "slow", pageSize: 0, pageToken: "" });
+    const ofSlow = await director.tasks.listTasks({ deployment: "slow" });
     expect(ofSlow.tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
   });
 });
@@ -256,7 +253,7 @@ describe("limits of tasks", function () {
   it("many ended tasks -> the oldest are forgotten, with their events", async () => {
     for (let index = 0; index < 15; index++) await director.provide("e", first);
     const tasks = await eventually(async () => {
-      const page = await director.tasks.listTasks({ states: [], deployment: "", pageSize: 0, pageToken: "" });
+      const page = await director.tasks.listTasks({});
       expect(page.tasks.length).to.be.at.most(11);
       return page.tasks;
     });

@@ -39,7 +39,7 @@ describe("VMs and disks of deployments", function () {
   after(() => director?.stop());
   beforeEach(async () => {
     await director.deployments.deleteDeployment({ deployment: "web", wait: true });
-    await director.configs.updateConfig({ type: "cloud", name: "", content: CLOUD });
+    await director.configs.updateConfig({ type: "cloud", content: CLOUD });
     for (const agent of director.agents) agent.calls.length = 0;
     director.cpi.apiVersions.clear();
     director.cpi.lacking.clear();
@@ -56,8 +56,7 @@ describe("VMs and disks of deployments", function () {
     expect(task?.result).to.equal("/deployments/web");
   };
   const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
-  const disks = async (orphaned = false) =>
-    (await director.deployments.listPersistentDisks({ deployment: "", orphaned, pageSize: 0, pageToken: "" })).disks;
+  const disks = async (orphaned = false) => (await director.deployments.listPersistentDisks({ orphaned })).disks;
   const deleteOrphan = async (diskCid: string) =>
     (await director.deployments.deleteOrphanedDisk({ diskCid, wait: true })).task;
   const failure = (promise: Promise<unknown>): Promise<Error> =>
@@ -237,7 +236,7 @@ describe("VMs and disks of deployments", function () {
         const changing = method === "detachDisk" || method === "resizeDisk";
         if (changing) await deployed(manifest("persistent_disk: 512"));
         const gate = director.cpi.gate(method, when);
-        const { task } = await director.deployments.deploy({ manifest: manifest("persistent_disk: 600"), wait: false });
+        const { task } = await director.deployments.deploy({ manifest: manifest("persistent_disk: 600") });
         await gate.reached;
         await director.process.kill();
         await director.process.start();
@@ -260,7 +259,7 @@ describe("VMs and disks of deployments", function () {
     await director.upload(stemcellFile({ version: "1", api_version: null }));
     const text = manifest("stemcell: a", 1, 'stemcells: [{alias: a, name: ubuntu, version: "1"}]');
     expect((await deploy(text))?.result).to.match(/needs the Registry/);
-    await director.stemcells.deleteStemcell({ name: "ubuntu", version: "1", force: false, wait: true });
+    await director.stemcells.deleteStemcell({ name: "ubuntu", version: "1", wait: true });
     await deploy(manifest("env: {}", 0));
   });
 

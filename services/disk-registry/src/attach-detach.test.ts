@@ -138,7 +138,7 @@ describe("disk-registry takes devices in and out of operation", function () {
     await fleet.add();
     await reached;
     // As it is: to be erased, it would have to be attached first.
-    const request = { hostId: "h1", deviceId: "d1", path: "", dryRun: false, keepData: true };
+    const request = { hostId: "h1", deviceId: "d1", keepData: true };
     expect((await fleet.registry.operator.removeDevice(request)).result?.code).to.equal("ACTION_CODE_E_TRY_AGAIN");
     const states: string[] = [];
     const watching = setInterval(async () => states.push((await fleet.registry.device("d1")).attachState), 5);
@@ -189,7 +189,7 @@ describe("disk-registry takes devices in and out of operation", function () {
     expect(answer.unknownDevices[0]?.reason).to.contain("belongs to host h1");
     expect(second.held.size).to.equal(0);
     expect((await fleet.registry.device("d1")).hostId).to.equal("h1");
-    const request = { hostId: "h2", deviceId: "d1", path: "", dryRun: false };
+    const request = { hostId: "h2", deviceId: "d1" };
     const { result } = await fleet.registry.operator.addDevice(request);
     expect(result?.code).to.equal("ACTION_CODE_E_ARGUMENT");
     expect(result?.message).to.contain("belongs to host h1");
@@ -204,20 +204,20 @@ describe("disk-registry takes devices in and out of operation", function () {
     expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.UNKNOWN);
     await fleet.add();
     await fleet.inState("d1", AttachState.ATTACHED);
-    expect(
-      (await fleet.registry.operator.removeHost({ hostId: "h1", dryRun: true, keepData: false })).result?.code,
-    ).to.equal("ACTION_CODE_E_TRY_AGAIN");
+    expect((await fleet.registry.operator.removeHost({ hostId: "h1", dryRun: true })).result?.code).to.equal(
+      "ACTION_CODE_E_TRY_AGAIN",
+    );
     expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.ATTACHED);
-    expect(
-      (await fleet.registry.operator.purgeHost({ hostId: "h1", dryRun: true, force: false })).result?.code,
-    ).to.equal("ACTION_CODE_S_OK");
+    expect((await fleet.registry.operator.purgeHost({ hostId: "h1", dryRun: true })).result?.code).to.equal(
+      "ACTION_CODE_S_OK",
+    );
     expect((await fleet.registry.device("d1")).attachState).to.equal(AttachState.ATTACHED);
   });
 
   it("purged host -> its agent's heartbeat says NOT_FOUND; registered again, everything is UNKNOWN and let go", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { deviceGeneration } = await fleet.registry.device("d1");
-    await fleet.registry.operator.purgeHost({ hostId: "h1", dryRun: false, force: false });
+    await fleet.registry.operator.purgeHost({ hostId: "h1" });
     await rejected(agent.heartbeat(), "NotFoundError");
     await agent.register();
     expect(agent.held.size).to.equal(0);

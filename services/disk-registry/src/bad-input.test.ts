@@ -4,7 +4,7 @@ import {
   AgentRegistrationServiceDefinition,
   CreateDiskRequest,
   DiskRegistryServiceDefinition,
-  RegisterAgentRequest,
+  type RegisterAgentRequest,
   ReportedDevice,
 } from "@diskmesh/api/registry";
 import { createClient } from "@diskmesh/rpc";
@@ -24,7 +24,7 @@ const MALFORMED_IDS: readonly [string, string][] = [
   ["not ASCII", "hôst"],
 ];
 
-const page = { pageSize: 0, pageToken: "" };
+const page = {};
 const WATCH = { hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", resumeToken: "" } as const;
 
 /** The first message of a stream, which is ended then. */
@@ -36,44 +36,37 @@ const disk = (change: object) => CreateDiskRequest.fromPartial({ diskId: "x", si
 
 /** Every method that takes an id, called with the one given. */
 const BY_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => Promise<unknown>>> = {
-  "AddHost host_id": (operator, hostId) => operator.addHost({ hostId, dryRun: false }),
-  "RemoveHost host_id": (operator, hostId) => operator.removeHost({ hostId, dryRun: false, keepData: false }),
-  "PurgeHost host_id": (operator, hostId) => operator.purgeHost({ hostId, dryRun: false, force: true }),
-  "AddDevice host_id": (operator, hostId) =>
-    operator.addDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false }),
-  "RemoveDevice host_id": (operator, hostId) =>
-    operator.removeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false, keepData: false }),
-  "PurgeDevice host_id": (operator, hostId) =>
-    operator.purgeDevice({ hostId, deviceId: "", path: "/dev/d1", dryRun: false, force: true }),
+  "AddHost host_id": (operator, hostId) => operator.addHost({ hostId }),
+  "RemoveHost host_id": (operator, hostId) => operator.removeHost({ hostId }),
+  "PurgeHost host_id": (operator, hostId) => operator.purgeHost({ hostId, force: true }),
+  "AddDevice host_id": (operator, hostId) => operator.addDevice({ hostId, path: "/dev/d1" }),
+  "RemoveDevice host_id": (operator, hostId) => operator.removeDevice({ hostId, path: "/dev/d1" }),
+  "PurgeDevice host_id": (operator, hostId) => operator.purgeDevice({ hostId, path: "/dev/d1", force: true }),
   "GetHost host_id": (operator, hostId) => operator.getHost({ hostId }),
   "GetDevice device_id": (operator, deviceId) => operator.getDevice({ deviceId }),
   "ResizeDisk disk_id": (operator, diskId) => operator.resizeDisk({ diskId, sizeBytes: 1 }),
   "CreateDisk disk_id": (operator, diskId) => operator.createDisk(disk({ diskId })),
   "DeleteDisk disk_id": (operator, diskId) => operator.deleteDisk({ diskId }),
   "GetDisk disk_id": (operator, diskId) => operator.getDisk({ diskId }),
-  "SetDiskLabels disk_id": (operator, diskId) => operator.setDiskLabels({ diskId, labels: [] }),
+  "SetDiskLabels disk_id": (operator, diskId) => operator.setDiskLabels({ diskId }),
   "PublishDisk disk_id": (operator, diskId) => operator.publishDisk({ diskId, hostId: "h1" }),
   "PublishDisk host_id": (operator, hostId) => operator.publishDisk({ diskId: "x", hostId }),
-  "UnpublishDisk disk_id": (operator, diskId) => operator.unpublishDisk({ diskId, hostId: "" }),
-  "AssignHost vm_cid": (operator, vmCid) => operator.assignHost({ vmCid, az: "", diskIds: [] }),
+  "UnpublishDisk disk_id": (operator, diskId) => operator.unpublishDisk({ diskId }),
+  "AssignHost vm_cid": (operator, vmCid) => operator.assignHost({ vmCid }),
   "UnassignHost vm_cid": (operator, vmCid) => operator.unassignHost({ vmCid }),
 };
 
 /** Where the empty string is no id either, but means "not given". */
 const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: string) => Promise<unknown>>> = {
-  "AddDevice device_id": (operator, deviceId) =>
-    operator.addDevice({ hostId: "h1", deviceId, path: "", dryRun: false }),
-  "RemoveDevice device_id": (operator, deviceId) =>
-    operator.removeDevice({ hostId: "h1", deviceId, path: "", dryRun: false, keepData: false }),
-  "PurgeDevice device_id": (operator, deviceId) =>
-    operator.purgeDevice({ hostId: "h1", deviceId, path: "", dryRun: false, force: true }),
+  "AddDevice device_id": (operator, deviceId) => operator.addDevice({ hostId: "h1", deviceId }),
+  "RemoveDevice device_id": (operator, deviceId) => operator.removeDevice({ hostId: "h1", deviceId }),
+  "PurgeDevice device_id": (operator, deviceId) => operator.purgeDevice({ hostId: "h1", deviceId, force: true }),
   "CreateDisk host_id": (operator, hostId) => operator.createDisk(disk({ hostId })),
   "WatchDevices host_id": (operator, hostId) => firstOf(operator.watchDevices({ ...WATCH, hostId })),
-  "ListDevices host_id": (operator, hostId) =>
-    operator.listDevices({ hostId, attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", ...page }),
+  "ListDevices host_id": (operator, hostId) => operator.listDevices({ hostId, ...page }),
   "ListDisks host_id": (operator, hostId) => operator.listDisks({ hostId, ...page }),
   "UnpublishDisk host_id": (operator, hostId) => operator.unpublishDisk({ diskId: "x", hostId }),
-  "AssignHost disk_ids": (operator, diskId) => operator.assignHost({ vmCid: "vm", az: "", diskIds: [diskId] }),
+  "AssignHost disk_ids": (operator, diskId) => operator.assignHost({ vmCid: "vm", diskIds: [diskId] }),
 };
 
 const REFUSED: readonly [string, Call, string, string][] = [
@@ -131,67 +124,51 @@ const REFUSED: readonly [string, Call, string, string][] = [
   ["GetHost, unknown", (o) => o.getHost({ hostId: "h9" }), "NotFoundError", "h9"],
   ["GetDevice, unknown", (o) => o.getDevice({ deviceId: "d9" }), "NotFoundError", "d9"],
   ["GetDisk, unknown", (o) => o.getDisk({ diskId: "x9" }), "NotFoundError", "x9"],
-  ["SetDiskLabels, unknown", (o) => o.setDiskLabels({ diskId: "x9", labels: [] }), "NotFoundError", "x9"],
+  ["SetDiskLabels, unknown", (o) => o.setDiskLabels({ diskId: "x9" }), "NotFoundError", "x9"],
   ["PublishDisk, unknown disk", (o) => o.publishDisk({ diskId: "x9", hostId: "h1" }), "NotFoundError", "x9"],
-  ["UnpublishDisk, unknown disk", (o) => o.unpublishDisk({ diskId: "x9", hostId: "" }), "NotFoundError", "x9"],
+  ["UnpublishDisk, unknown disk", (o) => o.unpublishDisk({ diskId: "x9" }), "NotFoundError", "x9"],
   [
     "AddDevice, id and path",
-    (o) => o.addDevice({ hostId: "h1", deviceId: "d1", path: "/dev/d1", dryRun: false }),
+    (o) => o.addDevice({ hostId: "h1", deviceId: "d1", path: "/dev/d1" }),
     "InvalidArgumentError",
     "both given",
   ],
-  [
-    "AddDevice, neither id nor path",
-    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "", dryRun: false }),
-    "InvalidArgumentError",
-    "both empty",
-  ],
-  [
-    "AddDevice, path without host",
-    (o) => o.addDevice({ hostId: "", deviceId: "", path: "/dev/d1", dryRun: false }),
-    "InvalidArgumentError",
-    "host_id is empty",
-  ],
+  ["AddDevice, neither id nor path", (o) => o.addDevice({ hostId: "h1" }), "InvalidArgumentError", "both empty"],
+  ["AddDevice, path without host", (o) => o.addDevice({ path: "/dev/d1" }), "InvalidArgumentError", "host_id is empty"],
   [
     "AddDevice, path with NUL",
-    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "/dev/\0", dryRun: false }),
+    (o) => o.addDevice({ hostId: "h1", path: "/dev/\0" }),
     "InvalidArgumentError",
     "control character",
   ],
   [
     "AddDevice, path of 10 KiB",
-    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "/".repeat(10_240), dryRun: false }),
+    (o) => o.addDevice({ hostId: "h1", path: "/".repeat(10_240) }),
     "InvalidArgumentError",
     "longer than 4096",
   ],
-  [
-    "ListHosts, negative page size",
-    (o) => o.listHosts({ az: "", vmCid: "", pageSize: -1, pageToken: "" }),
-    "InvalidArgumentError",
-    "page_size is -1",
-  ],
+  ["ListHosts, negative page size", (o) => o.listHosts({ pageSize: -1 }), "InvalidArgumentError", "page_size is -1"],
   [
     "ListDevices, negative page size",
-    (o) =>
-      o.listDevices({ hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", pageSize: -5, pageToken: "" }),
+    (o) => o.listDevices({ pageSize: -5 }),
     "InvalidArgumentError",
     "page_size is -5",
   ],
   [
     "ListDisks, malformed page token",
-    (o) => o.listDisks({ hostId: "", pageSize: 0, pageToken: "!!" }),
+    (o) => o.listDisks({ pageToken: "!!" }),
     "InvalidArgumentError",
     "page_token is malformed",
   ],
   [
     "ListDisks, page token of no id",
-    (o) => o.listDisks({ hostId: "", pageSize: 0, pageToken: Buffer.from("../").toString("base64url") }),
+    (o) => o.listDisks({ pageToken: Buffer.from("../").toString("base64url") }),
     "InvalidArgumentError",
     "page_token is malformed",
   ],
   [
     "ListHosts, page token of 10 KiB",
-    (o) => o.listHosts({ az: "", vmCid: "", pageSize: 0, pageToken: "A".repeat(10_240) }),
+    (o) => o.listHosts({ pageToken: "A".repeat(10_240) }),
     "InvalidArgumentError",
     "page_token is malformed",
   ],
@@ -204,42 +181,32 @@ const ANSWERED: readonly [
   string,
   string,
 ][] = [
-  ["AddHost, unknown", (o) => o.addHost({ hostId: "h9", dryRun: false }), "E_NOT_FOUND", "h9"],
-  ["RemoveHost, unknown", (o) => o.removeHost({ hostId: "h9", dryRun: false, keepData: false }), "E_NOT_FOUND", "h9"],
-  ["PurgeHost, unknown", (o) => o.purgeHost({ hostId: "h9", dryRun: false, force: true }), "E_NOT_FOUND", "h9"],
-  [
-    "AddDevice, unknown device",
-    (o) => o.addDevice({ hostId: "h1", deviceId: "d9", path: "", dryRun: false }),
-    "E_NOT_FOUND",
-    "d9",
-  ],
-  [
-    "AddDevice, unknown host",
-    (o) => o.addDevice({ hostId: "h9", deviceId: "d1", path: "", dryRun: false }),
-    "E_NOT_FOUND",
-    "h9",
-  ],
+  ["AddHost, unknown", (o) => o.addHost({ hostId: "h9" }), "E_NOT_FOUND", "h9"],
+  ["RemoveHost, unknown", (o) => o.removeHost({ hostId: "h9" }), "E_NOT_FOUND", "h9"],
+  ["PurgeHost, unknown", (o) => o.purgeHost({ hostId: "h9", force: true }), "E_NOT_FOUND", "h9"],
+  ["AddDevice, unknown device", (o) => o.addDevice({ hostId: "h1", deviceId: "d9" }), "E_NOT_FOUND", "d9"],
+  ["AddDevice, unknown host", (o) => o.addDevice({ hostId: "h9", deviceId: "d1" }), "E_NOT_FOUND", "h9"],
   [
     "AddDevice, unknown path",
-    (o) => o.addDevice({ hostId: "h1", deviceId: "", path: "/dev/../d1", dryRun: false }),
+    (o) => o.addDevice({ hostId: "h1", path: "/dev/../d1" }),
     "E_NOT_FOUND",
     "no device on path",
   ],
   [
     "AddDevice, another host's device",
-    (o) => o.addDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false }),
+    (o) => o.addDevice({ hostId: "h2", deviceId: "d1" }),
     "E_ARGUMENT",
     "belongs to host h1",
   ],
   [
     "RemoveDevice, another host's device",
-    (o) => o.removeDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false, keepData: false }),
+    (o) => o.removeDevice({ hostId: "h2", deviceId: "d1" }),
     "E_ARGUMENT",
     "belongs to host h1",
   ],
   [
     "PurgeDevice, another host's device",
-    (o) => o.purgeDevice({ hostId: "h2", deviceId: "d1", path: "", dryRun: false, force: true }),
+    (o) => o.purgeDevice({ hostId: "h2", deviceId: "d1", force: true }),
     "E_ARGUMENT",
     "belongs to host h1",
   ],
@@ -386,7 +353,7 @@ describe("bad input, through a real server", function () {
     ["cpi-dispatcher", (c) => c.deleteDisk({ diskId: "none" }), true],
     ["cpi-dispatcher", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
     ["cpi-dispatcher", (c) => c.purgeHost({ hostId: "h1", dryRun: true, force: true }), false],
-    ["director", (c) => c.listDisks({ hostId: "", ...page }), true],
+    ["director", (c) => c.listDisks({ ...page }), true],
     ["director", (c) => firstOf(c.watchDevices(WATCH)), true],
     ["disk-agent-h1", (c) => firstOf(c.watchDevices(WATCH)), false],
     ["director", (c) => c.deleteDisk({ diskId: "none" }), false],
@@ -410,7 +377,7 @@ describe("bad input, through a real server", function () {
       serverRole: "disk-registry",
       defaultDeadlineMs: 5_000,
     });
-    const registering = client.registerAgent(RegisterAgentRequest.fromPartial({ hostId: "h1" }));
+    const registering = client.registerAgent({ hostId: "h1" });
     await refused(registering, "PermissionDeniedError", "may not call").finally(() => client.close());
   });
 
@@ -432,7 +399,7 @@ describe("bad input, through a real server", function () {
   });
 
   it("after all of this -> it serves", async () => {
-    const { hosts } = await registry.operator.listHosts({ az: "", vmCid: "", ...page });
+    const { hosts } = await registry.operator.listHosts({ ...page });
     expect(hosts.map((host) => host.hostId)).to.deep.equal(["h1", "h2"]);
   });
 });

@@ -36,7 +36,7 @@ describe("commits", function () {
       await noOrderWaits();
       commits.length = 0;
       agent.received.length = 0;
-      await operator.addHost({ hostId: "h1", dryRun: false });
+      await operator.addHost({ hostId: "h1" });
       const attached = () =>
         tablet.read((t) => [...t.devices.entries()].filter((d) => d.attachState === "ATTACHED").length);
       await eventually(async () => expect(await attached()).to.equal(DEVICES), { timeoutMs: 15_000 });

@@ -41,18 +41,12 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     ).to.equal(session);
     await rejected(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), "InvalidStateError");
     await rejected(fleet.registry.operator.deleteDisk({ diskId: "x" }), "InvalidStateError");
-    expect(
-      (await fleet.registry.operator.listDisks({ hostId: "h2", pageSize: 0, pageToken: "" })).disks.map(
-        (d) => d.diskId,
-      ),
-    ).to.deep.equal(["x"]);
+    expect((await fleet.registry.operator.listDisks({ hostId: "h2" })).disks.map((d) => d.diskId)).to.deep.equal(["x"]);
 
     expect(
       (await fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "h1" })).disk?.publication?.hostId,
     ).to.equal("h2");
-    expect((await fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "" })).disk?.publication).to.equal(
-      undefined,
-    );
+    expect((await fleet.registry.operator.unpublishDisk({ diskId: "x" })).disk?.publication).to.equal(undefined);
     const fence = one.sessions.get("d1");
     expect(fence?.holderHostId).to.equal("");
     expect(fence?.sessionNumber).to.be.above(session);
@@ -141,7 +135,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     await one.stop();
     const error = await rejected(
-      fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "" }, { deadlineMs: 8_000 }),
+      fleet.registry.operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 8_000 }),
       "UnavailableError",
     );
     expect(error.message).to.contain("disk x is still UNPUBLISHING").and.to.contain("h1");
@@ -176,13 +170,13 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     const { operator } = fleet.registry;
     await fleet.createDisk("x", { hostId: "h2" });
     await operator.publishDisk({ diskId: "x", hostId: "h1" });
-    await operator.assignHost({ vmCid: "vm-1", az: "", diskIds: ["x"] });
-    await operator.assignHost({ vmCid: "vm-2", az: "", diskIds: [] });
+    await operator.assignHost({ vmCid: "vm-1", diskIds: ["x"] });
+    await operator.assignHost({ vmCid: "vm-2" });
     const vmOf = async (hostId: string) => (await operator.getHost({ hostId })).host?.assignment?.vmCid;
     expect([await vmOf("h1"), await vmOf("h2")]).to.have.members(["vm-1", "vm-2"]);
     const vm = (await vmOf("h1")) ?? "";
 
-    const planned = (await operator.removeHost({ hostId: "h1", dryRun: true, keepData: false })).result;
+    const planned = (await operator.removeHost({ hostId: "h1", dryRun: true })).result;
     expect((await operator.getHost({ hostId: "h1" })).host?.removalRequested, "a dry run").to.equal(false);
     const serving = await fleet.remove();
     expect(serving).to.deep.equal(planned);
@@ -190,17 +184,14 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     expect(serving?.message).to.contain(`is VM ${vm}`);
     expect(one.exports.has("x")).to.equal(true);
 
-    await operator.unpublishDisk({ diskId: "x", hostId: "" });
+    await operator.unpublishDisk({ diskId: "x" });
     const refused = await rejected(operator.publishDisk({ diskId: "x", hostId: "h1" }), "InvalidStateError");
     expect(refused.message).to.contain("host h1, which is to be removed");
     expect((await fleet.registry.disk("x")).publication).to.equal(undefined);
     expect(await fleet.remove()).to.deep.include({ code: "ACTION_CODE_E_TRY_AGAIN", dependentDiskIds: [] });
 
     await operator.unassignHost({ vmCid: vm });
-    const noHost = await rejected(
-      operator.assignHost({ vmCid: "vm-3", az: "", diskIds: [] }),
-      "ResourceExhaustedError",
-    );
+    const noHost = await rejected(operator.assignHost({ vmCid: "vm-3" }), "ResourceExhaustedError");
     expect(noHost.message).to.contain("no host is free");
     expect(one.held.has("d1"), "held until nothing is in the way").to.equal(true);
     await eventually(async () => expect((await fleet.remove())?.code).to.equal("ACTION_CODE_S_OK"));
@@ -244,7 +235,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
     });
     const publishing = rejected(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), "AbortedError");
     await reached;
-    const unpublishing = fleet.registry.operator.unpublishDisk({ diskId: "x", hostId: "" });
+    const unpublishing = fleet.registry.operator.unpublishDisk({ diskId: "x" });
     await publishing;
     release();
     expect((await unpublishing).disk?.publication).to.equal(undefined);

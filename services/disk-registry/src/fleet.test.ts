@@ -100,7 +100,7 @@ describe("disk-registry and what agents remember", function () {
     await fleet.createDisk("y", { hostId: "h2", az: "" });
     for (let round = 0; round < 3; round++) {
       await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h2" });
-      await fleet.registry.operator.unpublishDisk({ diskId: "y", hostId: "" });
+      await fleet.registry.operator.unpublishDisk({ diskId: "y" });
     }
     expect(other.sessions.get("e1")?.sessionNumber).to.be.above(session?.sessionNumber ?? 0);
     await fleet.registry.process.stop();
@@ -281,7 +281,7 @@ describe("disk-registry and what agents remember", function () {
     const before = await fleetNow();
     const { tabletId, incarnation } = before;
     await rejected(operator.adoptFleet({ tabletId, incarnation, sessionNumber: 0 }), "InvalidArgumentError");
-    await rejected(operator.adoptFleet({ tabletId: "", incarnation, sessionNumber: 0 }), "InvalidArgumentError");
+    await rejected(operator.adoptFleet({ incarnation, sessionNumber: 0 }), "InvalidArgumentError");
     await rejected(operator.adoptFleet({ tabletId: "a b", incarnation, sessionNumber: 0 }), "InvalidArgumentError");
     const numbers = { hostId: "h1", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };
     await rejected(operator.raiseNumbers({ ...numbers, sessionNumber: 2 ** 50 }), "InvalidArgumentError");

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OrderOutcome } from "@diskmesh/api/agent";
-import { type ActionResult, AttachState, CreateDiskRequest, HostState } from "@diskmesh/api/registry";
+import { type ActionResult, AttachState, HostState } from "@diskmesh/api/registry";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { TestAgent } from "./testing/test-agent.js";
@@ -30,7 +30,7 @@ describe("disk-registry, as its operators see it", function () {
     const agent = await registry.agent(hostId, deviceIds);
     await agent.register();
     agent.startHeartbeats(50);
-    await registry.operator.addHost({ hostId, dryRun: false });
+    await registry.operator.addHost({ hostId });
     for (const deviceId of deviceIds) await clean(deviceId);
     return agent;
   };
@@ -45,7 +45,7 @@ describe("disk-registry, as its operators see it", function () {
     agent.before = async (kind) => (kind === "attach" && failing ? OrderOutcome.IO_ERROR : undefined);
     agent.beforeErase = async () => OrderOutcome.PENDING;
     agent.erasedBytes = 4_096;
-    await registry.operator.addHost({ hostId: "h1", dryRun: false });
+    await registry.operator.addHost({ hostId: "h1" });
     const waiting = await eventually(async () => {
       const device = await registry.device("d1");
       expect(device.nextAttemptAt).not.to.equal(undefined);
@@ -81,12 +81,12 @@ describe("disk-registry, as its operators see it", function () {
     ]);
     agent.stopHeartbeats();
     await eventually(async () => expect((await hostOf("h1")).state).to.equal(HostState.UNAVAILABLE));
-    await registry.operator.removeHost({ hostId: "h1", dryRun: false, keepData: false });
+    await registry.operator.removeHost({ hostId: "h1" });
     const silent = await hostOf("h1");
     const timesOutAt = silent.removalTimesOutAt?.getTime() ?? 0;
     expect(timesOutAt - (silent.stateChangedAt?.getTime() ?? 0)).to.equal(60_000);
     expect((await registry.device("d1")).removalTimesOutAt?.getTime()).to.equal(timesOutAt);
-    await registry.operator.addHost({ hostId: "h1", dryRun: false });
+    await registry.operator.addHost({ hostId: "h1" });
     agent.startHeartbeats(50);
     const back = await eventually(async () => {
       const host = await hostOf("h1");
@@ -96,7 +96,7 @@ describe("disk-registry, as its operators see it", function () {
     expect(back.probationEndsAt?.getTime()).to.equal((back.stateChangedAt?.getTime() ?? 0) + 1_500);
     await inState("d1", AttachState.ATTACHED);
     const refused = await registry.operator
-      .createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: MIB, az: "z1" }))
+      .createDisk({ diskId: "x", sizeBytes: MIB, az: "z1" })
       .catch((error: Error) => error.name);
     expect(refused).to.equal("ResourceExhaustedError");
     await agent.register();
@@ -104,7 +104,7 @@ describe("disk-registry, as its operators see it", function () {
     await eventually(async () => expect((await hostOf("h1")).state).to.equal(HostState.ONLINE));
     // Nobody can say that the drive is the one that it was.
     await clean("d1");
-    await registry.operator.createDisk(CreateDiskRequest.fromPartial({ diskId: "x", sizeBytes: MIB, az: "z1" }));
+    await registry.operator.createDisk({ diskId: "x", sizeBytes: MIB, az: "z1" });
   });
 
   it("a start that a later one replaced registers again -> refused while that one is heard, taken when it is silent", async () => {
@@ -138,7 +138,7 @@ describe("disk-registry, as its operators see it", function () {
       agent.startHeartbeats(100);
     }
     const unavailable = async () => {
-      const { hosts } = await registry.operator.listHosts({ az: "", vmCid: "", pageSize: 100, pageToken: "" });
+      const { hosts } = await registry.operator.listHosts({ pageSize: 100 });
       return hosts.filter((host) => host.state === HostState.UNAVAILABLE).map((host) => host.hostId);
     };
     const alerts = () => registry.process.logs.split("\n").filter((line) => line.includes('"alert":"mass_silence"'));
@@ -156,15 +156,12 @@ describe("disk-registry, as its operators see it", function () {
   it("a dry run of every action -> the answer it would have, and not a field of anything changes", async () => {
     registry = await TestRegistry.start();
     const agent = await readyAgent("h1", ["d1", "d2", "d3"]);
-    await registry.operator.removeDevice({ hostId: "h1", deviceId: "d3", path: "", dryRun: false, keepData: false });
+    await registry.operator.removeDevice({ hostId: "h1", deviceId: "d3" });
     await inState("d3", AttachState.DETACHED);
     const everything = async () => {
-      const page = { pageSize: 100, pageToken: "" };
-      const { hosts } = await registry.operator.listHosts({ az: "", vmCid: "", ...page });
+      const page = { pageSize: 100 };
+      const { hosts } = await registry.operator.listHosts({ ...page });
       const { devices } = await registry.operator.listDevices({
-        hostId: "",
-        attachState: AttachState.UNSPECIFIED,
-        pool: "",
         ...page,
       });
       return { hosts: hosts.map(({ lastHeartbeatAt: _, ...host }) => host), devices };
@@ -172,11 +169,11 @@ describe("disk-registry, as its operators see it", function () {
     const before = await everything();
     const ordersBefore = agent.received.length;
     const { operator } = registry;
-    const device = { hostId: "h1", deviceId: "", path: "/dev/d3", dryRun: true, keepData: false };
+    const device = { hostId: "h1", path: "/dev/d3", dryRun: true, keepData: false };
     const runs: [string, () => Promise<{ result?: ActionResult | undefined }>, string][] = [
       ["AddHost", () => operator.addHost({ hostId: "h1", dryRun: true }), "S_OK"],
       ["AddDevice", () => operator.addDevice(device), "S_OK"],
-      ["RemoveHost", () => operator.removeHost({ hostId: "h1", dryRun: true, keepData: false }), "E_TRY_AGAIN"],
+      ["RemoveHost", () => operator.removeHost({ hostId: "h1", dryRun: true }), "E_TRY_AGAIN"],
       ["RemoveDevice", () => operator.removeDevice({ ...device, path: "/dev/d1" }), "E_TRY_AGAIN"],
       ["PurgeDevice", () => operator.purgeDevice({ ...device, force: false }), "S_OK"],
       ["PurgeHost", () => operator.purgeHost({ hostId: "h1", dryRun: true, force: true }), "S_OK"],
@@ -194,15 +191,14 @@ describe("disk-registry, as its operators see it", function () {
   it("disks on the devices -> every E_TRY_AGAIN names them, also after a restart and by path; no generation is used", async () => {
     registry = await TestRegistry.start();
     await readyAgent("h1", ["d1", "d2"]);
-    for (const diskId of ["x", "y"])
-      await registry.operator.createDisk(CreateDiskRequest.fromPartial({ diskId, sizeBytes: MIB, az: "z1" }));
+    for (const diskId of ["x", "y"]) await registry.operator.createDisk({ diskId, sizeBytes: MIB, az: "z1" });
     const { deviceGeneration } = await registry.device("d1");
     const disk = (await registry.device("d1")).diskId;
     for (let round = 0; round < 3; round++) {
-      const host = (await registry.operator.removeHost({ hostId: "h1", dryRun: false, keepData: false })).result;
+      const host = (await registry.operator.removeHost({ hostId: "h1" })).result;
       expect(host?.dependentDiskIds).to.deep.equal(["x", "y"]);
       expect(host?.retryAfterMs).to.be.above(0);
-      const byPath = { hostId: "h1", deviceId: "", path: "/dev/d1", dryRun: false, keepData: false };
+      const byPath = { hostId: "h1", path: "/dev/d1" };
       expect((await registry.operator.removeDevice(byPath)).result?.dependentDiskIds).to.deep.equal([disk]);
       await registry.process.restart();
     }
@@ -242,7 +238,7 @@ describe("disk-registry, as its operators see it", function () {
     expect(replaced).to.include({ attachState: AttachState.ATTACHING, health: "HEALTH_ERROR", dirty: false });
     expect(replaced.replacement?.fileIdentity).to.equal("boot file 2");
     expect(replaced.healthMessage).to.contain("other hardware is in its place");
-    await registry.operator.addDevice({ hostId: "h1", deviceId: "d1", path: "", dryRun: false });
+    await registry.operator.addDevice({ hostId: "h1", deviceId: "d1" });
     const accepted = await inState("d1", AttachState.ATTACHED);
     expect(accepted.deviceGeneration).to.be.above(replaced.deviceGeneration);
     expect(accepted).to.include({ fileIdentity: "boot file 2", health: "HEALTH_ONLINE" });

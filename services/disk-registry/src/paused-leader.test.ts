@@ -37,7 +37,7 @@ describe("a registry that is paused between having read an order and sending it"
     const agent = await registries.agent("h1", ["d1"]);
     agent.before = async (kind) => (kind === "attach" ? OrderOutcome.IO_ERROR : undefined);
     await registries.agent("h2", ["d2"]);
-    await operator.addHost({ hostId: "h1", dryRun: false });
+    await operator.addHost({ hostId: "h1" });
     await eventually(() => agent.received.some(({ kind }) => kind === "attach"), PATIENCE);
     const attempts = async (): Promise<number> => (await operator.getDevice({ deviceId: "d1" })).device?.attempts ?? 0;
     const before = await attempts();
@@ -46,7 +46,7 @@ describe("a registry that is paused between having read an order and sending it"
 
     // From now on commits wait, and whoever reads what they changed waits along with them: the next order too.
     database.signal("SIGSTOP");
-    const adding = operator.addHost({ hostId: "h2", dryRun: false }).catch(() => {});
+    const adding = operator.addHost({ hostId: "h2" }).catch(() => {});
     await delay(ORDER_BACKOFF_MS + 500);
     first.signal("SIGSTOP");
     // The commit is done, and its answer waits for the paused process.

@@ -13,7 +13,7 @@ describe("disk-registry, as a process", function () {
   it("assigned hosts -> one per VM, given back", async () => {
     await fleet.readyAgent("h1", ["d1"]);
     const dispatcher = fleet.registry.client("cpi-dispatcher");
-    const assign = (vmCid: string) => dispatcher.assignHost({ vmCid, az: "z1", diskIds: [] });
+    const assign = (vmCid: string) => dispatcher.assignHost({ vmCid, az: "z1" });
     expect((await assign("vm-1")).host).to.deep.include({ hostId: "h1" });
     expect((await assign("vm-1")).host?.assignment?.vmCid).to.equal("vm-1");
     await rejected(assign("vm-2"), "ResourceExhaustedError");
@@ -39,10 +39,10 @@ describe("disk-registry, as a process", function () {
       pageToken = page.nextPageToken;
     } while (pageToken !== "");
     expect(seen).to.deep.equal(deviceIds);
-    const hosts = await fleet.registry.operator.listHosts({ az: "", vmCid: "", pageSize: 0, pageToken: "" });
+    const hosts = await fleet.registry.operator.listHosts({});
     expect(hosts.hosts.map((host) => host.hostId)).to.deep.equal(["h1", "h2"]);
     expect(hosts.nextPageToken).to.equal("");
-    const none = await fleet.registry.operator.listHosts({ az: "z9", vmCid: "", pageSize: 1, pageToken: "" });
+    const none = await fleet.registry.operator.listHosts({ az: "z9", pageSize: 1 });
     expect(none.hosts).to.deep.equal([]);
   });
 
@@ -65,7 +65,7 @@ describe("disk-registry, as a process", function () {
     try {
       await eventually(() => expect(fleet.registry.process.exit?.code).to.equal(1), { timeoutMs: 10_000 });
       expect(fleet.registry.process.logs).to.contain("disk-registry has failed");
-      await second.operator.listHosts({ az: "", vmCid: "", pageSize: 0, pageToken: "" });
+      await second.operator.listHosts({});
     } finally {
       await second.stop();
     }

@@ -45,7 +45,6 @@ describe("a storm of registrations", function () {
           client.heartbeat({
             hostId: hostIds[index] as string,
             bootId: `${hostIds[index]}-boot-1`,
-            changed: [],
             ...remembered,
           }),
         ),

@@ -33,7 +33,7 @@ describe("two disk-registries on one database", function () {
   async function device(deviceId: string): Promise<Device> {
     return (await operator.getDevice({ deviceId })).device as Device;
   }
-  const add = (hostId: string) => operator.addHost({ hostId, dryRun: false });
+  const add = (hostId: string) => operator.addHost({ hostId });
   const inState = (deviceId: string, state: AttachState) =>
     eventually(async () => expect((await device(deviceId)).attachState).to.equal(state), { timeoutMs: 20_000 });
   const healthOf = (address: string | undefined, timeoutMs: number) =>
@@ -45,7 +45,7 @@ describe("two disk-registries on one database", function () {
     });
   /** How long after `sinceMs` one call of a client that knew the former leader is answered. */
   async function servedAfterMs(sinceMs: number): Promise<number> {
-    await operator.listHosts({ az: "", vmCid: "", pageSize: 1, pageToken: "" }, { deadlineMs: 60_000 });
+    await operator.listHosts({ pageSize: 1 }, { deadlineMs: 60_000 });
     return Math.round(performance.now() - sinceMs);
   }
   function print(what: string, ms: number, leaseTimeMs = LEASE_TIME_MS): void {
@@ -58,7 +58,7 @@ describe("two disk-registries on one database", function () {
     const health = await rejected(healthOf(registries.addresses[1], 300));
     expect(health.message).to.contain("NOT_SERVING");
     const ofStandby = registries.operator(registries.addresses[1]);
-    const { hosts } = await ofStandby.listHosts({ az: "", vmCid: "", pageSize: 1, pageToken: "" });
+    const { hosts } = await ofStandby.listHosts({ pageSize: 1 });
     expect(hosts).to.deep.equal([]);
     expect(registries.second.logs).to.contain("stands by").and.not.to.contain("failed with");
   });
@@ -81,7 +81,7 @@ describe("two disk-registries on one database", function () {
     expect(after.deviceGeneration).to.equal(before.deviceGeneration);
     expect(after.tabletGeneration).to.be.above(before.tabletGeneration);
 
-    const remove = { hostId: "h1", deviceId: "d1", path: "", dryRun: false, keepData: false };
+    const remove = { hostId: "h1", deviceId: "d1" };
     await eventually(async () =>
       expect((await operator.removeDevice(remove)).result?.code).to.equal("ACTION_CODE_S_OK"),
     );
@@ -96,7 +96,7 @@ describe("two disk-registries on one database", function () {
       const stamp = { tabletId, incarnation, tabletGeneration, deviceGeneration: 1_000_000 };
       const late = agent.attachDevices({
         bootId: host?.bootId ?? "",
-        devices: [{ deviceId: "d1", stamp, expected: undefined }],
+        devices: [{ deviceId: "d1", stamp }],
       });
       expect((await rejected(late)).name).to.equal("OutdatedError");
     } finally {
@@ -119,7 +119,7 @@ describe("two disk-registries on one database", function () {
         const begunAfter = isDead;
         const startMs = performance.now();
         try {
-          await operator.addDevice({ hostId: "h1", deviceId: "d1", path: "", dryRun: false });
+          await operator.addDevice({ hostId: "h1", deviceId: "d1" });
           answered += 1;
           slowestMs = Math.max(slowestMs, performance.now() - startMs);
         } catch (error) {

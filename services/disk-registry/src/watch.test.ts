@@ -97,11 +97,11 @@ describe("WatchDevices", function () {
     await letGo("h1", ["d1", "d2"]);
     const watcher = watch();
     expect(await watcher.next(4)).to.deep.equal(["begin", "d1 UNKNOWN", "d2 UNKNOWN", "end"]);
-    await registry.operator.addDevice({ hostId: "h1", deviceId: "d1", path: "", dryRun: false });
+    await registry.operator.addDevice({ hostId: "h1", deviceId: "d1" });
     await eventually(() => watcher.seen.includes("d1 ATTACHED"));
     const order = watcher.seen.filter((one) => one.startsWith("d1"));
     expect(order.indexOf("d1 ATTACHING")).to.be.lessThan(order.indexOf("d1 ATTACHED"));
-    await registry.operator.purgeHost({ hostId: "h1", dryRun: false, force: false });
+    await registry.operator.purgeHost({ hostId: "h1" });
     await eventually(() => watcher.seen.includes("-d1") && watcher.seen.includes("-d2"));
   });
 
@@ -112,9 +112,9 @@ describe("WatchDevices", function () {
     const attached = watch({ attachState: AttachState.ATTACHED });
     expect(await ofHost.next(3)).to.deep.equal(["begin", "d2 UNKNOWN", "end"]);
     expect(await attached.next(2)).to.deep.equal(["begin", "end"]);
-    await registry.operator.addHost({ hostId: "h1", dryRun: false });
+    await registry.operator.addHost({ hostId: "h1" });
     await eventually(() => attached.seen.includes("d1 ATTACHED"));
-    await registry.operator.removeHost({ hostId: "h1", dryRun: false, keepData: true });
+    await registry.operator.removeHost({ hostId: "h1", keepData: true });
     await eventually(() => attached.seen.includes("-d1"));
     await inState("d1", AttachState.DETACHED);
     expect(attached.seen.filter((seen) => seen === "-d1").length).to.equal(1);
@@ -126,7 +126,7 @@ describe("WatchDevices", function () {
     const first = watch();
     await first.next(4);
     await first.end();
-    await registry.operator.addDevice({ hostId: "h1", deviceId: "d2", path: "", dryRun: false });
+    await registry.operator.addDevice({ hostId: "h1", deviceId: "d2" });
     await inState("d2", AttachState.ATTACHED);
     const resumed = watch({ resumeToken: first.lastToken });
     await eventually(() => resumed.seen.includes("d2 ATTACHED"));

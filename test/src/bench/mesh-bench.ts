@@ -34,7 +34,6 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
       instanceId: instanceIds[slot] ?? "",
       diskPoolName: "default",
       sizeBytes: MIB_BYTES,
-      metadata: undefined,
       wait: true,
     };
     const { task: provided } = await mesh.clients.disks.provideDisk(provide);
@@ -71,15 +70,12 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
 
 async function deploy(mesh: TestMesh): Promise<string[]> {
   const { registry, configs, deployments } = mesh.clients;
-  for (const hostId of mesh.hostIds) await registry.addHost({ hostId, dryRun: false });
+  for (const hostId of mesh.hostIds) await registry.addHost({ hostId });
   await eventually(
     async () => {
       const { devices } = await registry.listDevices({
-        hostId: "",
         attachState: "ATTACH_STATE_ATTACHED",
-        pool: "",
         pageSize: 1000,
-        pageToken: "",
       });
       const clean = devices.filter((device) => !device.dirty).length;
       if (clean < HOSTS * DEVICES_PER_HOST) throw new Error(`${clean} devices are ready`);
@@ -87,7 +83,7 @@ async function deploy(mesh: TestMesh): Promise<string[]> {
     { timeoutMs: 60_000 },
   );
   const content = "azs:\n- name: z1\ndisk_types:\n- name: default\n  disk_size: 1\n";
-  await configs.updateConfig({ type: "cloud", name: "", content });
+  await configs.updateConfig({ type: "cloud", content });
   const manifest = `name: bench\ninstance_groups:\n- name: worker\n  instances: ${HOSTS}\n  azs: [z1]\n`;
   const { task } = await deployments.deploy({ manifest, wait: true });
   if (task?.state !== "TASK_STATE_DONE") throw new Error(`deploy: ${task?.result}`);

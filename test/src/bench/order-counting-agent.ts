@@ -12,8 +12,6 @@ import {
 } from "@diskmesh/rpc";
 
 const NOTHING = {
-  tabletId: "",
-  incarnation: "",
   highestTabletGeneration: 0,
   highestDeviceGeneration: 0,
   highestSessionNumber: 0,
@@ -54,7 +52,6 @@ export class OrderCountingAgent implements AsyncDisposable {
       hostId: this.hostId,
       address: `127.0.0.1:${port}`,
       az: "z1",
-      rack: "",
       bootId: this.#bootId,
       devices: deviceIds.map((deviceId) => ({
         deviceId,
@@ -72,14 +69,11 @@ export class OrderCountingAgent implements AsyncDisposable {
         sessionDiskId: "",
         fileIdentity: "",
       })),
-      exports: [],
       ...NOTHING,
       registrationNumber: 0,
     });
     this.#heartbeats = setInterval(() => {
-      void this.#registration
-        .heartbeat({ hostId: this.hostId, bootId: this.#bootId, changed: [], ...NOTHING })
-        .catch(() => {});
+      void this.#registration.heartbeat({ hostId: this.hostId, bootId: this.#bootId, ...NOTHING }).catch(() => {});
     }, HEARTBEAT_MS);
     return deviceIds;
   }

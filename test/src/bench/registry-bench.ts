@@ -86,7 +86,7 @@ async function benchAttachOrder(
   await ordered.register(ORDER_DEVICES, Health.ERROR);
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   const commitsBefore = commitsOf(storage);
-  await registry.addHost({ hostId: "order", dryRun: false });
+  await registry.addHost({ hostId: "order" });
   await eventually(
     async () => {
       const attached = await countAttached(registry);
@@ -105,7 +105,7 @@ async function benchAttachOrder(
 }
 
 async function countAttached(registry: Registry): Promise<number> {
-  const filter = { hostId: "order", attachState: AttachState.ATTACHED, pool: "", pageSize: 1_000 };
+  const filter = { hostId: "order", attachState: AttachState.ATTACHED, pageSize: 1_000 };
   let count = 0;
   for (let pageToken = ""; ; ) {
     const { devices, nextPageToken } = await registry.listDevices({ ...filter, pageToken });

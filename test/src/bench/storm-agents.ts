@@ -174,7 +174,7 @@ class StormAgents {
 
   /** A heartbeat, so that the connection stands. */
   async #connect(index: number): Promise<void> {
-    const before = { hostId: stormHostId(index), bootId: "before", changed: [], ...this.#remembered() };
+    const before = { hostId: stormHostId(index), bootId: "before", ...this.#remembered() };
     await retried(() => this.#registryOf(index).heartbeat(before));
   }
 

@@ -97,7 +97,7 @@ export async function countOnline(address: string, tls: TlsFiles, bootId: string
   try {
     let online = 0;
     for (let pageToken = ""; ; ) {
-      const page = await registry.listHosts({ az: "", vmCid: "", pageSize: 1_000, pageToken });
+      const page = await registry.listHosts({ pageSize: 1_000, pageToken });
       online += page.hosts.filter((host) => host.state === HostState.ONLINE && host.bootId === bootId).length;
       pageToken = page.nextPageToken;
       if (pageToken === "") return online;

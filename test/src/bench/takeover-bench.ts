@@ -54,7 +54,7 @@ export async function benchTakeover(url: string, report: (line: string) => void)
       throw new Error("the machine is too busy: the leader lost its lease before it was killed");
     await leader.process.kill();
     const killedMs = performance.now();
-    await operator.listHosts({ az: "", vmCid: "", pageSize: 1, pageToken: "" });
+    await operator.listHosts({ pageSize: 1 });
     const value = performance.now() - killedMs;
     const { documentsRead } = JSON.parse(
       standby.process.logs.split("\n").findLast((line) => line.includes("disk-registry serves")) ?? "{}",

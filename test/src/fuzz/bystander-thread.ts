@@ -144,7 +144,7 @@ function grpcAsker(watched: Watched & { kind: "grpc" }): Ask {
     }
     case "cpi-dispatcher": {
       const client = grpc(CpiServiceDefinition, watched);
-      return () => client.listCpis({ context: undefined });
+      return () => client.listCpis({});
     }
     case "disk-registry": {
       const client = grpc(DiskRegistryServiceDefinition, watched);

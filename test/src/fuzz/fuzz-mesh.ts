@@ -153,7 +153,7 @@ name: old
 stemcells: [{ alias: old, os: old, version: latest }]
 instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, networks: [{ name: private }] }]
 `;
-    await this.clients.deployments.deploy({ manifest, wait: false });
+    await this.clients.deployments.deploy({ manifest });
   }
 
   [Symbol.asyncDispose](): Promise<void> {

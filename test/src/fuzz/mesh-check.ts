@@ -17,7 +17,7 @@ const DATA_BYTES = 256 * 1024;
 /** Each as unlikely to be disturbed as the one before. */
 const TRIES = 5;
 const CONFIG_CHANGED = /update the cloud config/;
-const ALL_DISKS = { pageSize: 0, pageToken: "" };
+const ALL_DISKS = {};
 
 /** What the mesh is for, done again and again while it is under fuzz, by an operator who sets right what others changed. */
 export class MeshCheck {
@@ -81,11 +81,11 @@ export class MeshCheck {
   /** The configs as they should be. */
   async #configure(): Promise<void> {
     const { configs } = this.mesh.clients;
-    const { configs: found } = await retrying("ListConfigs", () => configs.listConfigs({ type: "" }));
+    const { configs: found } = await retrying("ListConfigs", () => configs.listConfigs({}));
     for (const { type, name } of found)
       if (name !== "default") await trying(() => configs.deleteConfig({ type, name }));
     const put = (type: string, content: string) =>
-      retrying("UpdateConfig", () => configs.updateConfig({ type, name: "", content }));
+      retrying("UpdateConfig", () => configs.updateConfig({ type, content }));
     // The cpi-config first: the cloud config's azs name its CPIs.
     await put("cpi", this.mesh.cpiConfig);
     await put("cloud", CLOUD_CONFIG);
@@ -94,16 +94,16 @@ export class MeshCheck {
   /** Disks that fuzz made of devices that are needed here. */
   async #deleteOthers(): Promise<void> {
     const { registry, disks } = this.mesh.clients;
-    const dynamic = await retrying("ListDisks", () => disks.listDisks({ deployment: "", ...ALL_DISKS }));
+    const dynamic = await retrying("ListDisks", () => disks.listDisks({ ...ALL_DISKS }));
     for (const { diskName } of dynamic.disks)
       if (!this.#kept.has(diskName)) {
         await trying(() => disks.detachDisk({ diskName, wait: true }));
         await trying(() => disks.deleteDisk({ diskName, wait: true }));
       }
-    const made = await retrying("ListDisks", () => registry.listDisks({ hostId: "", ...ALL_DISKS }));
+    const made = await retrying("ListDisks", () => registry.listDisks({ ...ALL_DISKS }));
     for (const { diskId } of made.disks)
       if (!this.#kept.has(diskId)) {
-        await trying(() => registry.unpublishDisk({ diskId, hostId: "" }));
+        await trying(() => registry.unpublishDisk({ diskId }));
         await trying(() => registry.deleteDisk({ diskId }));
       }
   }

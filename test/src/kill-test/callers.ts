@@ -71,13 +71,13 @@ export class HostCaller {
 
   addHost(): Promise<void> {
     const { hostId } = this;
-    return this.#add(this.account.of(hostId), () => this.mesh.operator.addHost({ hostId, dryRun: false }));
+    return this.#add(this.account.of(hostId), () => this.mesh.operator.addHost({ hostId }));
   }
 
   /** `patient`: asks until it is done. What is erased first leaves only when it is asked for again. */
   removeHost(isOver: () => boolean, patient = this.#isPatient()): Promise<void> {
     const { hostId } = this;
-    const call = () => this.mesh.operator.removeHost({ hostId, dryRun: false, keepData: false });
+    const call = () => this.mesh.operator.removeHost({ hostId });
     return this.#remove(this.account.of(hostId), call, patient, isOver);
   }
 
@@ -108,7 +108,7 @@ export class HostCaller {
     const { hostId } = this;
     const devices = this.account.of(hostId);
     for (const device of devices) Object.assign(device, PURGED);
-    await this.#answer(() => this.mesh.operator.purgeHost({ hostId, dryRun: false, force: false }), devices);
+    await this.#answer(() => this.mesh.operator.purgeHost({ hostId }), devices);
   }
 
   /** One device by id, or all on its path. */

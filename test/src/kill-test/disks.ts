@@ -54,7 +54,7 @@ export class DiskUser {
   /** Makes the first disks, which are there at any backup. */
   async prepare(): Promise<void> {
     const { hostId } = this.options;
-    await this.#persistently(() => this.options.mesh.operator.addHost({ hostId, dryRun: false }));
+    await this.#persistently(() => this.options.mesh.operator.addHost({ hostId }));
     for (const _ of [1, 2]) {
       await eventually(() => this.#hasRoom(), PATIENCE);
       await this.#create();
@@ -125,7 +125,7 @@ export class DiskUser {
   }
 
   async #unpublish({ diskId }: KnownDisk): Promise<void> {
-    await this.#persistently(() => this.options.mesh.operator.unpublishDisk({ diskId, hostId: "" }));
+    await this.#persistently(() => this.options.mesh.operator.unpublishDisk({ diskId }));
   }
 
   async #delete(disk: KnownDisk): Promise<void> {
@@ -191,7 +191,7 @@ export class DiskUser {
   /** Whether a disk can be made now. */
   async #hasRoom(): Promise<boolean> {
     const { mesh, hostId } = this.options;
-    const all = { hostId, attachState: AttachState.ATTACHED, pool: "", pageSize: 100, pageToken: "" };
+    const all = { hostId, attachState: AttachState.ATTACHED, pageSize: 100 };
     const { devices } = await this.#persistently(() => mesh.operator.listDevices(all));
     return devices.some((device: Device) => !device.dirty && device.diskId === "");
   }

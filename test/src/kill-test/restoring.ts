@@ -83,7 +83,7 @@ async function decideUnknown({ mesh, calls }: Restoring, hostId: string): Promis
     if (host !== undefined && host.lastHeartbeatAt === undefined)
       throw new Error(`host ${hostId} was not heard since the restore`);
   }, PATIENCE);
-  const decided = { deviceIds: [], hostId, dryRun: false };
+  const decided = { hostId };
   for (const verdict of [UnknownDiskVerdict.AGENT, UnknownDiskVerdict.REGISTRY])
     await persistently(calls, () => mesh.fleet.decideUnknownDisks({ verdict, ...decided }));
 }

@@ -42,16 +42,14 @@ export async function runTask(what: string, start: () => Promise<{ task?: Task |
 
 export async function addHosts(mesh: Mesh): Promise<void> {
   for (const hostId of mesh.hostIds) {
-    const { result } = await retrying(`AddHost ${hostId}`, () =>
-      mesh.clients.registry.addHost({ hostId, dryRun: false }),
-    );
+    const { result } = await retrying(`AddHost ${hostId}`, () => mesh.clients.registry.addHost({ hostId }));
     if (result?.code !== "ACTION_CODE_S_OK" && result?.code !== "ACTION_CODE_S_ALREADY")
       throw new Error(result?.message);
   }
 }
 
 export async function listDevices(mesh: Mesh): Promise<Device[]> {
-  const all = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 1_000, pageToken: "" };
+  const all = { pageSize: 1_000 };
   const { devices } = await retrying("ListDevices", () => mesh.clients.registry.listDevices(all));
   return devices;
 }
@@ -76,7 +74,7 @@ export async function devicesReady(mesh: Mesh): Promise<void> {
 /** Deploys an instance for every host, and answers their ids in order of host. */
 export async function deployInstances(mesh: Mesh): Promise<string[]> {
   const content = "azs:\n- name: z1\ndisk_types:\n- name: default\n  disk_size: 1\n";
-  await retrying("UpdateConfig", () => mesh.clients.configs.updateConfig({ type: "cloud", name: "", content }));
+  await retrying("UpdateConfig", () => mesh.clients.configs.updateConfig({ type: "cloud", content }));
   const manifest = `name: work\ninstance_groups:\n- name: worker\n  instances: ${mesh.hostIds.length}\n  azs: [z1]\n`;
   await runTask("Deploy", () => mesh.clients.deployments.deploy({ manifest, wait: true }));
   const { instances } = await mesh.clients.deployments.listInstances({ deployment: "work" });
@@ -89,7 +87,6 @@ export async function provideDisk(mesh: Mesh, diskName: string, instanceId: stri
     instanceId,
     diskPoolName: "default",
     sizeBytes: MIB_BYTES,
-    metadata: undefined,
     wait: true,
   };
   await runTask(`provide ${diskName}`, () => mesh.clients.disks.provideDisk(request));

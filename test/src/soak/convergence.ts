@@ -44,7 +44,7 @@ async function hostsNotOnline({ quietClients, hostIds }: SoakMesh): Promise<stri
 }
 
 async function devicesNotReady({ quietClients, workHosts }: SoakMesh): Promise<string[]> {
-  const all = { attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 1_000, pageToken: "" };
+  const all = { pageSize: 1_000 };
   const lists = await Promise.all(workHosts.map((hostId) => quietClients.registry.listDevices({ hostId, ...all })));
   return lists
     .flatMap(({ devices }) => devices)
@@ -55,10 +55,10 @@ async function devicesNotReady({ quietClients, workHosts }: SoakMesh): Promise<s
 }
 
 async function disksLeft({ quietClients }: SoakMesh): Promise<string[]> {
-  const all = { pageSize: 1_000, pageToken: "" };
-  const { disks } = await quietClients.registry.listDisks({ hostId: "", ...all });
-  const { disks: dynamic } = await quietClients.disks.listDisks({ deployment: "", ...all });
-  const persistent = await quietClients.deployments.listPersistentDisks({ deployment: "", orphaned: false, ...all });
+  const all = { pageSize: 1_000 };
+  const { disks } = await quietClients.registry.listDisks({ ...all });
+  const { disks: dynamic } = await quietClients.disks.listDisks({ ...all });
+  const persistent = await quietClients.deployments.listPersistentDisks({ ...all });
   return [
     ...disks.map(({ diskId }) => `disk ${diskId}`),
     ...dynamic.map(({ diskName }) => `dynamic disk ${diskName}`),
@@ -70,9 +70,7 @@ async function tasksLeft({ quietClients }: SoakMesh): Promise<string[]> {
   const states = ["TASK_STATE_QUEUED", "TASK_STATE_PROCESSING", "TASK_STATE_CANCELLING"] as const;
   const { tasks } = await quietClients.tasks.listTasks({
     states: [...states],
-    deployment: "",
     pageSize: 100,
-    pageToken: "",
   });
   return tasks.map(({ taskId, type, state }) => `task ${taskId} (${type}) is ${state}`);
 }

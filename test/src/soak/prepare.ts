@@ -11,9 +11,8 @@ const WORK_INSTANCES = 2;
 /** Attaches the devices that disks are made of, and deploys the instances that dynamic disks go to. */
 export async function prepare(soak: Soak): Promise<void> {
   const { clients, workHosts } = soak.mesh;
-  for (const hostId of workHosts)
-    await persistently(`AddHost ${hostId}`, () => clients.registry.addHost({ hostId, dryRun: false }));
-  const all = { hostId: "", attachState: AttachState.ATTACHED, pool: "", pageSize: 1_000, pageToken: "" };
+  for (const hostId of workHosts) await persistently(`AddHost ${hostId}`, () => clients.registry.addHost({ hostId }));
+  const all = { attachState: AttachState.ATTACHED, pageSize: 1_000 };
   await eventually(
     async () => {
       const { devices } = await clients.registry.listDevices(all);
@@ -23,7 +22,7 @@ export async function prepare(soak: Soak): Promise<void> {
   );
   const sizes = `disk_types: [{name: ${DISK_TYPE}, disk_size: ${DEVICE_BYTES / MIB_BYTES}}]`;
   const content = `azs: [{name: ${WORK_AZ}}]\n${sizes}\n`;
-  await persistently("UpdateConfig", () => clients.configs.updateConfig({ type: "cloud", name: "", content }));
+  await persistently("UpdateConfig", () => clients.configs.updateConfig({ type: "cloud", content }));
   const group = `{name: worker, instances: ${WORK_INSTANCES}, azs: [${WORK_AZ}]}`;
   const manifest = `name: ${WORK_DEPLOYMENT}\ninstance_groups: [${group}]\n`;
   await runTask(soak, "Deploy", () => clients.deployments.deploy({ manifest, wait: true }));

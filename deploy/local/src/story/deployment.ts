@@ -25,7 +25,7 @@ instance_groups:
 /** The cloud config that the deployment needs. */
 export async function updateCloudConfig(scene: Scene): Promise<string> {
   const config = await waitFor(scene, "the director to take the cloud config", async () => {
-    return (await scene.clients.configs.updateConfig({ type: "cloud", name: "", content: CLOUD_CONFIG })).config;
+    return (await scene.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG })).config;
   });
   return `version ${config.configId}: azs ${AZS.join(", ")}, disk type ${DISK_POOL}`;
 }

@@ -42,7 +42,6 @@ export async function provideDisk(scene: Scene, instance: Instance): Promise<Dyn
     instanceId: instance.instanceId,
     diskPoolName: DISK_POOL,
     sizeBytes: DISK_SIZE_BYTES,
-    metadata: undefined,
     wait: true,
   };
   await runTask(scene, `provide ${DISK_NAME}`, () => scene.clients.disks.provideDisk(request));

@@ -10,7 +10,7 @@ export async function addHosts(scene: Scene): Promise<string> {
   const told: string[] = [];
   for (const { hostId } of HOSTS) {
     const code = await waitFor(scene, `${hostId} to register`, async () => {
-      const { result } = await scene.clients.registry.addHost({ hostId, dryRun: false });
+      const { result } = await scene.clients.registry.addHost({ hostId });
       if (result?.code === ActionCode.S_OK || result?.code === ActionCode.S_ALREADY) return result.code;
       // Its agent has not registered yet.
       if (result?.code === ActionCode.E_NOT_FOUND) return undefined;
@@ -52,9 +52,6 @@ async function listDevices(scene: Scene): Promise<Device[]> {
   let pageToken = "";
   do {
     const page = await scene.clients.registry.listDevices({
-      hostId: "",
-      attachState: AttachState.UNSPECIFIED,
-      pool: "",
       pageSize: PAGE_SIZE,
       pageToken,
     });

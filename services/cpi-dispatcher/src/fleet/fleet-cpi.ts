@@ -89,7 +89,7 @@ export class FleetCpi implements Cpi {
     const sizeBytes = sizeBytesOf(disk.sizeMib);
     const diskId = diskIdOf(disk.token === "" ? randomUUID() : disk.token);
     const az = await this.#azFor(disk, call);
-    const request = { diskId, sizeBytes, az, hostId: "", pool, spreadRacks, labels: [] };
+    const request = { diskId, sizeBytes, az, pool, spreadRacks };
     await asNoDiskSpace(diskId, () => this.#registry.createDisk(request, optionsOf(call)));
     return diskId;
   }
@@ -187,7 +187,7 @@ export class FleetCpi implements Cpi {
     let pageToken = "";
     do {
       // A page may be empty although a later one is not.
-      const request = { az: "", vmCid: id, pageSize: 1, pageToken };
+      const request = { vmCid: id, pageSize: 1, pageToken };
       const page = await this.#registry.listHosts(request, optionsOf(call));
       const host = page.hosts.find((found) => found.assignment?.vmCid === vmCid);
       if (host) return host;

@@ -20,7 +20,6 @@ const newVm = {
   networks: { n: { type: "dynamic" } },
   diskCids: ["d1"],
   env: { bosh: { group: "g" } },
-  az: "",
 };
 
 describe("CPI executables behind the dispatcher", function () {

@@ -78,7 +78,7 @@ describe("running calls of CPIs", function () {
         const script = `${answers('"made"')}\ncase "$request" in *has_vm*) sleep 60 ;; *create_stemcell*) sleep 3 ;; esac`;
         await slow.setCpis([slow.scriptCpi("a", script)]);
         const [client, named] = [slow.client("director"), context({ cpi: "a" })];
-        const stemcell = { imagePath: "/image", cloudProperties: {}, stemcellFormats: [], tags: {}, exceptCpis: [] };
+        const stemcell = { imagePath: "/image", cloudProperties: {}, tags: {} };
         const { stemcells } = await client.createStemcell({ context: named, ...stemcell });
         expect(stemcells).to.deep.equal([{ cpi: "a", stemcellCid: "made", error: "" }]);
         const error = await client.hasVm({ context: named, vmCid: "v" }).catch((thrown) => thrown);

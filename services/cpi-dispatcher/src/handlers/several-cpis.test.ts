@@ -87,9 +87,7 @@ describe("CPIs side by side behind the dispatcher", function () {
           context: context(),
           imagePath: image,
           cloudProperties: { os: "x" },
-          stemcellFormats: [],
           tags: { t: "1" },
-          exceptCpis: [],
           ...more,
         });
       const { stemcells } = await create({ stemcellFormats: ["raw", "ova"] });
@@ -254,7 +252,7 @@ describe("CPIs side by side behind the dispatcher", function () {
 
     it("are listed to operators: the dispatcher's bench.own, then each director's last, with the azs it told last", async () => {
       const listed = async () => {
-        const { cpis } = await bench.dispatcher.client("operator").listCpis({ context: undefined });
+        const { cpis } = await bench.dispatcher.client("operator").listCpis({});
         return cpis.map(({ directorId, name, azs }) => [directorId, name, azs.join(" ")].join("/"));
       };
       expect(await listed()).to.deep.equal(["/memory/"]);

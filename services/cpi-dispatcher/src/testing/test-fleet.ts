@@ -90,11 +90,9 @@ export class TestFleet {
   async #takeIntoOperation(): Promise<void> {
     const registry = this.registry();
     for (const hostId of HOST_IDS)
-      await eventually(
-        async () => (await registry.addHost({ hostId, dryRun: false })).result?.code === "ACTION_CODE_S_ALREADY",
-      );
+      await eventually(async () => (await registry.addHost({ hostId })).result?.code === "ACTION_CODE_S_ALREADY");
     const isReady = async () => {
-      const request = { hostId: "", attachState: AttachState.ATTACHED, pool: "", pageSize: 1_000, pageToken: "" };
+      const request = { attachState: AttachState.ATTACHED, pageSize: 1_000 };
       const { devices } = await registry.listDevices(request);
       return devices.filter((device) => !device.dirty).length === HOST_IDS.length * DEVICES_PER_HOST;
     };

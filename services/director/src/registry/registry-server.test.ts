@@ -34,7 +34,7 @@ describe("the Registry", function () {
       },
       agents: { settings: { ntp: ["0.pool"] }, readyTimeoutMs: 3_000, detachTimeoutMs: 500 },
     });
-    await director.configs.updateConfig({ type: "cloud", name: "", content: CLOUD_CONFIG });
+    await director.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
   });
   after(() => director?.stop());
   afterEach(async () => {
@@ -92,9 +92,6 @@ describe("the Registry", function () {
     expect(vm?.request.env).to.not.have.nested.property("bosh.ntp");
     const { disks } = await director.deployments.listPersistentDisks({
       deployment: "web",
-      orphaned: false,
-      pageSize: 0,
-      pageToken: "",
     });
     expect(disks[0]).to.include({ state: "mounted", diskHint: undefined });
     expect(director.agent("host-1").calls).to.deep.equal([`mount ${disks[0]?.diskCid}`]);
@@ -148,7 +145,7 @@ describe("the Registry", function () {
 
   it("the CPI moves on to version 2 -> VMs and disks stay; disks then move by hints, new VMs without the Registry", async () => {
     const disk = async () => {
-      const all = { deployment: "web", orphaned: false, pageSize: 0, pageToken: "" };
+      const all = { deployment: "web" };
       const { disks } = await director.deployments.listPersistentDisks(all);
       return disks.find((each) => each.orphanedAt === undefined);
     };

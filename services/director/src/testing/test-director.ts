@@ -124,7 +124,7 @@ export class TestDirector {
 
   /** Uploads a cloud config and deploys; returns the instances' ids, by index. */
   async deploy(name: string, instances: number): Promise<string[]> {
-    await this.configs.updateConfig({ type: "cloud", name: "", content: CLOUD_CONFIG });
+    await this.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
     const { task } = await this.deployments.deploy({ manifest: manifest(name, instances), wait: true });
     if (task?.state !== "TASK_STATE_DONE") throw new Error(`the deploy ended as ${task?.state}: ${task?.result}`);
     const { instances: all } = await this.deployments.listInstances({ deployment: name });
@@ -144,7 +144,6 @@ export class TestDirector {
       instanceId,
       diskPoolName: "fast",
       sizeBytes: 64 * 1024 * 1024,
-      metadata: undefined,
       wait: true,
       ...more,
     });
@@ -166,7 +165,7 @@ export class TestDirector {
   /** Everything a task's log says, as "stage: task state", and its end. */
   async watch(taskId: number): Promise<string[]> {
     const lines: string[] = [];
-    for await (const { update } of this.tasks.watchTask({ taskId, fromIndex: 0 }, { deadlineMs: 20_000 })) {
+    for await (const { update } of this.tasks.watchTask({ taskId }, { deadlineMs: 20_000 })) {
       if (update?.$case === "event") lines.push(`${update.value.stage}: ${update.value.state}`);
       if (update?.$case === "ended") lines.push(`ended ${update.value.state}`);
     }

@@ -38,11 +38,11 @@ export class SharedRegistry {
   }
 
   async add(hostId = "h1"): Promise<string | undefined> {
-    return (await this.registry.operator.addHost({ hostId, dryRun: false })).result?.code;
+    return (await this.registry.operator.addHost({ hostId })).result?.code;
   }
 
   async remove(hostId = "h1") {
-    return (await this.registry.operator.removeHost({ hostId, dryRun: false, keepData: false })).result;
+    return (await this.registry.operator.removeHost({ hostId })).result;
   }
 
   inState(deviceId: string, state: AttachState): Promise<Device> {

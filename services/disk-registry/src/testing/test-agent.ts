@@ -136,7 +136,7 @@ export class TestAgent {
   }
 
   heartbeat(hostId = this.#options.hostId, bootId = this.bootId) {
-    return this.#client().heartbeat({ hostId, bootId, changed: [], ...this.remembered });
+    return this.#client().heartbeat({ hostId, bootId, ...this.remembered });
   }
 
   startHeartbeats(everyMs: number): void {

@@ -84,13 +84,13 @@ export class TestRegistry {
   async reset(): Promise<void> {
     for (const close of this.#closers.splice(0).reverse()) await close();
     const { operator } = this;
-    const everything = { pageSize: 0, pageToken: "" };
+    const everything = {};
     // Hosts first: a device that is gone needs no fence.
-    for (const { hostId } of (await operator.listHosts({ az: "", vmCid: "", ...everything })).hosts) {
-      await operator.purgeHost({ hostId, dryRun: false, force: true });
+    for (const { hostId } of (await operator.listHosts({ ...everything })).hosts) {
+      await operator.purgeHost({ hostId, force: true });
     }
-    for (const { diskId } of (await operator.listDisks({ hostId: "", ...everything })).disks) {
-      await operator.unpublishDisk({ diskId, hostId: "" });
+    for (const { diskId } of (await operator.listDisks({ ...everything })).disks) {
+      await operator.unpublishDisk({ diskId });
       await operator.deleteDisk({ diskId });
     }
   }

@@ -127,7 +127,7 @@ export class ConfigsSurface implements Surface {
     const { as, type, content: encoded } = JSON.parse(input.toString()) as ConfigInput;
     const content = Buffer.from(encoded, "base64").toString("utf8");
     try {
-      if (as === "deploy") await this.clients.deployments.deploy({ manifest: content, wait: false });
+      if (as === "deploy") await this.clients.deployments.deploy({ manifest: content });
       else if (as === "diff") await this.clients.configs.diffConfig({ type, name: "fuzz", content });
       else await this.clients.configs.updateConfig({ type, name: "fuzz", content });
       this.counts.add(`${type} taken`);

@@ -127,7 +127,7 @@ export class CpiAnswersSurface implements Surface {
       case "get_disks":
         return dispatcher.getDisks({ context, vmCid: "vm-1" });
       case "create_disk":
-        return dispatcher.createDisk({ context, sizeMib: 1, cloudProperties: {}, vmCid: "vm-1", az: "", token: "t" });
+        return dispatcher.createDisk({ context, sizeMib: 1, cloudProperties: {}, vmCid: "vm-1", token: "t" });
       case "update_disk":
         return dispatcher.updateDisk({ context, diskCid: "disk-1", sizeMib: 1, cloudProperties: {} });
       case "attach_disk":
@@ -139,9 +139,7 @@ export class CpiAnswersSurface implements Surface {
           stemcellCid: "s",
           cloudProperties: {},
           networks: {},
-          diskCids: [],
           env: {},
-          az: "",
         });
       default:
         return dispatcher.calculateVmCloudProperties({ context, desired: {} });

@@ -29,9 +29,7 @@ export const deployments: Operation = {
     const deployment = CHURN_DEPLOYMENT;
     await runTask(soak, "DeleteDeployment", () => client.deleteDeployment({ deployment, wait: true }));
     await runTask(soak, `DeleteOrphanedDisk ${diskCid}`, () => client.deleteOrphanedDisk({ diskCid, wait: true }));
-    const { deployments: left } = await persistently("ListDeployments", () =>
-      client.listDeployments({ pageSize: 0, pageToken: "" }),
-    );
+    const { deployments: left } = await persistently("ListDeployments", () => client.listDeployments({}));
     if (left.some(({ name }) => name === deployment))
       soak.violations.add(`acknowledged is there: the deployment ${deployment} was deleted, and is there`);
   },
@@ -55,7 +53,7 @@ async function onlyInstance(soak: Soak): Promise<Instance> {
 }
 
 async function onlyDisk(soak: Soak): Promise<PersistentDisk> {
-  const all = { deployment: CHURN_DEPLOYMENT, orphaned: false, pageSize: 0, pageToken: "" };
+  const all = { deployment: CHURN_DEPLOYMENT };
   const list = () => soak.mesh.clients.deployments.listPersistentDisks(all);
   const { disks } = await persistently("ListPersistentDisks", list);
   const [disk] = disks;

@@ -17,7 +17,7 @@ export const disks: Operation = {
     const diskId = `soak-disk-${worker.slot}-${worker.round}`;
     const { registry } = soak.mesh.clients;
     const sizeBytes = (1 + worker.random.below(MOST_DEVICES)) * DEVICE_BYTES;
-    const wanted = { diskId, sizeBytes, az: WORK_AZ, hostId: "", pool: "", spreadRacks: worker.random.next() < 0.5 };
+    const wanted = { diskId, sizeBytes, az: WORK_AZ, spreadRacks: worker.random.next() < 0.5 };
     const labels = [{ name: "made-by", value: "soak" }];
     await persistently(`CreateDisk ${diskId}`, () => registry.createDisk({ ...wanted, labels }));
     // What it held before, somebody else's data or nobody's, is erased.
@@ -46,6 +46,6 @@ async function useOnHost(soak: Soak, worker: Worker, diskId: string, content: Di
   } finally {
     await user.close();
   }
-  const unpublish = () => clients.registry.unpublishDisk({ diskId, hostId: "" });
+  const unpublish = () => clients.registry.unpublishDisk({ diskId });
   await persistently(`UnpublishDisk ${diskId}`, unpublish);
 }

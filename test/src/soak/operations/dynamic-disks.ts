@@ -28,7 +28,7 @@ export const dynamicDisks: Operation = {
 async function useInVm(soak: Soak, worker: Worker, diskName: string, content: DiskContent): Promise<void> {
   const { clients, group } = soak.mesh;
   const { instanceId, agentId } = worker.random.pick(await workInstances(soak));
-  const wanted = { diskName, instanceId, diskPoolName: DISK_TYPE, sizeBytes: DEVICE_BYTES, metadata: undefined };
+  const wanted = { diskName, instanceId, diskPoolName: DISK_TYPE, sizeBytes: DEVICE_BYTES };
   const provide = () => clients.disks.provideDisk({ ...wanted, wait: true });
   await runTask(soak, `ProvideDisk ${diskName}`, provide);
   const { disk } = await persistently(`GetDisk ${diskName}`, () => clients.disks.getDisk({ diskName }));

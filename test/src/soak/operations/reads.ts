@@ -1,4 +1,3 @@
-import { AttachState } from "@diskmesh/api/registry";
 import { DomainError } from "@diskmesh/domain";
 import { type Operation, persistently, type Soak } from "../soak.js";
 import { workInstances } from "./work-instances.js";
@@ -14,11 +13,11 @@ export const reads: Operation = {
     const { registry, disks, cpis, locks } = soak.mesh.clients;
     const [hosts, devices] = [new Set<string>(), new Set<string>()];
     await pages("ListHosts", async (pageToken) => {
-      const page = await registry.listHosts({ az: "", vmCid: "", pageSize: 2, pageToken });
+      const page = await registry.listHosts({ pageSize: 2, pageToken });
       for (const { hostId } of page.hosts) hosts.add(hostId);
       return page.nextPageToken;
     });
-    const all = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", pageSize: PAGE_SIZE };
+    const all = { pageSize: PAGE_SIZE };
     await pages("ListDevices", async (pageToken) => {
       const page = await registry.listDevices({ ...all, pageToken });
       for (const { deviceId } of page.devices) devices.add(deviceId);
@@ -28,11 +27,11 @@ export const reads: Operation = {
       if (!hosts.has(hostId)) soak.violations.add(`acknowledged is there: host ${hostId} is not listed`);
       if (!devices.has(`${hostId}-d1`)) soak.violations.add(`acknowledged is there: ${hostId}-d1 is not listed`);
     }
-    await persistently("ListDisks", () => registry.listDisks({ hostId: "", pageSize: 0, pageToken: "" }));
-    await persistently("ListDisks", () => disks.listDisks({ deployment: "", pageSize: 0, pageToken: "" }));
+    await persistently("ListDisks", () => registry.listDisks({}));
+    await persistently("ListDisks", () => disks.listDisks({}));
     const instances = await workInstances(soak);
     if (instances.length !== 2) soak.violations.add(`acknowledged is there: ${instances.length} instances of 2`);
-    await persistently("ListCpis", () => cpis.listCpis({ context: undefined }));
+    await persistently("ListCpis", () => cpis.listCpis({}));
     await persistently("ListLocks", () => locks.listLocks({ pageSize: 0, pageToken: "" }));
     await watch(soak, devices);
   },
@@ -41,7 +40,7 @@ export const reads: Operation = {
 /** The snapshot of a watch has every device that a list had. */
 async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
   let seen = new Set<string>();
-  const request = { hostId: "", attachState: AttachState.UNSPECIFIED, pool: "", resumeToken: "" };
+  const request = {};
   try {
     for await (const { update } of soak.mesh.clients.registry.watchDevices(request, { deadlineMs: WATCH_MS })) {
       if (update?.$case === "snapshotBegin") seen = new Set();

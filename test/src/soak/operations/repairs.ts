@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { ActionCode, AttachState } from "@diskmesh/api/registry";
+import { ActionCode } from "@diskmesh/api/registry";
 import { type Operation, PATIENCE_MS, persistently, type Soak } from "../soak.js";
 
 const ROUND_MS = 2_000;
@@ -27,13 +27,12 @@ const failedSinceMs = new Map<string, number>();
 /** Those that can be repaired now. */
 export async function repairDevices(soak: Soak): Promise<void> {
   const { clients, workHosts } = soak.mesh;
-  const all = { attachState: AttachState.UNSPECIFIED, pool: "", pageSize: 1_000, pageToken: "" };
+  const all = { pageSize: 1_000 };
   for (const hostId of workHosts) {
     const list = () => clients.registry.listDevices({ hostId, ...all });
     const { devices } = await persistently("ListDevices", list);
     const failed = devices.filter(({ health }) => health === "HEALTH_ERROR");
-    for (const { deviceId, diskId } of failed)
-      if (diskId === "") await renew(soak, { hostId, deviceId, path: "", dryRun: false });
+    for (const { deviceId, diskId } of failed) if (diskId === "") await renew(soak, { hostId, deviceId });
     const waiting = failed.filter(({ diskId }) => diskId !== "").map(({ deviceId }) => deviceId);
     if (areOverdue(hostId, waiting)) (await soak.mesh.supervised.get(hostId)?.kill())?.();
   }

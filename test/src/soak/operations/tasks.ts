@@ -19,9 +19,9 @@ export const tasks: Operation = {
     if (random.next() < 0.5) await cancel(soak, taskId);
     await watch(soak, taskId);
     const ended = await endOf(soak, task);
-    const output = { taskId, type: "event", fromLine: 0, maxLines: 0 };
+    const output = { taskId, type: "event" };
     await persistently(`GetTaskOutput ${taskId}`, () => clients.tasks.getTaskOutput(output));
-    const list = { states: [], deployment: "", pageSize: 20, pageToken: "" };
+    const list = { pageSize: 20 };
     const { tasks: newest } = await persistently("ListTasks", () => clients.tasks.listTasks(list));
     if ((newest[0]?.taskId ?? 0) < ended.taskId)
       soak.violations.add(`acknowledged is there: task ${ended.taskId} is newer than all that are listed`);
@@ -42,7 +42,7 @@ async function cancel(soak: Soak, taskId: number): Promise<void> {
 async function watch(soak: Soak, taskId: number): Promise<void> {
   let last = -1;
   try {
-    const request = { taskId, fromIndex: 0 };
+    const request = { taskId };
     for await (const { update } of soak.mesh.clients.tasks.watchTask(request, { deadlineMs: 10_000 })) {
       if (update?.$case !== "event") continue;
       const event = update.value;
