@@ -192,8 +192,7 @@ describe("a registry's store that was copied, and agents that stay up", function
   }
 
   async function devices(of = operator): Promise<readonly Device[]> {
-    const all = { hostId: "", pool: "", attachState: "ATTACH_STATE_UNSPECIFIED", pageSize: 0, pageToken: "" } as const;
-    return (await of.listDevices(all)).devices;
+    return (await of.listDevices({})).devices;
   }
 
   const deviceOf = async (deviceId = "") => (await operator.getDevice({ deviceId })).device;

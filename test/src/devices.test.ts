@@ -162,7 +162,7 @@ describe("the devices of a host, from its files to the registry", function () {
     await until("other", { attachState: AttachState.ATTACHING, health: "HEALTH_ERROR" });
     await until("listed", ready);
     const remove = { hostId: "h1", deviceId: "other" };
-    const stuck = (await mesh.operator.removeDevice({ ...remove, keepData: false })).result;
+    const stuck = (await mesh.operator.removeDevice(remove)).result;
     expect(stuck?.message).to.contain("1 devices cannot be erased: other (ERROR: ");
     await mesh.operator.removeDevice({ ...remove, keepData: true });
     await until("other", { attachState: AttachState.DETACHED });
@@ -196,20 +196,19 @@ describe("the devices of a host, from its files to the registry", function () {
       },
     });
     for (const hostId of ["h1", "h2"]) await eventually(() => mesh.device(`${hostId}-file`), PATIENCE);
-    const on = (hostId: string) => ({ hostId, dryRun: false });
-    expect((await mesh.operator.addHost(on("h1"))).result?.code).to.equal(ActionCode.S_OK);
+    expect((await mesh.operator.addHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.S_OK);
     await until("h1-file", ready);
-    const { result } = await mesh.operator.addHost(on("h2"));
+    const { result } = await mesh.operator.addHost({ hostId: "h2" });
     expect(result?.code).to.equal(ActionCode.E_INVALID_STATE);
     expect(result?.message).to.match(/device h2-file of host h2 lies on the same bytes as device h1-file of host h1/);
     expect((await mesh.device("h2-file")).lastError).to.contain("device h1-file of host h1");
     expect([held("list-1"), openFiles(mesh.agent("h2").pid).includes(path("list-1"))]).to.deep.equal([1, false]);
     await eventually(async () => {
-      expect((await mesh.operator.removeHost({ ...on("h1"), keepData: false })).result?.code).to.equal(ActionCode.S_OK);
+      expect((await mesh.operator.removeHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.S_OK);
     }, PATIENCE);
-    expect((await mesh.operator.addHost(on("h2"))).result?.code).to.equal(ActionCode.S_OK);
+    expect((await mesh.operator.addHost({ hostId: "h2" })).result?.code).to.equal(ActionCode.S_OK);
     await until("h2-file", ready);
-    expect((await mesh.operator.addHost(on("h1"))).result?.code).to.equal(ActionCode.E_INVALID_STATE);
+    expect((await mesh.operator.addHost({ hostId: "h1" })).result?.code).to.equal(ActionCode.E_INVALID_STATE);
   });
 
   describe("block devices", () => {

@@ -251,15 +251,11 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   step("all is deleted, and nothing is left of it", async () => {
     await done("delete deployment", operator.deployments.deleteDeployment({ deployment: "everywhere", wait: true }));
-    const everything = {};
-    for (const { diskCid } of (await operator.deployments.listPersistentDisks(everything)).disks)
+    for (const { diskCid } of (await operator.deployments.listPersistentDisks({})).disks)
       await done("delete orphan", operator.deployments.deleteOrphanedDisk({ diskCid, wait: true }));
     for (const version of ["1.9", "1.10"])
-      await done(
-        "delete stemcell",
-        operator.stemcells.deleteStemcell({ ...STEMCELL, version, force: false, wait: true }),
-      );
-    expect((await operator.deployments.listPersistentDisks(everything)).disks).to.deep.equal([]);
+      await done("delete stemcell", operator.stemcells.deleteStemcell({ ...STEMCELL, version, wait: true }));
+    expect((await operator.deployments.listPersistentDisks({})).disks).to.deep.equal([]);
     expect((await operator.disks.listDisks({})).disks).to.deep.equal([]);
     for (const installed of mesh.installed) expect(installed.things(), installed.execPath).to.deep.equal([]);
     for (const cell of Object.keys(CELLS) as CellName[]) {

@@ -9,21 +9,18 @@ export interface MessageType {
   fromPartial(partial: unknown): unknown;
 }
 
+interface MethodType {
+  readonly name: string;
+  readonly requestType: MessageType;
+  readonly requestStream: boolean;
+  readonly responseType: MessageType;
+  readonly responseStream: boolean;
+}
+
 /** A service as ts-proto describes it: its methods by the name that handlers and clients have. */
 export interface ServiceDefinition {
   readonly fullName: string;
-  readonly methods: Readonly<
-    Record<
-      string,
-      {
-        readonly name: string;
-        readonly requestType: MessageType;
-        readonly requestStream: boolean;
-        readonly responseType: MessageType;
-        readonly responseStream: boolean;
-      }
-    >
-  >;
+  readonly methods: Readonly<Record<string, MethodType>>;
 }
 
 /** One method as it is called and served: the shape of grpc-js. A request may leave fields out, a response none. */
@@ -58,27 +55,36 @@ function encoded(type: MessageType, message: unknown): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength);
 }
 
-type RequestOf<Method> = Method extends { requestType: { decode(bytes: Uint8Array): infer Request } } ? Request : never;
-type ResponseOf<Method> = Method extends { responseType: { decode(bytes: Uint8Array): infer Response } }
-  ? Response
-  : never;
-/** A request without the fields that keep their defaults. */
-type PartialRequestOf<Method> = Method extends { requestType: { fromPartial(partial: infer Partial): unknown } }
-  ? Partial
-  : never;
+type MessageOf<Type> = Type extends { decode(bytes: Uint8Array): infer Message } ? Message : never;
+/** A message of a type, e.g. `PartialOf<typeof BlockIoRequest>`, without the fields that keep their defaults. */
+export type PartialOf<Type> = Type extends { fromPartial(partial: infer Partial): unknown } ? Partial : never;
 
-/** What serves one method. Requests that stream come as an AsyncIterable; responses that stream are returned as one. */
-type Handler<Method> = Method extends { requestStream: true; responseStream: true }
-  ? (requests: AsyncIterable<RequestOf<Method>>, call: CallContext) => AsyncIterable<ResponseOf<Method>>
-  : Method extends { requestStream: true }
-    ? (requests: AsyncIterable<RequestOf<Method>>, call: CallContext) => Promise<ResponseOf<Method>>
-    : Method extends { responseStream: true }
-      ? (request: RequestOf<Method>, call: CallContext) => AsyncIterable<ResponseOf<Method>>
-      : (request: RequestOf<Method>, call: CallContext) => Promise<ResponseOf<Method>>;
+/** A function for a method. Messages that stream are given and returned as an AsyncIterable. */
+type Call<Method extends MethodType, Request, Response, More extends unknown[]> = (
+  request: Method["requestStream"] extends true ? AsyncIterable<Request> : Request,
+  ...more: More
+) => Method["responseStream"] extends true ? AsyncIterable<Response> : Promise<Response>;
+
+type Methods = Pick<ServiceDefinition, "methods">;
 
 /** One handler for every method of a service. */
-export type Handlers<Definition extends Pick<ServiceDefinition, "methods">> = {
-  readonly [Name in keyof Definition["methods"]]: Handler<Definition["methods"][Name]>;
+export type Handlers<Definition extends Methods> = {
+  readonly [Name in keyof Definition["methods"]]: Call<
+    Definition["methods"][Name],
+    MessageOf<Definition["methods"][Name]["requestType"]>,
+    MessageOf<Definition["methods"][Name]["responseType"]>,
+    [call: CallContext]
+  >;
+};
+
+/** Handlers of some methods of a service, whose answers may leave fields out: what a fake is made of. */
+export type PartialHandlers<Definition extends Methods> = {
+  readonly [Name in keyof Definition["methods"]]?: Call<
+    Definition["methods"][Name],
+    MessageOf<Definition["methods"][Name]["requestType"]>,
+    PartialOf<Definition["methods"][Name]["responseType"]>,
+    [call: CallContext]
+  >;
 };
 
 export interface CallOptions {
@@ -90,17 +96,14 @@ export interface CallOptions {
   readonly requestId?: string;
 }
 
-type ClientMethod<Method> = Method extends { requestStream: true; responseStream: true }
-  ? (requests: AsyncIterable<PartialRequestOf<Method>>, options?: CallOptions) => AsyncIterable<ResponseOf<Method>>
-  : Method extends { requestStream: true }
-    ? (requests: AsyncIterable<PartialRequestOf<Method>>, options?: CallOptions) => Promise<ResponseOf<Method>>
-    : Method extends { responseStream: true }
-      ? (request: PartialRequestOf<Method>, options?: CallOptions) => AsyncIterable<ResponseOf<Method>>
-      : (request: PartialRequestOf<Method>, options?: CallOptions) => Promise<ResponseOf<Method>>;
-
-/** A client of one service. Every failure is thrown as a DomainError. */
-export type Client<Definition extends Pick<ServiceDefinition, "methods">> = {
-  readonly [Name in keyof Definition["methods"]]: ClientMethod<Definition["methods"][Name]>;
+/** A client of one service, which completes requests that leave fields out. Every failure is thrown as a DomainError. */
+export type Client<Definition extends Methods> = {
+  readonly [Name in keyof Definition["methods"]]: Call<
+    Definition["methods"][Name],
+    PartialOf<Definition["methods"][Name]["requestType"]>,
+    MessageOf<Definition["methods"][Name]["responseType"]>,
+    [options?: CallOptions]
+  >;
 } & {
   /** Ends the connection; calls under way fail. */
   close(): void;

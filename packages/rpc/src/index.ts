@@ -7,6 +7,8 @@ export {
   type Handlers,
   type MethodDefinition,
   methodsOf,
+  type PartialHandlers,
+  type PartialOf,
   type ServiceDefinition,
 } from "./definition.js";
 export { errorOfStatus, type FailedCall } from "./error-of-status.js";

@@ -2,6 +2,7 @@ export { type TestCertificates, testCertificates } from "./certificates.js";
 export { Child, type ChildOptions, type Exit } from "./child-process.js";
 export { endsWithParent } from "./ends-with-parent.js";
 export { type EventuallyOptions, eventually } from "./eventually.js";
+export { fakeHandlers } from "./fake-handlers.js";
 export { temporaryFolder } from "./folders.js";
 export { collectGarbage } from "./garbage.js";
 export { Gate } from "./gate.js";

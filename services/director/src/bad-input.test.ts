@@ -48,7 +48,7 @@ describe("bad input to the director", function () {
   const update = (content: string, name = "", type = "cloud"): Promise<unknown> =>
     director.configs.updateConfig({ type, name, content });
   const deploy = (text: string): Promise<unknown> => director.deployments.deploy({ manifest: text });
-  const listTasks = (more: object): Promise<unknown> => director.tasks.listTasks({ ...more });
+  const listTasks = (more: object): Promise<unknown> => director.tasks.listTasks(more);
   const watch = async (taskId: number, fromIndex = 0): Promise<void> => {
     for await (const _ of director.tasks.watchTask({ taskId, fromIndex })) return;
   };
@@ -266,12 +266,11 @@ describe("dynamic disks turned off", function () {
   it("any call -> FAILED_PRECONDITION that names the setting", async () => {
     const director = await TestDirector.start({ dynamicDisks: {} });
     try {
-      const page = {};
       for (const call of [
         () => director.detach("d"),
         () => director.delete("d"),
         () => director.provide("d", "i"),
-        () => director.disks.listDisks(page),
+        () => director.disks.listDisks({}),
       ]) {
         const error = await call().catch((thrown: unknown) => thrown);
         expect(error)

@@ -124,6 +124,4 @@ const wanted = (diskName: string, instanceId: string) => ({
   instanceId,
   diskPoolName: "fast",
   sizeBytes: 64 * 1024 * 1024,
-  metadata: undefined,
-  wait: false,
 });

@@ -152,7 +152,7 @@ describe("stemcells", function () {
   it("an upload that falls silent, or is not begun by a header -> ended", async () => {
     const file = stemcellFile();
     async function* silent() {
-      yield { part: { $case: "header" as const, value: { digest: "", fix: false, wait: false } } };
+      yield { part: { $case: "header" as const, value: {} } };
       yield { part: { $case: "chunk" as const, value: file.subarray(0, 10) } };
       await new Promise((resolve) => setTimeout(resolve, 2_000));
     }
@@ -189,13 +189,13 @@ describe("stemcells", function () {
     expect(director.cpi.vms.get(instance?.vmCid ?? "")?.request.stemcellCid).to.equal(row?.stemcellCid);
     expect(row?.deployments).to.deep.equal(["web"]);
     const stemcell = { name: "ubuntu", version: "1.10" };
-    const used = await director.stemcells.deleteStemcell({ ...stemcell, force: false, wait: true });
+    const used = await director.stemcells.deleteStemcell({ ...stemcell, wait: true });
     expect(used.task?.result).to.match(/in use by deployments `web`/);
     const forced = await director.stemcells.deleteStemcell({ ...stemcell, force: true, wait: true });
     expect(forced.task?.state).to.equal(TaskState.DONE);
     expect((await list()).map(({ version }) => version)).to.deep.equal(["1.9", "1.9"]);
     expect(director.cpi.stemcells.size).to.equal(2);
-    const again = await failure(director.stemcells.deleteStemcell({ ...stemcell, force: false, wait: true }));
+    const again = await failure(director.stemcells.deleteStemcell({ ...stemcell, wait: true }));
     expect(again).to.be.instanceOf(NotFoundError);
   });
 
@@ -203,7 +203,7 @@ describe("stemcells", function () {
     await director.upload(stemcellFile());
     await director.configs.updateConfig({ type: "cpi", content: "cpis: [{name: west, type: b}]" });
     const stemcell = { name: "ubuntu", version: "1.10" };
-    const { task } = await director.stemcells.deleteStemcell({ ...stemcell, force: false, wait: true });
+    const { task } = await director.stemcells.deleteStemcell({ ...stemcell, wait: true });
     expect(task?.result).to.match(/CPI 'east' not found in cpi-config/);
     expect((await list()).map(({ cpi }) => cpi)).to.include("east");
   });

@@ -28,7 +28,7 @@ describe("tasks", function () {
   });
 
   async function startProvide(diskName: string, instanceId: string): Promise<number> {
-    const { task } = await director.disks.provideDisk({ ...WANTED, diskName, instanceId, wait: false });
+    const { task } = await director.disks.provideDisk({ ...WANTED, diskName, instanceId });
     return task?.taskId ?? 0;
   }
   const stateOf = async (taskId: number): Promise<string> => (await director.task(taskId)).state;
@@ -225,7 +225,7 @@ describe("limits of tasks", function () {
   after(() => director?.stop());
 
   const start = async (diskName: string): Promise<Task> =>
-    (await director.disks.provideDisk({ ...WANTED, diskName, instanceId: first, wait: false })).task as Task;
+    (await director.disks.provideDisk({ ...WANTED, diskName, instanceId: first })).task as Task;
 
   it("waits too long for a lock -> an error that names the lock and its owner", async () => {
     const gate = director.cpi.gate("createDisk", "before");

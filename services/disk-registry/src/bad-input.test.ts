@@ -24,7 +24,6 @@ const MALFORMED_IDS: readonly [string, string][] = [
   ["not ASCII", "hôst"],
 ];
 
-const page = {};
 const WATCH = { hostId: "", attachState: "ATTACH_STATE_UNSPECIFIED", pool: "", resumeToken: "" } as const;
 
 /** The first message of a stream, which is ended then. */
@@ -63,8 +62,8 @@ const BY_OPTIONAL_ID: Readonly<Record<string, (operator: RegistryClient, id: str
   "PurgeDevice device_id": (operator, deviceId) => operator.purgeDevice({ hostId: "h1", deviceId, force: true }),
   "CreateDisk host_id": (operator, hostId) => operator.createDisk(disk({ hostId })),
   "WatchDevices host_id": (operator, hostId) => firstOf(operator.watchDevices({ ...WATCH, hostId })),
-  "ListDevices host_id": (operator, hostId) => operator.listDevices({ hostId, ...page }),
-  "ListDisks host_id": (operator, hostId) => operator.listDisks({ hostId, ...page }),
+  "ListDevices host_id": (operator, hostId) => operator.listDevices({ hostId }),
+  "ListDisks host_id": (operator, hostId) => operator.listDisks({ hostId }),
   "UnpublishDisk host_id": (operator, hostId) => operator.unpublishDisk({ diskId: "x", hostId }),
   "AssignHost disk_ids": (operator, diskId) => operator.assignHost({ vmCid: "vm", diskIds: [diskId] }),
 };
@@ -353,7 +352,7 @@ describe("bad input, through a real server", function () {
     ["cpi-dispatcher", (c) => c.deleteDisk({ diskId: "none" }), true],
     ["cpi-dispatcher", (c) => c.addHost({ hostId: "h1", dryRun: true }), false],
     ["cpi-dispatcher", (c) => c.purgeHost({ hostId: "h1", dryRun: true, force: true }), false],
-    ["director", (c) => c.listDisks({ ...page }), true],
+    ["director", (c) => c.listDisks({}), true],
     ["director", (c) => firstOf(c.watchDevices(WATCH)), true],
     ["disk-agent-h1", (c) => firstOf(c.watchDevices(WATCH)), false],
     ["director", (c) => c.deleteDisk({ diskId: "none" }), false],
@@ -399,7 +398,7 @@ describe("bad input, through a real server", function () {
   });
 
   it("after all of this -> it serves", async () => {
-    const { hosts } = await registry.operator.listHosts({ ...page });
+    const { hosts } = await registry.operator.listHosts({});
     expect(hosts.map((host) => host.hostId)).to.deep.equal(["h1", "h2"]);
   });
 });

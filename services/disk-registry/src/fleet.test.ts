@@ -335,6 +335,6 @@ describe("disk-registry and what agents remember", function () {
   }
 
   function verdict(is: UnknownDiskVerdict, of: { hostId?: string; deviceIds?: string[] }) {
-    return { verdict: is, hostId: "", deviceIds: [] as string[], dryRun: false, ...of };
+    return { verdict: is, ...of };
   }
 });

@@ -160,22 +160,20 @@ describe("disk-registry, as its operators see it", function () {
     await inState("d3", AttachState.DETACHED);
     const everything = async () => {
       const page = { pageSize: 100 };
-      const { hosts } = await registry.operator.listHosts({ ...page });
-      const { devices } = await registry.operator.listDevices({
-        ...page,
-      });
+      const { hosts } = await registry.operator.listHosts(page);
+      const { devices } = await registry.operator.listDevices(page);
       return { hosts: hosts.map(({ lastHeartbeatAt: _, ...host }) => host), devices };
     };
     const before = await everything();
     const ordersBefore = agent.received.length;
     const { operator } = registry;
-    const device = { hostId: "h1", path: "/dev/d3", dryRun: true, keepData: false };
+    const device = { hostId: "h1", path: "/dev/d3", dryRun: true };
     const runs: [string, () => Promise<{ result?: ActionResult | undefined }>, string][] = [
       ["AddHost", () => operator.addHost({ hostId: "h1", dryRun: true }), "S_OK"],
       ["AddDevice", () => operator.addDevice(device), "S_OK"],
       ["RemoveHost", () => operator.removeHost({ hostId: "h1", dryRun: true }), "E_TRY_AGAIN"],
       ["RemoveDevice", () => operator.removeDevice({ ...device, path: "/dev/d1" }), "E_TRY_AGAIN"],
-      ["PurgeDevice", () => operator.purgeDevice({ ...device, force: false }), "S_OK"],
+      ["PurgeDevice", () => operator.purgeDevice(device), "S_OK"],
       ["PurgeHost", () => operator.purgeHost({ hostId: "h1", dryRun: true, force: true }), "S_OK"],
     ];
     for (const [name, run, code] of runs) {

@@ -6,13 +6,6 @@ import { expect } from "chai";
 import { DeviceChanges } from "./device-changes.js";
 import { TestRegistry } from "./testing/test-registry.js";
 
-const EVERYTHING: WatchDevicesRequest = {
-  hostId: "",
-  attachState: AttachState.UNSPECIFIED,
-  pool: "",
-  resumeToken: "",
-};
-
 /** A watcher that keeps all it was sent, as text: "begin", "end", "d1 ATTACHED", "-d1". */
 class Watcher {
   readonly seen: string[] = [];
@@ -21,11 +14,11 @@ class Watcher {
   readonly #stop = new AbortController();
   readonly #running: Promise<void>;
 
-  constructor(registry: TestRegistry, filter: Partial<WatchDevicesRequest> = {}) {
-    this.#running = this.#read(registry, { ...EVERYTHING, ...filter });
+  constructor(registry: TestRegistry, request: Partial<WatchDevicesRequest> = {}) {
+    this.#running = this.#read(registry, request);
   }
 
-  async #read(registry: TestRegistry, request: WatchDevicesRequest): Promise<void> {
+  async #read(registry: TestRegistry, request: Partial<WatchDevicesRequest>): Promise<void> {
     try {
       for await (const message of registry.operator.watchDevices(request, { signal: this.#stop.signal })) {
         this.seen.push(text(message));
@@ -68,8 +61,8 @@ describe("WatchDevices", function () {
   let registry: TestRegistry;
   const watchers: Watcher[] = [];
 
-  const watch = (filter: Partial<WatchDevicesRequest> = {}): Watcher => {
-    const watcher = new Watcher(registry, filter);
+  const watch = (request: Partial<WatchDevicesRequest> = {}): Watcher => {
+    const watcher = new Watcher(registry, request);
     watchers.push(watcher);
     return watcher;
   };

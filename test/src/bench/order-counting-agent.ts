@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { type DeviceOrder, DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceDefinition, Health } from "@diskmesh/api/registry";
-import { NotImplementedError } from "@diskmesh/domain";
 import {
   type Client,
   createClient,
@@ -10,12 +9,8 @@ import {
   RpcServer,
   type TlsFiles,
 } from "@diskmesh/rpc";
+import { fakeHandlers } from "@diskmesh/testkit";
 
-const NOTHING = {
-  highestTabletGeneration: 0,
-  highestDeviceGeneration: 0,
-  highestSessionNumber: 0,
-};
 const HEARTBEAT_MS = 1_000;
 
 /**
@@ -69,11 +64,9 @@ export class OrderCountingAgent implements AsyncDisposable {
         sessionDiskId: "",
         fileIdentity: "",
       })),
-      ...NOTHING,
-      registrationNumber: 0,
     });
     this.#heartbeats = setInterval(() => {
-      void this.#registration.heartbeat({ hostId: this.hostId, bootId: this.#bootId, ...NOTHING }).catch(() => {});
+      void this.#registration.heartbeat({ hostId: this.hostId, bootId: this.#bootId }).catch(() => {});
     }, HEARTBEAT_MS);
     return deviceIds;
   }
@@ -86,32 +79,18 @@ export class OrderCountingAgent implements AsyncDisposable {
 
   #handlers(): Handlers<typeof DiskAgentServiceDefinition> {
     const obeyed = (devices: readonly DeviceOrder[]) => ({
-      outcomes: devices.map(({ deviceId, stamp }) => ({ deviceId, stamp, outcome: OrderOutcome.DONE, message: "" })),
+      outcomes: devices.map(({ deviceId, stamp }) => ({ deviceId, stamp, outcome: OrderOutcome.DONE })),
     });
-    const refused = async () => {
-      throw new NotImplementedError("this agent has no devices to do I/O on");
-    };
-    return {
+    return fakeHandlers(DiskAgentServiceDefinition, {
       attachDevices: async ({ devices }) => {
         this.attachOrders++;
         return obeyed(devices);
       },
       detachDevices: async ({ devices }) => obeyed(devices),
-      listDevices: refused,
-      rescanDevices: refused,
-      openSession: refused,
-      closeSession: refused,
       // Erased at once, so that erasing takes nothing from what is measured.
       eraseDevice: async ({ deviceId, stamp }) => ({
-        outcome: { deviceId, stamp, outcome: OrderOutcome.DONE, message: "" },
-        erasedBytes: 0,
+        outcome: { deviceId, stamp, outcome: OrderOutcome.DONE },
       }),
-      exportDisk: refused,
-      unexportDisk: refused,
-      // biome-ignore lint/correctness/useYield: it refuses before there is anything to yield.
-      blockIo: async function* () {
-        await refused();
-      },
-    };
+    });
   }
 }

@@ -124,7 +124,7 @@ async function benchAddDevice(
   const named = await Promise.all(
     agents.map(async (agent, index) => {
       const deviceIds = await agent.register(ADD_DEVICES_PER_HOST, Health.ERROR);
-      return deviceIds.map((deviceId) => ({ hostId: `add-${index}`, deviceId, path: "", dryRun: false }));
+      return deviceIds.map((deviceId) => ({ hostId: `add-${index}`, deviceId }));
     }),
   );
   // In turns over the hosts, as several operators would.

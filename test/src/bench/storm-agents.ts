@@ -220,30 +220,23 @@ class StormAgents {
       serialNumber: `serial-${index}-${device}`,
       pool: "default",
       health: Health.ONLINE,
-      healthMessage: "",
       attached: true,
       stamp: { tabletId, incarnation, tabletGeneration: 1, deviceGeneration: index * devicesPerAgent + device + 1 },
-      sessionNumber: 0,
-      sessionDiskId: "",
-      fileIdentity: "",
     }));
-    return {
+    return RegisterAgentRequest.fromPartial({
       hostId: stormHostId(index),
       address: "127.0.0.1:1",
       az: "z1",
       rack: `rack-${index % 100}`,
       bootId: `boot-${this.#boot}`,
       devices,
-      exports: [],
-      registrationNumber: 0,
       ...this.#remembered(),
-    };
+    });
   }
 
   #remembered() {
     const { tabletId, incarnation } = this.options;
-    const nothing = { highestDeviceGeneration: 0, highestSessionNumber: 0 };
-    return { tabletId, incarnation, highestTabletGeneration: 1, ...nothing };
+    return { tabletId, incarnation, highestTabletGeneration: 1 };
   }
 
   async #handshake(index: number): Promise<Tries> {

@@ -17,7 +17,6 @@ const DATA_BYTES = 256 * 1024;
 /** Each as unlikely to be disturbed as the one before. */
 const TRIES = 5;
 const CONFIG_CHANGED = /update the cloud config/;
-const ALL_DISKS = {};
 
 /** What the mesh is for, done again and again while it is under fuzz, by an operator who sets right what others changed. */
 export class MeshCheck {
@@ -94,13 +93,13 @@ export class MeshCheck {
   /** Disks that fuzz made of devices that are needed here. */
   async #deleteOthers(): Promise<void> {
     const { registry, disks } = this.mesh.clients;
-    const dynamic = await retrying("ListDisks", () => disks.listDisks({ ...ALL_DISKS }));
+    const dynamic = await retrying("ListDisks", () => disks.listDisks({}));
     for (const { diskName } of dynamic.disks)
       if (!this.#kept.has(diskName)) {
         await trying(() => disks.detachDisk({ diskName, wait: true }));
         await trying(() => disks.deleteDisk({ diskName, wait: true }));
       }
-    const made = await retrying("ListDisks", () => registry.listDisks({ ...ALL_DISKS }));
+    const made = await retrying("ListDisks", () => registry.listDisks({}));
     for (const { diskId } of made.disks)
       if (!this.#kept.has(diskId)) {
         await trying(() => registry.unpublishDisk({ diskId }));

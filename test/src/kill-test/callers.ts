@@ -88,18 +88,13 @@ export class HostCaller {
 
   #removeDevices(isOver: () => boolean): Promise<void> {
     const { devices, request } = this.#chosen();
-    return this.#remove(
-      devices,
-      () => this.mesh.operator.removeDevice({ ...request, keepData: false }),
-      this.#isPatient(),
-      isOver,
-    );
+    return this.#remove(devices, () => this.mesh.operator.removeDevice(request), this.#isPatient(), isOver);
   }
 
   async #purgeDevices(): Promise<void> {
     const { devices, request } = this.#chosen();
     for (const device of devices) Object.assign(device, PURGED);
-    const result = await this.#answer(() => this.mesh.operator.purgeDevice({ ...request, force: false }), devices);
+    const result = await this.#answer(() => this.mesh.operator.purgeDevice(request), devices);
     // What others write onto it after a backup, the registry that was restored cannot know.
     if (result?.code === ActionCode.S_OK && !this.account.hasBackup) for (const device of devices) fillRange(device);
   }
@@ -115,13 +110,9 @@ export class HostCaller {
   #chosen() {
     const devices = this.account.of(this.hostId);
     const one = devices[Math.floor(this.random.next() * devices.length)] as DeviceAccount;
-    if (this.random.next() < 0.5) return { devices: [one], request: this.#named({ deviceId: one.deviceId, path: "" }) };
+    if (this.random.next() < 0.5) return { devices: [one], request: { hostId: this.hostId, deviceId: one.deviceId } };
     const onPath = devices.filter((device) => device.path === one.path);
-    return { devices: onPath, request: this.#named({ deviceId: "", path: one.path }) };
-  }
-
-  #named(name: { deviceId: string; path: string }) {
-    return { hostId: this.hostId, ...name, dryRun: false };
+    return { devices: onPath, request: { hostId: this.hostId, path: one.path } };
   }
 
   async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {

@@ -1,4 +1,4 @@
-import { AttachState, CreateDiskRequest, type Device } from "@diskmesh/api/registry";
+import { AttachState, type Device } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { DomainError, messageOf, NotFoundError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
@@ -115,7 +115,7 @@ export class DiskUser {
     const disk: KnownDisk = { diskId, content, exportPath: "", told: "unsettled" };
     this.#disks.push(disk);
     const { hostId } = this.options;
-    const request = CreateDiskRequest.fromPartial({ diskId, sizeBytes: diskBytes, az: AZ, hostId });
+    const request = { diskId, sizeBytes: diskBytes, az: AZ, hostId };
     await this.#persistently(() => mesh.operator.createDisk(request));
     disk.told = "there";
     await this.#verify(disk);

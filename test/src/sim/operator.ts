@@ -1,6 +1,7 @@
 import { UnknownDiskVerdict } from "@diskmesh/api/registry";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
+import type { Selector } from "./requests.js";
 import type { Plan } from "./scenarios.js";
 import type { World } from "./world.js";
 
@@ -49,7 +50,7 @@ export class Operator {
   #add({ hostId, deviceId }: Device): void {
     const request = { dryRun: this.world.random.chance(0.03), hostId };
     if (this.world.random.chance(0.5)) this.world.requests.cms("addHost", request);
-    else this.world.requests.cms("addDevice", { ...request, deviceId, path: "" });
+    else this.world.requests.cms("addDevice", { ...request, deviceId });
   }
 
   #takeOut(): void {
@@ -64,7 +65,7 @@ export class Operator {
     if (leaving.length > 0 && random.chance(0.3)) {
       // As callers do who were told to ask again.
       const { hostId: of, deviceId } = random.pick(leaving);
-      this.world.requests.cms("removeDevice", { ...request, hostId: of, deviceId, path: "" });
+      this.world.requests.cms("removeDevice", { ...request, hostId: of, deviceId });
       return;
     }
     const at = random.below(10);
@@ -119,10 +120,10 @@ export class Operator {
     random.pick(actions)();
   }
 
-  #selector(hostId: string): { hostId: string; deviceId: string; path: string } {
+  #selector(hostId: string): Selector {
     const { random } = this.world;
     const { deviceId, path } = random.pick(this.world.placesOf(hostId));
-    return random.chance(0.3) ? { hostId, deviceId: "", path } : { hostId, deviceId, path: "" };
+    return random.chance(0.3) ? { hostId, path } : { hostId, deviceId };
   }
 }
 

@@ -25,7 +25,7 @@ export function* takeTurnsOnSharedBytes(world: World): Plan {
   const { random, requests, store } = world;
   for (;;)
     for (const hostId of world.hosts) {
-      const named = { hostId, deviceId: `${hostId}-s`, path: "", dryRun: false };
+      const named = { hostId, deviceId: `${hostId}-s` };
       const device = (): Device | undefined => store.device(named.deviceId);
       const isIn = () => device()?.attachState === "ATTACHED";
       yield* until(isIn, () => requests.cms("addDevice", named));
@@ -69,7 +69,7 @@ export function* serveFromAfar(world: World): Plan {
   const [hostId = "", holder = ""] = hosts;
   yield* until(
     () => store.device(`${hostId}-a`)?.attachState === "ATTACHED",
-    () => requests.cms("addHost", { hostId, dryRun: false }),
+    () => requests.cms("addHost", { hostId }),
   );
   yield* putInUse(world, hostId, holder);
   for (;;) yield;
@@ -79,7 +79,7 @@ export function* serveFromAfar(world: World): Plan {
 export function* purgeWhileSilent({ requests, store, network, hosts, random }: World): Plan {
   for (;;) {
     const hostId = random.pick(hosts);
-    const named = { hostId, deviceId: `${hostId}-${random.pick(["a", "b"])}`, path: "", dryRun: false };
+    const named = { hostId, deviceId: `${hostId}-${random.pick(["a", "b"])}` };
     yield* until(
       () => store.device(named.deviceId)?.attachState === "ATTACHED",
       () => requests.cms("addDevice", named),
@@ -101,14 +101,13 @@ export function* purgeWhileSilent({ requests, store, network, hosts, random }: W
 /** The registry goes back to before a tenant came, and somebody else asks for room. */
 export function* tenantsAcrossARewind(world: World): Plan {
   const { requests, random, rewinds, hosts } = world;
-  const named = { dryRun: false };
   for (let tenant = 0; ; tenant++) {
     const diskId = DISK_IDS[tenant % DISK_IDS.length] ?? "";
     const [hostId, holder] = [random.pick(hosts), random.pick(hosts)];
     const free = () => [...world.store.devices()].filter((device) => device.hostId === hostId && isIdle(device));
     yield* until(
       () => free().length > 0,
-      () => requests.cms("addHost", { ...named, hostId }),
+      () => requests.cms("addHost", { hostId }),
       20,
     );
     rewinds.backUp();

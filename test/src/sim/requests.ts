@@ -24,7 +24,11 @@ export interface Selector {
   readonly path?: string;
 }
 
-export type CmsRequest = Selector & { readonly dryRun: boolean; readonly force?: boolean; readonly keepData?: boolean };
+export type CmsRequest = Selector & {
+  readonly dryRun?: boolean;
+  readonly force?: boolean;
+  readonly keepData?: boolean;
+};
 
 /** What can be asked of a registry. Holds each answer against what becomes of it. */
 export class Requests {
@@ -56,7 +60,7 @@ export class Requests {
 
   /** As an operator who has found out whose bytes they are. */
   decideUnknown({ deviceId }: Device, verdict: UnknownDiskVerdict): void {
-    const request = { verdict, deviceIds: [deviceId], hostId: "", dryRun: false };
+    const request = { verdict, deviceIds: [deviceId] };
     if (verdict === UnknownDiskVerdict.REGISTRY) this.world.lives.decide(deviceId);
     this.#run("decideUnknownDisks", request, async () => {
       const { deviceIds } = await this.#fleet.decideUnknownDisks(request);
@@ -166,7 +170,7 @@ export class Requests {
   }
 
   createDisk(diskId: string, sizeBytes: number, hostId: string): void {
-    const request = { diskId, sizeBytes, az: "z1", hostId, pool: "", spreadRacks: false, labels: [] };
+    const request = { diskId, sizeBytes, az: "z1", hostId };
     const operation = this.#begin(request, [`disk ${diskId}`]);
     this.#run("createDisk", request, async () => {
       const { disk } = await this.#registry.createDisk(request);

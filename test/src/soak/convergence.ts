@@ -56,9 +56,9 @@ async function devicesNotReady({ quietClients, workHosts }: SoakMesh): Promise<s
 
 async function disksLeft({ quietClients }: SoakMesh): Promise<string[]> {
   const all = { pageSize: 1_000 };
-  const { disks } = await quietClients.registry.listDisks({ ...all });
-  const { disks: dynamic } = await quietClients.disks.listDisks({ ...all });
-  const persistent = await quietClients.deployments.listPersistentDisks({ ...all });
+  const { disks } = await quietClients.registry.listDisks(all);
+  const { disks: dynamic } = await quietClients.disks.listDisks(all);
+  const persistent = await quietClients.deployments.listPersistentDisks(all);
   return [
     ...disks.map(({ diskId }) => `disk ${diskId}`),
     ...dynamic.map(({ diskName }) => `dynamic disk ${diskName}`),

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type BlockIoRequest, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import type { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, messageOf, OutdatedError } from "@diskmesh/domain";
-import { createClient } from "@diskmesh/rpc";
+import { createClient, type PartialOf } from "@diskmesh/rpc";
 import { agentName, type MeshLayout } from "../layout.js";
 import { type Scene, waitFor } from "./scene.js";
 
@@ -67,7 +67,11 @@ export async function writeLateBySession(layout: MeshLayout, session: Session): 
   }
 }
 
-async function* lateWrite({ diskId, deviceId, sessionNumber }: Session): AsyncIterable<BlockIoRequest> {
+async function* lateWrite({
+  diskId,
+  deviceId,
+  sessionNumber,
+}: Session): AsyncIterable<PartialOf<typeof BlockIoRequest>> {
   yield { operationId: 0, operation: { $case: "open", value: { diskId, deviceId, sessionNumber } } };
   yield { operationId: 1, operation: { $case: "write", value: { offsetBytes: 0, data: BLOCK, fua: true } } };
 }

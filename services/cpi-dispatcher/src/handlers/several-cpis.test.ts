@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { CpiConfig } from "@diskmesh/api/cpi";
+import { CpiConfig } from "@diskmesh/api/cpi";
 import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { expect } from "chai";
 import {
@@ -164,15 +164,7 @@ describe("CPIs side by side behind the dispatcher", function () {
   });
 
   describe("cpi-configs", () => {
-    const cpi = (fields: Partial<CpiConfig>): CpiConfig => ({
-      name: "a",
-      type: "aws",
-      execPath: "",
-      migratedFrom: [],
-      properties: undefined,
-      azs: [],
-      ...fields,
-    });
+    const cpi = (fields: Partial<CpiConfig>) => CpiConfig.fromPartial({ name: "a", type: "aws", ...fields });
     const set = (cpis: CpiConfig[], version = "v", generation = 1) =>
       reasonOfFailed(bench.dispatcher.setCpis(cpis, version, generation));
 

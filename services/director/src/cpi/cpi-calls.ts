@@ -1,4 +1,4 @@
-import type { CallContext, CpiServiceDefinition } from "@diskmesh/api/cpi";
+import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { isCpiError } from "@diskmesh/cpi";
 import { type BackoffLimits, backoffMs, DomainError, messageOf } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
@@ -180,7 +180,7 @@ export class CpiCalls {
     }
   }
 
-  async #contextOf(target: CpiTarget, requestId: string, logId: string): Promise<CallContext> {
+  async #contextOf(target: CpiTarget, requestId: string, logId: string) {
     const { directorId, directorGeneration, cpiConfig, preferredApiVersion } = this.#options;
     const { cpi, az = "", azCpi = "", unknownId = false, stemcellApiVersion = 0 } = target;
     return {

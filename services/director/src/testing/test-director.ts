@@ -13,7 +13,7 @@ import {
 import { MemoryCloud } from "@diskmesh/cpi/testing";
 import { type Identity, identityUri } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
-import { type Client, createClient } from "@diskmesh/rpc";
+import { type Client, createClient, type PartialOf } from "@diskmesh/rpc";
 import {
   freePort,
   type NatsServer,
@@ -191,7 +191,7 @@ export class TestDirector {
 async function* uploadOf(
   file: Buffer,
   { digest = "", fix = false }: { readonly digest?: string; readonly fix?: boolean },
-): AsyncGenerator<UploadStemcellRequest> {
+): AsyncGenerator<PartialOf<typeof UploadStemcellRequest>> {
   yield { part: { $case: "header", value: { digest, fix, wait: true } } };
   for (let at = 0; at < file.length; at += 1_000)
     yield { part: { $case: "chunk", value: file.subarray(at, at + 1_000) } };

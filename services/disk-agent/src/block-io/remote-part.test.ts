@@ -2,10 +2,10 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import { type DeviceId, type DiskId, NotImplementedError } from "@diskmesh/domain";
+import type { DeviceId, DiskId } from "@diskmesh/domain";
 import { createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
-import { eventually, testCertificates } from "@diskmesh/testkit";
+import { eventually, fakeHandlers, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CuttableProxy } from "../testing/cuttable-proxy.js";
 import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
@@ -31,28 +31,16 @@ describe("a device of another host", function () {
     await fixture.order("attach", "a", 1);
     await fixture.openSession("a", 1, "host-2");
     const limits = { maxInFlightPerStream: 8, maxReadBytes: 8192, takeOverTimeoutMs: 200 };
-    const notHere = async () => {
-      throw new NotImplementedError("not here");
-    };
     server = new RpcServer({
       tls: certs.files("disk-agent-host-1"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 100 },
     });
     server.addService(DiskAgentServiceDefinition, {
       roles: ["disk-agent"],
-      handlers: {
-        attachDevices: notHere,
-        detachDevices: notHere,
-        listDevices: notHere,
-        rescanDevices: notHere,
-        openSession: notHere,
-        closeSession: notHere,
-        eraseDevice: notHere,
-        exportDisk: notHere,
-        unexportDisk: notHere,
+      handlers: fakeHandlers(DiskAgentServiceDefinition, {
         blockIo: (requests, call) =>
           serveBlockIo(requests, call, { ...fixture, clock: systemClock, limits, machineBootId }),
-      },
+      }),
     });
     proxy = await CuttableProxy.start(await server.listen({ host: "127.0.0.1", port: 0 }));
     remote = new RemotePart({

@@ -13,7 +13,7 @@ import {
   PermissionDeniedError,
   UnavailableError,
 } from "@diskmesh/domain";
-import type { Client } from "@diskmesh/rpc";
+import type { Client, PartialOf } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import { Slots } from "../devices/slots.js";
 import type { DiskPart } from "../exports/disk-part.js";
@@ -41,7 +41,8 @@ export interface RemotePartOptions {
   readonly log: Log;
 }
 
-type Operation = Exclude<NonNullable<BlockIoRequest["operation"]>, { $case: "open" }>;
+type Request = PartialOf<typeof BlockIoRequest>;
+type Operation = Exclude<NonNullable<Request["operation"]>, { $case: "open" }>;
 
 interface PendingOperation {
   readonly id: number;
@@ -65,7 +66,7 @@ export class RemotePart implements DiskPart {
   #lastId = 0;
   #running = false;
   #sweeping = false;
-  #outgoing: AsyncQueue<BlockIoRequest> | undefined;
+  #outgoing: AsyncQueue<Request> | undefined;
   #stream: AbortController | undefined;
   /** Set once no operation can succeed any more. */
   #ended: DomainError | undefined;
@@ -172,7 +173,7 @@ export class RemotePart implements DiskPart {
   async #runStream(onOpened: () => void): Promise<void> {
     const { client, diskId, deviceId, sessionNumber } = this.#options;
     const stream = new AbortController();
-    const outgoing = new AsyncQueue<BlockIoRequest>();
+    const outgoing = new AsyncQueue<Request>();
     this.#stream = stream;
     try {
       void outgoing.push({ operationId: 0, operation: { $case: "open", value: { diskId, deviceId, sessionNumber } } });

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type BlockIoRequest, type BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import { createClient } from "@diskmesh/rpc";
+import { createClient, type PartialOf } from "@diskmesh/rpc";
 import { eventually, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AsyncQueue } from "../block-io/async-queue.js";
@@ -244,6 +244,7 @@ describe("disks exported between two agents", function () {
   });
 
   describe("BlockIo", () => {
+    type Request = PartialOf<typeof BlockIoRequest>;
     /** A holder's stream, as raw messages. */
     const stream = (as: string, deviceId = "host-1-b") => {
       const client = createClient(DiskAgentServiceDefinition, {
@@ -252,11 +253,10 @@ describe("disks exported between two agents", function () {
         serverRole: "disk-agent",
         defaultDeadlineMs: 5_000,
       });
-      const requests = new AsyncQueue<BlockIoRequest>();
+      const requests = new AsyncQueue<Request>();
       const answers = client.blockIo(requests)[Symbol.asyncIterator]();
       return {
-        send: (operationId: number, operation: BlockIoRequest["operation"]) =>
-          void requests.push({ operationId, operation }),
+        send: (operationId: number, operation: Request["operation"]) => void requests.push({ operationId, operation }),
         open: (sessionNumber: number, diskId = "disk-7") =>
           void requests.push({
             operationId: 0,

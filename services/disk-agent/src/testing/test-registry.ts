@@ -4,10 +4,10 @@ import {
   type HeartbeatRequest,
   type Predecessor,
   type RegisterAgentRequest,
-  type RegisterAgentResponse,
+  RegisterAgentResponse,
 } from "@diskmesh/api/registry";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, fakeHandlers } from "@diskmesh/testkit";
 
 /** The registry's end of the contract as a real gRPC server, with every answer in the test's hands. */
 export class TestRegistry {
@@ -17,7 +17,7 @@ export class TestRegistry {
   incarnation = "incarnation-1";
   tabletGeneration = 1;
   /** Whose agents it takes over. */
-  predecessors: Predecessor[] = [];
+  predecessors: Pick<Predecessor, "tabletId" | "incarnation">[] = [];
   /** What a registration is answered; throws to refuse it. All devices are allowed unless a test says otherwise. */
   answer: (request: RegisterAgentRequest) => RegisterAgentResponse | Promise<RegisterAgentResponse> = (request) =>
     this.allow(request);
@@ -41,7 +41,7 @@ export class TestRegistry {
     this.#server = new RpcServer({ tls: this.#tls, limits: { ...DEFAULT_RPC_SERVER_LIMITS, drainTimeoutMs: 200 } });
     this.#server.addService(AgentRegistrationServiceDefinition, {
       roles: ["disk-agent"],
-      handlers: {
+      handlers: fakeHandlers(AgentRegistrationServiceDefinition, {
         registerAgent: async (request) => {
           this.registrations.push(request);
           return this.answer(request);
@@ -51,7 +51,7 @@ export class TestRegistry {
           this.onHeartbeat();
           return { tabletGeneration: this.tabletGeneration, incarnation: this.incarnation };
         },
-      },
+      }),
     });
     this.port = await this.#server.listen({ host: "127.0.0.1", port: this.port });
     this.#server.setServing(true);
@@ -64,15 +64,15 @@ export class TestRegistry {
   allow(request: RegisterAgentRequest, unknown: readonly string[] = []): RegisterAgentResponse {
     const stamped = request.devices.map(({ deviceId }) => {
       const generation = this.#generations.get(deviceId) ?? this.nextGeneration(deviceId);
-      return { deviceId, stamp: this.stamp(generation), reason: "" };
+      return { deviceId, stamp: this.stamp(generation) };
     });
-    return {
+    return RegisterAgentResponse.fromPartial({
       ...this.#life,
       predecessors: this.predecessors,
       allowedDevices: stamped.filter(({ deviceId }) => !unknown.includes(deviceId)),
       unknownDevices: stamped.filter(({ deviceId }) => unknown.includes(deviceId)),
       heartbeatIntervalMs: 100,
-    };
+    });
   }
 
   nextGeneration(deviceId: string): number {

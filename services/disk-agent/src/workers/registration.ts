@@ -130,7 +130,7 @@ async function sendHeartbeats(
     await clock.sleep(waitMs, due).catch(() => undefined);
     signal.throwIfAborted();
     if (due.aborted) return retryDelayMs(undefined, 0, backoff, random());
-    const changed: DeviceHealth[] = devices
+    const changed = devices
       .all()
       .map((device) => ({ deviceId: device.id, ...encodeHealth(device) }))
       .filter((health) => told.get(health.deviceId) !== textOf(health));

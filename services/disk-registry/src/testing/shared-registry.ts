@@ -1,5 +1,6 @@
-import { type AttachState, CreateDiskRequest, type Device } from "@diskmesh/api/registry";
+import type { AttachState, CreateDiskRequest, Device } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
+import type { PartialOf } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { TestAgent } from "./test-agent.js";
@@ -69,9 +70,8 @@ export class SharedRegistry {
     return agent;
   }
 
-  createDisk(diskId: string, change: Partial<CreateDiskRequest> = {}) {
-    const request = CreateDiskRequest.fromPartial({ diskId, sizeBytes: MIB_BYTES, az: "z1", ...change });
-    return this.registry.operator.createDisk(request);
+  createDisk(diskId: string, change: PartialOf<typeof CreateDiskRequest> = {}) {
+    return this.registry.operator.createDisk({ diskId, sizeBytes: MIB_BYTES, az: "z1", ...change });
   }
 }
 

@@ -10,12 +10,13 @@ import {
 } from "@diskmesh/api/agent";
 import {
   AgentRegistrationServiceDefinition,
-  RegisterAgentRequest,
+  type RegisterAgentRequest,
   type RegisterAgentResponse,
-  type ReportedDevice,
+  ReportedDevice,
 } from "@diskmesh/api/registry";
-import { compareStamps, NotImplementedError, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { compareStamps, OutdatedError, type Stamp } from "@diskmesh/domain";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
+import { fakeHandlers } from "@diskmesh/testkit";
 
 type Kind = "attach" | "detach";
 type OrderRequest = AttachDevicesRequest | DetachDevicesRequest;
@@ -27,10 +28,6 @@ export interface TestAgentOptions {
   readonly deviceIds: readonly string[];
   readonly az?: string;
 }
-
-const notOffered = async (): Promise<never> => {
-  throw new NotImplementedError("not offered by the agent of this test");
-};
 
 /**
  * A disk agent that speaks the real protocol over real connections, and holds device files only in its mind. It keeps
@@ -73,20 +70,15 @@ export class TestAgent {
     const server = new RpcServer({ tls: this.#options.tls, limits: DEFAULT_RPC_SERVER_LIMITS });
     server.addService(DiskAgentServiceDefinition, {
       roles: ["disk-registry"],
-      handlers: {
+      handlers: fakeHandlers(DiskAgentServiceDefinition, {
         attachDevices: (request) => this.#obey("attach", request),
         detachDevices: (request) => this.#obey("detach", request),
         openSession: (request) => this.#openSession(request),
         eraseDevice: (request) => this.#erase(request),
         exportDisk: (request) => this.#export(request),
         unexportDisk: (request) => this.#unexport(request),
-        listDevices: async () => ({ bootId: this.bootId, devices: [], ...this.remembered }),
-        rescanDevices: notOffered,
-        closeSession: notOffered,
-        blockIo: () => {
-          throw new NotImplementedError("not offered by the agent of this test");
-        },
-      },
+        listDevices: async () => ({ bootId: this.bootId, ...this.remembered }),
+      }),
     });
     // The same port again after a restart, as a real agent has.
     this.port = await server.listen({ host: "127.0.0.1", port: this.port });
@@ -115,7 +107,7 @@ export class TestAgent {
 
   async register(change: Partial<RegisterAgentRequest> = {}): Promise<RegisterAgentResponse> {
     const { hostId, az = "z1", deviceIds } = this.#options;
-    const request = RegisterAgentRequest.fromPartial({
+    const answer = await this.#client().registerAgent({
       hostId,
       address: `127.0.0.1:${this.port}`,
       az,
@@ -126,7 +118,6 @@ export class TestAgent {
       ...this.remembered,
       ...change,
     });
-    const answer = await this.#client().registerAgent(request);
     // Stamps begin anew with another incarnation.
     if (answer.incarnation !== this.obeys.incarnation) this.orders.clear();
     this.obeys = { tabletId: answer.tabletId, incarnation: answer.incarnation };
@@ -160,22 +151,20 @@ export class TestAgent {
   }
 
   #reported(deviceId: string): ReportedDevice {
-    return this.report({
-      deviceId,
-      path: `/dev/${deviceId}`,
-      offsetBytes: 0,
-      sizeBytes: 64 * 1024 * 1024,
-      blockSizeBytes: 4096,
-      serialNumber: "",
-      pool: "",
-      health: "HEALTH_ONLINE",
-      healthMessage: "",
-      attached: this.held.has(deviceId),
-      stamp: this.orders.get(deviceId)?.stamp,
-      sessionNumber: this.sessions.get(deviceId)?.sessionNumber ?? 0,
-      sessionDiskId: this.sessions.get(deviceId)?.diskId ?? "",
-      fileIdentity: "",
-    });
+    const session = this.sessions.get(deviceId);
+    return this.report(
+      ReportedDevice.fromPartial({
+        deviceId,
+        path: `/dev/${deviceId}`,
+        sizeBytes: 64 * 1024 * 1024,
+        blockSizeBytes: 4096,
+        health: "HEALTH_ONLINE",
+        attached: this.held.has(deviceId),
+        stamp: this.orders.get(deviceId)?.stamp,
+        sessionNumber: session?.sessionNumber,
+        sessionDiskId: session?.diskId,
+      }),
+    );
   }
 
   #requireBoot(bootId: string): void {
@@ -220,7 +209,6 @@ export class TestAgent {
       outcomes: request.deviceIds.map((deviceId) => ({
         deviceId,
         stamp,
-        message: "",
         outcome: this.#grant(deviceId, { sessionNumber, holderHostId, diskId }),
       })),
     };

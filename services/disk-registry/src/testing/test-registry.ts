@@ -84,12 +84,11 @@ export class TestRegistry {
   async reset(): Promise<void> {
     for (const close of this.#closers.splice(0).reverse()) await close();
     const { operator } = this;
-    const everything = {};
     // Hosts first: a device that is gone needs no fence.
-    for (const { hostId } of (await operator.listHosts({ ...everything })).hosts) {
+    for (const { hostId } of (await operator.listHosts({})).hosts) {
       await operator.purgeHost({ hostId, force: true });
     }
-    for (const { diskId } of (await operator.listDisks({ ...everything })).disks) {
+    for (const { diskId } of (await operator.listDisks({})).disks) {
       await operator.unpublishDisk({ diskId });
       await operator.deleteDisk({ diskId });
     }

@@ -1,4 +1,4 @@
-import type { AttachDevicesRequest, DetachDevicesRequest, DeviceOrder } from "@diskmesh/api/agent";
+import type { Stamp } from "@diskmesh/domain";
 import { backoffMs, type HostId, messageOf } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
@@ -88,7 +88,7 @@ export class OrderWorker {
     signal: AbortSignal,
   ): Promise<Answer> {
     const { agents, config, log } = this.context;
-    const request: AttachDevicesRequest & DetachDevicesRequest = {
+    const request = {
       bootId: host.bootId,
       devices: ordered.map((device) => orderMessage(device, kind, stampOf(device, leader))),
     };
@@ -161,7 +161,7 @@ export class OrderWorker {
   }
 }
 
-function orderMessage(device: Device, kind: OrderKind, stamp: DeviceOrder["stamp"]): DeviceOrder {
+function orderMessage(device: Device, kind: OrderKind, stamp: Stamp) {
   const { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity = "" } = device;
   const expected = { path, offsetBytes, sizeBytes, blockSizeBytes, serialNumber, fileIdentity };
   return { deviceId: device.deviceId, stamp, expected: kind === "attach" ? expected : undefined };

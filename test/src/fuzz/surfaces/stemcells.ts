@@ -56,7 +56,7 @@ export class StemcellsSurface implements Surface {
   async send(input: Buffer): Promise<void> {
     const { digest, chunks } = JSON.parse(input.toString()) as StemcellInput;
     async function* upload() {
-      yield { part: { $case: "header" as const, value: { digest, fix: false, wait: false } } };
+      yield { part: { $case: "header" as const, value: { digest } } };
       for (const chunk of chunks) yield { part: { $case: "chunk" as const, value: Buffer.from(chunk, "base64") } };
     }
     try {

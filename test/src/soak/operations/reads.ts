@@ -32,7 +32,7 @@ export const reads: Operation = {
     const instances = await workInstances(soak);
     if (instances.length !== 2) soak.violations.add(`acknowledged is there: ${instances.length} instances of 2`);
     await persistently("ListCpis", () => cpis.listCpis({}));
-    await persistently("ListLocks", () => locks.listLocks({ pageSize: 0, pageToken: "" }));
+    await persistently("ListLocks", () => locks.listLocks({}));
     await watch(soak, devices);
   },
 };
@@ -40,9 +40,8 @@ export const reads: Operation = {
 /** The snapshot of a watch has every device that a list had. */
 async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
   let seen = new Set<string>();
-  const request = {};
   try {
-    for await (const { update } of soak.mesh.clients.registry.watchDevices(request, { deadlineMs: WATCH_MS })) {
+    for await (const { update } of soak.mesh.clients.registry.watchDevices({}, { deadlineMs: WATCH_MS })) {
       if (update?.$case === "snapshotBegin") seen = new Set();
       if (update?.$case === "device") seen.add(update.value.deviceId);
       if (update?.$case === "snapshotEnd")

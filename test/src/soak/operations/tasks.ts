@@ -11,8 +11,7 @@ export const tasks: Operation = {
     const { clients } = soak.mesh;
     const diskName = `soak-task-${slot}-${round}`;
     const wanted = { diskName, deployment: WORK_DEPLOYMENT, az: WORK_AZ, diskPoolName: DISK_TYPE };
-    const create = () =>
-      clients.disks.createDisk({ ...wanted, sizeBytes: DEVICE_BYTES, metadata: undefined, wait: false });
+    const create = () => clients.disks.createDisk({ ...wanted, sizeBytes: DEVICE_BYTES });
     const { task } = await persistently(`CreateDisk ${diskName}`, create);
     if (task === undefined) throw new Error("the answer has no task");
     const { taskId } = task;

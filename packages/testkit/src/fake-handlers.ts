@@ -1,0 +1,31 @@
+import { NotImplementedError } from "@diskmesh/domain";
+import type { Handlers, PartialHandlers, ServiceDefinition } from "@diskmesh/rpc";
+
+/**
+ * The handlers of a fake. Answers may leave fields out, and a method without a handler is refused: neither a new field
+ * nor a new method of the service breaks a fake that has no use for it.
+ */
+export function fakeHandlers<Definition extends ServiceDefinition>(
+  definition: Definition,
+  handlers: PartialHandlers<Definition>,
+): Handlers<Definition> {
+  const methods = Object.entries(definition.methods).map(([key, { name, responseStream, responseType }]) => {
+    const handler = (handlers as Record<string, ((...call: unknown[]) => unknown) | undefined>)[key];
+    if (handler === undefined)
+      return [
+        key,
+        () => {
+          throw new NotImplementedError(`this fake has no ${name}`);
+        },
+      ];
+    if (!responseStream) return [key, async (...call: unknown[]) => responseType.fromPartial(await handler(...call))];
+    return [
+      key,
+      async function* (...call: unknown[]) {
+        for await (const response of handler(...call) as AsyncIterable<unknown>)
+          yield responseType.fromPartial(response);
+      },
+    ];
+  });
+  return Object.fromEntries(methods) as Handlers<Definition>;
+}
