@@ -1,8 +1,8 @@
 /** One typed map of documents: how a document is keyed, and by which of its values it can be looked up. */
-export interface Table<Doc> {
+export interface Table<Doc, Index extends string = string> {
   readonly key: (doc: Doc) => string;
   /** Each index maps a document to the value it is found under, or to undefined when it is not in that index. */
-  readonly indexes: Readonly<Record<string, (doc: Doc) => string | undefined>>;
+  readonly indexes: { readonly [Name in Index]: (doc: Doc) => string | undefined };
   /** Says what is wrong with a document of this table, or undefined. Absent: any object will do. */
   readonly check?: ((document: object) => string | undefined) | undefined;
   /**
@@ -24,17 +24,20 @@ export interface Table<Doc> {
 export type Schema = Record<string, Table<any>>;
 
 export type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
+type IndexOf<T> = T extends { readonly indexes: infer Indexes } ? keyof Indexes & string : never;
 
-/** Declares a table. `key` and the indexes must depend on nothing but the document. */
-export function table<Doc extends object>(definition: {
-  key: (doc: Doc) => string;
-  indexes?: Record<string, (doc: Doc) => string | undefined>;
-  check?: (document: object) => string | undefined;
-  version?: number;
-  upgrade?: (document: object, version: number) => object;
-  onRestore?: (doc: Doc, counterStep: number) => Doc;
-}): Table<Doc> {
-  return { indexes: {}, ...definition };
+/**
+ * Declares a table: `table<Doc>()({ key, indexes })`, in two steps so that the names of the indexes become part of its
+ * type. `key` and the indexes must depend on nothing but the document.
+ */
+export function table<Doc extends object>() {
+  return <Index extends string = never>({
+    indexes = {} as Table<Doc, Index>["indexes"],
+    ...definition
+  }: Omit<Table<Doc, Index>, "indexes"> & Partial<Pick<Table<Doc, Index>, "indexes">>): Table<Doc, Index> => ({
+    ...definition,
+    indexes,
+  });
 }
 
 /** Where a page starts and how long it may be. */
@@ -50,25 +53,27 @@ export interface PageOptions {
  * Iterating while the same transaction changes the table is safe: a document is never visited twice, one that was
  * deleted before its turn is skipped, and one that was replaced before its turn comes as it is now.
  */
-export interface ReadableTable<Doc> {
+export interface ReadableTable<Doc, Index extends string = string> {
   readonly size: number;
   get(key: string): Doc | undefined;
   has(key: string): boolean;
   entries(options?: PageOptions): Iterable<Doc>;
   /** The documents whose index has that value. */
-  by(index: string, value: string, options?: PageOptions): Iterable<Doc>;
-  count(index: string, value: string): number;
+  by(index: Index, value: string, options?: PageOptions): Iterable<Doc>;
+  count(index: Index, value: string): number;
 }
 
-export interface WritableTable<Doc> extends ReadableTable<Doc> {
+export interface WritableTable<Doc, Index extends string = string> extends ReadableTable<Doc, Index> {
   /** Inserts the document, or replaces the one with its key. It is frozen: never change it afterwards. */
   put(doc: Doc): void;
   /** Returns whether there was one. */
   delete(key: string): boolean;
 }
 
-export type Tables<S extends Schema> = { readonly [K in keyof S]: ReadableTable<DocumentOf<S[K]>> };
-export type Transaction<S extends Schema> = { readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>> };
+export type Tables<S extends Schema> = { readonly [K in keyof S]: ReadableTable<DocumentOf<S[K]>, IndexOf<S[K]>> };
+export type Transaction<S extends Schema> = {
+  readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>, IndexOf<S[K]>>;
+};
 
 /** The last word of a transaction on one key. */
 export interface Change {

@@ -16,11 +16,11 @@ interface Host {
   readonly stateV2?: string;
 }
 
-const first = table<Host>({
+const first = table<Host>()({
   key: ({ id }) => id,
   check: (host) => (typeof (host as Host).state === "string" ? undefined : "state: expected a string"),
 });
-const second = table<Host>({
+const second = table<Host>()({
   key: ({ id }) => id,
   version: 2,
   upgrade: (host, version) => ({ id: (host as Host).id, stateV2: `${(host as Host).state} since ${version}` }),

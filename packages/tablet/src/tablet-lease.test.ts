@@ -6,7 +6,7 @@ import { Tablet } from "./tablet.js";
 import { errorOf } from "./testing/error-of.js";
 import { ManualClock } from "./testing/manual-clock.js";
 
-const schema = { hosts: table<{ id: string }>({ key: ({ id }) => id }) };
+const schema = { hosts: table<{ id: string }>()({ key: ({ id }) => id }) };
 
 /** A storage of nothing but a lease. */
 class LeasedStorage implements TabletStorage {

@@ -22,7 +22,7 @@ interface Host {
   readonly text?: string;
 }
 
-const schema = { hosts: table<Host>({ key: (host) => host.hostId, indexes: { byAz: (host) => host.az } }) };
+const schema = { hosts: table<Host>()({ key: (host) => host.hostId, indexes: { byAz: (host) => host.az } }) };
 
 /** LMDB behind a gate: commits wait while it is closed, and can be made to fail. */
 class GatedStorage implements TabletStorage {
@@ -178,7 +178,7 @@ describe("Tablet", () => {
   it("refuses to open what this version does not know, and lets go of the storage", async () => {
     await put("h1");
     await tablet.close();
-    const other = { devices: table<{ id: string }>({ key: ({ id }) => id }) };
+    const other = { devices: table<{ id: string }>()({ key: ({ id }) => id }) };
     const exclusive = openLmdbStorage({ folder });
     const error = await errorOf(Tablet.open({ name: "registry", schema: other, storage: exclusive, address: "" }));
     expect(error).to.be.instanceOf(InvalidStateError);

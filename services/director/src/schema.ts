@@ -51,12 +51,12 @@ export function stemcellKey(stemcell: Pick<Stemcell, "name" | "version" | "cpi">
 
 /** The director's tablet. */
 export const schema = {
-  stemcells: table<Stemcell>({
+  stemcells: table<Stemcell>()({
     key: stemcellKey,
     indexes: { byStemcell: formatStemcell },
     check: checkOf(stemcellShape),
   }),
-  persistentDisks: table<PersistentDisk>({
+  persistentDisks: table<PersistentDisk>()({
     check: checkOf(persistentDiskShape),
     key: (disk) => disk.diskId,
     indexes: {
@@ -66,19 +66,19 @@ export const schema = {
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
-  possibleOrphans: table<PossibleOrphan>({ key: (orphan) => orphan.token, check: checkOf(possibleOrphanShape) }),
-  registrySettings: table<RegistrySettings>({
+  possibleOrphans: table<PossibleOrphan>()({ key: (orphan) => orphan.token, check: checkOf(possibleOrphanShape) }),
+  registrySettings: table<RegistrySettings>()({
     check: checkOf(registrySettingsShape),
     key: (settings) => settings.id,
     indexes: { byAgent: (settings) => (settings.agentId === "" ? undefined : settings.agentId) },
   }),
-  configs: table<Config>({
+  configs: table<Config>()({
     key: (config) => configKey(config.configId),
     indexes: { byIdentity: configIdentity },
     check: checkOf(configShape),
   }),
-  deployments: table<Deployment>({ key: (deployment) => deployment.name, check: checkOf(deploymentShape) }),
-  instances: table<Instance>({
+  deployments: table<Deployment>()({ key: (deployment) => deployment.name, check: checkOf(deploymentShape) }),
+  instances: table<Instance>()({
     check: checkOf(instanceShape),
     key: (instance) => instance.instanceId,
     indexes: {
@@ -87,7 +87,7 @@ export const schema = {
       byRegistry: (instance) => (instance.usesRegistry ? "yes" : undefined),
     },
   }),
-  disks: table<Disk>({
+  disks: table<Disk>()({
     check: checkOf(diskShape),
     key: (disk) => disk.name,
     indexes: {
@@ -96,7 +96,7 @@ export const schema = {
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
-  tasks: table<Task>({
+  tasks: table<Task>()({
     check: checkOf(taskShape),
     onRestore: restored,
     key: (task) => taskKey(task.taskId),
@@ -106,7 +106,7 @@ export const schema = {
       liveByQueue: (task) => (hasEnded(task) ? undefined : task.queue),
     },
   }),
-  counters: table<Counter>({
+  counters: table<Counter>()({
     check: checkOf(counterShape),
     key: (counter) => counter.name,
     onRestore: (counter, step) => ({ ...counter, value: counter.value + step }),

@@ -46,7 +46,7 @@ const check = checkOf(
     changedAtMs: z.number(),
   }),
 );
-const bareThings = table<Thing>({
+const bareThings = table<Thing>()({
   key: ({ thingId }) => thingId,
   indexes: { byHost: ({ hostId }) => hostId, dirtyByHost: ({ hostId, dirty }) => (dirty ? hostId : undefined) },
 });

@@ -16,7 +16,7 @@ export async function storeFleet(
   storage: string,
   agents: number,
 ): Promise<{ readonly tabletId: string; readonly incarnation: string }> {
-  const byId = () => table<StoredDocument>({ key: ({ id }) => id });
+  const byId = () => table<StoredDocument>()({ key: ({ id }) => id });
   // Written as the registry keeps them, but for the key, which the storage keeps apart.
   const schema = { hosts: byId(), devices: byId(), disks: byId(), counters: byId() };
   const tablet = await Tablet.open({

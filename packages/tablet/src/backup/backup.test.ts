@@ -17,8 +17,8 @@ interface Host {
 }
 
 const schema = {
-  hosts: table<Host>({ key: ({ id }) => id, check: (host) => ("n" in host ? undefined : "n: expected a number") }),
-  counters: table<Host>({ key: ({ id }) => id, onRestore: (counter, step) => ({ ...counter, n: counter.n + step }) }),
+  hosts: table<Host>()({ key: ({ id }) => id, check: (host) => ("n" in host ? undefined : "n: expected a number") }),
+  counters: table<Host>()({ key: ({ id }) => id, onRestore: (counter, step) => ({ ...counter, n: counter.n + step }) }),
 };
 type TestTablet = Tablet<typeof schema>;
 

@@ -19,7 +19,7 @@ interface Counter {
   readonly n: number;
 }
 
-const schema = { counters: table<Counter>({ key: ({ id }) => id }) };
+const schema = { counters: table<Counter>()({ key: ({ id }) => id }) };
 type CounterTablet = Tablet<typeof schema>;
 
 const LEASE_TIME_MS = 1_500;

@@ -210,15 +210,20 @@ export function isLeftAlone(device: Device): boolean {
   return device.unknownSession !== undefined && device.attachState !== "ATTACHING" && !device.keepData;
 }
 
-// Plain objects typed as tables: the model imports nothing of @diskmesh/tablet but types.
-const hosts: Table<Host> = {
+// Plain objects typed as tables, with the names of their indexes: the model imports nothing of @diskmesh/tablet but types.
+const table =
+  <Doc>() =>
+  <Index extends string>(definition: Table<Doc, Index>): Table<Doc, Index> =>
+    definition;
+
+const hosts = table<Host>()({
   key: (host) => host.hostId,
   indexes: { byAz: (host) => host.az, byVm: (host) => host.assignment?.vmCid },
   // What was done after the backup is forgotten here, and remembered there.
   onRestore: (host) => ({ ...host, mustRegister: true }),
-};
+});
 
-const devices: Table<Device> = {
+const devices = table<Device>()({
   key: (device) => device.deviceId,
   indexes: {
     byHost: (device) => device.hostId,
@@ -232,21 +237,21 @@ const devices: Table<Device> = {
     unknownByHost: (device) => (device.unknownSession === undefined ? undefined : device.hostId),
     awaitingOrderByHost: (device) => (awaitsOrder(device) ? device.hostId : undefined),
   },
-};
+});
 
-const disks: Table<Disk> = {
+const disks = table<Disk>()({
   key: (disk) => disk.diskId,
   indexes: {
     byPublicationHost: (disk) => disk.publication?.hostId,
     byPublicationState: (disk) => disk.publication?.state,
   },
-};
+});
 
-const counters: Table<Counter> = {
+const counters = table<Counter>()({
   key: (counter) => counter.name,
   indexes: {},
   onRestore: (counter, step) => withGap(counter, { above: counter.value, upTo: counter.value + step }),
-};
+});
 
 /** Above it, the oldest are forgotten: an agent's word adds one an hour at most. */
 const MAX_GAPS = 64;
@@ -260,15 +265,15 @@ export function withGap(counter: Counter, gap: Gap): Counter {
 export const fleetKey = ({ tabletId, incarnation }: Pick<OtherFleet, "tabletId" | "incarnation">): string =>
   `${tabletId} ${incarnation}`;
 
-const fleets: Table<OtherFleet> = { key: fleetKey, indexes: {} };
+const fleets = table<OtherFleet>()({ key: fleetKey, indexes: {} });
 
 const GENERATION_DIGITS = 16;
 
-const starts: Table<Start> = {
+const starts = table<Start>()({
   // In order.
   key: ({ tabletGeneration }) => `${tabletGeneration}`.padStart(GENERATION_DIGITS, "0"),
   indexes: {},
-};
+});
 
 export const schema = { hosts, devices, disks, counters, fleets, starts };
 export type RegistrySchema = typeof schema;

@@ -28,7 +28,7 @@ interface Item {
   readonly n: number;
 }
 
-const schema = { head: table<Head>({ key: ({ id }) => id }), items: table<Item>({ key: ({ id }) => id }) };
+const schema = { head: table<Head>()({ key: ({ id }) => id }), items: table<Item>()({ key: ({ id }) => id }) };
 type Schema = typeof schema;
 
 /** What a rule is replaced by, to see that something breaks without it. */

@@ -6,7 +6,7 @@ import { openMongoStorage } from "../open-mongo.js";
 
 const { url, tabletName, leaseTimeMs, address } = JSON.parse(process.argv[2] as string);
 const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8 };
-const schema = { counters: table<{ id: string; n: number }>({ key: ({ id }) => id }) };
+const schema = { counters: table<{ id: string; n: number }>()({ key: ({ id }) => id }) };
 const storage = openMongoStorage({ url, tabletName, limits });
 const renewIntervalMs = leaseTimeMs / 5;
 await using tablet = await Tablet.open({ name: tabletName, schema, storage, address, limits: { renewIntervalMs } });
