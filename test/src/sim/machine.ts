@@ -8,15 +8,13 @@ import type {
 } from "@diskmesh/disk-agent/simulation";
 import { DeviceIoError } from "@diskmesh/domain";
 import type { Random } from "../random.js";
+import { type BlockContents, type Drive, newDrive, requireUnlocked } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { SimProcess, Timeline } from "./timeline.js";
 
 export const BLOCK_BYTES = 4_096;
 /** Begins every block that a disk's user writes; what has none is zeros. */
 const MARK = 0xd15c3e54;
-
-/** What a block holds: 0 for zeros, else the number of the write that put it there. */
-export type BlockContents = number;
 
 export function blockOf(writeNumber: number): Buffer {
   const block = Buffer.alloc(BLOCK_BYTES);
@@ -29,24 +27,6 @@ export function writeNumberOf(block: Uint8Array, at = 0): BlockContents {
   const view = Buffer.from(block.buffer, block.byteOffset + at, 8);
   return view.readUInt32LE(0) === MARK ? view.readUInt32LE(4) : 0;
 }
-
-/** A drive: what is found at a path, as long as it is that drive. */
-export interface Drive {
-  readonly name: string;
-  readonly blocks: BlockContents[];
-  /** Two hosts see it: as a file of one machine on which both agents run, or as a drive that both machines reach. */
-  readonly sharedAs?: "file" | "drive" | undefined;
-  /** Those who have it open now, of all hosts. */
-  readonly openBy: Set<SimProcess>;
-}
-
-// Nobody knows what a new drive holds.
-export const newDrive = (name: string, blockCount: number, sharedAs?: Drive["sharedAs"]): Drive => ({
-  name,
-  blocks: Array.from({ length: blockCount }, () => 0xffff_ffff),
-  sharedAs,
-  openBy: new Set(),
-});
 
 /** A block that is about to reach a drive, or has reached it. */
 export interface BlockWrite {
@@ -272,13 +252,6 @@ export class Machine {
       });
     });
   }
-}
-
-/** The kernel's lock, as on a file. Drives that two machines reach have none. */
-function requireUnlocked(drive: Drive, process: SimProcess): void {
-  for (const other of drive.openBy)
-    if (drive.sharedAs === "file" && other !== process)
-      throw new DeviceIoError(`${drive.name} cannot be used: it is locked by ${other.name}`);
 }
 
 function ioError(): Error {

@@ -1,7 +1,6 @@
-import { register } from "node:module";
 import { parseArgs } from "node:util";
-import { findMutation, MUTATIONS, requireApplicable } from "./mutations.js";
-import { runRange } from "./run-range.js";
+import { switchOn } from "./mutation-switch.js";
+import { findMutation, MUTATIONS } from "./mutations.js";
 
 const DEFAULT_STEPS = 300;
 const DEFAULT_SEEDS = "1..1000";
@@ -52,14 +51,13 @@ async function main(): Promise<void> {
   const steps = parseWhole("--steps", values.steps);
   const { from, to } = values.seed === undefined ? parseSeeds(values.seeds) : only(parseWhole("--seed", values.seed));
   const mutation = values.mutate === undefined ? undefined : findMutation(values.mutate);
-  if (mutation !== undefined) {
-    requireApplicable(mutation);
-    register("./mutation-hooks.js", import.meta.url, { data: mutation.edits });
-  }
+  if (mutation !== undefined) switchOn(mutation);
   if (mutation !== undefined || from === to) {
+    // Late, since it loads what a mutation replaces.
     const { runInOrder } = await import("./run-in-order.js");
     return runInOrder({ from, to, steps, trace: values.trace, mutation });
   }
+  const { runRange } = await import("./run-range.js");
   await runRange({ from, to, steps });
 }
 

@@ -1,18 +1,45 @@
-import type { InitializeHook, LoadHook } from "node:module";
-import type { Edit } from "./mutation.js";
+import type { InitializeHook, LoadHook, ResolveHook } from "node:module";
 
-/** Hooks of Node's module loader, in a thread of their own: they change the text of the files that a mutation names. */
-let edits: readonly Edit[] = [];
+/** A module that is loaded with some of its exports replaced. */
+export interface MutatedModule {
+  /** For the lookup of what replaces them. */
+  readonly module: string;
+  readonly names: readonly string[];
+}
 
-export const initialize: InitializeHook<readonly Edit[]> = (given) => {
-  edits = given;
+export interface MutatedModules {
+  /** By the URL of the module as it is. */
+  readonly byUrl: ReadonlyMap<string, MutatedModule>;
+  /** Of the module that knows the replacements. */
+  readonly switchUrl: string;
+}
+
+const MUTATED = "?mutated";
+
+let { byUrl, switchUrl }: MutatedModules = { byUrl: new Map(), switchUrl: "" };
+
+/** Hooks of Node's module loader, in a thread of their own. */
+export const initialize: InitializeHook<MutatedModules> = (given) => {
+  ({ byUrl, switchUrl } = given);
+};
+
+/** Whoever imports a mutated module gets another one, which alone imports it as it is. */
+export const resolve: ResolveHook = async (specifier, context, nextResolve) => {
+  const resolved = await nextResolve(specifier, context);
+  const url = `${resolved.url}${MUTATED}`;
+  return byUrl.has(resolved.url) && context.parentURL !== url ? { ...resolved, url } : resolved;
 };
 
 export const load: LoadHook = async (url, context, nextLoad) => {
-  const loaded = await nextLoad(url, context);
-  const own = edits.filter(({ file }) => url.endsWith(`/${file}`));
-  if (own.length === 0 || loaded.source == null) return loaded;
-  let source = Buffer.from(loaded.source as Uint8Array).toString();
-  for (const { find, replace } of own) source = source.replaceAll(find, replace);
-  return { ...loaded, source };
+  const realUrl = url.slice(0, -MUTATED.length);
+  const mutated = url.endsWith(MUTATED) ? byUrl.get(realUrl) : undefined;
+  if (mutated === undefined) return nextLoad(url, context);
+  const { module, names } = mutated;
+  const source = [
+    `import * as real from ${JSON.stringify(realUrl)};`,
+    `import { replacementsIn } from ${JSON.stringify(switchUrl)};`,
+    `export * from ${JSON.stringify(realUrl)};`,
+    `export const { ${names.join(", ")} } = replacementsIn(${JSON.stringify(module)}, real);`,
+  ].join("\n");
+  return { format: "module", source, shortCircuit: true };
 };

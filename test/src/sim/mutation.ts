@@ -1,13 +1,44 @@
 import type { ScenarioName } from "./scenarios.js";
 
-/** One place in the built code, found by its text, and what is there instead. */
-export interface Edit {
-  /** Below the repository's folder. */
-  readonly file: string;
-  readonly find: string;
-  readonly replace: string;
-  /** How often it is there; 1 unless told. */
-  readonly count?: number;
+/**
+ * The modules in which a mutation may put something in the place of an export. The compiler holds each mutation to what
+ * these modules export.
+ */
+export interface Modules {
+  "disk-agent/agent": typeof import("../../../services/disk-agent/src/agent.js");
+  "disk-agent/block-io/serve-stream": typeof import("../../../services/disk-agent/src/block-io/serve-stream.js");
+  "disk-agent/cache/open-ledger": typeof import("../../../services/disk-agent/src/cache/open-ledger.js");
+  "disk-agent/devices/device": typeof import("../../../services/disk-agent/src/devices/device.js");
+  "disk-agent/devices/device-table": typeof import("../../../services/disk-agent/src/devices/device-table.js");
+  "disk-agent/devices/eraser": typeof import("../../../services/disk-agent/src/devices/eraser.js");
+  "disk-agent/devices/session-orders": typeof import("../../../services/disk-agent/src/devices/session-orders.js");
+  "disk-agent/handlers/order-devices": typeof import("../../../services/disk-agent/src/handlers/order-devices.js");
+  "disk-agent/model/memory": typeof import("../../../services/disk-agent/src/model/memory.js");
+  "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
+  "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
+  "disk-agent/wire": typeof import("../../../services/disk-agent/src/wire.js");
+  "disk-registry/agent-clients": typeof import("../../../services/disk-registry/src/agent-clients.js");
+  "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
+  "disk-registry/model/attach-states": typeof import("../../../services/disk-registry/src/model/attach-states.js");
+  "disk-registry/model/orders": typeof import("../../../services/disk-registry/src/model/orders.js");
+  "disk-registry/model/publications": typeof import("../../../services/disk-registry/src/model/publications.js");
+  "disk-registry/model/purge-action": typeof import("../../../services/disk-registry/src/model/purge-action.js");
+  "disk-registry/model/remembered": typeof import("../../../services/disk-registry/src/model/remembered.js");
+  "disk-registry/model/removal-erase": typeof import("../../../services/disk-registry/src/model/removal-erase.js");
+  "disk-registry/model/remove-action": typeof import("../../../services/disk-registry/src/model/remove-action.js");
+  "disk-registry/model/reported-devices": typeof import("../../../services/disk-registry/src/model/reported-devices.js");
+  "disk-registry/model/same-bytes": typeof import("../../../services/disk-registry/src/model/same-bytes.js");
+  "disk-registry/model/schema": typeof import("../../../services/disk-registry/src/model/schema.js");
+  "disk-registry/model/unknown-disks": typeof import("../../../services/disk-registry/src/model/unknown-disks.js");
+  "sim/drive": typeof import("./drive.js");
+  "sim/store": typeof import("./store.js");
+}
+
+/** What stands in the place of one export of a module. */
+export interface Replacement {
+  readonly module: keyof Modules;
+  readonly name: string;
+  readonly make: (real: never) => unknown;
 }
 
 /** A mistake that somebody could make, for proof that the simulator would find it. */
@@ -18,8 +49,25 @@ export interface Mutation {
   readonly withinSeeds: number;
   /** Only seeds that take this scenario are run; undefined: all. */
   readonly scenario?: ScenarioName;
-  readonly edits: readonly Edit[];
+  readonly replaced: readonly Replacement[];
 }
 
-export const AGENT = "services/disk-agent/dist/";
-export const REGISTRY = "services/disk-registry/dist/";
+/** `make` gets the module as it is. The module's own calls of the export stay as they are: others' calls are replaced. */
+export function inPlaceOf<M extends keyof Modules, N extends keyof Modules[M] & string>(
+  module: M,
+  name: N,
+  make: (real: Modules[M]) => Modules[M][N],
+): Replacement {
+  return { module, name, make };
+}
+
+/** The object as it is, but for what is given. */
+export function changed<T extends object>(object: T, change: Partial<T>): T {
+  return new Proxy(object, {
+    get: (target, key) => {
+      if (key in change) return Reflect.get(change, key);
+      const value: unknown = Reflect.get(target, key, target);
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+}

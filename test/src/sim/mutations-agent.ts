@@ -1,4 +1,22 @@
-import { AGENT, type Mutation, REGISTRY } from "./mutation.js";
+import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } from "./mutation.js";
+
+type Ledger = Awaited<ReturnType<Modules["disk-agent/cache/open-ledger"]["openLedger"]>>["ledger"];
+
+/** What it remembers is never waited for. */
+const forgetful = (ledger: Ledger): Ledger => changed(ledger, { durable: async () => ledger.memory });
+
+/** Whatever is opened that way is never synced by the agent. */
+const notSynced = (unsynced: "r" | "w"): Replacement =>
+  inPlaceOf("disk-agent/agent", "startHolding", ({ startHolding }) => (lifecycle, config, options) => {
+    const { edges } = options;
+    const { cacheFiles } = edges;
+    const open: typeof cacheFiles.open = async (path, flags, mode) => {
+      const handle = await cacheFiles.open(path, flags, mode);
+      return flags === unsynced ? changed(handle, { sync: async () => {} }) : handle;
+    };
+    const unsafe = { ...edges, cacheFiles: changed(cacheFiles, { open }) };
+    return startHolding(lifecycle, config, { ...options, edges: unsafe });
+  });
 
 /** Mistakes of an agent, or of the kernel under it. */
 export const AGENT_MUTATIONS: readonly Mutation[] = [
@@ -6,135 +24,226 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
     withinSeeds: 200,
-    edits: [
-      {
-        file: `${AGENT}model/orders.js`,
-        find: "if (stamp.tabletGeneration < memory.tabletGeneration)",
-        replace: "if (false)",
-      },
+    replaced: [
+      inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
+        const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
+        const stamps = request.stamps.map((stamp) => ({
+          ...stamp,
+          tabletGeneration: atLeast(stamp.tabletGeneration),
+        }));
+        return acceptRequest(memory, bootId, { ...request, stamps });
+      }),
     ],
   },
   {
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 200,
-    edits: [{ file: `${AGENT}model/orders.js`, find: "if (request.bootId !== bootId)", replace: "if (false)" }],
+    replaced: [
+      inPlaceOf(
+        "disk-agent/model/orders",
+        "acceptRequest",
+        ({ acceptRequest }) =>
+          (memory, bootId, request) =>
+            acceptRequest(memory, bootId, { ...request, bootId }),
+      ),
+    ],
   },
   {
     name: "obey-equal-opposite",
     mistake: "the agent obeys an order with the stamp of the last one and of the opposite kind",
     withinSeeds: 150,
-    edits: [{ file: `${AGENT}model/orders.js`, find: "if (difference <= 0)", replace: "if (difference < 0)" }],
+    replaced: [
+      inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
+        const decided = decideOrder(memory, known, order);
+        const last = memory.devices.get(order.deviceId)?.order;
+        const { tabletGeneration, deviceGeneration } = order.stamp;
+        const isEqual = last?.tabletGeneration === tabletGeneration && last.deviceGeneration === deviceGeneration;
+        if (decided.verdict.verdict !== "outdated" || !isEqual) return decided;
+        const devices = new Map(memory.devices).set(order.deviceId, {
+          ...memory.devices.get(order.deviceId),
+          order: undefined,
+        });
+        return decideOrder({ ...memory, devices }, known, order);
+      }),
+    ],
   },
   {
     name: "refuse-equal-after-failure",
     mistake: "the agent refuses the same order again, also when it had failed",
     withinSeeds: 100,
-    edits: [
-      {
-        file: `${AGENT}model/orders.js`,
-        find: "if (difference === 0 && lastKind === order.kind)",
-        replace: "if (false)",
-      },
+    replaced: [
+      inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
+        const decided = decideOrder(memory, known, order);
+        if (decided.verdict.verdict !== "converge") return decided;
+        return { memory, verdict: { verdict: "outdated", message: "it was given before" } };
+      }),
     ],
   },
   {
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 600,
-    edits: [
-      {
-        file: `${AGENT}wire.js`,
-        find: "unknown: message.unknownDevices.map(parse)",
-        replace: "unknown: message.unknownDevices.filter((device) => device.stamp).map(parse)",
-      },
+    replaced: [
+      inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
+        const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
+        return parseRegistrationAnswer({ ...message, unknownDevices });
+      }),
     ],
   },
   {
     name: "act-before-remembered",
     mistake: "the agent acts on orders, and answers them, before its cache holds them",
     withinSeeds: 200,
-    edits: [{ file: `${AGENT}handlers/order-devices.js`, find: "await ledger.durable();", replace: "" }],
+    replaced: [
+      inPlaceOf(
+        "disk-agent/handlers/order-devices",
+        "orderDevices",
+        ({ orderDevices }) =>
+          (context, kind, request) =>
+            orderDevices({ ...context, ledger: forgetful(context.ledger) }, kind, request),
+      ),
+    ],
   },
   {
     name: "grant-before-remembered",
     mistake: "the agent grants sessions before its cache holds them",
     withinSeeds: 200,
-    edits: [
-      { file: `${AGENT}devices/session-orders.js`, find: "await this.#ledger.durable();", replace: "", count: 2 },
+    replaced: [
+      inPlaceOf(
+        "disk-agent/devices/session-orders",
+        "SessionOrders",
+        ({ SessionOrders }) =>
+          class extends SessionOrders {
+            constructor(options: ConstructorParameters<typeof SessionOrders>[0]) {
+              super({ ...options, ledger: forgetful(options.ledger) });
+            }
+          },
+      ),
     ],
   },
   {
     name: "cache-not-synced",
     mistake: "the agent's cache is renamed into its place before its contents are on the disk",
     withinSeeds: 200,
-    edits: [{ file: `${AGENT}cache/cache-file.js`, find: "await file.handle.sync();", replace: "" }],
+    replaced: [notSynced("w")],
   },
   {
     name: "cache-folder-not-synced",
     mistake: "the agent does not wait until the new name of its cache is on the disk",
     withinSeeds: 200,
-    edits: [{ file: `${AGENT}cache/cache-file.js`, find: "await folder.handle.sync();", replace: "" }],
+    replaced: [notSynced("r")],
   },
   {
     name: "open-detached-at-start",
     mistake: "an agent that starts opens the devices that were ordered detached",
     withinSeeds: 100,
-    edits: [
-      { file: `${AGENT}model/memory.js`, find: '?.order?.kind !== "detach"', replace: '?.order?.kind !== "never"' },
-    ],
+    replaced: [inPlaceOf("disk-agent/model/memory", "isWanted", () => () => true)],
   },
   {
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
     withinSeeds: 300,
     scenario: "lost caches",
-    edits: [{ file: `${AGENT}agent.js`, find: "openNothing: cacheIsLost", replace: "openNothing: false" }],
+    replaced: [
+      inPlaceOf(
+        "disk-agent/devices/device-table",
+        "DeviceTable",
+        ({ DeviceTable }) =>
+          class extends DeviceTable {
+            override start(options: Parameters<InstanceType<typeof DeviceTable>["start"]>[0]): Promise<void> {
+              return super.start({ ...options, openNothing: false });
+            }
+          },
+      ),
+    ],
   },
   {
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
     withinSeeds: 1500,
     scenario: "lost caches",
-    edits: [{ file: `${AGENT}cache/open-ledger.js`, find: "cacheIsLost ? now : memory", replace: "memory" }],
+    replaced: [
+      inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
+        const opened = await openLedger(...given);
+        const { ledger, cacheIsLost } = opened;
+        if (cacheIsLost) {
+          ledger.remember({ ...ledger.memory });
+          await ledger.durable().catch(() => {});
+        }
+        return opened;
+      }),
+    ],
   },
   {
     name: "detached-while-opening",
     mistake: "a detach is confirmed while an open is under way, which succeeds after it",
     withinSeeds: 100,
-    edits: [
-      {
-        file: `${AGENT}devices/device.js`,
-        find: 'this.file.phase === "closed" ||',
-        replace: 'this.file.phase !== "open" ||',
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-agent/devices/device",
+        "Device",
+        ({ Device }) =>
+          class extends Device {
+            override get released(): boolean {
+              const isOpening = !this.wanted && this.inFlight === 0 && this.file.phase === "opening";
+              return isOpening || super.released;
+            }
+          },
+      ),
     ],
   },
   {
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 200,
-    edits: [{ file: `${AGENT}devices/device.js`, find: "if (number < sessionNumber)", replace: "if (false)" }],
+    replaced: [
+      inPlaceOf(
+        "disk-agent/devices/device",
+        "Device",
+        ({ Device }) =>
+          class extends Device {
+            override isQuietBelow(): boolean {
+              return true;
+            }
+          },
+      ),
+    ],
   },
   {
     name: "no-lock",
     mistake: "nothing keeps an agent from a file that another agent holds",
     withinSeeds: 60,
-    edits: [{ file: "test/dist/sim/machine.js", find: "requireUnlocked(drive, process);", replace: "" }],
+    replaced: [inPlaceOf("sim/drive", "requireUnlocked", () => () => {})],
   },
   {
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 1200,
     scenario: "turns on one file",
-    edits: [
-      { file: `${AGENT}devices/eraser.js`, find: "known.handle === handle", replace: "true" },
-      { file: `${AGENT}devices/eraser.js`, find: "if (device.file.handle !== job.handle)", replace: "if (false)" },
-      {
-        file: `${REGISTRY}model/remove-action.js`,
-        find: "{ ...removed, eraseSessionNumber: 0 }",
-        replace: "{ ...removed }",
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-agent/devices/eraser",
+        "Eraser",
+        ({ Eraser }) =>
+          class extends Eraser {
+            constructor(options: ConstructorParameters<typeof Eraser>[0]) {
+              const { devices } = options;
+              // No handle is another one than before.
+              const withoutHandle: typeof devices.get = (deviceId) => {
+                const device = devices.get(deviceId);
+                return changed(device, { file: changed(device.file, { handle: undefined }) });
+              };
+              super({ ...options, devices: changed(devices, { get: withoutHandle }) });
+            }
+          },
+      ),
+      inPlaceOf("disk-registry/model/remove-action", "removeDevice", ({ removeDevice }) => (tx, ...given) => {
+        const eraseSessionNumberOf = (deviceId: string) => tx.devices.get(deviceId)?.eraseSessionNumber ?? 0;
+        const put: typeof tx.devices.put = (device) =>
+          tx.devices.put({ ...device, eraseSessionNumber: eraseSessionNumberOf(device.deviceId) });
+        return removeDevice(changed(tx, { devices: changed(tx.devices, { put }) }), ...given);
+      }),
     ],
   },
   {
@@ -142,12 +251,13 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     mistake: "a stream that takes over does not wait for the writes of the one before",
     withinSeeds: 200,
     scenario: "broken streams",
-    edits: [
-      {
-        file: `${AGENT}block-io/serve-stream.js`,
-        find: "device.isQuietBelow(sessionNumber + 1) ||",
-        replace: "true ||",
-      },
+    replaced: [
+      inPlaceOf("disk-agent/block-io/serve-stream", "serveBlockIo", ({ serveBlockIo }) => (requests, call, serving) => {
+        const { devices } = serving;
+        const alwaysQuiet: typeof devices.get = (deviceId) =>
+          changed(devices.get(deviceId), { isQuietBelow: () => true });
+        return serveBlockIo(requests, call, { ...serving, devices: changed(devices, { get: alwaysQuiet }) });
+      }),
     ],
   },
 ];

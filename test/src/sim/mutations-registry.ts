@@ -1,169 +1,224 @@
-import { type Mutation, REGISTRY } from "./mutation.js";
+import { OrderOutcome } from "@diskmesh/api/agent";
+import type { Device, Host } from "@diskmesh/disk-registry/simulation";
+import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } from "./mutation.js";
+
+type Schema = Modules["disk-registry/model/schema"];
+type Tables = Parameters<Modules["disk-registry/model/orders"]["planOrders"]>[0];
+
+/** Hosts are read as changed, and stay as they are. */
+export function readingHosts<T extends Pick<Tables, "hosts">>(tables: T, change: Partial<Host>): T {
+  const { hosts } = tables;
+  const get: typeof hosts.get = (hostId) => {
+    const host = hosts.get(hostId);
+    return host && { ...host, ...change };
+  };
+  return changed(tables, { hosts: changed(hosts, { get }) } as Partial<T>);
+}
+
+/** Another rule for which devices are erased now. */
+export function erasing(make: (isErasable: Schema["isErasable"]) => Schema["isErasable"]): readonly Replacement[] {
+  return [
+    inPlaceOf("disk-registry/model/schema", "isErasable", ({ isErasable }) => make(isErasable)),
+    inPlaceOf("disk-registry/model/schema", "schema", ({ schema, isErasable }) => {
+      const rule = make(isErasable);
+      const erasableByHost = (device: Device) => (rule(device) ? device.hostId : undefined);
+      return withIndexes(schema, { erasableByHost });
+    }),
+  ];
+}
+
+function withIndexes(
+  schema: Schema["schema"],
+  indexes: Partial<Schema["schema"]["devices"]["indexes"]>,
+): Schema["schema"] {
+  const { devices } = schema;
+  return { ...schema, devices: { ...devices, indexes: { ...devices.indexes, ...indexes } } } as Schema["schema"];
+}
 
 /** Mistakes of a registry, or of its store. */
 export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "take-in-the-same-bytes",
     mistake: "the registry takes a device into operation that lies on the bytes of another",
-    withinSeeds: 100,
-    edits: [{ file: `${REGISTRY}model/add-action.js`, find: "if (why !== undefined)", replace: "if (false)" }],
+    withinSeeds: 300,
+    replaced: [inPlaceOf("disk-registry/model/same-bytes", "whyRefused", () => () => undefined)],
   },
   {
     name: "confirm-by-order",
     mistake: "the registry takes an attach order that was answered for one that was done",
     withinSeeds: 100,
-    edits: [
-      {
-        file: `${REGISTRY}model/orders.js`,
-        find: 'if (outcome.code !== "DONE" && outcome.code !== "ALREADY")',
-        replace: "if (false)",
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/orders",
+        "applyOutcomes",
+        ({ applyOutcomes }) =>
+          (tx, kind, ordered, outcomes, ...rest) => {
+            const isAnswered = (code: string) => kind === "attach" && code !== "PENDING";
+            const done = outcomes.map((each) => (isAnswered(each.code) ? { ...each, code: "DONE" as const } : each));
+            return applyOutcomes(tx, kind, ordered, done, ...rest);
+          },
+      ),
     ],
   },
   {
     name: "count-stale-confirmation",
     mistake: "the registry counts the confirmation of an order that was overtaken",
     withinSeeds: 200,
-    edits: [
-      {
-        file: `${REGISTRY}model/orders.js`,
-        find: "if (device === undefined || device.generation !== sent.generation)",
-        replace: "if (device === undefined)",
-      },
-      {
-        file: `${REGISTRY}model/orders.js`,
-        find: "!sameStamp(outcome.stamp, stampOf(device, leader))",
-        replace: "false",
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/orders",
+        "applyOutcomes",
+        ({ applyOutcomes, stampOf }) =>
+          (tx, kind, ordered, outcomes, leader, ...rest) => {
+            const now = ordered.map((sent) => tx.devices.get(sent.deviceId) ?? sent);
+            const stamps = new Map(now.map((device) => [device.deviceId as string, stampOf(device, leader)]));
+            const fresh = outcomes.map((each) => ({ ...each, stamp: stamps.get(each.deviceId) ?? each.stamp }));
+            return applyOutcomes(tx, kind, now, fresh, leader, ...rest);
+          },
+      ),
     ],
   },
   {
     name: "free-before-detached",
     mistake: "a removed device counts as detached before its agent has confirmed it",
     withinSeeds: 50,
-    edits: [
-      {
-        file: `${REGISTRY}model/attach-states.js`,
-        find: 'ATTACHED: to("CLOSING", "next")',
-        replace: 'ATTACHED: to("DETACHED", "next")',
-        count: 2,
-      },
+    replaced: [
+      inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, ...given) => {
+        const moved = advance(tx, device, ...given);
+        const leaves = device.attachState === "ATTACHED" && moved.attachState === "CLOSING";
+        return leaves ? { ...moved, attachState: "DETACHED" } : moved;
+      }),
     ],
   },
   {
     name: "leave-unerased",
     mistake: "a removed device leaves before it is erased",
     withinSeeds: 100,
-    edits: [
-      {
-        file: `${REGISTRY}model/removal-erase.js`,
-        find: "return isHeld && device.dirty && !device.keepData;",
-        replace: "return false;",
-      },
-    ],
+    replaced: [inPlaceOf("disk-registry/model/removal-erase", "mustBeErased", () => () => false)],
   },
   {
     name: "wish-stops-erase",
     mistake: "a device that is to be removed is not erased any more",
     withinSeeds: 100,
-    edits: [
-      {
-        file: `${REGISTRY}model/schema.js`,
-        find: '"ERROR" && !device.keepData',
-        replace: '"ERROR" && !device.removalRequested',
-      },
-    ],
+    replaced: erasing(
+      (isErasable) => (device) => !device.removalRequested && isErasable({ ...device, keepData: undefined }),
+    ),
   },
   {
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 200,
-    edits: [{ file: `${REGISTRY}model/schema.js`, find: '"ERROR" && !device.keepData', replace: '"ERROR"' }],
+    replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
     withinSeeds: 150,
-    edits: [
-      {
-        file: `${REGISTRY}model/removal-erase.js`,
-        find: 'devices.filter((device) => device.dirty || device.diskId !== "")',
-        replace: "[]",
-      },
-    ],
+    replaced: [inPlaceOf("disk-registry/model/removal-erase", "unerasedIn", () => () => [])],
   },
   {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 200,
-    edits: [
-      {
-        file: `${REGISTRY}model/remove-action.js`,
-        find: "servedDiskIds: disksServedBy(tx, hostId)",
-        replace: "servedDiskIds: []",
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/remove-action",
+        "removeHost",
+        ({ removeHost }) =>
+          (tx, ...given) =>
+            removeHost(changed(tx, { disks: changed(tx.disks, { by: () => [] }) }), ...given),
+      ),
     ],
   },
   {
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
     withinSeeds: 150,
-    edits: [{ file: `${REGISTRY}model/publications.js`, find: "if (host.removalRequested)", replace: "if (false)" }],
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/publications",
+        "requestPublish",
+        ({ requestPublish }) =>
+          (tx, ...given) =>
+            requestPublish(readingHosts(tx, { removalRequested: false }), ...given),
+      ),
+    ],
   },
   {
     name: "purge-leaves-open",
     mistake: "a purged device is not ordered detached",
     withinSeeds: 50,
-    edits: [
-      {
-        file: `${REGISTRY}model/purge-action.js`,
-        find: "eraseSessionNumber: 0, removalRequested: false }",
-        replace: "eraseSessionNumber: 0, removalRequested: false, detachConfirmed: true }",
-      },
+    replaced: [
+      inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, event, nowMs) => {
+        const moved = advance(tx, device, event, nowMs);
+        return event === "purge" ? { ...moved, detachConfirmed: true } : moved;
+      }),
     ],
   },
   {
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 400,
-    edits: [
-      {
-        file: `${REGISTRY}model/reported-devices.js`,
-        find: 'if (merged.attachState === "ATTACHED" && !held)',
-        replace: "if (false)",
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/attach-states",
+        "advance",
+        ({ advance }) =>
+          (tx, device, event, nowMs) =>
+            event === "registered_without" ? device : advance(tx, device, event, nowMs),
+      ),
     ],
   },
   {
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
     withinSeeds: 50,
-    edits: [{ file: `${REGISTRY}model/schema.js`, find: "!device.dirty && device.health", replace: "device.health" }],
+    replaced: [
+      inPlaceOf("disk-registry/model/schema", "schema", ({ schema, isFree, freeKey }) => {
+        const freeByHostAndPool = (device: Device) =>
+          isFree({ ...device, dirty: false }) ? freeKey(device.hostId, device.pool) : undefined;
+        return withIndexes(schema, { freeByHostAndPool });
+      }),
+    ],
   },
   {
     name: "trust-swapped-drives",
-    mistake: "a free device stays clean though nobody can tell whether its drive is still the same",
+    mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 1200,
     scenario: "swapped while off",
-    edits: [
-      {
-        file: `${REGISTRY}model/reported-devices.js`,
-        find: "return { ...device, dirty: true, eraseSessionNumber: 0 };",
-        replace: "return device;",
-      },
+    replaced: [
+      inPlaceOf("disk-registry/model/reported-devices", "distrusted", () => (device) => device),
+      inPlaceOf(
+        "disk-registry/model/reported-devices",
+        "mergeReported",
+        ({ mergeReported }) =>
+          (tx, device, ...given) => {
+            const merged = mergeReported(tx, device, ...given);
+            if (device.dirty || !merged.dirty || merged.replacement !== undefined) return merged;
+            const trusted = { ...merged, dirty: false };
+            tx.devices.put(trusted);
+            return trusted;
+          },
+      ),
     ],
   },
   {
     name: "publish-before-granted",
     mistake: "a disk counts as published, or as fenced off, before its devices have granted the session",
     withinSeeds: 100,
-    edits: [
-      {
-        file: `${REGISTRY}workers/publication-worker.js`,
-        find: "await this.#openSessions(plan, signal);",
-        replace: "",
-        count: 2,
-      },
+    replaced: [
+      inPlaceOf("disk-registry/build-context", "buildContext", ({ buildContext }) => (lifecycle, options) => {
+        const { edges } = options;
+        const connectAgent: typeof edges.connectAgent = (host) => {
+          const client = edges.connectAgent(host);
+          const openSession: typeof client.openSession = async ({ deviceIds = [], stamp }) => {
+            const granted = { outcome: OrderOutcome.DONE, message: "", stamp };
+            return { outcomes: deviceIds.map((deviceId) => ({ deviceId, ...granted })) };
+          };
+          return changed(client, { openSession });
+        };
+        return buildContext(lifecycle, { ...options, edges: { ...edges, connectAgent } });
+      }),
     ],
   },
   {
@@ -171,24 +226,52 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     mistake: "a device that was purged while its host was silent is never asked for again",
     withinSeeds: 250,
     scenario: "purged while silent",
-    edits: [{ file: `${REGISTRY}model/purge-action.js`, find: "if (!host.mustRegister)", replace: "if (false)" }],
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/purge-action",
+        "purgeDevice",
+        ({ purgeDevice }) =>
+          (tx, ...given) =>
+            purgeDevice(changed(tx, { hosts: changed(tx.hosts, { put: () => {} }) }), ...given),
+      ),
+    ],
   },
   {
     name: "act-before-durable",
     mistake: "the registry answers, and orders, before the change is durable",
     withinSeeds: 50,
-    edits: [{ file: "packages/tablet/dist/tablet.js", find: "await this.#barrier();", replace: "", count: 5 }],
+    replaced: [
+      inPlaceOf(
+        "sim/store",
+        "SimStorage",
+        ({ SimStorage }) =>
+          class extends SimStorage {
+            #last: Promise<void> = Promise.resolve();
+
+            override async commit(changes: Parameters<InstanceType<typeof SimStorage>["commit"]>[0]): Promise<void> {
+              this.#last = this.#last.then(() => super.commit(changes)).catch(() => {});
+            }
+          },
+      ),
+    ],
   },
   {
     name: "forget-counter",
     mistake: "the registry's counters start anew when it restarts",
     withinSeeds: 100,
-    edits: [
-      {
-        file: "test/dist/sim/store.js",
-        find: "for (const [table, key, text] of stored)",
-        replace: 'for (const [table, key, text] of stored.filter(([name]) => name !== "counters"))',
-      },
+    replaced: [
+      inPlaceOf(
+        "sim/store",
+        "SimStorage",
+        ({ SimStorage }) =>
+          class extends SimStorage {
+            override load(onDocument: Parameters<InstanceType<typeof SimStorage>["load"]>[0]): Promise<void> {
+              return super.load((table, key, stored) => {
+                if (table !== "counters") onDocument(table, key, stored);
+              });
+            }
+          },
+      ),
     ],
   },
 ];

@@ -1,4 +1,5 @@
-import { AGENT, type Mutation, REGISTRY } from "./mutation.js";
+import { changed, inPlaceOf, type Mutation } from "./mutation.js";
+import { erasing, readingHosts } from "./mutations-registry.js";
 
 /** Mistakes that show when a registry goes back in time, or an agent lies. */
 export const REWIND_MUTATIONS: readonly Mutation[] = [
@@ -7,29 +8,35 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
     withinSeeds: 100,
     scenario: "two registries",
-    edits: [{ file: `${AGENT}model/orders.js`, find: "refuseOtherIncarnation(memory, stamp);", replace: "" }],
+    replaced: [
+      inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
+        const { tabletId, incarnation } = memory;
+        const stamps = request.stamps.map((stamp) => ({ ...stamp, tabletId, incarnation }));
+        return acceptRequest(memory, bootId, { ...request, stamps });
+      }),
+    ],
   },
   {
     name: "obey-whoever-answers",
     mistake: "an agent goes back to a former incarnation, whose registry takes it for its own",
     withinSeeds: 200,
     scenario: "two registries",
-    edits: [
-      {
-        file: `${AGENT}model/registration.js`,
-        find: "if (memory.formerIncarnations.includes(answer.incarnation))",
-        replace: "if (false)",
-      },
-      {
-        file: `${AGENT}model/registration.js`,
-        find: "if (answer.predecessors.some((predecessor) => isSame(predecessor, memory)))",
-        replace: "if (true)",
-      },
-      {
-        file: `${REGISTRY}model/remembered.js`,
-        find: 'return isOwnTablet ? "other incarnation" : "other tablet";',
-        replace: 'return "predecessor";',
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-agent/model/registration",
+        "decideRegistration",
+        ({ decideRegistration }) =>
+          (memory, known, answer) => {
+            const { tabletId, incarnation } = memory;
+            const formerIncarnations = memory.formerIncarnations.filter((each) => each !== answer.incarnation);
+            const predecessors = [...answer.predecessors, { tabletId, incarnation }];
+            return decideRegistration({ ...memory, formerIncarnations }, known, { ...answer, predecessors });
+          },
+      ),
+      inPlaceOf("disk-registry/model/remembered", "originOf", ({ originOf }) => (...given) => {
+        const origin = originOf(...given);
+        return origin === "own" ? "own" : "predecessor";
+      }),
     ],
   },
   {
@@ -37,19 +44,28 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 250,
     scenario: "copied back",
-    edits: [{ file: `${REGISTRY}model/remembered.js`, find: "if (higher.length === 0)", replace: "if (true)" }],
+    replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
   {
     name: "believe-any-number",
     mistake: "one agent's lie makes the registry go on above what nobody gave",
     withinSeeds: 2400,
     scenario: "lies",
-    edits: [
-      {
-        file: `${REGISTRY}model/remembered.js`,
-        find: "if (higher.some((field) => remembered[field] > own[field] + believedAhead))",
-        replace: "if (false)",
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/remembered",
+        "judgeNumbers",
+        ({ judgeNumbers }) =>
+          (tables, own, remembered, origin, believed, nowMs) =>
+            judgeNumbers(
+              tables,
+              own,
+              remembered,
+              origin,
+              { ...believed, believedAhead: Number.POSITIVE_INFINITY },
+              nowMs,
+            ),
+      ),
     ],
   },
   {
@@ -57,44 +73,52 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 250,
     scenario: "copied back",
-    edits: [
-      {
-        file: `${REGISTRY}model/unknown-disks.js`,
-        find: "if (unknownSession === undefined || (known",
-        replace: "if (true || (known",
-      },
-    ],
+    replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
   {
     name: "erase-unknown-disks",
     mistake: "what an unknown disk has on a device is erased",
     withinSeeds: 150,
     scenario: "copied back",
-    edits: [
-      {
-        file: `${REGISTRY}model/schema.js`,
-        find: "isHeldEmpty(device) && device.unknownSession === undefined;",
-        replace: "isHeldEmpty(device);",
-      },
-    ],
+    replaced: erasing((isErasable) => (device) => isErasable({ ...device, unknownSession: undefined })),
   },
   {
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 400,
     scenario: "copied back",
-    edits: [{ file: `${REGISTRY}model/orders.js`, find: "if (host.mustRegister === undefined)", replace: "if (true)" }],
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/orders",
+        "whyNotTold",
+        ({ whyNotTold }) =>
+          (host) =>
+            whyNotTold({ ...host, mustRegister: undefined }),
+      ),
+      inPlaceOf(
+        "disk-registry/model/orders",
+        "planOrders",
+        ({ planOrders }) =>
+          (tables, ...given) =>
+            planOrders(readingHosts(tables, { mustRegister: undefined }), ...given),
+      ),
+    ],
   },
   {
     name: "tell-before-asked",
     mistake: "a new leader gives orders before it has heard what the agent remembers",
     withinSeeds: 50,
-    edits: [
-      {
-        file: `${REGISTRY}agent-clients.js`,
-        find: "if (!this.#fleet.knows(host.hostId, host.bootId))",
-        replace: "if (false)",
-      },
+    replaced: [
+      inPlaceOf(
+        "disk-registry/agent-clients",
+        "AgentClients",
+        ({ AgentClients }) =>
+          class extends AgentClients {
+            constructor(...[connect, fleet, checkLease]: ConstructorParameters<typeof AgentClients>) {
+              super(connect, changed(fleet, { knows: () => true }), checkLease);
+            }
+          },
+      ),
     ],
   },
 ];

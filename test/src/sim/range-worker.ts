@@ -1,3 +1,4 @@
+import type { Failure } from "./failure.js";
 import { runSeed } from "./run-seed.js";
 
 /** Seeds for one worker process. */
@@ -9,16 +10,16 @@ export interface ChunkOrder {
 
 export interface ChunkReport {
   readonly simulatedMs: number;
-  readonly failed: readonly { readonly seed: number; readonly violation: string }[];
+  readonly failed: readonly Failure[];
 }
 
 process.on("message", async ({ from, to, steps }: ChunkOrder) => {
-  const failed: { seed: number; violation: string }[] = [];
+  const failed: Failure[] = [];
   let simulatedMs = 0;
   for (let seed = from; seed <= to; seed++) {
     const result = await runSeed(seed, steps);
     simulatedMs += result.simulatedMs;
-    if (result.violation !== undefined) failed.push({ seed, violation: result.violation });
+    if (result.violation !== undefined) failed.push({ seed, steps, violation: result.violation });
   }
   process.send?.({ simulatedMs, failed } satisfies ChunkReport);
 });

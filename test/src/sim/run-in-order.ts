@@ -1,4 +1,6 @@
+import { historyOf, reasonOf } from "./failure.js";
 import type { Mutation } from "./mutation.js";
+import { unreachedPlaces } from "./mutation-switch.js";
 import { runSeed, type SeedResult } from "./run-seed.js";
 import { scenarioOf } from "./scenarios.js";
 
@@ -12,19 +14,25 @@ export async function runInOrder(options: {
 }): Promise<void> {
   const { from, to, steps, trace, mutation } = options;
   const made = mutation === undefined ? "" : ` with ${mutation.name} (${mutation.mistake})`;
+  const option = mutation === undefined ? "" : ` --mutate ${mutation.name}`;
   for (let seed = from; seed <= to; seed++) {
     if (mutation?.scenario !== undefined && scenarioOf(seed)?.name !== mutation.scenario) continue;
-    const result = await runSeed(seed, steps);
-    if (trace || (result.violation !== undefined && mutation === undefined)) printTrace(result);
-    if (result.violation === undefined) continue;
-    process.stdout.write(`seed ${seed}${made}, ${steps} steps: VIOLATION: ${result.violation}\n`);
-    if (mutation !== undefined) process.stdout.write(`found after ${seed - from + 1} seeds\n`);
-    process.exitCode = 1;
-    return;
+    const { violation, ...result } = await runSeed(seed, steps);
+    if (violation !== undefined) {
+      const failure = { seed, steps, violation };
+      process.stdout.write(`${reasonOf(failure)}\n`);
+      if (mutation !== undefined) process.stdout.write(`found${made} after ${seed - from + 1} seeds\n`);
+      // Of a mistake that is searched for, the reason will do.
+      if (from === to && !trace) process.stdout.write(`${await historyOf(failure, option)}\n`);
+      process.exitCode = 1;
+    }
+    if (trace) printTrace(result);
+    if (violation !== undefined) return;
   }
   process.stdout.write(`seeds ${from}..${to}${made}, ${steps} steps: no violation\n`);
+  for (const place of unreachedPlaces()) process.stdout.write(`nothing ever came to ${place}: mend the mutation\n`);
 }
 
-export function printTrace({ lines, hash }: SeedResult): void {
+function printTrace({ lines, hash }: Pick<SeedResult, "lines" | "hash">): void {
   process.stdout.write(`step time(ms) what\n${lines.join("\n")}\ntrace hash ${hash}\n`);
 }

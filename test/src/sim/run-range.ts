@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
+import type { Failure } from "./failure.js";
 import type { ChunkOrder, ChunkReport } from "./range-worker.js";
 
 const CHUNK_SEEDS = 20;
@@ -10,10 +11,10 @@ const SHOWN_VIOLATIONS = 5;
 /** Many short-lived objects, and errors whose stacks nobody reads. */
 const NODE_OPTIONS = ["--max-semi-space-size=32", "--single-threaded-gc", "--stack-trace-limit=0"];
 
-/** Runs seeds on all cores. Prints each one that breaks a promise, the first with its trace. */
+/** Runs seeds on all cores. Prints why each one that breaks a promise does, then how the first came to it. */
 export async function runRange({ from, to, steps }: { from: number; to: number; steps: number }): Promise<void> {
   const startedMs = performance.now();
-  const failed: { seed: number; violation: string }[] = [];
+  const failed: Failure[] = [];
   let next = from;
   let simulatedMs = 0;
   const take = (): ChunkOrder | undefined => {
@@ -30,20 +31,20 @@ export async function runRange({ from, to, steps }: { from: number; to: number; 
   await Promise.all(Array.from({ length: count }, () => runWorker(take, done)));
   const seconds = (performance.now() - startedMs) / 1000;
   const ran = next - from;
+  await printFailures(failed.sort((a, b) => a.seed - b.seed));
   process.stdout.write(
     `${ran} seeds (${from}..${next - 1}) of ${steps} steps in ${seconds.toFixed(1)} s: ${(ran / seconds).toFixed(0)} seeds/s on ${count} cores, ${(simulatedMs / 1000 / seconds).toFixed(0)} simulated seconds a second\n`,
   );
-  if (failed.length === 0) return void process.stdout.write("no violation\n");
-  failed.sort((a, b) => a.seed - b.seed);
-  for (const { seed, violation } of failed)
-    process.stdout.write(
-      `VIOLATION in seed ${seed}: ${violation}\n  see: npm run sim -- --seed ${seed} --steps ${steps}\n`,
-    );
-  process.exitCode = 1;
-  const { runSeed } = await import("./run-seed.js");
-  const { printTrace } = await import("./run-in-order.js");
+  if (failed.length === 0) process.stdout.write("no violation\n");
+}
+
+async function printFailures(failed: readonly Failure[]): Promise<void> {
   const [first] = failed;
-  if (first !== undefined) printTrace(await runSeed(first.seed, steps));
+  if (first === undefined) return;
+  process.exitCode = 1;
+  const { historyOf, reasonOf } = await import("./failure.js");
+  for (const failure of failed) process.stdout.write(`${reasonOf(failure)}\n`);
+  process.stdout.write(`seed ${first.seed}: ${await historyOf(first, "")}\n`);
 }
 
 async function runWorker(take: () => ChunkOrder | undefined, done: (report: ChunkReport) => void): Promise<void> {

@@ -1,5 +1,5 @@
+import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
-import type { Drive } from "./machine.js";
 import { purgeWhileSilent, serveFromAfar, takeTurnsOnSharedBytes, tenantsAcrossARewind } from "./plans.js";
 import type { World } from "./world.js";
 

@@ -1,6 +1,7 @@
 import type { Device } from "@diskmesh/disk-registry/simulation";
+import type { BlockContents, Drive } from "./drive.js";
 import type { Life } from "./lives.js";
-import type { BlockContents, BlockWrite, Drive, MachineWatch } from "./machine.js";
+import type { BlockWrite, MachineWatch } from "./machine.js";
 import type { SimProcess } from "./timeline.js";
 import type { World } from "./world.js";
 

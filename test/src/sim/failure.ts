@@ -1,0 +1,63 @@
+import { runSeed } from "./run-seed.js";
+
+/** A seed that broke a promise. */
+export interface Failure {
+  readonly seed: number;
+  /** Under faults. */
+  readonly steps: number;
+  readonly violation: string;
+}
+
+/** Fewer steps are tried in steps of so many. */
+const FEWER_STEPS = 10;
+/** A history that is longer is cut down to what concerns the reason, and of that to its end. */
+const LINES_SHOWN = 60;
+const FAULTS_END = "all faults end";
+
+export const reasonOf = ({ seed, steps, violation }: Failure): string =>
+  `VIOLATION in seed ${seed} of ${steps} steps: ${violation}`;
+
+/** For whoever reads a failure: what led to it, in the shortest run of the seed that fails. `options`: those it was run with. */
+export async function historyOf(found: Failure, options: string): Promise<string> {
+  const { seed, steps, violation, lines } = await shortestOf(found);
+  const read = linesToRead(lines, violation);
+  return [
+    `its shortest run that fails has ${steps} steps${violation === found.violation ? "" : `: ${violation}`}`,
+    `${read.length} of the ${lines.length} lines of its trace: step, time in ms, what`,
+    ...read,
+    `all of them: npm run sim -- --seed ${seed} --steps ${steps}${options} --trace`,
+  ].join("\n");
+}
+
+/** With the fewest steps with which the seed fails, for whatever reason. */
+async function shortestOf(found: Failure): Promise<Failure & { readonly lines: readonly string[] }> {
+  for (let steps = FEWER_STEPS; ; steps = Math.min(steps + FEWER_STEPS, found.steps)) {
+    const { seed, violation, lines } = await runSeed(found.seed, steps);
+    if (violation !== undefined) return { seed, steps, violation, lines };
+    if (steps >= found.steps) throw new Error(`${reasonOf(found)}: and not when it is run again`);
+  }
+}
+
+function linesToRead(lines: readonly string[], violation: string): readonly string[] {
+  const telling = withoutRepeats(lines).filter((line) => !line.includes("Heartbeat"));
+  if (telling.length <= LINES_SHOWN) return telling;
+  const devices = violation.match(/\bh\d+-[a-z]\b/g) ?? [];
+  const hosts = [...(violation.match(/\bh\d+\b/g) ?? []), ...devices.map((device) => device.replace(/-.*/, ""))];
+  const disks = violation.match(/\bdisk-\d+\b/g) ?? [];
+  // Who leads, and that a registry went back in time, concerns all.
+  const names = [...devices, ...hosts, ...disks, "leads as", "registry:", FAULTS_END, "VIOLATION"];
+  const concerns = new RegExp(`(?<![\\w-])(?:${names.join("|")})(?![\\w-])`);
+  return telling.filter((line) => concerns.test(line)).slice(-LINES_SHOWN);
+}
+
+/** Without faults the same comes again and again until the time is up: the first of it tells all. */
+function withoutRepeats(lines: readonly string[]): readonly string[] {
+  const end = lines.findIndex((line) => line.endsWith(FAULTS_END));
+  if (end === -1) return lines;
+  const calm = new Map<string, string>();
+  for (const line of lines.slice(end)) {
+    const text = line.replace(/^\S+ \S+ /, "");
+    if (!calm.has(text)) calm.set(text, line);
+  }
+  return [...lines.slice(0, end), ...calm.values()];
+}
