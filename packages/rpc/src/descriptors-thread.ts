@@ -1,13 +1,23 @@
+import { isAbsolute, join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import { load } from "@grpc/proto-loader";
+import protobuf from "protobufjs";
+import { commentsOf } from "./descriptor-comments.js";
 import { completeDescriptors } from "./descriptors.js";
 
 /** What the thread is given. */
 export interface DescriptorsWork {
   readonly files: readonly string[];
-  readonly includeDirs: readonly string[];
+  readonly includeDir: string;
 }
 
-const { files, includeDirs } = workerData as DescriptorsWork;
-const loaded = await load([...files], { includeDirs: [...includeDirs], keepCase: true });
-parentPort?.postMessage(completeDescriptors(loaded));
+const { files, includeDir } = workerData as DescriptorsWork;
+const loaded = await load([...files], { includeDirs: [includeDir], keepCase: true });
+parentPort?.postMessage(completeDescriptors(loaded, readComments()));
+
+/** proto-loader forgets them: the files are read once more by its own parser. */
+function readComments(): ReadonlyMap<string, string> {
+  const root = new protobuf.Root();
+  root.resolvePath = (_origin, target) => (isAbsolute(target) ? target : join(includeDir, target));
+  return commentsOf(root.loadSync([...files], { keepCase: true, alternateCommentMode: true }));
+}

@@ -6,12 +6,13 @@ import {
   FileDescriptorProtoSchema,
 } from "@bufbuild/protobuf/wkt";
 import type { PackageDefinition } from "@grpc/proto-loader";
+import { sourceCodeInfo } from "./descriptor-comments.js";
 
 /**
  * The file descriptors of what proto-loader has loaded, made complete: it leaves names of types relative and the list of
- * imports empty, which protoc's own tools accept and others (grpcurl, buf) do not.
+ * imports empty, which protoc's own tools accept and others (grpcurl, buf) do not, and knows no comments.
  */
-export function completeDescriptors(loaded: PackageDefinition): Buffer[] {
+export function completeDescriptors(loaded: PackageDefinition, comments: ReadonlyMap<string, string>): Buffer[] {
   const files = new Map<string, FileDescriptorProto>();
   for (const { fileDescriptorProtos } of Object.values(loaded) as { fileDescriptorProtos?: Uint8Array[] }[])
     for (const bytes of fileDescriptorProtos ?? []) {
@@ -21,7 +22,10 @@ export function completeDescriptors(loaded: PackageDefinition): Buffer[] {
     }
   const fileOfType = new Map<string, string>();
   for (const file of files.values()) for (const name of typesOf(file)) fileOfType.set(name, file.name);
-  for (const file of files.values()) complete(file, fileOfType);
+  for (const file of files.values()) {
+    complete(file, fileOfType);
+    file.sourceCodeInfo = sourceCodeInfo(file, comments);
+  }
   return [...files.values()].map((file) => Buffer.from(toBinary(FileDescriptorProtoSchema, file)));
 }
 
@@ -69,6 +73,9 @@ function complete(file: FileDescriptorProto, fileOfType: ReadonlyMap<string, str
   };
   const completeMessage = (scope: string, message: DescriptorProto): void => {
     const name = `${scope}.${message.name}`;
+    // An optional field has a oneof of its own, which tools are not to show.
+    const oneofs = new Set(message.oneofDecl.map((oneof) => oneof.name));
+    for (const field of message.field) if (oneofs.has(`_${field.name}`)) field.proto3Optional = true;
     completeFields(name, message.field);
     completeFields(name, message.extension);
     for (const nested of message.nestedType) completeMessage(name, nested);

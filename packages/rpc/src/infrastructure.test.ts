@@ -101,6 +101,21 @@ describe("health and reflection", () => {
       expect(described.stdout).to.contain(`rpc ${method.name} `);
   });
 
+  it("tell grpcurl what the protos say of methods, messages, fields, choices and values", async function () {
+    this.timeout(60_000);
+    const files = ["registry/v1/disk_registry_service", "registry/v1/types", "director/v1/config_service"];
+    const protoFiles = files.flatMap((name) => ["-proto", `diskmesh/${name}.proto`]);
+    const names = ["registry.v1.DiskRegistryService", "registry.v1.WatchDevicesResponse", "registry.v1.AttachState"];
+    for (const name of [...names, "director.v1.UpdateConfigRequest"]) {
+      const symbol = `diskmesh.${name}`;
+      const args = ["-import-path", findProtoFolder(), ...protoFiles, "describe", symbol];
+      // What grpcurl makes of the files themselves is what it must make of reflection.
+      const [fromFiles, reflected] = await Promise.all([run("grpcurl", args), grpcurl("describe", symbol)]);
+      expect(reflected.stdout).to.match(/^ +\/\/ \w/m);
+      expect(reflected.stdout).to.equal(fromFiles.stdout);
+    }
+  });
+
   it("let grpcurl make a call by reflection alone, and read the error's details", async () => {
     const error = await rejection(grpcurl("-format-error", "diskmesh.registry.v1.DiskRegistryService/ListHosts"));
     const status = JSON.parse(String(error.stderr));
