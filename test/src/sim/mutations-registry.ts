@@ -1,4 +1,4 @@
-import { OrderOutcome } from "@diskmesh/api/agent";
+import { OpenSessionResponse, OrderOutcome } from "@diskmesh/api/agent";
 import type { Device, Host } from "@diskmesh/disk-registry/simulation";
 import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } from "./mutation.js";
 
@@ -213,7 +213,9 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
           const client = edges.connectAgent(host);
           const openSession: typeof client.openSession = async ({ deviceIds = [], stamp }) => {
             const granted = { outcome: OrderOutcome.DONE, message: "", stamp };
-            return { outcomes: deviceIds.map((deviceId) => ({ deviceId, ...granted })) };
+            return OpenSessionResponse.fromPartial({
+              outcomes: deviceIds.map((deviceId) => ({ deviceId, ...granted })),
+            });
           };
           return changed(client, { openSession });
         };
