@@ -1,12 +1,12 @@
 import type { DiskId } from "@diskmesh/domain";
 import { Changes, type Clock, type Lifecycle, type Logger } from "@diskmesh/service";
-import { AgentClients, type ConnectAgent } from "./agent-clients.js";
+import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
+import { Fleet } from "./agents/fleet.js";
+import { Liveness } from "./agents/liveness.js";
+import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { Context, RegistryTablet, WorkContext } from "./context.js";
 import { DeviceChanges } from "./device-changes.js";
-import { Fleet } from "./fleet.js";
-import { Liveness } from "./liveness.js";
-import { Turns } from "./turns.js";
 import { Workers } from "./workers/workers.js";
 
 /** A few tens of milliseconds of work. */

@@ -1,14 +1,14 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import type { Changes, Clock, Logger } from "@diskmesh/service";
 import type { Tablet } from "@diskmesh/tablet";
-import type { AgentClients } from "./agent-clients.js";
+import type { AgentClients } from "./agents/agent-clients.js";
+import type { Fleet } from "./agents/fleet.js";
+import type { Liveness } from "./agents/liveness.js";
+import type { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { DeviceChanges } from "./device-changes.js";
-import type { Fleet } from "./fleet.js";
-import type { Liveness } from "./liveness.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
 import type { RegistrySchema } from "./model/schema.js";
-import type { Turns } from "./turns.js";
 import type { Workers } from "./workers/workers.js";
 
 export type RegistryTablet = Tablet<RegistrySchema>;

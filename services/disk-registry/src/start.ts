@@ -8,7 +8,7 @@ import {
 } from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
 import { openServiceTablet } from "@diskmesh/tablet-admin";
-import { grpcAgents } from "./agent-clients.js";
+import { grpcAgents } from "./agents/agent-clients.js";
 import { buildContext } from "./build-context.js";
 import type { Config } from "./config.js";
 import type { Context, RegistryTablet } from "./context.js";

@@ -17,7 +17,7 @@ export interface Modules {
   "disk-agent/model/orders": typeof import("../../../services/disk-agent/src/model/orders.js");
   "disk-agent/model/registration": typeof import("../../../services/disk-agent/src/model/registration.js");
   "disk-agent/wire": typeof import("../../../services/disk-agent/src/wire.js");
-  "disk-registry/agent-clients": typeof import("../../../services/disk-registry/src/agent-clients.js");
+  "disk-registry/agents/agent-clients": typeof import("../../../services/disk-registry/src/agents/agent-clients.js");
   "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
   "disk-registry/model/attach-states": typeof import("../../../services/disk-registry/src/model/attach-states.js");
   "disk-registry/model/orders": typeof import("../../../services/disk-registry/src/model/orders.js");

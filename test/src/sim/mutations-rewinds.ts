@@ -110,7 +110,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     withinSeeds: 50,
     replaced: [
       inPlaceOf(
-        "disk-registry/agent-clients",
+        "disk-registry/agents/agent-clients",
         "AgentClients",
         ({ AgentClients }) =>
           class extends AgentClients {

@@ -2,8 +2,8 @@ import type { AddDeviceRequest, AddDeviceResponse } from "@diskmesh/api/registry
 import type { Context } from "../context.js";
 import * as model from "../model/add-action.js";
 import { namedDevices } from "../model/device-selection.js";
-import { parseDeviceSelector } from "../requests.js";
-import { runAction } from "../run-action.js";
+import { parseDeviceSelector } from "../requests/requests.js";
+import { runAction } from "../requests/run-action.js";
 
 export async function addDevice(context: Context, request: AddDeviceRequest): Promise<AddDeviceResponse> {
   const selector = parseDeviceSelector(request);

@@ -3,7 +3,7 @@ import { parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
 import * as model from "../model/add-action.js";
 import { devicesOfHost } from "../model/device-selection.js";
-import { runAction } from "../run-action.js";
+import { runAction } from "../requests/run-action.js";
 
 export async function addHost(context: Context, request: AddHostRequest): Promise<AddHostResponse> {
   const hostId = parseHostId(request.hostId);

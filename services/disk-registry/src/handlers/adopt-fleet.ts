@@ -1,7 +1,7 @@
 import type { AdoptFleetRequest, AdoptFleetResponse } from "@diskmesh/api/registry";
 import { parseId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { parseTrueNumber } from "../requests.js";
+import { parseTrueNumber } from "../requests/requests.js";
 
 export async function adoptFleet({ fleet }: Context, request: AdoptFleetRequest): Promise<AdoptFleetResponse> {
   const tabletId = parseId("tablet_id", request.tabletId);

@@ -1,9 +1,9 @@
 import type { AssignHostRequest, AssignHostResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseId, parseOptionalName } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { describeHost } from "../device-description.js";
 import { assignHost as assign } from "../model/host-assignment.js";
-import { requireAtMost } from "../requests.js";
+import { describeHost } from "../requests/device-description.js";
+import { requireAtMost } from "../requests/requests.js";
 
 const MAX_DISKS = 1_000;
 

@@ -1,11 +1,11 @@
 import type { CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/registry";
 import { InvalidArgumentError, parseDiskId, parseHostId, parseOptionalName, parseSizeBytes } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { diskLimits } from "../limits.js";
 import { createDisk as create } from "../model/disks.js";
 import type { DiskRequest } from "../model/schema.js";
-import { parseLabels } from "../requests.js";
-import { diskMessage } from "../wire.js";
+import { diskLimits } from "../requests/limits.js";
+import { parseLabels } from "../requests/requests.js";
+import { diskMessage } from "../requests/wire.js";
 
 export async function createDisk(context: Context, request: CreateDiskRequest): Promise<CreateDiskResponse> {
   const { tablet, config, clock } = context;

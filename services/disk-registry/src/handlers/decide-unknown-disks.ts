@@ -7,7 +7,7 @@ import { type DeviceId, InvalidArgumentError, NotFoundError, parseDeviceId, pars
 import type { Context } from "../context.js";
 import type { Device, RegistryTables } from "../model/schema.js";
 import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../model/unknown-disks.js";
-import { requireAtMost, requireUnique } from "../requests.js";
+import { requireAtMost, requireUnique } from "../requests/requests.js";
 
 /** Thrown out of a transaction to undo it: the answer is what would have been done. */
 class DryRun extends Error {

@@ -1,7 +1,7 @@
 import type { GetDeviceRequest, GetDeviceResponse } from "@diskmesh/api/registry";
 import { NotFoundError, parseDeviceId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { describeDevice } from "../device-description.js";
+import { describeDevice } from "../requests/device-description.js";
 
 export async function getDevice(context: Context, request: GetDeviceRequest): Promise<GetDeviceResponse> {
   const deviceId = parseDeviceId(request.deviceId);

@@ -1,7 +1,7 @@
 import type { GetFleetRequest, GetFleetResponse } from "@diskmesh/api/registry";
 import type { Context } from "../context.js";
 import { ownNumbers } from "../model/remembered.js";
-import { otherFleetMessage, refusedNumbersMessage } from "../wire.js";
+import { otherFleetMessage, refusedNumbersMessage } from "../requests/wire.js";
 
 export async function getFleet({ tablet, fleet }: Context, _request: GetFleetRequest): Promise<GetFleetResponse> {
   const leader = fleet.leader();

@@ -1,7 +1,7 @@
 import type { GetHostRequest, GetHostResponse } from "@diskmesh/api/registry";
 import { NotFoundError, parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { describeHost } from "../device-description.js";
+import { describeHost } from "../requests/device-description.js";
 
 export async function getHost(context: Context, request: GetHostRequest): Promise<GetHostResponse> {
   const hostId = parseHostId(request.hostId);

@@ -1,12 +1,12 @@
 import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/registry";
 import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import { requireOwnHost } from "../agent-identity.js";
 import type { Context } from "../context.js";
 import { applyHeartbeat, type DeviceHealth, requireObeyed, requireRegistered } from "../model/heartbeats.js";
-import { rememberedOf } from "../registration-request.js";
-import { plainText, requireAtMost } from "../requests.js";
-import { healthOf } from "../wire.js";
+import { requireOwnHost } from "../requests/agent-identity.js";
+import { rememberedOf } from "../requests/registration-request.js";
+import { plainText, requireAtMost } from "../requests/requests.js";
+import { healthOf } from "../requests/wire.js";
 
 export async function heartbeat(
   context: Context,

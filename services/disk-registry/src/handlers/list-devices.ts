@@ -1,8 +1,8 @@
 import type { ListDevicesRequest, ListDevicesResponse } from "@diskmesh/api/registry";
 import type { Context } from "../context.js";
-import { describeDevice } from "../device-description.js";
-import { parseDeviceFilter } from "../device-filter.js";
-import { parsePage, takePage } from "../paging.js";
+import { describeDevice } from "../requests/device-description.js";
+import { parseDeviceFilter } from "../requests/device-filter.js";
+import { parsePage, takePage } from "../requests/paging.js";
 
 export async function listDevices(context: Context, request: ListDevicesRequest): Promise<ListDevicesResponse> {
   const { tablet, config } = context;

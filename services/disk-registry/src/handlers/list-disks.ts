@@ -1,8 +1,8 @@
 import type { ListDisksRequest, ListDisksResponse } from "@diskmesh/api/registry";
 import { parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { parsePage, takePage } from "../paging.js";
-import { diskMessage } from "../wire.js";
+import { parsePage, takePage } from "../requests/paging.js";
+import { diskMessage } from "../requests/wire.js";
 
 export async function listDisks({ tablet, config }: Context, request: ListDisksRequest): Promise<ListDisksResponse> {
   const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);

@@ -1,8 +1,8 @@
 import type { ListHostsRequest, ListHostsResponse } from "@diskmesh/api/registry";
 import { parseId, parseOptionalName } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { describeHost } from "../device-description.js";
-import { parsePage, takePage } from "../paging.js";
+import { describeHost } from "../requests/device-description.js";
+import { parsePage, takePage } from "../requests/paging.js";
 
 export async function listHosts(context: Context, request: ListHostsRequest): Promise<ListHostsResponse> {
   const { tablet, config } = context;

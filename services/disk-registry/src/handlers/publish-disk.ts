@@ -3,7 +3,7 @@ import { parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { publishProgress, requestPublish, unpublishProgress } from "../model/publications.js";
-import { waitForPublication } from "../wait-for-publication.js";
+import { waitForPublication } from "../requests/wait-for-publication.js";
 
 export async function publishDisk(
   context: Context,

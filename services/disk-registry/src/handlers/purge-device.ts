@@ -2,8 +2,8 @@ import type { PurgeDeviceRequest, PurgeDeviceResponse } from "@diskmesh/api/regi
 import type { Context } from "../context.js";
 import { namedDevices } from "../model/device-selection.js";
 import * as model from "../model/purge-action.js";
-import { parseDeviceSelector } from "../requests.js";
-import { runAction } from "../run-action.js";
+import { parseDeviceSelector } from "../requests/requests.js";
+import { runAction } from "../requests/run-action.js";
 
 export async function purgeDevice(context: Context, request: PurgeDeviceRequest): Promise<PurgeDeviceResponse> {
   const selector = parseDeviceSelector(request);

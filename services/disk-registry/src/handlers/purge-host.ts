@@ -2,7 +2,7 @@ import { ActionCode, type PurgeHostRequest, type PurgeHostResponse } from "@disk
 import { parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
 import * as model from "../model/purge-action.js";
-import { runAction } from "../run-action.js";
+import { runAction } from "../requests/run-action.js";
 
 export async function purgeHost(context: Context, request: PurgeHostRequest): Promise<PurgeHostResponse> {
   const hostId = parseHostId(request.hostId);

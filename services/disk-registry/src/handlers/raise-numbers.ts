@@ -2,7 +2,7 @@ import type { RaiseNumbersRequest, RaiseNumbersResponse } from "@diskmesh/api/re
 import { parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
 import { ownNumbers } from "../model/remembered.js";
-import { parseTrueNumber } from "../requests.js";
+import { parseTrueNumber } from "../requests/requests.js";
 
 export async function raiseNumbers(
   { tablet, fleet, log }: Context,

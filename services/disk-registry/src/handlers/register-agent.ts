@@ -1,9 +1,7 @@
 import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
 import { parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import { requireOwnHost } from "../agent-identity.js";
 import type { Context } from "../context.js";
-import { hostLimits } from "../limits.js";
 import {
   noteRegistration,
   registerAgent as register,
@@ -11,8 +9,10 @@ import {
   requireNotReplaced,
 } from "../model/registration.js";
 import { predecessorsOf } from "../model/remembered.js";
-import { parseRegistration } from "../registration-request.js";
-import { stampedDeviceMessage } from "../wire.js";
+import { requireOwnHost } from "../requests/agent-identity.js";
+import { hostLimits } from "../requests/limits.js";
+import { parseRegistration } from "../requests/registration-request.js";
+import { stampedDeviceMessage } from "../requests/wire.js";
 
 export async function registerAgent(
   context: Context,

@@ -2,9 +2,9 @@ import type { RemoveDeviceRequest, RemoveDeviceResponse } from "@diskmesh/api/re
 import type { Context } from "../context.js";
 import { namedDevices } from "../model/device-selection.js";
 import * as model from "../model/remove-action.js";
-import { removalCall } from "../removal-call.js";
-import { parseDeviceSelector } from "../requests.js";
-import { runAction } from "../run-action.js";
+import { removalCall } from "../requests/removal-call.js";
+import { parseDeviceSelector } from "../requests/requests.js";
+import { runAction } from "../requests/run-action.js";
 
 export async function removeDevice(context: Context, request: RemoveDeviceRequest): Promise<RemoveDeviceResponse> {
   const selector = parseDeviceSelector(request);

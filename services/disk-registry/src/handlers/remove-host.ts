@@ -3,8 +3,8 @@ import { parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
 import { devicesOfHost } from "../model/device-selection.js";
 import * as model from "../model/remove-action.js";
-import { removalCall } from "../removal-call.js";
-import { runAction } from "../run-action.js";
+import { removalCall } from "../requests/removal-call.js";
+import { runAction } from "../requests/run-action.js";
 
 export async function removeHost(context: Context, request: RemoveHostRequest): Promise<RemoveHostResponse> {
   const hostId = parseHostId(request.hostId);

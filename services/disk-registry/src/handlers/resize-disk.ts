@@ -1,9 +1,9 @@
 import type { ResizeDiskRequest, ResizeDiskResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseSizeBytes } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { diskLimits } from "../limits.js";
 import { resizeDisk as resize } from "../model/disks.js";
-import { diskMessage } from "../wire.js";
+import { diskLimits } from "../requests/limits.js";
+import { diskMessage } from "../requests/wire.js";
 
 export async function resizeDisk({ tablet, config }: Context, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
   const diskId = parseDiskId(request.diskId);

@@ -2,8 +2,8 @@ import type { SetDiskLabelsRequest, SetDiskLabelsResponse } from "@diskmesh/api/
 import { parseDiskId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
 import { setDiskLabels as setLabels } from "../model/disks.js";
-import { parseLabels } from "../requests.js";
-import { diskMessage } from "../wire.js";
+import { parseLabels } from "../requests/requests.js";
+import { diskMessage } from "../requests/wire.js";
 
 export async function setDiskLabels(
   { tablet, config }: Context,

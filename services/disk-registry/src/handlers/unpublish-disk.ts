@@ -3,8 +3,8 @@ import { parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { requestUnpublish, unpublishProgress } from "../model/publications.js";
-import { waitForPublication } from "../wait-for-publication.js";
-import { diskMessage } from "../wire.js";
+import { waitForPublication } from "../requests/wait-for-publication.js";
+import { diskMessage } from "../requests/wire.js";
 
 export async function unpublishDisk(
   context: Context,

@@ -2,9 +2,9 @@ import type { WatchDevicesRequest, WatchDevicesResponse } from "@diskmesh/api/re
 import { InvalidArgumentError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { describeDevice } from "../device-description.js";
-import { type DeviceFilter, parseDeviceFilter } from "../device-filter.js";
 import type { Device } from "../model/schema.js";
+import { describeDevice } from "../requests/device-description.js";
+import { type DeviceFilter, parseDeviceFilter } from "../requests/device-filter.js";
 
 /** Read at once per watcher: however slow it is, it holds no more than that. */
 const DEVICES_PER_READ = 256;

@@ -2,7 +2,7 @@ import { RpcServer } from "@diskmesh/rpc";
 import { createLogger, Lifecycle, systemClock } from "@diskmesh/service";
 import { type Change, type OnDocument, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
-import { grpcAgents } from "../agent-clients.js";
+import { grpcAgents } from "../agents/agent-clients.js";
 import { buildContext } from "../build-context.js";
 import { configSchema } from "../config.js";
 import type { Context } from "../context.js";

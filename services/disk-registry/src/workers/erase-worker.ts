@@ -12,7 +12,7 @@ import {
 import type { DeviceOutcome, Leader } from "../model/orders.js";
 import type { EraseState } from "../model/removal-erase.js";
 import type { Device } from "../model/schema.js";
-import { leaderStamp, outcomeOf } from "../wire.js";
+import { leaderStamp, outcomeOf } from "../requests/wire.js";
 
 /** Has one dirty, free, ATTACHED device erased by its agent, under a session of its own. */
 export class EraseWorker {

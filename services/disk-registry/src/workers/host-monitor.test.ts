@@ -1,8 +1,8 @@
 import { createLogger } from "@diskmesh/service";
 import { expect } from "chai";
+import { Liveness } from "../agents/liveness.js";
 import { configSchema } from "../config.js";
 import type { WorkContext } from "../context.js";
-import { Liveness } from "../liveness.js";
 import { aHost, hostId, TestFleet } from "../testing/fleet-fixture.js";
 import { HostMonitor } from "./host-monitor.js";
 

@@ -1,6 +1,5 @@
 import { type HostId, messageOf } from "@diskmesh/domain";
 import type { WorkContext } from "../context.js";
-import { removalLimits } from "../limits.js";
 import {
   afterMassSilence,
   endProbation,
@@ -10,6 +9,7 @@ import {
   markUnavailable,
 } from "../model/heartbeats.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
+import { removalLimits } from "../requests/limits.js";
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
 export class HostMonitor {

@@ -15,7 +15,7 @@ import {
   whyNotTold,
 } from "../model/orders.js";
 import type { Device, Host } from "../model/schema.js";
-import { outcomeOf } from "../wire.js";
+import { outcomeOf } from "../requests/wire.js";
 
 interface Tries {
   readonly generation: number;

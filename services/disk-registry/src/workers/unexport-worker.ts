@@ -2,7 +2,7 @@ import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/do
 import type { WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
 import { whyNotTold } from "../model/orders.js";
-import { leaderStamp } from "../wire.js";
+import { leaderStamp } from "../requests/wire.js";
 
 /** An export that is to end: every one of the disk on that host up to that session. */
 export interface Unexport {

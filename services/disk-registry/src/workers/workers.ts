@@ -4,7 +4,7 @@ import { WorkQueue, type WorkResult } from "@diskmesh/service";
 import type { WorkContext } from "../context.js";
 import type { EraseState } from "../model/removal-erase.js";
 import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
-import type { DeviceProgress } from "../wire.js";
+import type { DeviceProgress } from "../requests/wire.js";
 import { EraseWorker } from "./erase-worker.js";
 import { HostMonitor } from "./host-monitor.js";
 import { OrderWorker } from "./order-worker.js";

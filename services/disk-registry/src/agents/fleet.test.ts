@@ -5,8 +5,8 @@ import { OutdatedError } from "@diskmesh/domain";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { rejected, SharedRegistry } from "./testing/shared-registry.js";
-import type { TestAgent } from "./testing/test-agent.js";
+import { rejected, SharedRegistry } from "../testing/shared-registry.js";
+import type { TestAgent } from "../testing/test-agent.js";
 
 const AHEAD = 2 ** 20;
 /** For a call that does not come to its end. */

@@ -1,7 +1,7 @@
 import type { Label as LabelMessage } from "@diskmesh/api/registry";
 import { InvalidArgumentError, parseDeviceId, parseHostId, parseHostPort, quoted } from "@diskmesh/domain";
-import type { DeviceSelector } from "./model/device-selection.js";
-import type { Label } from "./model/schema.js";
+import type { DeviceSelector } from "../model/device-selection.js";
+import type { Label } from "../model/schema.js";
 
 /** Narrowing of what requests carry. Everything behind this takes the narrow types. */
 

@@ -1,7 +1,7 @@
-import type { Config } from "./config.js";
-import type { DiskLimits } from "./model/disks.js";
-import type { HostLimits } from "./model/registration.js";
-import type { RemovalLimits } from "./model/remove-action.js";
+import type { Config } from "../config.js";
+import type { DiskLimits } from "../model/disks.js";
+import type { HostLimits } from "../model/registration.js";
+import type { RemovalLimits } from "../model/remove-action.js";
 
 /** What the model needs of the config. */
 export function removalLimits({ unavailableRemovalTimeoutMs, retryAfter }: Config): RemovalLimits {

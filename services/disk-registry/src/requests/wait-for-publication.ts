@@ -1,9 +1,9 @@
 import type { Disk as DiskMessage } from "@diskmesh/api/registry";
 import { type DiskId, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "./context.js";
-import type { PublicationStep } from "./model/publications.js";
-import type { Disk, RegistryTables } from "./model/schema.js";
+import type { Context } from "../context.js";
+import type { PublicationStep } from "../model/publications.js";
+import type { Disk, RegistryTables } from "../model/schema.js";
 import { diskMessage } from "./wire.js";
 
 /**

@@ -1,6 +1,6 @@
-import type { Context } from "./context.js";
+import type { Context } from "../context.js";
+import type { RemovalCall } from "../model/remove-action.js";
 import { removalLimits } from "./limits.js";
-import type { RemovalCall } from "./model/remove-action.js";
 
 /** What the model needs for a removal beside its tables. */
 export function removalCall({ config, clock, workers }: Context, keepData: boolean): RemovalCall {

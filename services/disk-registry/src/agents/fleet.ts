@@ -7,9 +7,9 @@ import {
   parseId,
 } from "@diskmesh/domain";
 import type { Clock, Logger } from "@diskmesh/service";
-import type { Config } from "./config.js";
-import type { RegistryTablet } from "./context.js";
-import type { Leader } from "./model/orders.js";
+import type { Config } from "../config.js";
+import type { RegistryTablet } from "../context.js";
+import type { Leader } from "../model/orders.js";
 import {
   adopt,
   forgetStarts,
@@ -30,8 +30,8 @@ import {
   registeredHosts,
   requireRegistration,
   whyStandsStill,
-} from "./model/remembered.js";
-import type { OtherFleet, RegistryTables } from "./model/schema.js";
+} from "../model/remembered.js";
+import type { OtherFleet, RegistryTables } from "../model/schema.js";
 
 /** What an agent said that is not believed, and when. */
 export interface Refused extends Numbers {

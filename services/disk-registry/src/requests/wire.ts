@@ -17,11 +17,11 @@ import {
   type StampedDevice as StampedDeviceMessage,
 } from "@diskmesh/api/registry";
 import { type HostId, InvalidArgumentError } from "@diskmesh/domain";
-import type { Refused } from "./fleet.js";
-import type { ActionResult } from "./model/action-result.js";
-import { diskHealth } from "./model/disks.js";
-import type { DeviceOutcome, Leader, OutcomeCode } from "./model/orders.js";
-import type { StampedDevice } from "./model/registration.js";
+import type { Refused } from "../agents/fleet.js";
+import type { ActionResult } from "../model/action-result.js";
+import { diskHealth } from "../model/disks.js";
+import type { DeviceOutcome, Leader, OutcomeCode } from "../model/orders.js";
+import type { StampedDevice } from "../model/registration.js";
 import type {
   Device,
   DeviceIdentity,
@@ -31,7 +31,7 @@ import type {
   OtherFleet,
   Publication,
   RegistryTables,
-} from "./model/schema.js";
+} from "../model/schema.js";
 
 /** All translation between protobuf messages and the model is here. */
 

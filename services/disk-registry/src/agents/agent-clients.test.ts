@@ -1,8 +1,8 @@
 import { type DomainError, InvalidStateError, servedElsewhere, UnavailableError } from "@diskmesh/domain";
 import { testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { aHost, leader } from "../testing/fleet-fixture.js";
 import { AgentClients, grpcAgents } from "./agent-clients.js";
-import { aHost, leader } from "./testing/fleet-fixture.js";
 
 describe("AgentClients", () => {
   const leading = () => leader;

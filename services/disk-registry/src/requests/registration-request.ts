@@ -8,10 +8,10 @@ import {
   parseOptionalName,
   parseSizeBytes,
 } from "@diskmesh/domain";
-import type { Config } from "./config.js";
-import type { Registration } from "./model/registration.js";
-import type { Remembered } from "./model/remembered.js";
-import type { ReportedDevice } from "./model/reported-devices.js";
+import type { Config } from "../config.js";
+import type { Registration } from "../model/registration.js";
+import type { Remembered } from "../model/remembered.js";
+import type { ReportedDevice } from "../model/reported-devices.js";
 import {
   parseAddress,
   parseCount,

@@ -1,7 +1,7 @@
 import type { ActionResult as ActionResultMessage } from "@diskmesh/api/registry";
-import type { Context } from "./context.js";
-import type { ActionResult } from "./model/action-result.js";
-import type { Device, RegistryTables, RegistryTransaction } from "./model/schema.js";
+import type { Context } from "../context.js";
+import type { ActionResult } from "../model/action-result.js";
+import type { Device, RegistryTables, RegistryTransaction } from "../model/schema.js";
 import { actionResultMessage } from "./wire.js";
 
 /** Thrown out of a transaction to undo it: the answer is what would have been done. */

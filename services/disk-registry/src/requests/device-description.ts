@@ -1,8 +1,8 @@
 import type { Device as DeviceMessage, Host as HostMessage } from "@diskmesh/api/registry";
-import type { Context } from "./context.js";
-import { removalTimesOutAtMs } from "./model/remove-action.js";
-import { whyRefused } from "./model/same-bytes.js";
-import type { Device, Host, RegistryTables } from "./model/schema.js";
+import type { Context } from "../context.js";
+import { removalTimesOutAtMs } from "../model/remove-action.js";
+import { whyRefused } from "../model/same-bytes.js";
+import type { Device, Host, RegistryTables } from "../model/schema.js";
 import { deviceMessage, hostMessage } from "./wire.js";
 
 /** A device with everything that is known of it, the timers and progress that live in memory only included. */
