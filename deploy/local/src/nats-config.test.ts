@@ -85,7 +85,7 @@ describe("the configuration of nats-server", function () {
       tls: layout.tlsFiles(certificate),
       name: certificate,
       reconnect: { stepMs: 60_000, maxMs: 60_000 },
-      log: { debug: line, info: line, warn: line },
+      log: { debug: line, info: line, warn: line, error: line },
     });
     try {
       const isDecided = () => nats.isConnected || lines.includes("cannot connect to NATS");

@@ -5,6 +5,7 @@ export * from "./file-identity.js";
 export * from "./host-port.js";
 export * from "./identifiers.js";
 export * from "./json.js";
+export * from "./logger.js";
 export * from "./role.js";
 export * from "./sizes.js";
 export * from "./stamp.js";

@@ -3,10 +3,12 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   CancelledError,
   DomainError,
+  type Logger,
   messageOf,
   NotImplementedError,
   parseId,
   ResourceExhaustedError,
+  silentLogger,
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -14,7 +16,6 @@ import { SpanKind } from "@opentelemetry/api";
 import { AgentError } from "./agent-error.js";
 import type { Message, NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, decodeReply, encodeRequest, truncateMiddle } from "./envelope.js";
-import { type MbusLog, silentLog } from "./log.js";
 import { redactedArguments, redactedText } from "./redaction.js";
 import { isRunningTask, unknownMethodText, unknownTaskText } from "./running-task.js";
 import { agentSubject, parseReplySubject, repliesSubject, replySubject } from "./subjects.js";
@@ -33,7 +34,7 @@ export interface AgentClientOptions {
   readonly taskPollIntervalMs: number;
   /** Most requests that wait for their reply at once. */
   readonly maxPendingRequests?: number;
-  readonly log?: MbusLog;
+  readonly log?: Logger;
 }
 
 export interface CallOptions {
@@ -59,7 +60,7 @@ const MAX_MESSAGE_LENGTH = 4_096;
 /** The director's side of mbus: one per process, for all agents. */
 export class AgentClient {
   readonly #options: AgentClientOptions;
-  readonly #log: MbusLog;
+  readonly #log: Logger;
   readonly #pending = new Map<string, PendingRequest>();
   readonly #subscription: Subscription;
   readonly #forgetListener: () => void;
@@ -67,7 +68,7 @@ export class AgentClient {
 
   constructor(options: AgentClientOptions) {
     this.#options = options;
-    this.#log = options.log ?? silentLog;
+    this.#log = options.log ?? silentLogger;
     this.#subscription = options.nats.subscribe(repliesSubject(options.directorId), (message) =>
       this.#onReply(message),
     );

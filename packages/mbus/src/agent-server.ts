@@ -1,9 +1,15 @@
-import { InvalidArgumentError, messageOf, parseId, quoted, ResourceExhaustedError } from "@diskmesh/domain";
+import {
+  InvalidArgumentError,
+  type Logger,
+  messageOf,
+  parseId,
+  quoted,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
 import { SpanKind } from "@opentelemetry/api";
 import { type AgentTaskLimits, AgentTasks } from "./agent-tasks.js";
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, type AgentRequest, decodeRequest, encodeReply, MAX_PAYLOAD_BYTES } from "./envelope.js";
-import type { MbusLog } from "./log.js";
 import { redactedArguments, redactedText, redactedValue } from "./redaction.js";
 import { isRunningTask, unknownMethodText } from "./running-task.js";
 import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
@@ -26,7 +32,7 @@ export interface AgentServerOptions {
   readonly methods: Readonly<Record<string, AgentMethod>>;
   readonly heartbeat: () => object;
   readonly heartbeatIntervalMs: number;
-  readonly log: MbusLog;
+  readonly log: Logger;
   readonly limits?: Partial<AgentServerLimits>;
 }
 

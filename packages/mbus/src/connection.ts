@@ -1,9 +1,16 @@
 import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
-import { hostPortOf, InvalidArgumentError, messageOf, quoted, UnavailableError } from "@diskmesh/domain";
+import {
+  hostPortOf,
+  InvalidArgumentError,
+  type Logger,
+  messageOf,
+  quoted,
+  silentLogger,
+  UnavailableError,
+} from "@diskmesh/domain";
 import { type ConnectionOptions, connect, type NatsConnection as Link } from "nats";
-import { type MbusLog, silentLog } from "./log.js";
 import { whyOutdated, whyRefused } from "./server-advisories.js";
 import { quotedSubject } from "./subjects.js";
 
@@ -15,7 +22,7 @@ export interface NatsOptions {
   readonly name: string;
   readonly connectTimeoutMs?: number;
   readonly reconnect?: ReconnectLimits;
-  readonly log?: MbusLog;
+  readonly log?: Logger;
   /** Advisories about nats-server that its packager has dealt with under the same version, e.g. "CVE-2026-33249". */
   readonly acceptedAdvisories?: readonly string[];
   /** In [0, 1). */
@@ -86,7 +93,7 @@ interface Entry {
  */
 export class NatsConnection {
   readonly #options: NatsOptions;
-  readonly #log: MbusLog;
+  readonly #log: Logger;
   readonly #entries = new Set<Entry>();
   readonly #connectListeners = new Set<() => void>();
   readonly #disconnectListeners = new Set<() => void>();
@@ -97,7 +104,7 @@ export class NatsConnection {
 
   constructor(options: NatsOptions, servers: readonly Server[]) {
     this.#options = options;
-    this.#log = options.log ?? silentLog;
+    this.#log = options.log ?? silentLogger;
     void this.#keepConnected(servers);
   }
 

@@ -1,6 +1,5 @@
-import { messageOf, parseJson } from "@diskmesh/domain";
+import { type Logger, messageOf, parseJson, silentLogger } from "@diskmesh/domain";
 import type { NatsConnection, Subscription } from "./connection.js";
-import { type MbusLog, silentLog } from "./log.js";
 import { HEARTBEATS_SUBJECT, parseHeartbeatSubject } from "./subjects.js";
 
 /** Many times what an agent has to tell. They come without being asked for, and nobody answers them. */
@@ -10,7 +9,7 @@ const MAX_HEARTBEAT_BYTES = 64 * 1024;
 export function watchHeartbeats(
   nats: NatsConnection,
   onHeartbeat: (agentId: string, heartbeat: Readonly<Record<string, unknown>>) => void,
-  log: MbusLog = silentLog,
+  log: Logger = silentLogger,
 ): Subscription {
   return nats.subscribe(HEARTBEATS_SUBJECT, ({ data, subject }) => {
     const agentId = parseHeartbeatSubject(subject);
@@ -20,7 +19,7 @@ export function watchHeartbeats(
   });
 }
 
-function parseHeartbeat(agentId: string, data: Uint8Array, log: MbusLog): Record<string, unknown> | undefined {
+function parseHeartbeat(agentId: string, data: Uint8Array, log: Logger): Record<string, unknown> | undefined {
   try {
     if (data.length > MAX_HEARTBEAT_BYTES) throw new TypeError(`it has ${data.length} bytes`);
     const decoded = parseJson("it", Buffer.from(data).toString("utf8"));

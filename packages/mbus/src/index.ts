@@ -17,6 +17,5 @@ export {
   type Subscription,
 } from "./connection.js";
 export { watchHeartbeats } from "./heartbeats.js";
-export type { MbusLog } from "./log.js";
 export { type MbusPermissions, mbusPermissions } from "./permissions.js";
 export { whyOutdated, whyRefused } from "./server-advisories.js";

@@ -3,8 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   CancelledError,
   InvalidArgumentError,
+  type Logger,
   NotImplementedError,
   ResourceExhaustedError,
+  silentLogger,
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -24,7 +26,6 @@ import { AgentError } from "./agent-error.js";
 import { type AgentMethod, AgentServer } from "./agent-server.js";
 import { connectNats, type Message, type NatsConnection, reconnectDelayMs } from "./connection.js";
 import { watchHeartbeats } from "./heartbeats.js";
-import { type MbusLog, silentLog } from "./log.js";
 import { TestServer } from "./testing/test-server.js";
 
 const timing = { requestTimeoutMs: 2_000, callTimeoutMs: 5_000, taskPollIntervalMs: 20 };
@@ -102,7 +103,7 @@ describe("mbus", function () {
     huge: { mode: "sync", minArguments: 0, run: async () => "x".repeat(2 ** 20) },
   };
 
-  const startAgent = (log: MbusLog = silentLog) =>
+  const startAgent = (log: Logger = silentLogger) =>
     new AgentServer({
       nats: agent,
       agentId: "host-1",
@@ -152,7 +153,7 @@ describe("mbus", function () {
       it(`${method} fails, and the agent says it all again -> it got them; no log and no error shows them`, async () => {
         const lines: string[] = [];
         const line = (fields: object, message: string) => lines.push(`${message} ${JSON.stringify(fields)}`);
-        const log = { debug: line, info: line, warn: line };
+        const log = { debug: line, info: line, warn: line, error: line };
         client.close();
         await agentServer.close();
         agentServer = startAgent(log);
@@ -457,7 +458,7 @@ describe("mbus", function () {
         methods: { count: { mode: "sync", minArguments: 0, run: async () => ++calls } },
         heartbeat: () => ({}),
         heartbeatIntervalMs: 1_000,
-        log: silentLog,
+        log: silentLogger,
       });
       await server.nats.kill();
       await until(() => !director.isConnected && !agent.isConnected);
@@ -530,7 +531,7 @@ describe("mbus", function () {
   describe("a connection", () => {
     it("is refused to a server with another process's certificate", async () => {
       const warnings: object[] = [];
-      const log = { ...silentLog, warn: (fields: object) => warnings.push(fields) };
+      const log = { ...silentLogger, warn: (fields: object) => warnings.push(fields) };
       const impostor = await TestServer.start([], "director");
       const connection = await connectNats({
         servers: [impostor.nats.address],

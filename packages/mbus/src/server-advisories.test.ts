@@ -98,7 +98,7 @@ describe("holes of nats-server", () => {
         tls: server.certs.files("director"),
         name: "director",
         reconnect: { stepMs: 20, maxMs: 100 },
-        log: { debug: line, info: line, warn: line },
+        log: { debug: line, info: line, warn: line, error: line },
         acceptedAdvisories,
       });
       links.push(link);

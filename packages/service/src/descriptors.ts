@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import type { Logger } from "./log.js";
+import type { Logger } from "@diskmesh/domain";
 
 const LOOK_INTERVAL_MS = 1_000;
 /** Between two counts, however many connections come: a count reads a folder with an entry for each descriptor. */

@@ -20,7 +20,7 @@ export {
 export type { Term, Waiting } from "./leadership.js";
 export { startLeadingService } from "./leading-service.js";
 export { Lifecycle, type Stoppable } from "./lifecycle.js";
-export { createLogger, type Logger, type LoggerOptions } from "./log.js";
+export { createLogger, type LoggerOptions } from "./log.js";
 export { createRpcServer } from "./rpc-server.js";
 export { runService, type StartService } from "./run-service.js";
 export { startTelemetry, type Telemetry } from "./telemetry.js";

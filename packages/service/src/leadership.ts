@@ -4,13 +4,13 @@ import {
   DomainError,
   FencedError,
   LEADER_ADDRESS,
+  type Logger,
   messageOf,
   servedElsewhere,
   UnavailableError,
 } from "@diskmesh/domain";
 import type { Clock } from "./clock.js";
 import { Lifecycle } from "./lifecycle.js";
-import type { Logger } from "./log.js";
 
 /** What a process has while it leads. */
 export interface Term<Context> {
@@ -116,12 +116,12 @@ export class Leadership<Context> {
         if (!standsBy || reason instanceof DiskFullError) throw reason;
         failures = 0;
         this.#leaderAddress = addressIn(reason);
-        log.warn({ reason: messageOf(reason) }, "leads no more, has dropped its state and stands by");
+        log.warn({ error: messageOf(reason) }, "leads no more, has dropped its state and stands by");
       } catch (error) {
         if (signal.aborted) return;
         if (!this.#mayTryAgain(error, started)) throw error;
         this.#trouble = error instanceof DiskFullError ? error : undefined;
-        log.warn({ reason: messageOf(error), failures }, "cannot lead nor stand by now and tries again");
+        log.warn({ error: messageOf(error), failures }, "cannot lead nor stand by now and tries again");
         await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
       }
     }
@@ -144,7 +144,7 @@ export class Leadership<Context> {
       onStarted();
     };
     let reason: unknown;
-    const onFollowing = (): void => log.info("follows the leader: its state is in memory");
+    const onFollowing = (): void => log.info({}, "follows the leader: its state is in memory");
     try {
       const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby, onFollowing });
       this.#context = context;

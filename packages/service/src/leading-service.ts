@@ -1,9 +1,8 @@
-import { formatHostPort } from "@diskmesh/domain";
+import { formatHostPort, type Logger } from "@diskmesh/domain";
 import type { RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "./clock.js";
 import { Leadership, type Term, type Waiting } from "./leadership.js";
 import type { Lifecycle } from "./lifecycle.js";
-import type { Logger } from "./log.js";
 import { createRpcServer, type RpcServerConfig } from "./rpc-server.js";
 
 export interface LeadingServiceConfig extends RpcServerConfig {

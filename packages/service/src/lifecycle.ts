@@ -1,4 +1,4 @@
-import type { Logger } from "./log.js";
+import type { Logger } from "@diskmesh/domain";
 
 /** Anything that can be stopped; the first of these that it has is called. */
 export type Stoppable = (() => unknown) | AsyncDisposable | { close(): unknown } | { stop(): unknown };
@@ -43,7 +43,7 @@ export class Lifecycle {
       try {
         await stopOne(last.resource);
       } catch (error) {
-        this.log.error({ err: error, resource: last.name }, `cannot stop ${last.name} cleanly`);
+        this.log.error({ error, resource: last.name }, `cannot stop ${last.name} cleanly`);
       }
     }
   }

@@ -13,7 +13,7 @@ describe("createLogger", () => {
 
   it("writes one JSON object per line, with service, time and level by name", () => {
     log.info({ hostId: "host-1" }, "attached\nlevel: fake");
-    log.debug("not at this level");
+    log.debug({}, "not at this level");
     expect(lines).to.have.length(1);
     expect(lines[0]).to.include({
       level: "info",
@@ -25,9 +25,12 @@ describe("createLogger", () => {
   });
 
   it("blanks secrets by name, at any usual depth", () => {
-    log.info({ password: "p1", cpi: { token: "p2", blobstore: { secret: "p3", options: { keyPem: "p4" } } }, port: 1 });
+    log.info(
+      { password: "p1", cpi: { token: "p2", blobstore: { secret: "p3", options: { keyPem: "p4" } } }, port: 1 },
+      "a line",
+    );
     expect(JSON.stringify(lines)).not.to.match(/p[1-4]/);
-    expect(lines[0]).to.include({ password: "[redacted]", port: 1 });
+    expect(lines[0]).to.include({ password: "[redacted]", port: 1 }, "a line");
   });
 
   it("tells calls that failed by a bug, by trouble here, and by the caller", () => {
@@ -45,11 +48,11 @@ describe("createLogger", () => {
     expect(lines.map((line) => line.level)).to.deep.equal(["info", "warn", "error"]);
     expect(lines[0]).to.include({
       caller: "disk-agent host-1",
-      reason: "no disk d",
+      error: "no disk d",
       durationMs: 1.2,
       requestId: "r-1",
     });
-    expect(lines[2]?.err).to.include({ type: "TypeError", message: "bug" });
+    expect(lines[2]?.error).to.include({ type: "TypeError", message: "bug" });
   });
 
   it("tells connections that were refused, at most a line a second", () => {

@@ -1,9 +1,8 @@
+import type { Logger } from "@diskmesh/domain";
 import { trace } from "@opentelemetry/api";
-import { type DestinationStream, destination, type Logger, pino, stdTimeFunctions } from "pino";
+import { type DestinationStream, destination, pino, stdSerializers, stdTimeFunctions } from "pino";
 
 import type { LogLevel } from "./config.js";
-
-export type { Logger } from "pino";
 
 // By name, wherever they appear to this depth: a second net below the rule that nobody logs secrets.
 const SECRET_NAMES = [
@@ -78,6 +77,9 @@ function loggerTo(output: DestinationStream, options: LoggerOptions): Logger {
       base: { service: options.service, pid: process.pid },
       timestamp: stdTimeFunctions.isoTime,
       messageKey: "message",
+      errorKey: "error",
+      // A text, or an error with its stack.
+      serializers: { error: (error: unknown) => (error instanceof Error ? stdSerializers.err(error) : error) },
       formatters: { level: (label) => ({ level: label }) },
       redact: { paths: SECRET_PATHS, censor: "[redacted]" },
       mixin: traceIds,

@@ -1,6 +1,5 @@
-import { DomainError, formatIdentity, LEADER_ADDRESS } from "@diskmesh/domain";
+import { DomainError, formatIdentity, LEADER_ADDRESS, type Logger } from "@diskmesh/domain";
 import type { RefusedConnection, RpcFailure, RpcServerOptions } from "@diskmesh/rpc";
-import type { Logger } from "./log.js";
 
 const REFUSALS_INTERVAL_MS = 1_000;
 
@@ -9,7 +8,7 @@ export function rpcLogging(log: Logger): Required<Pick<RpcServerOptions, "onErro
   return {
     onError: (failure) => logFailure(log, failure),
     onRefused: refusalLogger(log),
-    onBrokenStream: (error) => log.error({ err: error }, "a stream broke the server's code and was closed"),
+    onBrokenStream: (error) => log.error({ error }, "a stream broke the server's code and was closed"),
   };
 }
 
@@ -19,12 +18,12 @@ function logFailure(log: Logger, failure: RpcFailure): void {
   const caller = identity ? formatIdentity(identity) : "unknown";
   const fields = { ...rest, caller, durationMs: Math.round(durationMs * 10) / 10 };
   const text = `${failure.method} failed with ${failure.status}`;
-  if (unexpected) log.error({ ...fields, err: error }, text);
+  if (unexpected) log.error({ ...fields, error }, text);
   // Of a standby, by thousands of callers that look for the leader.
   else if (error instanceof DomainError && LEADER_ADDRESS in error.about) log.debug(fields, text);
   else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
-    log.warn({ ...fields, reason: (error as Error).message }, text);
-  else log.info({ ...fields, reason: (error as Error).message }, text);
+    log.warn({ ...fields, error: (error as Error).message }, text);
+  else log.info({ ...fields, error: (error as Error).message }, text);
 }
 
 /** One line a second at most: whoever is refused can come again as often as it likes, and must not fill the disk. */

@@ -1,7 +1,7 @@
+import type { Logger } from "@diskmesh/domain";
 import { RpcServer, type RpcServerLimits, type TlsFiles } from "@diskmesh/rpc";
 import { Descriptors } from "./descriptors.js";
 import type { Lifecycle } from "./lifecycle.js";
-import type { Logger } from "./log.js";
 import { rpcLogging } from "./rpc-logging.js";
 
 export interface RpcServerConfig {

@@ -1,9 +1,9 @@
 import { writeSync } from "node:fs";
-import { DomainError, TimeoutError } from "@diskmesh/domain";
+import { DomainError, type Logger, TimeoutError } from "@diskmesh/domain";
 import type { z } from "zod";
 import { loadConfig, type ServiceConfig } from "./config.js";
 import { Lifecycle } from "./lifecycle.js";
-import { createLogger, type Logger } from "./log.js";
+import { createLogger } from "./log.js";
 import { startTelemetry } from "./telemetry.js";
 
 /** Builds and starts a service. What it adds to the lifecycle is stopped in reverse order, also when it throws. */
@@ -47,7 +47,7 @@ async function runWith<Config extends ServiceConfig>(
   );
   const failure = await Promise.race([started, stopRequested.then(() => undefined)]);
   if (!failure && !lifecycle.stopping.aborted) {
-    log.info(`${name} has started`);
+    log.info({}, `${name} has started`);
     await stopRequested;
   }
   lifecycle.beginStop();
@@ -57,7 +57,7 @@ async function runWith<Config extends ServiceConfig>(
   }
   if (failure) return exitWith(name, "cannot start", failure.error);
   if (lifecycle.failure) return exitWith(name, "has failed", lifecycle.failure.error);
-  log.info(`${name} has stopped`);
+  log.info({}, `${name} has stopped`);
   process.exit(0);
 }
 
@@ -72,10 +72,10 @@ function watchProcess(name: string, lifecycle: Lifecycle, log: Logger): void {
   for (const signal of ["SIGTERM", "SIGINT"] as const)
     process.on(signal, () => {
       if (lifecycle.stopping.aborted) {
-        log.warn(`${name} was told to stop a second time and exits at once`);
+        log.warn({}, `${name} was told to stop a second time and exits at once`);
         process.exit(1);
       }
-      log.info(`${name} stops on ${signal}`);
+      log.info({}, `${name} stops on ${signal}`);
       lifecycle.beginStop();
     });
   // A bug that nobody caught: what is in memory can no longer be trusted, what is durable can.

@@ -35,7 +35,7 @@ describe("startTelemetry", () => {
       destination: { write: (line) => lines.push(JSON.parse(line)) },
     });
     const traceId = trace.getTracer("test").startActiveSpan("span", (span) => {
-      log.info("inside");
+      log.info({}, "inside");
       span.end();
       return span.spanContext().traceId;
     });

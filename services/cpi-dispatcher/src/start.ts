@@ -1,4 +1,5 @@
-import { createRpcServer, type Lifecycle, type Logger } from "@diskmesh/service";
+import type { Logger } from "@diskmesh/domain";
+import { createRpcServer, type Lifecycle } from "@diskmesh/service";
 import { type DispatcherConfig, runFolderOf } from "./config.js";
 import type { DispatcherContext } from "./context.js";
 import { CpiConfigs } from "./cpi-configs.js";

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
+import type { Logger } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
-import { Changes, type Clock, type Lifecycle, type Logger, systemClock, type Waiting } from "@diskmesh/service";
+import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { openServiceTablet } from "@diskmesh/tablet-admin";
 import type { DirectorConfig } from "./config.js";

@@ -1,16 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
-import { backoffMs, messageOf, OutdatedError } from "@diskmesh/domain";
+import { backoffMs, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
-import {
-  type Lifecycle,
-  type Logger,
-  startLeadingService,
-  systemClock,
-  type Term,
-  type Waiting,
-} from "@diskmesh/service";
+import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
@@ -113,7 +106,7 @@ async function fence(
         log.warn({ above, generation }, "was restored from a backup, and claims above what the dispatcher has seen");
         continue;
       }
-      if (attempts % 10 === 0) log.warn({ reason: messageOf(error) }, "cannot fence the dispatcher yet; tasks wait");
+      if (attempts % 10 === 0) log.warn({ error: messageOf(error) }, "cannot fence the dispatcher yet; tasks wait");
       await systemClock.sleep(backoffMs(attempts, FENCE_BACKOFF, Math.random()), signal).catch(() => {});
     }
   }

@@ -3,12 +3,12 @@ import * as nodeFiles from "node:fs/promises";
 import { readFile } from "node:fs/promises";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { AgentRegistrationServiceDefinition } from "@diskmesh/api/registry";
-import type { DiskId } from "@diskmesh/domain";
+import type { DiskId, Logger } from "@diskmesh/domain";
 import { formatHostPort } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { type Client, createClient } from "@diskmesh/rpc";
-import { type Clock, createRpcServer, type Lifecycle, type Logger, systemClock } from "@diskmesh/service";
+import { type Clock, createRpcServer, type Lifecycle, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
 import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
@@ -226,7 +226,7 @@ async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, lo
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
   server.setServing(true);
-  log.info({ host: config.listen.host, port, boot_id: context.bootId }, "listening");
+  log.info({ host: config.listen.host, port, bootId: context.bootId }, "listening");
   return config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
 }
 

@@ -1,3 +1,4 @@
+import type { Logger } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { Ledger } from "./cache/ledger.js";
 import type { AgentConfig } from "./config.js";
@@ -8,7 +9,6 @@ import type { Prober } from "./devices/prober.js";
 import type { Rescan } from "./devices/rescan.js";
 import type { SessionOrders } from "./devices/session-orders.js";
 import type { ExportTable } from "./exports/export-table.js";
-import type { Log } from "./log.js";
 import type { RegistrationDue } from "./registration-due.js";
 
 /** What handlers and workers share; each takes what it uses. */
@@ -28,5 +28,5 @@ export interface AgentContext {
   readonly eraser: Eraser;
   readonly exports: ExportTable;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: Logger;
 }

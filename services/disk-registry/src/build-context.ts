@@ -1,5 +1,5 @@
-import type { DiskId } from "@diskmesh/domain";
-import { Changes, type Clock, type Lifecycle, type Logger } from "@diskmesh/service";
+import type { DiskId, Logger } from "@diskmesh/domain";
+import { Changes, type Clock, type Lifecycle } from "@diskmesh/service";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
 import { Liveness } from "./agents/liveness.js";

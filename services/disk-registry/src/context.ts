@@ -1,5 +1,5 @@
-import type { DiskId, HostId } from "@diskmesh/domain";
-import type { Changes, Clock, Logger } from "@diskmesh/service";
+import type { DiskId, HostId, Logger } from "@diskmesh/domain";
+import type { Changes, Clock } from "@diskmesh/service";
 import type { Tablet } from "@diskmesh/tablet";
 import type { AgentClients } from "./agents/agent-clients.js";
 import type { Fleet } from "./agents/fleet.js";

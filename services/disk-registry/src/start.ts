@@ -1,11 +1,5 @@
-import {
-  type Lifecycle,
-  type Logger,
-  startLeadingService,
-  systemClock,
-  type Term,
-  type Waiting,
-} from "@diskmesh/service";
+import type { Logger } from "@diskmesh/domain";
+import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
 import { openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";

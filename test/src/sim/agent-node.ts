@@ -10,10 +10,9 @@ import {
   registerWithRegistry,
   startHolding,
 } from "@diskmesh/disk-agent/simulation";
-import { type Identity, messageOf } from "@diskmesh/domain";
+import { type Identity, messageOf, silentLogger } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { BLOCK_BYTES, type Machine } from "./machine.js";
-import { quietLog } from "./quiet-log.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimServer } from "./sim-server.js";
 import { SimProcess } from "./timeline.js";
@@ -103,7 +102,7 @@ export class AgentNode {
     const { cache } = machine;
     this.mustAsk = cache.has(MARK_FILE) && (forgot || !cache.has(CACHE_FILE));
     this.process = new SimProcess(world.timeline, machine.host, `agent ${machine.host}#${run}`);
-    this.#lifecycle = new Lifecycle(quietLog);
+    this.#lifecycle = new Lifecycle(silentLogger);
     void this.#start(run);
   }
 
@@ -117,7 +116,7 @@ export class AgentNode {
     };
     const edges = this.#edges(run);
     try {
-      const context = await startHolding(this.#lifecycle, config, { folders, edges, log: quietLog });
+      const context = await startHolding(this.#lifecycle, config, { folders, edges, log: silentLogger });
       this.context = context;
       world.agentStarted(this);
       const server = new SimServer(process);

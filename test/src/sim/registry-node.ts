@@ -1,9 +1,8 @@
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { addServices, buildContext, type Context, configSchema, schema } from "@diskmesh/disk-registry/simulation";
-import { messageOf } from "@diskmesh/domain";
+import { messageOf, silentLogger } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { Tablet } from "@diskmesh/tablet";
-import { quietLog } from "./quiet-log.js";
 import { SimServer } from "./sim-server.js";
 import { SimStorage, type SimStore } from "./store.js";
 import { SimProcess } from "./timeline.js";
@@ -48,7 +47,7 @@ export class RegistryNode {
     this.process = new SimProcess(world.timeline, place, `registry ${place}#${run}`);
     world.rewinds.began(this.process, store);
     this.#storage = new SimStorage(store, this.process, world);
-    this.#lifecycle = new Lifecycle(quietLog);
+    this.#lifecycle = new Lifecycle(silentLogger);
     void this.#start();
   }
 
@@ -71,7 +70,7 @@ export class RegistryNode {
       });
       const context = await buildContext(this.#lifecycle, {
         config,
-        log: quietLog,
+        log: silentLogger,
         tablet,
         edges: {
           clock: process,

@@ -1,5 +1,5 @@
-import { messageOf } from "@diskmesh/domain";
-import type { Logger } from "@diskmesh/service";
+import { type Logger, messageOf } from "@diskmesh/domain";
+
 import { currentCpi } from "../model/cpi-choice.js";
 import type { DirectorTablet } from "../schema.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
@@ -75,7 +75,7 @@ export class CpiConfigTeller implements CpiConfigSource {
   #tellSoon(): void {
     this.tell(this.#stopping.signal).catch((error: unknown) => {
       if (!this.#stopping.signal.aborted)
-        this.#options.log.warn({ reason: messageOf(error) }, "cannot tell the dispatcher the cpi-config yet");
+        this.#options.log.warn({ error: messageOf(error) }, "cannot tell the dispatcher the cpi-config yet");
     });
   }
 }

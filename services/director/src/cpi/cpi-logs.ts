@@ -1,5 +1,5 @@
-import { messageOf } from "@diskmesh/domain";
-import type { Logger } from "@diskmesh/service";
+import { type Logger, messageOf } from "@diskmesh/domain";
+
 import type { CpiClient } from "./cpi-calls.js";
 
 /** Takes lines for people. */
@@ -54,7 +54,7 @@ export class CpiLogs {
     void this.#read(logId, listening)
       .catch((error: unknown) => {
         if (!listening.abort.signal.aborted)
-          this.log.debug({ logId, reason: messageOf(error) }, "cannot read a CPI log");
+          this.log.debug({ logId, error: messageOf(error) }, "cannot read a CPI log");
       })
       // So that the next call tries again.
       .finally(() => this.#end(logId, listening));

@@ -1,8 +1,15 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import { InvalidArgumentError, InvalidStateError, messageOf, parseJson, UnavailableError } from "@diskmesh/domain";
-import type { Logger } from "@diskmesh/service";
+import {
+  InvalidArgumentError,
+  InvalidStateError,
+  type Logger,
+  messageOf,
+  parseJson,
+  UnavailableError,
+} from "@diskmesh/domain";
+
 import type { DirectorConfig } from "../config.js";
 import type { RegistryServing } from "../jobs/job.js";
 import type { JsonObject } from "../model/json.js";
@@ -54,7 +61,7 @@ export class RegistryServer implements RegistryServing {
     const users = await this.#options.tablet.read((tables) => tables.instances.count("byRegistry", "yes"));
     if (users === 0) return;
     await this.ensureServing().catch((error: unknown) =>
-      this.#options.log.error({ reason: messageOf(error) }, "cannot serve the Registry, which agents of some VMs need"),
+      this.#options.log.error({ error: messageOf(error) }, "cannot serve the Registry, which agents of some VMs need"),
     );
   }
 
@@ -97,7 +104,7 @@ export class RegistryServer implements RegistryServing {
       server.listen(port, host, resolve);
     });
     // A connection that cannot be accepted is no reason to end.
-    server.on("error", (error) => log.warn({ reason: messageOf(error) }, "a connection to the Registry failed"));
+    server.on("error", (error) => log.warn({ error: messageOf(error) }, "a connection to the Registry failed"));
     log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the Registry serves");
     return server;
   }
@@ -116,7 +123,7 @@ export class RegistryServer implements RegistryServing {
   #answerTo(error: unknown): Answer {
     if (error instanceof InvalidArgumentError) return refused(400, error.message);
     if (error instanceof UnavailableError) return refused(503, error.message);
-    this.#options.log.error({ reason: messageOf(error) }, "a request to the Registry failed");
+    this.#options.log.error({ error: messageOf(error) }, "a request to the Registry failed");
     return { code: 500, body: { status: "error" } };
   }
 

@@ -1,8 +1,15 @@
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { diskFullError, InvalidArgumentError, messageOf, parseId, ResourceExhaustedError } from "@diskmesh/domain";
-import type { Logger } from "@diskmesh/service";
+import {
+  diskFullError,
+  InvalidArgumentError,
+  type Logger,
+  messageOf,
+  parseId,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+
 import type { DirectorTablet } from "../schema.js";
 import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { Digests } from "./digests.js";
@@ -83,7 +90,7 @@ export class StemcellFiles {
     this.#sweeping = this.#sweeping
       .then(() => this.#sweep())
       .catch((error: unknown) =>
-        this.#options.log.warn({ reason: messageOf(error) }, "cannot delete old stemcell images"),
+        this.#options.log.warn({ error: messageOf(error) }, "cannot delete old stemcell images"),
       );
   }
 

@@ -1,7 +1,6 @@
+import { silentLogger } from "@diskmesh/domain";
 import { type AgentMethod, AgentServer, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { Gate, type TestCertificates } from "@diskmesh/testkit";
-
-const silent = { debug: () => {}, info: () => {}, warn: () => {} };
 
 /** A VM's agent that remembers which disks it was told of. */
 export class TestAgent {
@@ -58,7 +57,7 @@ export class TestAgent {
       },
       heartbeat: () => ({}),
       heartbeatIntervalMs: 60_000,
-      log: silent,
+      log: silentLogger,
     });
     await nats.whenConnected(AbortSignal.timeout(10_000));
   }

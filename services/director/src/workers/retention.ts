@@ -1,5 +1,5 @@
-import { messageOf } from "@diskmesh/domain";
-import type { Logger } from "@diskmesh/service";
+import { type Logger, messageOf } from "@diskmesh/domain";
+
 import { hasEnded, type Task } from "../model/task.js";
 import { type DirectorTablet, taskKey } from "../schema.js";
 import type { TaskLog } from "./task-log.js";
@@ -42,7 +42,7 @@ export class Retention {
   #sweepIfNeeded(): void {
     if (this.#closed) return;
     this.#sweeping ??= this.#sweep()
-      .catch((error: unknown) => this.#options.log.warn({ reason: messageOf(error) }, "cannot forget old tasks"))
+      .catch((error: unknown) => this.#options.log.warn({ error: messageOf(error) }, "cannot forget old tasks"))
       .finally(() => {
         this.#sweeping = undefined;
       });

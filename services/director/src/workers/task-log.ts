@@ -1,5 +1,5 @@
-import { backoffMs, DiskFullError, messageOf } from "@diskmesh/domain";
-import type { Changes, Clock, Logger } from "@diskmesh/service";
+import { backoffMs, DiskFullError, type Logger, messageOf } from "@diskmesh/domain";
+import type { Changes, Clock } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import { decodeEvent, encodeEvent, type TaskEvent } from "../model/task-event.js";
 
@@ -124,7 +124,7 @@ export class TaskLog {
         await this.#options.eventLog.append(stream, lines);
         failures = 0;
       } catch (error) {
-        this.#options.log.error({ taskId, reason: messageOf(error), failures }, "cannot write a task's log");
+        this.#options.log.error({ taskId, error: messageOf(error), failures }, "cannot write a task's log");
         if (error instanceof DiskFullError && (await this.#waitForRoom(failures++))) {
           writer.pending.unshift(...lines);
           continue;

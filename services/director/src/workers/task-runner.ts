@@ -1,5 +1,5 @@
-import { DomainError, messageOf } from "@diskmesh/domain";
-import { type Changes, type Clock, type Logger, WorkQueue } from "@diskmesh/service";
+import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
+import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
 import type { JobContext, Planners, Step } from "../jobs/job.js";
 import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
@@ -109,7 +109,7 @@ export class TaskRunner {
         return "done";
       },
       onFailure: ({ key, error, retryInMs }) => {
-        log.error({ taskId: Number(key), err: error, retryInMs }, "cannot run a task");
+        log.error({ taskId: Number(key), error, retryInMs }, "cannot run a task");
       },
     });
   }
@@ -311,7 +311,7 @@ export class TaskRunner {
   /** Errors of the domain are for the user; anything else is a bug, and goes to the log. */
   #textOf(taskId: number, error: unknown): string {
     if (error instanceof DomainError) return messageOf(error);
-    this.#options.log.error({ taskId, err: error }, "a task failed by a bug");
+    this.#options.log.error({ taskId, error }, "a task failed by a bug");
     return `an internal error; the director's log says more under taskId ${taskId}`;
   }
 }

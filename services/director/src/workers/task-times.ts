@@ -1,5 +1,5 @@
-import { messageOf } from "@diskmesh/domain";
-import type { Clock, Logger } from "@diskmesh/service";
+import { type Logger, messageOf } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
 import type { HeldLock } from "../model/locks.js";
 import { end, hasEnded, type Stop, type Task, type TaskQueue } from "../model/task.js";
 import { type DirectorTablet, taskKey } from "../schema.js";
@@ -53,7 +53,7 @@ export class TaskTimes {
       try {
         await this.#check();
       } catch (error) {
-        log.warn({ reason: messageOf(error) }, "cannot check the times of tasks");
+        log.warn({ error: messageOf(error) }, "cannot check the times of tasks");
       }
     }
   }

@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import type { DeviceId, DiskId } from "@diskmesh/domain";
+import { type DeviceId, type DiskId, silentLogger } from "@diskmesh/domain";
 import { createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
 import { eventually, fakeHandlers, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CuttableProxy } from "../testing/cuttable-proxy.js";
-import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
+import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { RemotePart } from "./remote-part.js";
 import { serveBlockIo } from "./serve-stream.js";
 
@@ -62,7 +62,7 @@ describe("a device of another host", function () {
       },
       clock: systemClock,
       random: Math.random,
-      log: silentLog,
+      log: silentLogger,
     });
   });
 

@@ -7,6 +7,7 @@ import {
   type DiskId,
   type DomainError,
   InvalidArgumentError,
+  type Logger,
   messageOf,
   NotFoundError,
   OutdatedError,
@@ -17,7 +18,6 @@ import type { Client, PartialOf } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import { Slots } from "../devices/slots.js";
 import type { DiskPart } from "../exports/disk-part.js";
-import type { Log } from "../log.js";
 import { AsyncQueue } from "./async-queue.js";
 import { errorOfErrno } from "./errno.js";
 
@@ -38,7 +38,7 @@ export interface RemotePartOptions {
   readonly limits: RemotePartLimits;
   readonly clock: Clock;
   readonly random: () => number;
-  readonly log: Log;
+  readonly log: Logger;
 }
 
 type Request = PartialOf<typeof BlockIoRequest>;
@@ -160,10 +160,7 @@ export class RemotePart implements DiskPart {
         });
       } catch (error) {
         if (this.#closed.signal.aborted) return;
-        log.warn(
-          { device_id: deviceId, session_number: sessionNumber, error: messageOf(error) },
-          "block I/O stream lost",
-        );
+        log.warn({ deviceId, sessionNumber, error: messageOf(error) }, "block I/O stream lost");
         if (isFinal(error)) return this.#end(error);
       }
       await clock.sleep(backoffMs(attempts, limits.reconnect, random()), this.#closed.signal).catch(() => undefined);

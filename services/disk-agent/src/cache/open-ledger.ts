@@ -1,5 +1,5 @@
-import { type HostId, messageOf } from "@diskmesh/domain";
-import type { Log } from "../log.js";
+import { type HostId, type Logger, messageOf } from "@diskmesh/domain";
+
 import { decodeCache, encodeCache } from "../model/cache-contents.js";
 import { type AgentMemory, emptyMemory } from "../model/memory.js";
 import { CacheFile, type CacheFileSystem, type ReadFile, readIfThere } from "./cache-file.js";
@@ -14,7 +14,7 @@ import { seal, unseal } from "./seal.js";
 export async function openLedger(
   hostId: HostId,
   { cacheFile: path, markFile }: { readonly cacheFile: string; readonly markFile: string },
-  { nowMs, files, log }: { readonly nowMs: number; readonly files: CacheFileSystem; readonly log: Log },
+  { nowMs, files, log }: { readonly nowMs: number; readonly files: CacheFileSystem; readonly log: Logger },
 ): Promise<{ readonly ledger: Ledger; readonly cacheIsLost: boolean }> {
   const found = await readIfThere(path, files);
   const earlierLife = await hasEarlierLife(markFile, found !== undefined, files);
@@ -23,9 +23,9 @@ export async function openLedger(
   if (problem !== undefined) {
     const aside = `${path}.unusable-${nowMs}`;
     await files.rename(path, aside);
-    log.error({ cache_file: path, set_aside: aside, reason: problem }, "the cache file was unusable and is set aside");
+    log.error({ cacheFile: path, setAside: aside, reason: problem }, "the cache file was unusable and is set aside");
   }
-  if (cacheIsLost) log.error({ cache_file: path }, "the cache is lost: no device is opened before a registration");
+  if (cacheIsLost) log.error({ cacheFile: path }, "the cache is lost: no device is opened before a registration");
   const now = memory ?? emptyMemory(hostId);
   const encode = (contents: AgentMemory) => seal(encodeCache(contents));
   // An empty cache in the place of a lost one would be taken for a whole one by the next start.

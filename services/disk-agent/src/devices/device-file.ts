@@ -1,6 +1,5 @@
-import { fileDifference, messageOf } from "@diskmesh/domain";
+import { fileDifference, type Logger, messageOf } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
-import type { Log } from "../log.js";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
 import type { Device } from "./device.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
@@ -13,7 +12,7 @@ export interface DeviceFileOptions {
   readonly holders: Map<string, Set<DeviceFile>>;
   /** What the path names has become another file, or has changed its size. */
   readonly onChange: () => void;
-  readonly log: Log;
+  readonly log: Logger;
 }
 
 /** One path and its one descriptor, shared by all devices on it; closed with the last of them. */

@@ -1,7 +1,6 @@
-import { type DeviceId, NotFoundError } from "@diskmesh/domain";
+import { type DeviceId, type Logger, NotFoundError } from "@diskmesh/domain";
 import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
-import type { Log } from "../log.js";
 import { isWanted } from "../model/memory.js";
 import { Device, type DeviceConfig } from "./device.js";
 import { DeviceFile } from "./device-file.js";
@@ -13,7 +12,7 @@ export interface DeviceTableOptions {
   readonly ledger: Ledger;
   readonly opener: FileOpener;
   readonly maxInFlightIoPerDevice: number;
-  readonly log: Log;
+  readonly log: Logger;
   /** The registry is to be told of a file that changed. */
   readonly onChange?: () => void;
 }

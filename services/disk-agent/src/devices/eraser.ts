@@ -1,6 +1,5 @@
-import { type DeviceId, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { type DeviceId, type Logger, messageOf, OutdatedError, type Stamp } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { Log } from "../log.js";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 import { type EraseLimits, EraseRate, type LimitedWrite } from "./erase-rate.js";
@@ -25,7 +24,7 @@ export class Eraser {
   readonly #answerTimeoutMs: number;
   readonly #zeros: Buffer;
   readonly #rate: EraseRate;
-  readonly #log: Log;
+  readonly #log: Logger;
   readonly #jobs = new Map<DeviceId, EraseJob>();
 
   constructor(options: {
@@ -35,7 +34,7 @@ export class Eraser {
     answerTimeoutMs: number;
     chunkBytes: number;
     limits: EraseLimits;
-    log: Log;
+    log: Logger;
   }) {
     this.#devices = options.devices;
     this.#sessions = options.sessions;
@@ -85,17 +84,17 @@ export class Eraser {
   }
 
   async #run(device: Device, job: EraseJob): Promise<void> {
-    this.#log.info({ device_id: device.id, session_number: job.sessionNumber }, "erase started");
+    this.#log.info({ deviceId: device.id, sessionNumber: job.sessionNumber }, "erase started");
     try {
       await this.#rate.limit((limited) => this.#erase(device, job, limited));
       refuseReopened(device, job);
       job.state = "done";
-      this.#log.info({ device_id: device.id, session_number: job.sessionNumber }, "erase done");
+      this.#log.info({ deviceId: device.id, sessionNumber: job.sessionNumber }, "erase done");
     } catch (error) {
       job.state = error instanceof OutdatedError ? "outdated" : "failed";
       job.message = messageOf(error);
       this.#log.warn(
-        { device_id: device.id, session_number: job.sessionNumber, error: job.message },
+        { deviceId: device.id, sessionNumber: job.sessionNumber, error: job.message },
         "erase ended early",
       );
     }

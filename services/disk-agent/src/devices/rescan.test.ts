@@ -1,10 +1,11 @@
 import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { silentLogger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { DiscoveryRule } from "../model/discovery.js";
-import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
+import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { fileOpener } from "../testing/slow-files.js";
 import { Rescan } from "./rescan.js";
 
@@ -52,7 +53,7 @@ describe("rescans", () => {
       maxDevices: 4,
       answerTimeoutMs: ANSWER_TIMEOUT_MS,
       clock: systemClock,
-      log: { ...silentLog, warn: (fields) => void warnings.push(fields) },
+      log: { ...silentLogger, warn: (fields) => void warnings.push(fields) },
       onChange: () => {
         changes++;
       },

@@ -1,6 +1,5 @@
-import { type DeviceId, messageOf, parseDeviceId } from "@diskmesh/domain";
+import { type DeviceId, type Logger, messageOf, parseDeviceId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { Log } from "../log.js";
 import { type DiscoveryRule, type FoundFile, planDevices, type Skipped } from "../model/discovery.js";
 import type { DeviceTable } from "./device-table.js";
 import { expandGlob } from "./glob.js";
@@ -21,7 +20,7 @@ export interface RescanOptions {
   readonly maxDevices: number;
   readonly answerTimeoutMs: number;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: Logger;
   /** The registry is to be told of a device that is new. */
   readonly onChange: () => void;
 }
@@ -81,7 +80,7 @@ export class Rescan {
     const known = { deviceIds: devices, files: this.#knownFiles(), devicesLeft: maxDevices - devices.all().length };
     const plan = planDevices(inOrder, known, isId);
     for (const { deviceId, ...place } of plan.devices) {
-      log.info({ device_id: deviceId, path: place.path, pool: place.pool }, "a device was found");
+      log.info({ deviceId, path: place.path, pool: place.pool }, "a device was found");
       devices.add({ ...place, deviceId: parseDeviceId(deviceId), serialNumber: "" });
     }
     const added = new Set(plan.devices.map(({ path }) => path));

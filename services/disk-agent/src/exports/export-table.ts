@@ -1,7 +1,7 @@
-import { type DiskId, InvalidArgumentError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { type DiskId, InvalidArgumentError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+
 import type { Ledger } from "../cache/ledger.js";
 import type { DeviceTable } from "../devices/device-table.js";
-import type { Log } from "../log.js";
 import { decideExport, decideUnexport } from "../model/exports.js";
 import type { ExportExtent, ExportSpec } from "../model/memory.js";
 import { type ListenNbd, NbdServer, type NbdServerLimits } from "../nbd/server.js";
@@ -26,7 +26,7 @@ export class ExportTable {
   readonly #devices: DeviceTable;
   readonly #openRemotePart: OpenRemotePart;
   readonly #limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
-  readonly #log: Log;
+  readonly #log: Logger;
   readonly #listenNbd: ListenNbd;
   readonly #running = new Map<DiskId, Running>();
   readonly #turns = new Map<DiskId, Promise<void>>();
@@ -39,7 +39,7 @@ export class ExportTable {
     devices: DeviceTable;
     openRemotePart: OpenRemotePart;
     limits: NbdServerLimits & { readonly drainTimeoutMs: number; readonly maxEndedExports: number };
-    log: Log;
+    log: Logger;
     listenNbd?: ListenNbd;
   }) {
     this.#folder = options.folder;
@@ -57,7 +57,7 @@ export class ExportTable {
       try {
         await this.#apply(diskId);
       } catch (error) {
-        this.#log.error({ disk_id: diskId, error: messageOf(error) }, "a disk cannot be served again");
+        this.#log.error({ diskId, error: messageOf(error) }, "a disk cannot be served again");
       }
   }
 
@@ -138,7 +138,7 @@ export class ExportTable {
       this.#running.delete(diskId);
       await running.server.close(this.#limits.drainTimeoutMs);
       running.disk.close();
-      this.#log.info({ disk_id: diskId, session_number: running.sessionNumber }, "export ended");
+      this.#log.info({ diskId, sessionNumber: running.sessionNumber }, "export ended");
     }
     if (spec && !this.#running.has(diskId)) this.#running.set(diskId, await this.#listen(spec));
   }
@@ -151,7 +151,7 @@ export class ExportTable {
     const socketPath = this.#socketPath(spec.diskId);
     try {
       const server = await this.#listenNbd({ socketPath, served, disk, limits: this.#limits, log: this.#log });
-      this.#log.info({ disk_id: spec.diskId, session_number: spec.sessionNumber }, "export served");
+      this.#log.info({ diskId: spec.diskId, sessionNumber: spec.sessionNumber }, "export served");
       return { sessionNumber: spec.sessionNumber, disk, server };
     } catch (error) {
       disk.close();

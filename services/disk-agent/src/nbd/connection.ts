@@ -1,8 +1,8 @@
 import type { Socket } from "node:net";
-import { DeviceIoError, InvalidArgumentError, messageOf, OutdatedError } from "@diskmesh/domain";
+import { DeviceIoError, InvalidArgumentError, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
+
 import { Slots } from "../devices/slots.js";
 import type { DiskPart } from "../exports/disk-part.js";
-import type { Log } from "../log.js";
 import { ByteReader, ConnectionEndedError } from "./byte-reader.js";
 import { type NbdExport, negotiate } from "./handshake.js";
 import {
@@ -29,11 +29,17 @@ export class NbdConnection {
   readonly #served: NbdExport;
   readonly #disk: DiskPart;
   readonly #limits: NbdConnectionLimits;
-  readonly #log: Log;
+  readonly #log: Logger;
   readonly #running = new Set<Promise<void>>();
   #draining = false;
 
-  constructor(options: { socket: Socket; served: NbdExport; disk: DiskPart; limits: NbdConnectionLimits; log: Log }) {
+  constructor(options: {
+    socket: Socket;
+    served: NbdExport;
+    disk: DiskPart;
+    limits: NbdConnectionLimits;
+    log: Logger;
+  }) {
     this.#socket = options.socket;
     this.#reader = new ByteReader(options.socket);
     this.#served = options.served;
@@ -55,7 +61,7 @@ export class NbdConnection {
       }
     } catch (error) {
       if (!(error instanceof ConnectionEndedError) && !this.#draining)
-        this.#log.warn({ disk_id: this.#served.name, error: messageOf(error) }, "NBD connection closed");
+        this.#log.warn({ diskId: this.#served.name, error: messageOf(error) }, "NBD connection closed");
     } finally {
       clearTimeout(tooLate);
       await Promise.all(this.#running);
@@ -106,7 +112,7 @@ export class NbdConnection {
         data = await this.#perform(request, payload);
       } catch (thrown) {
         error = nbdErrorOf(thrown);
-        this.#log.warn({ disk_id: this.#served.name, error: messageOf(thrown) }, "an NBD request failed");
+        this.#log.warn({ diskId: this.#served.name, error: messageOf(thrown) }, "an NBD request failed");
       }
     }
     await this.#send(encodeSimpleReply(request.cookie, error), data);

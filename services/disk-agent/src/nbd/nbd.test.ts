@@ -4,14 +4,14 @@ import { existsSync, mkdirSync, readFileSync, renameSync, statSync, symlinkSync,
 import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { DeviceIoError, OutdatedError } from "@diskmesh/domain";
+import { DeviceIoError, OutdatedError, silentLogger } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { DiskPart } from "../exports/disk-part.js";
 import { LinearDisk } from "../exports/linear-disk.js";
 import { LocalPart } from "../exports/local-part.js";
-import { DeviceFixture, makeDeviceFile, silentLog } from "../testing/device-fixture.js";
+import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
 import { ByteReader } from "./byte-reader.js";
 import { NbdClient } from "./client.js";
 import * as nbd from "./protocol.js";
@@ -60,7 +60,7 @@ describe("the NBD export", () => {
 
   const serve = (part: DiskPart) => {
     const served = { name: "disk-1", sizeBytes: DISK_BYTES, blockSizeBytes: 4096 };
-    return NbdServer.listen({ socketPath, served, disk: part, limits: LIMITS, log: silentLog });
+    return NbdServer.listen({ socketPath, served, disk: part, limits: LIMITS, log: silentLogger });
   };
 
   /** A short path to the socket, for clients that know no long ones. */

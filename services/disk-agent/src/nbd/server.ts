@@ -1,8 +1,8 @@
 import { chmod, rm } from "node:fs/promises";
 import { createServer, type Server, type Socket } from "node:net";
-import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { diskFullError, type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
+
 import type { DiskPart } from "../exports/disk-part.js";
-import type { Log } from "../log.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
 import { clearDeadSocket } from "./dead-socket.js";
 import type { NbdExport } from "./handshake.js";
@@ -17,7 +17,7 @@ export interface NbdListenOptions {
   readonly served: NbdExport;
   readonly disk: DiskPart;
   readonly limits: NbdServerLimits;
-  readonly log: Log;
+  readonly log: Logger;
 }
 
 export type ListenNbd = (options: NbdListenOptions) => Promise<Pick<NbdServer, "close">>;
@@ -53,7 +53,7 @@ export class NbdServer {
     if (found === "something else") throw new UnavailableError(`${text}: it is no socket; move it away`);
     const connections = new Set<NbdConnection>();
     const accept = (socket: Socket) => {
-      socket.on("error", (error) => log.info({ disk_id: served.name, error: messageOf(error) }, "NBD socket failed"));
+      socket.on("error", (error) => log.info({ diskId: served.name, error: messageOf(error) }, "NBD socket failed"));
       const connection = new NbdConnection({ socket, served, disk, limits, log });
       connections.add(connection);
       void connection.run().finally(() => connections.delete(connection));
@@ -68,7 +68,7 @@ export class NbdServer {
         server.listen(shortName.path, resolve);
       });
       // A connection that cannot be accepted is no reason to end.
-      server.on("error", (error) => log.warn({ disk_id: served.name, error: messageOf(error) }, "NBD client lost"));
+      server.on("error", (error) => log.warn({ diskId: served.name, error: messageOf(error) }, "NBD client lost"));
       await chmod(socketPath, 0o600);
     } catch (error) {
       server.close();

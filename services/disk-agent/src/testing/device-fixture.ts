@@ -1,6 +1,6 @@
 import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { DeviceId, HostId } from "@diskmesh/domain";
+import { type DeviceId, type HostId, silentLogger } from "@diskmesh/domain";
 import { type Clock, systemClock } from "@diskmesh/service";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { CacheFile } from "../cache/cache-file.js";
@@ -11,13 +11,10 @@ import type { EraseLimits } from "../devices/erase-rate.js";
 import { Eraser } from "../devices/eraser.js";
 import type { DeviceOutcome } from "../devices/outcome.js";
 import { SessionOrders } from "../devices/session-orders.js";
-import type { Log } from "../log.js";
 import { encodeCache } from "../model/cache-contents.js";
 import { emptyMemory, type OrderKind } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { SlowFiles } from "./slow-files.js";
-
-export const silentLog: Log = { info: () => {}, warn: () => {}, error: () => {} };
 
 /** A device file of zeros. */
 export function makeDeviceFile(folder: string, name: string, sizeBytes: number): string {
@@ -62,12 +59,12 @@ export class DeviceFixture {
       pool: "",
     }));
     const { ledger, files: opener } = this;
-    this.devices = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, log: silentLog });
+    this.devices = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, log: silentLogger });
     const shared = { ledger, devices: this.devices, clock: this.#clock(), answerTimeoutMs: ANSWER_TIMEOUT_MS };
     this.attachOrders = new AttachOrders(shared);
     this.sessions = new SessionOrders(shared);
     const limits = { maxAtOnce: 2, maxBytesPerSecond: 1024 * 1024 * 1024, slowAfterMs: 10_000, ...eraseLimits };
-    const eraser = { sessions: this.sessions, chunkBytes: eraseChunkBytes, limits, log: silentLog };
+    const eraser = { sessions: this.sessions, chunkBytes: eraseChunkBytes, limits, log: silentLogger };
     this.eraser = new Eraser({ ...shared, ...eraser });
   }
 

@@ -3,14 +3,15 @@ import {
   AbortedError,
   type BackoffLimits,
   InvalidStateError,
+  type Logger,
   messageOf,
   NotFoundError,
   OutdatedError,
   retryDelayMs,
 } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
+
 import type { AgentContext } from "../context.js";
-import type { Log } from "../log.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import type { AgentMemory } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
@@ -95,7 +96,7 @@ async function applyAnswer(
   const { tabletId, incarnation, tabletGeneration } = memory;
   if (before.incarnation !== incarnation && before.tabletId !== "") {
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
-    log.warn({ tablet_id: tabletId, incarnation, ...former }, "the agent obeys another incarnation from now on");
+    log.warn({ tabletId, incarnation, ...former }, "the agent obeys another incarnation from now on");
     // Sessions that the former one gave while the answer was on its way are news to this one.
     if (before.devices !== reported.devices || before.exports !== reported.exports) registrationDue.declare();
   }
@@ -104,10 +105,10 @@ async function applyAnswer(
   );
   for (const { deviceId, outcome, message: text } of outcomes)
     if (outcome !== "done" && outcome !== "already")
-      log.warn({ device_id: deviceId, outcome, reason: text }, "a device is not as the registration wants it");
+      log.warn({ deviceId, outcome, reason: text }, "a device is not as the registration wants it");
   const allowed = answer.allowedDevices.length;
   const unknown = answer.unknownDevices.length;
-  log.info({ tablet_generation: tabletGeneration, allowed, unknown }, "registered");
+  log.info({ tabletGeneration, allowed, unknown }, "registered");
 }
 
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
@@ -156,10 +157,10 @@ const MAX_REASONS = 16;
 
 /** Logs why heartbeats fail, each reason once: what an operator must decide may take days. */
 class HeartbeatFailures {
-  readonly #log: Log;
+  readonly #log: Logger;
   readonly #told = new Set<string>();
 
-  constructor(log: Log) {
+  constructor(log: Logger) {
     this.#log = log;
   }
 

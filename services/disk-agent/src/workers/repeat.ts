@@ -1,6 +1,5 @@
-import { messageOf } from "@diskmesh/domain";
+import { type Logger, messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { Log } from "../log.js";
 
 /** Does something again and again until the signal aborts; a time that fails is logged, and the next one comes. */
 export async function repeat(options: {
@@ -8,7 +7,7 @@ export async function repeat(options: {
   readonly everyMs: number;
   readonly work: () => unknown;
   readonly clock: Clock;
-  readonly log: Log;
+  readonly log: Logger;
   readonly signal: AbortSignal;
 }): Promise<void> {
   const { what, everyMs, work, clock, log, signal } = options;

@@ -4,9 +4,10 @@ import {
   type HostId,
   InvalidArgumentError,
   InvalidStateError,
+  type Logger,
   parseId,
 } from "@diskmesh/domain";
-import type { Clock, Logger } from "@diskmesh/service";
+import type { Clock } from "@diskmesh/service";
 import type { Config } from "../config.js";
 import type { RegistryTablet } from "../context.js";
 import type { Leader } from "../model/orders.js";

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import * as files from "node:fs/promises";
 import { join } from "node:path";
 import { openLedger } from "@diskmesh/disk-agent/cache";
-import { parseHostId } from "@diskmesh/domain";
+import { parseHostId, silentLogger } from "@diskmesh/domain";
 import type { Random } from "../../random.js";
 import { jsonText, spoilBytes, spoilJson } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
@@ -61,8 +61,7 @@ export class AgentCacheSurface implements Surface {
     writeFileSync(this.#cacheFile, input);
     let refused = false;
     const log = {
-      info: () => {},
-      warn: () => {},
+      ...silentLogger,
       error: () => {
         refused = true;
       },
