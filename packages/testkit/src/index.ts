@@ -4,7 +4,7 @@ export { endsWithParent } from "./ends-with-parent.js";
 export { type EventuallyOptions, eventually } from "./eventually.js";
 export { fakeHandlers } from "./fake-handlers.js";
 export { temporaryFolder } from "./folders.js";
-export { collectGarbage } from "./garbage.js";
+export { COLLECTS_ON_SIGUSR2, collectGarbage } from "./garbage.js";
 export { Gate } from "./gate.js";
 export { type NatsOptions, NatsServer, type NatsUser, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";

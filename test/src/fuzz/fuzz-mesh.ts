@@ -12,7 +12,13 @@ import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
-import { type NatsServer, type ServiceProcess, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
+import {
+  COLLECTS_ON_SIGUSR2,
+  type NatsServer,
+  type ServiceProcess,
+  stemcellFile,
+  temporaryFolder,
+} from "@diskmesh/testkit";
 import { makeDeviceFile } from "../mesh/device-files.js";
 import { ServiceGroup, type ServicePlan } from "../mesh/service-group.js";
 import { type Caller, Targets } from "./targets.js";
@@ -81,7 +87,9 @@ export class FuzzMesh implements AsyncDisposable {
       await createDevelopmentCertificates(strangers, { hostIds: [] });
       const bystander = await bystanderFiles(group.certificates.folder);
       const mesh = new FuzzMesh(group, await group.startNats(), strangers, bystander);
-      await group.start(mesh.#services(), [mesh.#agent(), mesh.#victim()]);
+      // So that what the processes hold can be told from what they have not cleared away yet.
+      const collecting = (plan: ServicePlan): ServicePlan => ({ ...plan, env: COLLECTS_ON_SIGUSR2 });
+      await group.start(mesh.#services().map(collecting), [mesh.#agent(), mesh.#victim()].map(collecting));
       return mesh;
     } catch (error) {
       await group[Symbol.asyncDispose]();

@@ -1,4 +1,6 @@
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { Child, COLLECTS_ON_SIGUSR2, eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type FuzzedMesh, fuzzedMesh } from "./fuzzed-mesh.js";
 import { ProtoMessages } from "./proto-messages.js";
@@ -10,7 +12,7 @@ import { GrpcSurface } from "./surfaces/grpc.js";
 import { StoreFilesSurface } from "./surfaces/store-files.js";
 import { SURFACE_NAMES } from "./surfaces.js";
 import { sendTimed } from "./thread-lane.js";
-import { ranForMs } from "./watched-processes.js";
+import { ranForMs, usageOf, usages } from "./watched-processes.js";
 
 /** Always the same: what is found by another seed becomes a seed that is kept. */
 const SEED = 1;
@@ -71,6 +73,29 @@ describe("fuzz", function () {
     const result = await running;
     expect(result.finds.map(({ what }) => what).join()).to.match(/host-2 ended with SIGKILL/);
     expect(resultLines(result).join("\n")).to.match(new RegExp(`--seed ${SEED} --surface mbus --at \\d+`));
+  });
+});
+
+describe("the memory of a process under fuzz", function () {
+  this.timeout(60_000);
+
+  it("is what it holds, not what it has not cleared away yet", async () => {
+    const hold = "let held = Array.from({ length: 25 }, () => new Array(1e6).fill(1));";
+    const program = `${hold} held = held.slice(0, 5); console.log("ready"); setInterval(() => held, 1_000);`;
+    const child = new Child({
+      name: "holding",
+      command: process.execPath,
+      args: ["-e", program],
+      env: COLLECTS_ON_SIGUSR2,
+      logFile: join(temporaryFolder(), "log"),
+    });
+    await eventually(() => child.output.includes("ready"), { timeoutMs: 30_000 });
+    const heldAndNotBytes = usageOf(child.pid)?.residentBytes ?? 0;
+    const held = (await usages(new Map([["holding", child]]))).get("holding");
+    child.signal("SIGKILL");
+    expect(heldAndNotBytes).to.be.above(200e6);
+    expect(held?.residentBytes).to.be.below(heldAndNotBytes - 140e6);
+    expect(held?.residentBytes, "what it holds").to.be.above(40e6);
   });
 });
 
