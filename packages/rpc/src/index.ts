@@ -16,6 +16,7 @@ export { createClient } from "./following.js";
 export { type WaitForHealthOptions, waitForHealth } from "./health-client.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
 export { allow, type OfferedMethod, offer, type Serve } from "./methods.js";
+export { type Page, type PageLimits, type PageRequest, parsePage, parsePageSize, takePage } from "./paging.js";
 export type { ListenAddress, RefusedConnection } from "./secure-listener.js";
 export { type AllowedRoles, RpcServer, type RpcServerOptions } from "./server.js";
 export { type GrpcStatus, statusOfError } from "./status-of-error.js";

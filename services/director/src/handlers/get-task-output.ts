@@ -1,8 +1,9 @@
 import type { GetTaskOutputRequest, GetTaskOutputResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, quoted } from "@diskmesh/domain";
+import { parsePageSize } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { hasEnded } from "../model/task.js";
-import { parsePageSize, parseTaskId } from "./parse.js";
+import { parseTaskId } from "./parse.js";
 
 const TYPES = ["event", "result", "debug", "cpi"] as const;
 type Type = (typeof TYPES)[number];
@@ -15,7 +16,7 @@ export async function getTaskOutput(context: Context, request: GetTaskOutputRequ
     throw new InvalidArgumentError(`from_line is ${from}: it must not be negative`, {
       about: { field: "from_line" },
     });
-  const limit = parsePageSize(context, request.maxLines, "max_lines");
+  const limit = parsePageSize(request.maxLines, context.config.paging, "max_lines");
   // Before the lines: a task that has ended has all of them.
   const task = await context.tasks.get(taskId);
   const ended = hasEnded(task);

@@ -1,16 +1,17 @@
 import type { ListDeploymentsRequest, ListDeploymentsResponse } from "@diskmesh/api/director";
-import { parseOptionalName } from "@diskmesh/domain";
+import { parseName } from "@diskmesh/domain";
+import { parsePage, takePage } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeDeployment } from "../wire.js";
-import { pageOf, parsePageSize } from "./parse.js";
 
 export async function listDeployments(
   context: Context,
   request: ListDeploymentsRequest,
 ): Promise<ListDeploymentsResponse> {
-  const size = parsePageSize(context, request.pageSize);
-  const after = parseOptionalName("page_token", request.pageToken);
-  const read = await context.tablet.read(({ deployments }) => [...deployments.entries({ after, limit: size + 1 })]);
-  const { items, nextPageToken } = pageOf(read, size, (deployment) => deployment.name);
+  const { paging } = context.config;
+  const page = parsePage(request, paging, (key) => parseName("page_token", key));
+  const { items, nextPageToken } = await context.tablet.read(({ deployments }) =>
+    takePage(deployments.entries(page), (deployment) => deployment.name, page, paging),
+  );
   return { deployments: items.map(encodeDeployment), nextPageToken };
 }

@@ -1,18 +1,18 @@
 import type { ListDisksRequest, ListDisksResponse } from "@diskmesh/api/director";
-import { parseOptionalName } from "@diskmesh/domain";
+import { parseName, parseOptionalName } from "@diskmesh/domain";
+import { parsePage, takePage } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeDisk } from "../wire.js";
-import { pageOf, parsePageSize, refuseUnlessEnabled } from "./parse.js";
+import { refuseUnlessEnabled } from "./parse.js";
 
 export async function listDisks(context: Context, request: ListDisksRequest): Promise<ListDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
-  const size = parsePageSize(context, request.pageSize);
-  const after = parseOptionalName("page_token", request.pageToken);
+  const { paging } = context.config;
+  const page = parsePage(request, paging, (key) => parseName("page_token", key));
   refuseUnlessEnabled(context);
-  const read = await context.tablet.read(({ disks }) => {
-    const options = { after, limit: size + 1 };
-    return [...(deployment === undefined ? disks.entries(options) : disks.by("byDeployment", deployment, options))];
+  const { items, nextPageToken } = await context.tablet.read(({ disks }) => {
+    const candidates = deployment === undefined ? disks.entries(page) : disks.by("byDeployment", deployment, page);
+    return takePage(candidates, (disk) => disk.name, page, paging);
   });
-  const { items, nextPageToken } = pageOf(read, size, (disk) => disk.name);
   return { disks: items.map(encodeDisk), nextPageToken };
 }

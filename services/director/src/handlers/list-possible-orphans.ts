@@ -1,18 +1,17 @@
 import type { ListPossibleOrphansRequest, ListPossibleOrphansResponse } from "@diskmesh/api/director";
-import { parseOptionalName } from "@diskmesh/domain";
+import { parseName } from "@diskmesh/domain";
+import { parsePage, takePage } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodePossibleOrphan } from "../wire.js";
-import { pageOf, parsePageSize } from "./parse.js";
 
 export async function listPossibleOrphans(
   context: Context,
   request: ListPossibleOrphansRequest,
 ): Promise<ListPossibleOrphansResponse> {
-  const size = parsePageSize(context, request.pageSize);
-  const after = parseOptionalName("page_token", request.pageToken);
-  const read = await context.tablet.read(({ possibleOrphans }) => [
-    ...possibleOrphans.entries({ after, limit: size + 1 }),
-  ]);
-  const { items, nextPageToken } = pageOf(read, size, (orphan) => orphan.token);
+  const { paging } = context.config;
+  const page = parsePage(request, paging, (key) => parseName("page_token", key));
+  const { items, nextPageToken } = await context.tablet.read(({ possibleOrphans }) =>
+    takePage(possibleOrphans.entries(page), (orphan) => orphan.token, page, paging),
+  );
   return { possibleOrphans: items.map(encodePossibleOrphan), nextPageToken };
 }

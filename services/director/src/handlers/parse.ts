@@ -30,23 +30,6 @@ export function parseTaskId(value: number): number {
   throw new InvalidArgumentError(`task_id is ${value}: task ids count up from 1`, { about: { field: "task_id" } });
 }
 
-export function parsePageSize(context: Context, value: number, field = "page_size"): number {
-  const { defaultPageSize, maxPageSize } = context.config.paging;
-  if (value < 0) throw new InvalidArgumentError(`${field} is ${value}: it must not be negative`, { about: { field } });
-  return Math.min(value === 0 ? defaultPageSize : value, maxPageSize);
-}
-
-/** A page of what is read one further than asked for, and where the next begins. */
-export function pageOf<T>(
-  read: readonly T[],
-  size: number,
-  keyOf: (item: T) => string,
-): { items: T[]; nextPageToken: string } {
-  const items = read.slice(0, size);
-  const last = items.at(-1);
-  return { items, nextPageToken: read.length > size && last !== undefined ? keyOf(last) : "" };
-}
-
 const MAX_METADATA_DEPTH = 16;
 
 /** Null when none was given. */

@@ -1,4 +1,4 @@
-import { InvalidArgumentError, parseId } from "@diskmesh/domain";
+import { InvalidArgumentError } from "@diskmesh/domain";
 
 export interface PageLimits {
   readonly defaultPageSize: number;
@@ -17,28 +17,45 @@ export interface Page<T> {
   readonly nextPageToken: string;
 }
 
-/** Tokens are opaque to callers; they name the last thing of the page before, which may be gone by now. */
-export function parsePage(request: { pageSize: number; pageToken: string }, limits: PageLimits): PageRequest {
-  const { pageSize, pageToken } = request;
-  if (pageSize < 0) {
-    throw new InvalidArgumentError(`page_size is ${pageSize}: it must be 0 (for the default) or more`, {
-      about: { field: "page_size" },
+/**
+ * Tokens are opaque to callers; they name the last thing of the page before, which may be gone by now. `parseKey` throws
+ * for what names nothing of the kind.
+ */
+export function parsePage(
+  { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
+  limits: PageLimits,
+  parseKey: (key: string) => unknown,
+): PageRequest {
+  return {
+    pageSize: parsePageSize(pageSize, limits),
+    after: pageToken === "" ? undefined : parseToken(pageToken, parseKey),
+  };
+}
+
+export function parsePageSize(
+  value: number,
+  { defaultPageSize, maxPageSize }: Pick<PageLimits, "defaultPageSize" | "maxPageSize">,
+  field = "page_size",
+): number {
+  if (value < 0) {
+    throw new InvalidArgumentError(`${field} is ${value}: it must be 0 (for the default) or more`, {
+      about: { field },
     });
   }
-  return {
-    pageSize: Math.min(pageSize === 0 ? limits.defaultPageSize : pageSize, limits.maxPageSize),
-    after: pageToken === "" ? undefined : parseToken(pageToken),
-  };
+  return Math.min(value === 0 ? defaultPageSize : value, maxPageSize);
 }
 
 function tokenOf(key: string): string {
   return Buffer.from(key, "utf8").toString("base64url");
 }
 
-function parseToken(token: string): string {
+function parseToken(token: string, parseKey: (key: string) => unknown): string {
   const key = Buffer.from(token, "base64url").toString("utf8");
   try {
-    if (tokenOf(key) === token) return parseId("page_token", key);
+    if (tokenOf(key) === token) {
+      parseKey(key);
+      return key;
+    }
   } catch {
     // Said below, without quoting what the caller never wrote.
   }
@@ -51,9 +68,9 @@ function parseToken(token: string): string {
 export function takePage<T>(
   candidates: Iterable<T>,
   keyOf: (item: T) => string,
-  matches: (item: T) => boolean,
   { pageSize }: PageRequest,
   { maxScannedPerPage }: PageLimits,
+  matches: (item: T) => boolean = () => true,
 ): Page<T> {
   const items: T[] = [];
   let scanned = 0;
