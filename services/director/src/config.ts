@@ -130,7 +130,7 @@ const fields = z.strictObject({
       createTimeoutMs: durationMsConfig.default(HOUR_MS),
     })
     .prefault({}),
-  /** The Registry HTTP API, for CPIs and stemcells of version 1. It is served only once something needs it. */
+  /** The bosh-registry HTTP API, for CPIs and stemcells of version 1. It is served only once something needs it. */
   registry: z
     .strictObject({
       listen: listenConfig,

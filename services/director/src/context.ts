@@ -4,6 +4,7 @@ import type { AgentClient } from "@diskmesh/mbus";
 import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { openServiceTablet } from "@diskmesh/tablet-admin";
+import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config.js";
 import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
 import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
@@ -12,7 +13,6 @@ import type { JobContext } from "./jobs/job.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
-import { RegistryServer } from "./registry/registry-server.js";
 import { type DirectorTablet, schema } from "./schema.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
@@ -49,7 +49,7 @@ export interface Director {
   readonly runner: TaskRunner;
   readonly times: TaskTimes;
   readonly teller: CpiConfigTeller;
-  readonly registry: RegistryServer;
+  readonly boshRegistry: BoshRegistryServer;
 }
 
 export interface Connections {
@@ -99,7 +99,7 @@ export function createDirector(
     "stemcell files",
     new StemcellFiles({ ...config.stemcells, readManifest, tablet, log }),
   );
-  const registry = lifecycle.use("Registry", new RegistryServer({ config: config.registry, tablet, log }));
+  const boshRegistry = lifecycle.use("bosh-registry", new BoshRegistryServer({ config: config.registry, tablet, log }));
   const { callTimeoutMs } = config.cpi;
   const teller = new CpiConfigTeller({
     client: connections.cpi,
@@ -130,7 +130,7 @@ export function createDirector(
     cloudConfigs,
     cpiConfigs,
     manifests,
-    registry,
+    boshRegistry,
     stemcellFiles,
     clock,
     newId: randomUUID,
@@ -185,7 +185,7 @@ export function createDirector(
   lifecycle.use("task runner", runner);
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, clock };
-  return { context, runner, times, teller, registry };
+  return { context, runner, times, teller, boshRegistry };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

@@ -1,22 +1,22 @@
 import { checkOf, shapeOf, type Tables, type Tablet, type Transaction, table } from "@diskmesh/tablet";
 import { z } from "zod";
+import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
-import type { RegistrySettings } from "./model/registry-settings.js";
 import { formatStemcell, type Stemcell } from "./model/stemcell.js";
 import { hasEnded, restored, type Task } from "./model/task.js";
 import {
+  boshRegistrySettingsShape,
   configShape,
   deploymentShape,
   diskShape,
   instanceShape,
   persistentDiskShape,
   possibleOrphanShape,
-  registrySettingsShape,
   stemcellShape,
   taskShape,
 } from "./shapes.js";
@@ -67,8 +67,8 @@ export const schema = {
     },
   }),
   possibleOrphans: table<PossibleOrphan>()({ key: (orphan) => orphan.token, check: checkOf(possibleOrphanShape) }),
-  registrySettings: table<RegistrySettings>()({
-    check: checkOf(registrySettingsShape),
+  registrySettings: table<BoshRegistrySettings>()({
+    check: checkOf(boshRegistrySettingsShape),
     key: (settings) => settings.id,
     indexes: { byAgent: (settings) => (settings.agentId === "" ? undefined : settings.agentId) },
   }),

@@ -1,12 +1,12 @@
 import { shapeOf } from "@diskmesh/tablet";
 import { z } from "zod";
+import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
-import type { RegistrySettings } from "./model/registry-settings.js";
 import type { Stemcell } from "./model/stemcell.js";
 import type { Stop, Task } from "./model/task.js";
 import type { VmBasis, VmSpec } from "./model/vm-spec.js";
@@ -106,7 +106,7 @@ export const possibleOrphanShape = shapeOf<PossibleOrphan>()({
   sinceMs: z.number(),
 });
 
-export const registrySettingsShape = shapeOf<RegistrySettings>()({ id: text, settings: text, agentId: text });
+export const boshRegistrySettingsShape = shapeOf<BoshRegistrySettings>()({ id: text, settings: text, agentId: text });
 
 export const stemcellShape = shapeOf<Stemcell>()({
   name: text,

@@ -35,14 +35,14 @@ async function lead(
 ): Promise<Term<Context>> {
   const state = await openState(config, address, scope, waiting);
   const connections = await connect(config, scope, log);
-  const { context, runner, times, teller, registry } = createDirector(config, state, connections, scope, log);
+  const { context, runner, times, teller, boshRegistry } = createDirector(config, state, connections, scope, log);
   const { cloudConfigs, cpiConfigs } = context;
   await Promise.all([cloudConfigs.load(state.tablet), cpiConfigs.load(state.tablet)]);
   const { generation, documentsRead } = state.tablet;
   log.info({ address, generation, documentsRead }, "the director serves");
   times.start();
   context.stemcellFiles.sweep();
-  await registry.start();
+  await boshRegistry.start();
   void fence(connections.cpi, state.tablet, config, scope, log)
     .then(async (fenced) => {
       if (!fenced) return;

@@ -226,7 +226,7 @@ describe("stemcells", function () {
     ]);
     const deploy = async () => (await director.deployments.deploy({ manifest: MANIFEST("z2"), wait: true })).task;
     const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
-    // A stemcell of version 1 would need the Registry, which this director does not have.
+    // A stemcell of version 1 would need the bosh-registry, which this director does not have.
     expect((await deploy())?.result).to.equal("/deployments/web");
     const before = await instances();
     expect(before[0]).to.include({ stemcell: "", stemcellApiVersion: 0, usesRegistry: false, cpi: "west" });

@@ -251,14 +251,14 @@ describe("VMs and disks of deployments", function () {
     }
   }
 
-  it("a stemcell or CPI of version 1 while there is no Registry -> an error that says what to do", async () => {
+  it("a stemcell or CPI of version 1 while there is no bosh-registry -> an error that says what to do", async () => {
     director.cpi.apiVersions.set("", 1);
     const old = await deploy(manifest("env: {}"));
-    expect(old?.result).to.match(/needs the Registry, .* add `registry` to the director's config/);
+    expect(old?.result).to.match(/needs the bosh-registry, .* add `registry` to the director's config/);
     director.cpi.apiVersions.clear();
     await director.upload(stemcellFile({ version: "1", api_version: null }));
     const text = manifest("stemcell: a", 1, 'stemcells: [{alias: a, name: ubuntu, version: "1"}]');
-    expect((await deploy(text))?.result).to.match(/needs the Registry/);
+    expect((await deploy(text))?.result).to.match(/needs the bosh-registry/);
     await director.stemcells.deleteStemcell({ name: "ubuntu", version: "1", wait: true });
     await deploy(manifest("env: {}", 0));
   });

@@ -2,8 +2,8 @@ import type { AttachDiskRequest, AttachDiskResponse } from "@diskmesh/api/direct
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
-import { currentDisk, startDiskTask } from "./disk-task.js";
 import { parseDiskName, parseInstanceId, parseMetadata } from "./parse.js";
+import { currentDisk, startDiskTask } from "./start-task.js";
 
 export async function attachDisk(
   context: Context,

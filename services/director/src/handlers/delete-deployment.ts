@@ -3,7 +3,7 @@ import { parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
-import { startTask } from "./disk-task.js";
+import { startTask } from "./start-task.js";
 
 export async function deleteDeployment(
   context: Context,

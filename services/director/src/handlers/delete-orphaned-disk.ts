@@ -3,7 +3,7 @@ import { parseCid } from "@diskmesh/cpi";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
-import { startTask } from "./disk-task.js";
+import { startTask } from "./start-task.js";
 
 export async function deleteOrphanedDisk(
   context: Context,

@@ -4,7 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { formatStemcell } from "../model/stemcell.js";
 import { encodeTask } from "../wire.js";
-import { startTask } from "./disk-task.js";
+import { startTask } from "./start-task.js";
 
 export async function deleteStemcell(
   context: Context,

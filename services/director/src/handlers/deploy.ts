@@ -1,9 +1,9 @@
 import type { DeployRequest, DeployResponse } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { checkManifest } from "../jobs/deployment-steps.js";
+import { checkManifest } from "../steps/deployment-steps.js";
 import { encodeTask } from "../wire.js";
-import { startTask } from "./disk-task.js";
+import { startTask } from "./start-task.js";
 
 export async function deploy(context: Context, request: DeployRequest, call: CallContext): Promise<DeployResponse> {
   const manifest = await context.manifests.accept(request.manifest, call.signal);

@@ -2,8 +2,8 @@ import type { DetachDiskRequest, DetachDiskResponse } from "@diskmesh/api/direct
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
-import { startDiskTask } from "./disk-task.js";
 import { parseDiskName } from "./parse.js";
+import { startDiskTask } from "./start-task.js";
 
 export async function detachDisk(
   context: Context,

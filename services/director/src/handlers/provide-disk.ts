@@ -3,8 +3,8 @@ import { parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
-import { currentDisk, startDiskTask } from "./disk-task.js";
 import { parseDiskName, parseInstanceId, parseMetadata, parseSizeMib } from "./parse.js";
+import { currentDisk, startDiskTask } from "./start-task.js";
 
 export async function provideDisk(
   context: Context,

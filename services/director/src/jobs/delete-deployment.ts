@@ -1,9 +1,9 @@
 import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
-import { cpisOfStep } from "./cpi-target.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
+import { cpisOfDeployment, instancesOf } from "../steps/deployment-steps.js";
+import { deleteInstance } from "../steps/vm-steps.js";
 import { deleteIfThere } from "./delete-disk.js";
-import { cpisOfDeployment, instancesOf } from "./deployment-steps.js";
 import type { Planner } from "./job.js";
-import { deleteInstance } from "./vm-steps.js";
 
 /** Deletes a deployment with its VMs and its dynamic disks. */
 export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tables) => {

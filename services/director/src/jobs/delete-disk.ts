@@ -1,8 +1,8 @@
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { decideDelete } from "../model/disk-decisions.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
+import { createDisk, deleteDisk } from "../steps/dynamic-disk-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpisOfStep } from "./cpi-target.js";
-import { createDisk, deleteDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
 
 /** Deletes a disk that is attached to nothing. */

@@ -3,8 +3,8 @@ import { CpiCallError } from "../cpi/cpi-error.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
 import { type DirectorTables, stemcellKey } from "../schema.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpisOfStep } from "./cpi-target.js";
 import type { JobContext, Planner } from "./job.js";
 
 type DeleteJob = JobOf<"delete_stemcell">;

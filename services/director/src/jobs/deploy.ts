@@ -5,14 +5,14 @@ import type { LockName } from "../model/locks.js";
 import { decidePersistentDisk, wantedPersistentDisk } from "../model/persistent-disk.js";
 import { decideVmChange, type VmChange } from "../model/vm-change.js";
 import type { DirectorTables } from "../schema.js";
+import { checkVms } from "../steps/check-vms.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
+import { cpisOfDeployment, instancesOf, recordManifest } from "../steps/deployment-steps.js";
+import { type PersistentDiskWork, persistentDiskOf, runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
+import { addressesIn, groupOf, manifestOf, planVm } from "../steps/vm-spec.js";
+import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "../steps/vm-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { checkVms } from "./check-vms.js";
-import { cpisOfStep } from "./cpi-target.js";
-import { cpisOfDeployment, instancesOf, recordManifest } from "./deployment-steps.js";
 import type { JobContext, Planner } from "./job.js";
-import { type PersistentDiskWork, persistentDiskOf, runPersistentDiskStep } from "./persistent-disk-steps.js";
-import { addressesIn, groupOf, manifestOf, planVm } from "./vm-spec.js";
-import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "./vm-steps.js";
 
 /** Makes a deployment be as its manifest says. */
 export const deploy: Planner<"update_deployment"> = (context, job, tables, taskId) => {

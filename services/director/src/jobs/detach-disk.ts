@@ -1,8 +1,8 @@
 import { decideDetach } from "../model/disk-decisions.js";
 import type { LockName } from "../model/locks.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
+import { detachDisk } from "../steps/dynamic-disk-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpisOfStep } from "./cpi-target.js";
-import { detachDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
 
 /** Detaches a disk from whatever VM it is attached to. */

@@ -11,8 +11,8 @@ import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { Manifests } from "../yaml/manifests.js";
 
-/** The Registry HTTP API, for VMs whose CPI or stemcell is of version 1. */
-export interface RegistryServing {
+/** The bosh-registry HTTP API, for VMs whose CPI or stemcell is of version 1. */
+export interface BoshRegistryServing {
   /** Before a CPI or an agent needs it. */
   ensureServing(): Promise<void>;
 }
@@ -26,7 +26,7 @@ export interface JobContext {
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
   readonly manifests: Manifests;
-  readonly registry: RegistryServing;
+  readonly boshRegistry: BoshRegistryServing;
   readonly stemcellFiles: StemcellFiles;
   readonly clock: Clock;
   readonly newId: () => string;

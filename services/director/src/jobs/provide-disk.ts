@@ -4,9 +4,9 @@ import { decideProvide, type WantedDisk } from "../model/disk-decisions.js";
 import { targetOf } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { LockName } from "../model/locks.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
+import { attachDisk, createDisk, metadataFor, setDiskMetadata, tellAgentOfDisk } from "../steps/dynamic-disk-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { cpisOfStep } from "./cpi-target.js";
-import { attachDisk, createDisk, metadataFor, setDiskMetadata, tellAgentOfDisk } from "./disk-steps.js";
 import type { JobContext, Planner } from "./job.js";
 
 interface Wanted {

@@ -3,8 +3,8 @@ import { currentCpi } from "../model/cpi-choice.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
 import type { DirectorTables } from "../schema.js";
+import { allCpis } from "../steps/cpi-target.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { allCpis } from "./cpi-target.js";
 import type { JobContext, Planner } from "./job.js";
 
 type UpdateJob = JobOf<"update_stemcell">;

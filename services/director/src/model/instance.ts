@@ -35,7 +35,7 @@ export interface Instance {
   readonly stemcellApiVersion: number;
   /** The version of the CPI contract that its VM was made by; 0 when not known. */
   readonly cpiApiVersion: number;
-  /** Its VM's agent reads its settings from the Registry. */
+  /** Its VM's agent reads its settings from the bosh-registry. */
   readonly usesRegistry: boolean;
   /** Of its VM, by name, as the CPI settled them. */
   readonly networks: JsonObject;

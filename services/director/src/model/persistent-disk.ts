@@ -28,7 +28,7 @@ export interface PersistentDisk {
   readonly diskCid: string;
   /** Empty when it surely is attached to nothing. */
   readonly vmCid: string;
-  /** Where the VM's agent finds it; null when the Registry tells the agent. */
+  /** Where the VM's agent finds it; null when the bosh-registry tells the agent. */
   readonly hint: Json;
   /** When its instance, or the manifest, had no use for it any more; null while it is in use. */
   readonly orphanedAtMs: number | null;

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import { chooseStemcell, compareVersions, type Stemcell } from "./stemcell.js";
-import { needsRegistry } from "./vm-spec.js";
+import { needsBoshRegistry } from "./vm-spec.js";
 
 const row = (version: string, cpi: string, more: Partial<Stemcell> = {}): Stemcell => ({
   name: "ubuntu",
@@ -61,8 +61,8 @@ describe("stemcells", () => {
     [1, undefined, true],
   ];
   for (const [cpi, stemcell, effect] of REGISTRY) {
-    it(`CPI ${cpi}, stemcell ${stemcell ?? "none"} -> ${effect ? "Registry" : "no Registry"}`, () => {
-      expect(needsRegistry(cpi, stemcell)).to.equal(effect);
+    it(`CPI ${cpi}, stemcell ${stemcell ?? "none"} -> ${effect ? "bosh-registry" : "no bosh-registry"}`, () => {
+      expect(needsBoshRegistry(cpi, stemcell)).to.equal(effect);
     });
   }
 });

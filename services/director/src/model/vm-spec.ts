@@ -45,7 +45,7 @@ export interface VmIdentity {
 }
 
 /**
- * The env of create_vm. The agent's settings are in it unless it gets them from the Registry; the manifest's values win.
+ * The env of create_vm. The agent's settings are in it unless it gets them from the bosh-registry; the manifest's values win.
  */
 export function vmEnv(manifestEnv: JsonObject, identity: VmIdentity, settings: AgentSettings | undefined): JsonObject {
   const { director, deployment, group, tags } = identity;
@@ -73,7 +73,7 @@ function canonical(name: string): string {
     .replaceAll(/[^a-z0-9-]/g, "");
 }
 
-/** Whether the agent gets its settings from the Registry: the CPI or the stemcell is of version 1 (seed 000). */
-export function needsRegistry(cpiApiVersion: number, stemcellApiVersion: number | undefined): boolean {
+/** Whether the agent gets its settings from the bosh-registry: the CPI or the stemcell is of version 1 (seed 000). */
+export function needsBoshRegistry(cpiApiVersion: number, stemcellApiVersion: number | undefined): boolean {
   return cpiApiVersion < 2 || (stemcellApiVersion !== undefined && stemcellApiVersion < 2);
 }

@@ -1,6 +1,7 @@
 import { parseCid } from "@diskmesh/cpi";
 import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
+import type { JobContext } from "../jobs/job.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   type Disk,
@@ -21,7 +22,6 @@ import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { refuseUnlessOpen } from "./deployment-steps.js";
-import type { JobContext } from "./job.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
 
 /**

@@ -2,6 +2,7 @@ import { parseCid } from "@diskmesh/cpi";
 import { InvalidStateError, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import type { RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
+import type { JobContext } from "../jobs/job.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   agentAnswered,
@@ -19,8 +20,7 @@ import type { DirectorTransaction } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { detachDisk } from "./disk-steps.js";
-import type { JobContext } from "./job.js";
+import { detachDisk } from "./dynamic-disk-steps.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
 import { detachForGood, detachFromVm, orphaned, persistentDiskOf } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
@@ -56,7 +56,7 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
   await run.stage("Creating missing vms", formatInstance(instance), async () => {
     const begunBefore = instance.vmState === "creating";
     const { intended, findsByToken } = await intend(context, run, instance);
-    if (intended.usesRegistry) await context.registry.ensureServing();
+    if (intended.usesRegistry) await context.boshRegistry.ensureServing();
     const { cpi, az, deployment, vmToken: token } = intended;
     const place = { cpi, az, deployment, madeFor: formatInstance(instance) };
     const drop = (tx: DirectorTransaction) => changeIn(tx, instanceId, vmNotCreated);
@@ -216,14 +216,14 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, s
       if (!(error instanceof CpiCallError && error.isOf("VM_NOT_FOUND"))) throw error;
     }
     await change(context, instanceId, (current, tx) => {
-      forgetRegistrySettings(tx, current);
+      forgetBoshRegistrySettings(tx, current);
       return vmDeleted(current);
     });
   });
 }
 
-/** What the Registry tells an agent goes with its VM. */
-function forgetRegistrySettings(tx: DirectorTransaction, { vmCid, agentId, vmToken }: Instance): void {
+/** What the bosh-registry tells an agent goes with its VM. */
+function forgetBoshRegistrySettings(tx: DirectorTransaction, { vmCid, agentId, vmToken }: Instance): void {
   tx.registrySettings.delete(vmCid);
   for (const agent of new Set([agentId, vmToken])) {
     for (const { id } of tx.registrySettings.by("byAgent", agent)) tx.registrySettings.delete(id);

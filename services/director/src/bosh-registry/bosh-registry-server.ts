@@ -11,16 +11,16 @@ import {
 } from "@diskmesh/domain";
 
 import type { DirectorConfig } from "../config.js";
-import type { RegistryServing } from "../jobs/job.js";
+import type { BoshRegistryServing } from "../jobs/job.js";
+import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-registry-settings.js";
 import type { JsonObject } from "../model/json.js";
-import { agentIdOf, ipsOf, type RegistrySettings } from "../model/registry-settings.js";
 import type { DirectorTablet } from "../schema.js";
 
-type RegistryConfig = NonNullable<DirectorConfig["registry"]>;
+type BoshRegistryConfig = NonNullable<DirectorConfig["registry"]>;
 
-export interface RegistryServerOptions {
+export interface BoshRegistryServerOptions {
   /** Undefined when operators want none. */
-  readonly config: RegistryConfig | undefined;
+  readonly config: BoshRegistryConfig | undefined;
   readonly tablet: DirectorTablet;
   readonly log: Logger;
 }
@@ -43,16 +43,16 @@ const MAX_ID_LENGTH = 255;
 const MAX_LOOK_INTERVAL_MS = 5_000;
 
 /**
- * The Registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. It listens from the moment when
+ * The bosh-registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. It listens from the moment when
  * something needs it. Settings hold credentials: nothing of them is ever logged.
  */
-export class RegistryServer implements RegistryServing {
-  readonly #options: RegistryServerOptions;
-  readonly #ips = new WeakMap<RegistrySettings, readonly string[]>();
+export class BoshRegistryServer implements BoshRegistryServing {
+  readonly #options: BoshRegistryServerOptions;
+  readonly #ips = new WeakMap<BoshRegistrySettings, readonly string[]>();
   #serving: Promise<Server> | undefined;
   #closed = false;
 
-  constructor(options: RegistryServerOptions) {
+  constructor(options: BoshRegistryServerOptions) {
     this.#options = options;
   }
 
@@ -61,7 +61,10 @@ export class RegistryServer implements RegistryServing {
     const users = await this.#options.tablet.read((tables) => tables.instances.count("byRegistry", "yes"));
     if (users === 0) return;
     await this.ensureServing().catch((error: unknown) =>
-      this.#options.log.error({ error: messageOf(error) }, "cannot serve the Registry, which agents of some VMs need"),
+      this.#options.log.error(
+        { error: messageOf(error) },
+        "cannot serve the bosh-registry, which agents of some VMs need",
+      ),
     );
   }
 
@@ -86,7 +89,7 @@ export class RegistryServer implements RegistryServing {
   async #listen(): Promise<Server> {
     const { config, log } = this.#options;
     if (config === undefined || this.#closed) {
-      throw new InvalidStateError("the Registry is off: add `registry` to the director's config");
+      throw new InvalidStateError("the bosh-registry is off: add `registry` to the director's config");
     }
     const { requestTimeoutMs } = config;
     // Node looks at times only so often; the whole request's limit holds for its headers too.
@@ -99,20 +102,21 @@ export class RegistryServer implements RegistryServing {
     const { host, port } = config.listen;
     await new Promise<void>((resolve, reject) => {
       server.once("error", (error) =>
-        reject(new InvalidStateError(`the Registry cannot listen on ${host}:${port}: ${messageOf(error)}`)),
+        reject(new InvalidStateError(`the bosh-registry cannot listen on ${host}:${port}: ${messageOf(error)}`)),
       );
       server.listen(port, host, resolve);
     });
     // A connection that cannot be accepted is no reason to end.
-    server.on("error", (error) => log.warn({ error: messageOf(error) }, "a connection to the Registry failed"));
-    log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the Registry serves");
+    server.on("error", (error) => log.warn({ error: messageOf(error) }, "a connection to the bosh-registry failed"));
+    log.info({ address: `${host}:${(server.address() as AddressInfo).port}` }, "the bosh-registry serves");
     return server;
   }
 
-  async #serve(config: RegistryConfig, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #serve(config: BoshRegistryConfig, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const answer = await this.#answer(config, request).catch((error: unknown) => this.#answerTo(error));
     const { message: reason } = answer.body;
-    if (reason !== undefined) this.#options.log.warn({ code: answer.code, reason }, "the Registry refused a request");
+    if (reason !== undefined)
+      this.#options.log.warn({ code: answer.code, reason }, "the bosh-registry refused a request");
     const headers: Record<string, string> = { "content-type": "application/json" };
     if (answer.code === 401) headers["www-authenticate"] = 'Basic realm="Registry"';
     response.writeHead(answer.code, headers).end(JSON.stringify(answer.body));
@@ -123,11 +127,11 @@ export class RegistryServer implements RegistryServing {
   #answerTo(error: unknown): Answer {
     if (error instanceof InvalidArgumentError) return refused(400, error.message);
     if (error instanceof UnavailableError) return refused(503, error.message);
-    this.#options.log.error({ error: messageOf(error) }, "a request to the Registry failed");
+    this.#options.log.error({ error: messageOf(error) }, "a request to the bosh-registry failed");
     return { code: 500, body: { status: "error" } };
   }
 
-  async #answer(config: RegistryConfig, request: IncomingMessage): Promise<Answer> {
+  async #answer(config: BoshRegistryConfig, request: IncomingMessage): Promise<Answer> {
     const id = idOf(request.url ?? "");
     if (id === undefined) return NOT_FOUND;
     const authorized = isAuthorized(config, request.headers.authorization);
@@ -151,7 +155,7 @@ export class RegistryServer implements RegistryServing {
   }
 
   /** Read once: whoever reaches the port may ask as often as they like. */
-  #ipsOf(settings: RegistrySettings): readonly string[] {
+  #ipsOf(settings: BoshRegistrySettings): readonly string[] {
     const known = this.#ips.get(settings);
     if (known !== undefined) return known;
     const ips = ipsOf(JSON.parse(settings.settings) as JsonObject);
@@ -159,7 +163,7 @@ export class RegistryServer implements RegistryServing {
     return ips;
   }
 
-  async #put(config: RegistryConfig, id: string, settings: string | undefined): Promise<Answer> {
+  async #put(config: BoshRegistryConfig, id: string, settings: string | undefined): Promise<Answer> {
     const { settingsSizeBytes, instances } = config;
     if (settings === undefined) {
       return refused(413, `the settings have more than ${settingsSizeBytes} bytes (registry.settingsSizeBytes)`);
@@ -186,7 +190,7 @@ function idOf(url: string): string | undefined {
   }
 }
 
-function isAuthorized(config: RegistryConfig, header: string | undefined): boolean {
+function isAuthorized(config: BoshRegistryConfig, header: string | undefined): boolean {
   const expected = `Basic ${Buffer.from(`${config.user}:${config.password}`).toString("base64")}`;
   return timingSafeEqual(sha256(header ?? ""), sha256(expected));
 }

@@ -2,6 +2,7 @@ import { parseCid } from "@diskmesh/cpi";
 import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import { CpiCallError } from "../cpi/cpi-error.js";
+import type { JobContext } from "../jobs/job.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { type Json, sameJson } from "../model/json.js";
@@ -10,7 +11,6 @@ import type { DirectorTables, DirectorTransaction } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import type { JobContext } from "./job.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
 import { manifestOf } from "./vm-spec.js";
 
@@ -118,7 +118,7 @@ async function attach(context: JobContext, run: TaskRun, instance: Instance, dis
   });
 }
 
-/** The agent hears of the disk, then mounts it. Without a hint it looks the disk up in the Registry. */
+/** The agent hears of the disk, then mounts it. Without a hint it looks the disk up in the bosh-registry. */
 async function mount(context: JobContext, run: TaskRun, instance: Instance, disk: PersistentDisk): Promise<void> {
   const { agentId } = instance;
   const { attachTimeoutMs } = context.config.agents;

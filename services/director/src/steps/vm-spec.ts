@@ -1,4 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import type { JobContext } from "../jobs/job.js";
 import { azNamed } from "../model/cloud-config.js";
 import { cpiOfAz } from "../model/cpi-choice.js";
 import { formatInstance, type Instance, type VmIntent } from "../model/instance.js";
@@ -6,10 +7,9 @@ import { settleNetworks } from "../model/networks.js";
 import type { GroupSpec } from "../model/placement.js";
 import { chooseStemcell, formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { WantedVm } from "../model/vm-change.js";
-import { needsRegistry, vmCloudProperties, vmEnv } from "../model/vm-spec.js";
+import { needsBoshRegistry, vmCloudProperties, vmEnv } from "../model/vm-spec.js";
 import type { DirectorTables } from "../schema.js";
 import type { Manifest } from "../yaml/manifest.js";
-import type { JobContext } from "./job.js";
 
 /** What an instance's VM is to be made of, but for what only its CPI can say. */
 export interface VmPlan extends WantedVm {
@@ -77,10 +77,10 @@ export function intentOf(
   cpiApiVersion: number,
 ): VmIntent {
   const { cpi, stemcell, ips, basis } = planVm(context, tables, instance);
-  const usesRegistry = needsRegistry(cpiApiVersion, stemcell?.apiVersion);
+  const usesRegistry = needsBoshRegistry(cpiApiVersion, stemcell?.apiVersion);
   if (usesRegistry && context.config.registry === undefined) {
     throw new InvalidStateError(
-      `${formatInstance(instance)} needs the Registry, since its CPI or its stemcell is of version 1: add \`registry\` to the director's config`,
+      `${formatInstance(instance)} needs the bosh-registry, since its CPI or its stemcell is of version 1: add \`registry\` to the director's config`,
     );
   }
   const { name: director, agents } = context.config;

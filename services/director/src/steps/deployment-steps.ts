@@ -1,4 +1,5 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import type { JobContext } from "../jobs/job.js";
 import { type Az, azNamed } from "../model/cloud-config.js";
 import { cpiOfAz } from "../model/cpi-choice.js";
 import type { Instance } from "../model/instance.js";
@@ -10,7 +11,6 @@ import { vmCloudProperties } from "../model/vm-spec.js";
 import type { DirectorTables } from "../schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Manifest } from "../yaml/manifest.js";
-import type { JobContext } from "./job.js";
 
 /** In order of group and index. */
 export function instancesOf(tables: DirectorTables, deployment: string): Instance[] {

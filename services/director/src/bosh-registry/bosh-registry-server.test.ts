@@ -15,7 +15,7 @@ interface Reply {
   readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
-describe("the Registry", function () {
+describe("the bosh-registry", function () {
   this.timeout(60_000);
   let director: TestDirector;
   let port: number;
@@ -143,7 +143,7 @@ describe("the Registry", function () {
     expect(await off()).to.equal(true);
   });
 
-  it("the CPI moves on to version 2 -> VMs and disks stay; disks then move by hints, new VMs without the Registry", async () => {
+  it("the CPI moves on to version 2 -> VMs and disks stay; disks then move by hints, new VMs without the bosh-registry", async () => {
     const disk = async () => {
       const all = { deployment: "web" };
       const { disks } = await director.deployments.listPersistentDisks(all);
@@ -238,12 +238,14 @@ describe("the Registry", function () {
     }
 
     it("what was refused -> a line of the log says why, and none is an error", async () => {
-      await eventually(() => expect(director.process.logs).to.match(/"code":507.*"the Registry refused a request"/));
+      await eventually(() =>
+        expect(director.process.logs).to.match(/"code":507.*"the bosh-registry refused a request"/),
+      );
       expect(director.process.logs).to.not.contain('"level":"error"');
     });
 
     it("after all that -> no log of the director holds a secret", async () => {
-      await eventually(async () => director.process.logs.includes("the Registry serves"));
+      await eventually(async () => director.process.logs.includes("the bosh-registry serves"));
       expect(director.process.logs).to.not.contain(CANARY).and.not.contain(PASSWORD);
     });
   });

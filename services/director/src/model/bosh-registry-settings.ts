@@ -1,7 +1,7 @@
 import type { Json, JsonObject } from "./json.js";
 
-/** What a CPI of version 1 told the Registry for a VM's agent. */
-export interface RegistrySettings {
+/** What a CPI of version 1 told the bosh-registry for a VM's agent. */
+export interface BoshRegistrySettings {
   /** The CPI's id for it, often the VM's cid. */
   readonly id: string;
   /** JSON, as it came. Holds credentials. */
