@@ -9,12 +9,12 @@ import type { DirectorConfig } from "./config.js";
 import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
 import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
-import type { JobContext } from "./jobs/job.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
-import { type DirectorTablet, schema } from "./schema.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
+import type { JobContext } from "./steps/job-context.js";
+import { type DirectorTablet, storedSchema } from "./stored-schema.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { QueueRoom } from "./workers/queue-room.js";
 import { Retention } from "./workers/retention.js";
@@ -67,7 +67,7 @@ export async function openState(
   waiting: Waiting,
 ): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
   const { storage, name } = config.tablet;
-  const tablet = scope.use("tablet", await openServiceTablet(config.tablet, schema, address, waiting));
+  const tablet = scope.use("tablet", await openServiceTablet(config.tablet, storedSchema, address, waiting));
   return { tablet, eventLog: scope.use("event log", openEventLog(storage, name)) };
 }
 

@@ -1,10 +1,10 @@
 import { runRestore } from "@diskmesh/tablet-admin";
 import { directorConfig } from "./config.js";
-import { schema } from "./schema.js";
+import { storedSchema } from "./stored-schema.js";
 
 await runRestore({
   configSchema: directorConfig,
-  schema,
+  schema: storedSchema,
   notes: [
     "start the director; former directors of this tablet, and copies of them, must not run any more",
     "tasks that were under way are not run again: ListTasks shows them as held; ResumeTask runs one, CancelTask drops it",

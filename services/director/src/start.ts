@@ -8,8 +8,8 @@ import { isDatabaseUrl } from "@diskmesh/tablet";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
 import type { CpiClient } from "./cpi/cpi-calls.js";
-import type { DirectorTablet } from "./schema.js";
 import { addServices } from "./services.js";
+import type { DirectorTablet } from "./stored-schema.js";
 
 /** A dispatcher's word raises the tablet's generation so far and no further. */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;

@@ -3,8 +3,9 @@ import { InvalidArgumentError, InvalidStateError } from "@diskmesh/domain";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { type DirectorTransaction, nextNumber } from "./model/schema.js";
 import { newTask } from "./model/task.js";
-import { type DirectorTransaction, nextNumber, schema } from "./schema.js";
+import { storedSchema } from "./stored-schema.js";
 import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
 
 const manyKeys = (count: number): string => Array.from({ length: count }, (_, index) => `k${index}: 1\n`).join("");
@@ -20,7 +21,7 @@ describe("configs and manifests that an older version accepted", function () {
   /** Changes the state as an older director would have left it. */
   async function leave(work: (tx: DirectorTransaction) => void): Promise<void> {
     const storage = openStorage(join(folder, "state"), "director");
-    await using tablet = await Tablet.open({ name: "director", schema, storage, address: "" });
+    await using tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
     await tablet.transact(work);
   }
 

@@ -11,10 +11,9 @@ import {
 } from "@diskmesh/domain";
 
 import type { DirectorConfig } from "../config.js";
-import type { BoshRegistryServing } from "../jobs/job.js";
 import { agentIdOf, type BoshRegistrySettings, ipsOf } from "../model/bosh-registry-settings.js";
 import type { JsonObject } from "../model/json.js";
-import type { DirectorTablet } from "../schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
 
 type BoshRegistryConfig = NonNullable<DirectorConfig["registry"]>;
 
@@ -46,7 +45,7 @@ const MAX_LOOK_INTERVAL_MS = 5_000;
  * The bosh-registry HTTP API: where CPIs of version 1 leave what agents of version 1 read. It listens from the moment when
  * something needs it. Settings hold credentials: nothing of them is ever logged.
  */
-export class BoshRegistryServer implements BoshRegistryServing {
+export class BoshRegistryServer {
   readonly #options: BoshRegistryServerOptions;
   readonly #ips = new WeakMap<BoshRegistrySettings, readonly string[]>();
   #serving: Promise<Server> | undefined;
@@ -68,6 +67,7 @@ export class BoshRegistryServer implements BoshRegistryServing {
     );
   }
 
+  /** Before a CPI or an agent needs it. */
   async ensureServing(): Promise<void> {
     this.#serving ??= this.#listen();
     try {

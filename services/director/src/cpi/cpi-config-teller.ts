@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
 
 import { currentCpi } from "../model/cpi-choice.js";
-import type { DirectorTablet } from "../schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { CpiClient, CpiConfigSource } from "./cpi-calls.js";

@@ -1,6 +1,6 @@
 import type { DeleteConfigRequest, DeleteConfigResponse } from "@diskmesh/api/director";
 import type { Context } from "../context.js";
-import { configIdentity, configKey, nextNumber } from "../schema.js";
+import { configIdentity, configKey, nextNumber } from "../model/schema.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { knownConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 

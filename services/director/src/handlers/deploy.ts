@@ -1,7 +1,7 @@
 import type { DeployRequest, DeployResponse } from "@diskmesh/api/director";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { checkManifest } from "../steps/deployment-steps.js";
+import { checkManifest } from "../model/manifest-check.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./start-task.js";
 
@@ -14,7 +14,12 @@ export async function deploy(context: Context, request: DeployRequest, call: Cal
     description: `create deployment \`${name}\``,
     deployment: () => name,
     // Checked again when it runs: cloud configs may change until then.
-    check: (tables) => checkManifest(context, tables, manifest),
+    check: (tables) => {
+      const { cloudConfigs, cpiConfigs } = context;
+      checkManifest(manifest, cloudConfigs.current(tables), cpiConfigs.current(tables), [
+        ...tables.stemcells.entries(),
+      ]);
+    },
   });
   return { task: encodeTask(task) };
 }

@@ -1,6 +1,6 @@
 import type { ListConfigsRequest, ListConfigsResponse } from "@diskmesh/api/director";
 import type { Context } from "../context.js";
-import { configIdentity } from "../schema.js";
+import { configIdentity } from "../model/schema.js";
 import { encodeConfig } from "../wire.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";

@@ -1,7 +1,7 @@
 import type { ListInstancesRequest, ListInstancesResponse } from "@diskmesh/api/director";
 import { NotFoundError, parseName } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { instancesOf } from "../steps/deployment-steps.js";
+import { instancesOf } from "../model/recorded-deployments.js";
 import { encodeInstance } from "../wire.js";
 
 export async function listInstances(context: Context, request: ListInstancesRequest): Promise<ListInstancesResponse> {

@@ -2,8 +2,8 @@ import type { ListStemcellsRequest, ListStemcellsResponse } from "@diskmesh/api/
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { parsePage, takePage } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { deploymentsWith } from "../jobs/delete-stemcell.js";
-import { stemcellKey } from "../schema.js";
+import { deploymentsWith } from "../model/recorded-deployments.js";
+import { stemcellKey } from "../model/schema.js";
 import { encodeStemcell } from "../wire.js";
 
 const MAX_KEY_LENGTH = 1_000;

@@ -2,8 +2,8 @@ import type { ListTasksRequest, ListTasksResponse } from "@diskmesh/api/director
 import { InvalidArgumentError, parseOptionalName } from "@diskmesh/domain";
 import { parsePage, takePage } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
+import { taskKey } from "../model/schema.js";
 import type { Task, TaskState } from "../model/task.js";
-import { taskKey } from "../schema.js";
 import { decodeTaskState, encodeTask } from "../wire.js";
 
 export async function listTasks(context: Context, request: ListTasksRequest): Promise<ListTasksResponse> {

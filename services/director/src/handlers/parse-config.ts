@@ -1,6 +1,6 @@
 import { InvalidArgumentError, NotFoundError, parseName, quoted } from "@diskmesh/domain";
 import type { Config } from "../model/config.js";
-import { configKey, type DirectorTables } from "../schema.js";
+import { configKey, type DirectorTables } from "../model/schema.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";

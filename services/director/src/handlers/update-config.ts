@@ -3,7 +3,13 @@ import { AbortedError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import type { Config } from "../model/config.js";
-import { configIdentity, configKey, type DirectorTables, type DirectorTransaction, nextNumber } from "../schema.js";
+import {
+  configIdentity,
+  configKey,
+  type DirectorTables,
+  type DirectorTransaction,
+  nextNumber,
+} from "../model/schema.js";
 import { encodeConfig } from "../wire.js";
 import type { Configs } from "../yaml/configs.js";
 import { CPI } from "../yaml/cpi-configs.js";

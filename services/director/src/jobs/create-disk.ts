@@ -1,12 +1,13 @@
 import { azNamed, diskTypeNamed } from "../model/cloud-config.js";
 import { cpiOfAz, sameCpi } from "../model/cpi-choice.js";
 import { decideCreate } from "../model/disk-decisions.js";
+import { refuseUnlessOpen } from "../model/recorded-deployments.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import { refuseUnlessOpen } from "../steps/deployment-steps.js";
 import { createDisk, metadataFor, setDiskMetadata } from "../steps/dynamic-disk-steps.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 type CreateJob = JobOf<"create_dynamic_disk">;
 

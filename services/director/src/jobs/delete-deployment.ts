@@ -1,6 +1,7 @@
 import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
+import { instancesOf } from "../model/recorded-deployments.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import { cpisOfDeployment, instancesOf } from "../steps/deployment-steps.js";
+import { cpisOfDeployment } from "../steps/deployment-steps.js";
 import { deleteInstance } from "../steps/vm-steps.js";
 import { deleteIfThere } from "./delete-disk.js";
 import type { Planner } from "./job.js";

@@ -2,8 +2,9 @@ import { CpiCallError } from "../cpi/cpi-error.js";
 import { decideDelete } from "../model/disk-decisions.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { createDisk, deleteDisk } from "../steps/dynamic-disk-steps.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 /** Deletes a disk that is attached to nothing. */
 export const deleteDynamicDisk: Planner<"delete_dynamic_disk"> = (context, job, tables) => ({

@@ -1,10 +1,11 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
-import type { DirectorTables } from "../schema.js";
+import type { DirectorTables } from "../model/schema.js";
 import { allCpis, cpisOfStep, recorded } from "../steps/cpi-target.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 /** Deletes a persistent disk that no instance has; one that nobody knows, with whatever CPI has it. */
 export const deleteOrphanedDisk: Planner<"delete_orphaned_disk"> = (context, { diskCid }, tables) => {

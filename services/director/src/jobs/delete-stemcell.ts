@@ -1,11 +1,13 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
+import { deploymentsWith } from "../model/recorded-deployments.js";
+import { stemcellKey } from "../model/schema.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
-import { type DirectorTables, stemcellKey } from "../schema.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 type DeleteJob = JobOf<"delete_stemcell">;
 
@@ -15,13 +17,6 @@ export const deleteStemcell: Planner<"delete_stemcell"> = (context, job, tables)
   ...cpisOfStep(context, tables, ...[...tables.stemcells.by("byStemcell", formatStemcell(job))].map(({ cpi }) => cpi)),
   run: (run) => deleteAll(context, run, job),
 });
-
-/** Of deployments with VMs made of the stemcell. */
-export function deploymentsWith(tables: DirectorTables, stemcell: { name: string; version: string }): string[] {
-  const names = new Set<string>();
-  for (const instance of tables.instances.by("byStemcell", formatStemcell(stemcell))) names.add(instance.deployment);
-  return [...names].sort();
-}
 
 async function deleteAll(context: JobContext, run: TaskRun, job: DeleteJob): Promise<string> {
   const shown = formatStemcell(job);

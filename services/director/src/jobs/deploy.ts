@@ -3,16 +3,18 @@ import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deploym
 import type { Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
 import { decidePersistentDisk, wantedPersistentDisk } from "../model/persistent-disk.js";
+import { instancesOf, persistentDiskOf } from "../model/recorded-deployments.js";
+import type { DirectorTables } from "../model/schema.js";
 import { decideVmChange, type VmChange } from "../model/vm-change.js";
-import type { DirectorTables } from "../schema.js";
 import { checkVms } from "../steps/check-vms.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import { cpisOfDeployment, instancesOf, recordManifest } from "../steps/deployment-steps.js";
-import { type PersistentDiskWork, persistentDiskOf, runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
+import { cpisOfDeployment, recordManifest } from "../steps/deployment-steps.js";
+import type { JobContext } from "../steps/job-context.js";
+import { type PersistentDiskWork, runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
 import { addressesIn, groupOf, manifestOf, planVm } from "../steps/vm-spec.js";
 import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "../steps/vm-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 /** Makes a deployment be as its manifest says. */
 export const deploy: Planner<"update_deployment"> = (context, job, tables, taskId) => {

@@ -2,8 +2,9 @@ import { decideDetach } from "../model/disk-decisions.js";
 import type { LockName } from "../model/locks.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { detachDisk } from "../steps/dynamic-disk-steps.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 /** Detaches a disk from whatever VM it is attached to. */
 export const detachDynamicDisk: Planner<"detach_dynamic_disk"> = (context, job, tables) => {

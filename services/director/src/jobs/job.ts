@@ -1,38 +1,8 @@
-import type { AgentClient } from "@diskmesh/mbus";
-import type { Clock } from "@diskmesh/service";
-import type { DirectorConfig } from "../config.js";
-import type { CpiCalls } from "../cpi/cpi-calls.js";
 import type { LockName } from "../model/locks.js";
+import type { DirectorTables } from "../model/schema.js";
 import type { JobOf, JobType } from "../model/task.js";
-import type { DirectorTables, DirectorTablet } from "../schema.js";
-import type { StemcellFiles } from "../stemcells/stemcell-files.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { CloudConfigs } from "../yaml/cloud-configs.js";
-import type { CpiConfigs } from "../yaml/cpi-configs.js";
-import type { Manifests } from "../yaml/manifests.js";
-
-/** The bosh-registry HTTP API, for VMs whose CPI or stemcell is of version 1. */
-export interface BoshRegistryServing {
-  /** Before a CPI or an agent needs it. */
-  ensureServing(): Promise<void>;
-}
-
-/** What jobs work with. */
-export interface JobContext {
-  readonly config: DirectorConfig;
-  readonly tablet: DirectorTablet;
-  readonly cpi: CpiCalls;
-  readonly agents: AgentClient;
-  readonly cloudConfigs: CloudConfigs;
-  readonly cpiConfigs: CpiConfigs;
-  readonly manifests: Manifests;
-  readonly boshRegistry: BoshRegistryServing;
-  readonly stemcellFiles: StemcellFiles;
-  readonly clock: Clock;
-  readonly newId: () => string;
-  /** In [0, 1), for jitter. */
-  readonly random: () => number;
-}
 
 /** The next thing to do for a task, and the locks under which. */
 export interface Step {

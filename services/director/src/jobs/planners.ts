@@ -1,5 +1,6 @@
+import type { DirectorTables } from "../model/schema.js";
 import type { JobOf, JobType } from "../model/task.js";
-import type { DirectorTables } from "../schema.js";
+import type { JobContext } from "../steps/job-context.js";
 import { createDiskOnly } from "./create-disk.js";
 import { deleteDeployment } from "./delete-deployment.js";
 import { deleteDynamicDisk } from "./delete-disk.js";
@@ -7,7 +8,7 @@ import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
-import type { JobContext, Planner, Planners } from "./job.js";
+import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { updateStemcell } from "./update-stemcell.js";
 

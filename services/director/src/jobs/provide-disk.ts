@@ -6,8 +6,9 @@ import type { JsonObject } from "../model/json.js";
 import type { LockName } from "../model/locks.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { attachDisk, createDisk, metadataFor, setDiskMetadata, tellAgentOfDisk } from "../steps/dynamic-disk-steps.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 interface Wanted {
   readonly diskName: string;

@@ -1,11 +1,12 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { currentCpi } from "../model/cpi-choice.js";
+import type { DirectorTables } from "../model/schema.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { JobOf } from "../model/task.js";
-import type { DirectorTables } from "../schema.js";
 import { allCpis } from "../steps/cpi-target.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { JobContext, Planner } from "./job.js";
+import type { Planner } from "./job.js";
 
 type UpdateJob = JobOf<"update_stemcell">;
 

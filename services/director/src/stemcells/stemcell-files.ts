@@ -9,8 +9,7 @@ import {
   parseId,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
-
-import type { DirectorTablet } from "../schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
 import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { Digests } from "./digests.js";
 import { type TarEntry, tarEntries, unzipped } from "./tar-reader.js";

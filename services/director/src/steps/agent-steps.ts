@@ -1,7 +1,7 @@
 import { type BackoffLimits, backoffMs, DomainError, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
-import type { JobContext } from "../jobs/job.js";
 import type { TaskRun } from "../workers/task-run.js";
+import type { JobContext } from "./job-context.js";
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 2_000 };
 const PING_TIMEOUT_MS = 1_000;

@@ -1,11 +1,11 @@
 import { messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import type { JobContext } from "../jobs/job.js";
 import { agentAnswered, formatInstance, type Instance, vmLost } from "../model/instance.js";
+import { instancesOf } from "../model/recorded-deployments.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { instancesOf } from "./deployment-steps.js";
+import type { JobContext } from "./job-context.js";
 
 const STAGE = "Checking vms";
 

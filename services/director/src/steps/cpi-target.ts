@@ -1,7 +1,7 @@
 import type { CpiTarget } from "../cpi/cpi-calls.js";
-import type { JobContext } from "../jobs/job.js";
 import { currentCpi } from "../model/cpi-choice.js";
-import type { DirectorTables } from "../schema.js";
+import type { DirectorTables } from "../model/schema.js";
+import type { JobContext } from "./job-context.js";
 
 /**
  * The CPI of something that exists. What the default CPI made has no CPI recorded: then the az must not be named, or the

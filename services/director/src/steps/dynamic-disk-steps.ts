@@ -1,7 +1,6 @@
 import { parseCid } from "@diskmesh/cpi";
 import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import type { JobContext } from "../jobs/job.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   type Disk,
@@ -17,11 +16,12 @@ import {
 } from "../model/disk.js";
 import type { Target } from "../model/instance.js";
 import type { Json, JsonObject } from "../model/json.js";
-import type { DirectorTransaction } from "../schema.js";
+import { refuseUnlessOpen } from "../model/recorded-deployments.js";
+import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { refuseUnlessOpen } from "./deployment-steps.js";
+import type { JobContext } from "./job-context.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
 
 /**

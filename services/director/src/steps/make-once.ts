@@ -1,10 +1,10 @@
 import { messageOf, NotImplementedError } from "@diskmesh/domain";
 import type { CpiTarget, RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import type { JobContext } from "../jobs/job.js";
 import { type PossibleOrphan, surplusOrphans } from "../model/possible-orphan.js";
-import type { DirectorTransaction } from "../schema.js";
+import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import type { JobContext } from "./job-context.js";
 
 /** What the CPI of a target says of itself, as far as jobs care. */
 export interface CpiFacts {

@@ -2,24 +2,20 @@ import { parseCid } from "@diskmesh/cpi";
 import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import type { JobContext } from "../jobs/job.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { type Json, sameJson } from "../model/json.js";
 import type { PersistentDisk, PersistentDiskStep, WantedPersistentDisk } from "../model/persistent-disk.js";
-import type { DirectorTables, DirectorTransaction } from "../schema.js";
+import { persistentDiskOf } from "../model/recorded-deployments.js";
+import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
+import type { JobContext } from "./job-context.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
 import { manifestOf } from "./vm-spec.js";
 
 /** Steps on an instance's persistent disk, in the manner of those on dynamic ones. All need the instance's lock. */
-
-export function persistentDiskOf(tables: DirectorTables, instanceId: string): PersistentDisk | undefined {
-  const [disk] = tables.persistentDisks.by("byInstance", instanceId);
-  return disk;
-}
 
 /** The instance has no use for the disk any more: it is kept until an operator deletes it. */
 export function orphaned(disk: PersistentDisk, nowMs: number): PersistentDisk {

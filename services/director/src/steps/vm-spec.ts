@@ -1,15 +1,15 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import type { JobContext } from "../jobs/job.js";
 import { azNamed } from "../model/cloud-config.js";
 import { cpiOfAz } from "../model/cpi-choice.js";
 import { formatInstance, type Instance, type VmIntent } from "../model/instance.js";
 import { settleNetworks } from "../model/networks.js";
 import type { GroupSpec } from "../model/placement.js";
+import type { DirectorTables } from "../model/schema.js";
 import { chooseStemcell, formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { WantedVm } from "../model/vm-change.js";
 import { needsBoshRegistry, vmCloudProperties, vmEnv } from "../model/vm-spec.js";
-import type { DirectorTables } from "../schema.js";
 import type { Manifest } from "../yaml/manifest.js";
+import type { JobContext } from "./job-context.js";
 
 /** What an instance's VM is to be made of, but for what only its CPI can say. */
 export interface VmPlan extends WantedVm {

@@ -2,7 +2,6 @@ import { parseCid } from "@diskmesh/cpi";
 import { InvalidStateError, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import type { RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import type { JobContext } from "../jobs/job.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   agentAnswered,
@@ -16,13 +15,15 @@ import {
   vmNotCreated,
 } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
-import type { DirectorTransaction } from "../schema.js";
+import { persistentDiskOf } from "../model/recorded-deployments.js";
+import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
+import type { JobContext } from "./job-context.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
-import { detachForGood, detachFromVm, orphaned, persistentDiskOf } from "./persistent-disk-steps.js";
+import { detachForGood, detachFromVm, orphaned } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
 /** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */

@@ -2,8 +2,9 @@ import { ResourceExhaustedError } from "@diskmesh/domain";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { nextNumber, taskKey } from "../model/schema.js";
 import { end, type Job, newTask } from "../model/task.js";
-import { type DirectorTablet, nextNumber, schema, taskKey } from "../schema.js";
+import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { QueueRoom } from "./queue-room.js";
 
 /** Twelve places, of which two are kept; a disk's name says which CPI it is about. */
@@ -21,7 +22,7 @@ describe("the room of a queue, as tasks come and go", () => {
   }
   beforeEach(async () => {
     const storage = openStorage(temporaryFolder(), "director");
-    tablet = await Tablet.open({ name: "director", schema, storage, address: "" });
+    tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
     open();
   });
   afterEach(() => tablet.close());

@@ -1,8 +1,8 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import type { Change } from "@diskmesh/tablet";
+import type { DirectorTables } from "../model/schema.js";
 import { hasEnded, type Job, type Task, type TaskQueue } from "../model/task.js";
 import { mayJoin, shareNameOf } from "../model/worker-shares.js";
-import type { DirectorTables } from "../schema.js";
 
 export interface QueueRoomOptions {
   /** Most tasks of each queue that have not ended. */

@@ -3,7 +3,7 @@ import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tabl
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { end, newTask } from "../model/task.js";
-import { type DirectorTablet, schema } from "../schema.js";
+import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { Retention } from "./retention.js";
 import { TaskLog } from "./task-log.js";
 
@@ -14,7 +14,12 @@ describe("the retention of ended tasks", () => {
 
   beforeEach(async () => {
     const folder = temporaryFolder();
-    tablet = await Tablet.open({ name: "director", schema, storage: openStorage(folder, "director"), address: "" });
+    tablet = await Tablet.open({
+      name: "director",
+      schema: storedSchema,
+      storage: openStorage(folder, "director"),
+      address: "",
+    });
     eventLog = openEventLog(folder, "director");
     // Of a former director.
     for (let taskId = 1; taskId <= 4; taskId++) await addEnded(taskId, 300);

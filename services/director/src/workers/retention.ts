@@ -1,7 +1,7 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
-
+import { taskKey } from "../model/schema.js";
 import { hasEnded, type Task } from "../model/task.js";
-import { type DirectorTablet, taskKey } from "../schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
 import type { TaskLog } from "./task-log.js";
 
 export interface RetentionOptions {

@@ -3,10 +3,12 @@ import { Changes, createLogger, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { JobContext, Planner, Planners } from "../jobs/job.js";
+import type { Planner, Planners } from "../jobs/job.js";
 import type { LockName } from "../model/locks.js";
+import { nextNumber, taskKey } from "../model/schema.js";
 import { hasEnded, newTask, requestStop, type Task } from "../model/task.js";
-import { type DirectorTablet, nextNumber, schema, taskKey } from "../schema.js";
+import type { JobContext } from "../steps/job-context.js";
+import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { LockKeeper } from "./lock-keeper.js";
 import { TaskLog } from "./task-log.js";
 import type { TaskRun } from "./task-run.js";
@@ -29,7 +31,12 @@ describe("task runner", () => {
   beforeEach(async () => {
     const folder = temporaryFolder();
     appendDelayMs = 0;
-    tablet = await Tablet.open({ name: "director", schema, storage: openStorage(folder, "director"), address: "" });
+    tablet = await Tablet.open({
+      name: "director",
+      schema: storedSchema,
+      storage: openStorage(folder, "director"),
+      address: "",
+    });
     eventLog = openEventLog(folder, "director");
   });
   afterEach(async () => {

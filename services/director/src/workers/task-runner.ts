@@ -1,11 +1,12 @@
 import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
 import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
-import type { JobContext, Planners, Step } from "../jobs/job.js";
+import type { Planners, Step } from "../jobs/job.js";
+import { type DirectorTables, taskKey } from "../model/schema.js";
 import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
 import { WorkerShares } from "../model/worker-shares.js";
-import { type DirectorTables, taskKey } from "../schema.js";
+import type { JobContext } from "../steps/job-context.js";
 import type { LockKeeper } from "./lock-keeper.js";
 import type { TaskLog } from "./task-log.js";
 import { TaskRun } from "./task-run.js";

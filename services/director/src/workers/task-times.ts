@@ -1,8 +1,9 @@
 import { type Logger, messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { HeldLock } from "../model/locks.js";
+import { taskKey } from "../model/schema.js";
 import { end, hasEnded, type Stop, type Task, type TaskQueue } from "../model/task.js";
-import { type DirectorTablet, taskKey } from "../schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
 import type { LockKeeper } from "./lock-keeper.js";
 import { stopTask } from "./tasks.js";
 

@@ -1,6 +1,7 @@
 import { formatIdentity, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Changes, Clock } from "@diskmesh/service";
+import { type DirectorTables, type DirectorTransaction, nextNumber, taskKey } from "../model/schema.js";
 import {
   hasEnded,
   type Job,
@@ -11,7 +12,7 @@ import {
   type Task,
   type TaskQueue,
 } from "../model/task.js";
-import { type DirectorTables, type DirectorTablet, type DirectorTransaction, nextNumber, taskKey } from "../schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
 import type { QueueRoom } from "./queue-room.js";
 
 /** Node takes more for 1. */

@@ -1,6 +1,7 @@
 import { InvalidStateError, messageOf } from "@diskmesh/domain";
 import type { Config } from "../model/config.js";
-import type { DirectorTables, DirectorTablet } from "../schema.js";
+import type { DirectorTables } from "../model/schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
 import { storedLimits, type TextLimits } from "./document.js";
 import { latestConfigs } from "./latest-configs.js";
 import type { ReadOptions, YamlReader } from "./reader.js";

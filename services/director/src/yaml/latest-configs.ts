@@ -1,5 +1,5 @@
 import type { Config } from "../model/config.js";
-import { configIdentity, type DirectorTables } from "../schema.js";
+import { configIdentity, type DirectorTables } from "../model/schema.js";
 
 /** The latest version of every config of a type, or of all; in order of type and name. */
 export function latestConfigs(tables: DirectorTables, type = ""): Config[] {

@@ -1,33 +1,19 @@
-import { checkOf, shapeOf, type Tables, type Tablet, type Transaction, table } from "@diskmesh/tablet";
-import { z } from "zod";
-import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
-import type { Config } from "./model/config.js";
-import type { Deployment } from "./model/deployment.js";
-import type { Disk } from "./model/disk.js";
-import type { Instance } from "./model/instance.js";
-import type { PersistentDisk } from "./model/persistent-disk.js";
-import type { PossibleOrphan } from "./model/possible-orphan.js";
-import { formatStemcell, type Stemcell } from "./model/stemcell.js";
-import { hasEnded, restored, type Task } from "./model/task.js";
-import {
-  boshRegistrySettingsShape,
-  configShape,
-  deploymentShape,
-  diskShape,
-  instanceShape,
-  persistentDiskShape,
-  possibleOrphanShape,
-  stemcellShape,
-  taskShape,
-} from "./shapes.js";
+import type { Table, Tables, Transaction } from "@diskmesh/tablet";
+import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
+import type { Config } from "./config.js";
+import type { Deployment } from "./deployment.js";
+import type { Disk } from "./disk.js";
+import type { Instance } from "./instance.js";
+import type { PersistentDisk } from "./persistent-disk.js";
+import type { PossibleOrphan } from "./possible-orphan.js";
+import { formatStemcell, type Stemcell } from "./stemcell.js";
+import { hasEnded, restored, type Task } from "./task.js";
 
 /** The last number given out, by what is counted. */
-interface Counter {
+export interface Counter {
   readonly name: "config" | "task";
   readonly value: number;
 }
-
-const counterShape = shapeOf<Counter>()({ name: z.enum(["config", "task"]), value: z.int().min(0) });
 
 /** Numbers as keys that sort as the numbers do. */
 export function configKey(configId: number): string {
@@ -49,15 +35,19 @@ export function stemcellKey(stemcell: Pick<Stemcell, "name" | "version" | "cpi">
   return `${stemcell.name} ${stemcell.version} ${stemcell.cpi}`;
 }
 
+// Plain objects typed as tables, with the names of their indexes: the model imports nothing of @diskmesh/tablet but types.
+const table =
+  <Doc>() =>
+  <Index extends string>(definition: Table<Doc, Index>): Table<Doc, Index> =>
+    definition;
+
 /** The director's tablet. */
 export const schema = {
   stemcells: table<Stemcell>()({
     key: stemcellKey,
     indexes: { byStemcell: formatStemcell },
-    check: checkOf(stemcellShape),
   }),
   persistentDisks: table<PersistentDisk>()({
-    check: checkOf(persistentDiskShape),
     key: (disk) => disk.diskId,
     indexes: {
       byDeployment: (disk) => disk.deployment,
@@ -66,20 +56,17 @@ export const schema = {
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
-  possibleOrphans: table<PossibleOrphan>()({ key: (orphan) => orphan.token, check: checkOf(possibleOrphanShape) }),
+  possibleOrphans: table<PossibleOrphan>()({ key: (orphan) => orphan.token, indexes: {} }),
   registrySettings: table<BoshRegistrySettings>()({
-    check: checkOf(boshRegistrySettingsShape),
     key: (settings) => settings.id,
     indexes: { byAgent: (settings) => (settings.agentId === "" ? undefined : settings.agentId) },
   }),
   configs: table<Config>()({
     key: (config) => configKey(config.configId),
     indexes: { byIdentity: configIdentity },
-    check: checkOf(configShape),
   }),
-  deployments: table<Deployment>()({ key: (deployment) => deployment.name, check: checkOf(deploymentShape) }),
+  deployments: table<Deployment>()({ key: (deployment) => deployment.name, indexes: {} }),
   instances: table<Instance>()({
-    check: checkOf(instanceShape),
     key: (instance) => instance.instanceId,
     indexes: {
       byDeployment: (instance) => instance.deployment,
@@ -88,7 +75,6 @@ export const schema = {
     },
   }),
   disks: table<Disk>()({
-    check: checkOf(diskShape),
     key: (disk) => disk.name,
     indexes: {
       byDeployment: (disk) => disk.deployment,
@@ -97,7 +83,6 @@ export const schema = {
     },
   }),
   tasks: table<Task>()({
-    check: checkOf(taskShape),
     onRestore: restored,
     key: (task) => taskKey(task.taskId),
     indexes: {
@@ -107,14 +92,13 @@ export const schema = {
     },
   }),
   counters: table<Counter>()({
-    check: checkOf(counterShape),
     key: (counter) => counter.name,
+    indexes: {},
     onRestore: (counter, step) => ({ ...counter, value: counter.value + step }),
   }),
 };
 
 export type DirectorSchema = typeof schema;
-export type DirectorTablet = Tablet<DirectorSchema>;
 export type DirectorTables = Tables<DirectorSchema>;
 export type DirectorTransaction = Transaction<DirectorSchema>;
 

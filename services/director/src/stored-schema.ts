@@ -1,4 +1,4 @@
-import { shapeOf } from "@diskmesh/tablet";
+import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import { z } from "zod";
 import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
@@ -7,6 +7,7 @@ import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
+import { type Counter, type DirectorSchema, schema } from "./model/schema.js";
 import type { Stemcell } from "./model/stemcell.js";
 import type { Stop, Task } from "./model/task.js";
 import type { VmBasis, VmSpec } from "./model/vm-spec.js";
@@ -18,7 +19,7 @@ const whole = z.int().min(0);
 const json = z.unknown();
 const object = z.looseObject({});
 
-export const configShape = shapeOf<Config>()({
+const config = shapeOf<Config>()({
   configId: whole,
   type: text,
   name: text,
@@ -26,14 +27,14 @@ export const configShape = shapeOf<Config>()({
   createdAtMs: z.number(),
 });
 
-export const deploymentShape = shapeOf<Deployment>()({
+const deployment = shapeOf<Deployment>()({
   name: text,
   manifest: text,
   deleting: flag,
   checkedByTaskId: whole,
 });
 
-export const diskShape = shapeOf<Disk>()({
+const disk = shapeOf<Disk>()({
   name: text,
   deployment: text,
   az: text,
@@ -50,7 +51,7 @@ export const diskShape = shapeOf<Disk>()({
   metadata: object,
 });
 
-export const instanceShape = shapeOf<Instance>()({
+const instance = shapeOf<Instance>()({
   instanceId: text,
   deployment: text,
   group: text,
@@ -78,7 +79,7 @@ export const instanceShape = shapeOf<Instance>()({
   ips: z.record(z.string(), z.string()),
 });
 
-export const persistentDiskShape = shapeOf<PersistentDisk>()({
+const persistentDisk = shapeOf<PersistentDisk>()({
   diskId: text,
   deployment: text,
   group: text,
@@ -94,7 +95,7 @@ export const persistentDiskShape = shapeOf<PersistentDisk>()({
   orphanedAtMs: z.number().nullable(),
 });
 
-export const possibleOrphanShape = shapeOf<PossibleOrphan>()({
+const possibleOrphan = shapeOf<PossibleOrphan>()({
   token: text,
   kind: z.enum(["vm", "disk"]),
   cpi: text,
@@ -106,9 +107,9 @@ export const possibleOrphanShape = shapeOf<PossibleOrphan>()({
   sinceMs: z.number(),
 });
 
-export const boshRegistrySettingsShape = shapeOf<BoshRegistrySettings>()({ id: text, settings: text, agentId: text });
+const boshRegistrySettings = shapeOf<BoshRegistrySettings>()({ id: text, settings: text, agentId: text });
 
-export const stemcellShape = shapeOf<Stemcell>()({
+const stemcell = shapeOf<Stemcell>()({
   name: text,
   version: text,
   operatingSystem: text,
@@ -132,7 +133,7 @@ const jobType = z.enum([
   "delete_orphaned_disk",
 ]);
 
-export const taskShape = shapeOf<Task>()({
+const task = shapeOf<Task>()({
   taskId: whole,
   type: jobType,
   description: text,
@@ -150,3 +151,21 @@ export const taskShape = shapeOf<Task>()({
   endedAtMs: z.number().nullable(),
   outputSizeBytes: whole.optional(),
 });
+
+const counter = shapeOf<Counter>()({ name: z.enum(["config", "task"]), value: whole });
+
+/** The model's tables, as they are stored: with the shapes that their documents must have. */
+export const storedSchema: DirectorSchema = {
+  stemcells: { ...schema.stemcells, check: checkOf(stemcell) },
+  persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },
+  possibleOrphans: { ...schema.possibleOrphans, check: checkOf(possibleOrphan) },
+  registrySettings: { ...schema.registrySettings, check: checkOf(boshRegistrySettings) },
+  configs: { ...schema.configs, check: checkOf(config) },
+  deployments: { ...schema.deployments, check: checkOf(deployment) },
+  instances: { ...schema.instances, check: checkOf(instance) },
+  disks: { ...schema.disks, check: checkOf(disk) },
+  tasks: { ...schema.tasks, check: checkOf(task) },
+  counters: { ...schema.counters, check: checkOf(counter) },
+};
+
+export type DirectorTablet = Tablet<DirectorSchema>;

@@ -1,0 +1,27 @@
+import type { AgentClient } from "@diskmesh/mbus";
+import type { Clock } from "@diskmesh/service";
+import type { BoshRegistryServer } from "../bosh-registry/bosh-registry-server.js";
+import type { DirectorConfig } from "../config.js";
+import type { CpiCalls } from "../cpi/cpi-calls.js";
+import type { StemcellFiles } from "../stemcells/stemcell-files.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { CloudConfigs } from "../yaml/cloud-configs.js";
+import type { CpiConfigs } from "../yaml/cpi-configs.js";
+import type { Manifests } from "../yaml/manifests.js";
+
+/** What jobs and their steps work with. */
+export interface JobContext {
+  readonly config: DirectorConfig;
+  readonly tablet: DirectorTablet;
+  readonly cpi: CpiCalls;
+  readonly agents: AgentClient;
+  readonly cloudConfigs: CloudConfigs;
+  readonly cpiConfigs: CpiConfigs;
+  readonly manifests: Manifests;
+  readonly boshRegistry: Pick<BoshRegistryServer, "ensureServing">;
+  readonly stemcellFiles: StemcellFiles;
+  readonly clock: Clock;
+  readonly newId: () => string;
+  /** In [0, 1), for jitter. */
+  readonly random: () => number;
+}
