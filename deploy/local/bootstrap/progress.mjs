@@ -2,7 +2,7 @@ const REDRAW_EVERY_MS = 1000;
 const PLAIN_LINE_EVERY_MS = 15_000;
 
 /** Whether lines may be redrawn; never on CI, where every line is kept. */
-export const isInteractive = Boolean(process.stderr.isTTY) && process.env.CI === undefined;
+const isInteractive = Boolean(process.stderr.isTTY) && process.env.CI === undefined;
 
 /**
  * Runs `work` under a line on standard error that shows how long it takes; standard output is left to the command.

@@ -15,6 +15,7 @@ export async function verify(root) {
       run(root, "@biomejs/biome/bin/biome", ["ci", "--colors=off", "--error-on-warnings", "."]),
     "protos (buf lint)": () => run(root, "@bufbuild/buf/bin/buf", ["lint", "proto"]),
     "protos break no caller (buf breaking)": () => checkBreaks(root),
+    "nothing is unused (knip)": () => run(root, "knip/bin/knip.js", ["--no-progress", "--no-config-hints"]),
     "generated code is up to date": () => compareGenerated(root),
   };
   const failed = [];

@@ -12,28 +12,41 @@ interface Finding {
   readonly location: { readonly path: string };
 }
 
-/** Runs the linter with this repository's configuration on `files`; finds the rules that each of them breaks. */
-function lint(files: Readonly<Record<string, string>>): (file: string) => string[] {
+/** A folder with this repository's configurations and `files`. */
+function folderWith(files: Readonly<Record<string, string>>): string {
   const folder = temporaryFolder();
-  for (const name of ["biome.json", "deploy/local/guards"])
+  symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
+  for (const name of ["biome.json", "knip.json", "tsconfig.base.json", "proto/buf.yaml", "deploy/local/guards"])
     cpSync(join(repository, name), join(folder, name), { recursive: true });
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
   }
-  const biome = join(repository, "node_modules/@biomejs/biome/bin/biome");
-  const args = [biome, "lint", "--reporter=json", "--max-diagnostics=none", "."];
-  const ended = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" });
-  const { diagnostics } = JSON.parse(ended.stdout) as { diagnostics: Finding[] };
+  return folder;
+}
+
+function run(folder: string, program: string, args: readonly string[]): string {
+  const file = join(repository, "node_modules", program);
+  return spawnSync(process.execPath, [file, ...args], { cwd: folder, encoding: "utf8" }).stdout;
+}
+
+/** Runs the linter on `files`; finds the rules that each of them breaks. */
+function lint(files: Readonly<Record<string, string>>): (file: string) => string[] {
+  const args = ["lint", "--reporter=json", "--max-diagnostics=none", "."];
+  const { diagnostics } = JSON.parse(run(folderWith(files), "@biomejs/biome/bin/biome", args)) as {
+    diagnostics: Finding[];
+  };
   return (file) => diagnostics.filter(({ location }) => location.path === file).map(({ category }) => category);
 }
 
 const IMPORTS = "lint/style/noRestrictedImports";
 const GLOBALS = "lint/style/noRestrictedGlobals";
+const CIRCLES = "lint/suspicious/noImportCycles";
 const DEPENDENCIES = "lint/correctness/noUndeclaredDependencies";
 const IMPURE = "plugin";
 
-describe("the rules that the linter knows", () => {
+describe("the rules that the linter knows", function () {
+  this.timeout(120_000);
   const inModel: [string, string, string?][] = [
     ["the domain", `import { parseName } from "@diskmesh/domain"; parseName("a", "b");`],
     ["what is known of CPIs", `import { parseCid } from "@diskmesh/cpi"; parseCid("vm", "a");`],
@@ -67,6 +80,12 @@ describe("the rules that the linter knows", () => {
     ["the testkit in what tests use", "services/s/src/testing/b.ts", `import "@diskmesh/testkit";`],
     ["Node in a package that models import", "packages/cpi/src/a.ts", `import "node:fs";`, IMPORTS],
     ["Node in its tests", "packages/cpi/src/testing/a.ts", `import "node:fs";`],
+    [
+      "types that import each other",
+      "packages/p/src/d.ts",
+      `import type { E } from "./e.js"; export type D = E[];`,
+      CIRCLES,
+    ],
     ["a long file", "packages/p/src/c.ts", "export {};\n".repeat(401), "lint/style/noExcessiveLinesPerFile"],
     ["a long test", "packages/p/src/c.test.ts", "export {};\n".repeat(401)],
   ];
@@ -85,6 +104,7 @@ describe("the rules that the linter knows", () => {
         ...files,
         ["services/s/package.json", manifest],
         ["packages/p/package.json", manifest],
+        ["packages/p/src/e.ts", `import type { D } from "./d.js"; export type E = D | 1;`],
         ["services/s/src/model/b.ts", "export const b = 1;"],
       ]),
     );
@@ -92,11 +112,14 @@ describe("the rules that the linter knows", () => {
   for (const [what, file, , rule] of cases)
     it(`${rule ? "refuse" : "allow"} ${what}`, () => {
       if (rule) expect(brokenIn(file)).to.include(rule);
-      else expect(brokenIn(file).filter((name) => [IMPORTS, GLOBALS, IMPURE, DEPENDENCIES].includes(name))).to.be.empty;
+      else
+        expect(brokenIn(file).filter((name) => [IMPORTS, GLOBALS, IMPURE, DEPENDENCIES, CIRCLES].includes(name))).to.be
+          .empty;
     });
 });
 
-describe("the check of the protos against their earlier versions", () => {
+describe("the check of the protos against their earlier versions", function () {
+  this.timeout(120_000);
   const proto = (field: string) => `syntax = "proto3";\npackage a.v1;\nmessage A {\n  ${field}\n}\n`;
   const BREAK = {
     path: "proto/a/v1/a.proto",
@@ -109,14 +132,11 @@ describe("the check of the protos against their earlier versions", () => {
   }
 
   function commit(fields: readonly string[], deliberate: readonly object[]): string {
-    const folder = temporaryFolder();
+    const folder = folderWith({ "proto/deliberate-breaks.json": JSON.stringify(deliberate) });
     const git = (...args: string[]) =>
       execFileSync("git", ["-c", "user.name=a", "-c", "user.email=a@b", ...args], { cwd: folder });
     git("init", "--quiet");
-    symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
     mkdirSync(join(folder, "proto/a/v1"), { recursive: true });
-    cpSync(join(repository, "proto/buf.yaml"), join(folder, "proto/buf.yaml"));
-    writeFileSync(join(folder, "proto/deliberate-breaks.json"), JSON.stringify(deliberate));
     for (const field of fields) {
       writeFileSync(join(folder, "proto/a/v1/a.proto"), proto(field));
       git("add", "proto");
@@ -157,5 +177,46 @@ describe("the check of the protos against their earlier versions", () => {
     const { status, stderr } = spawnSync(process.execPath, ["--eval", script], { encoding: "utf8" });
     expect(stderr).to.include("NOT CHECKED").and.to.include("git fetch --unshallow");
     expect(status).to.equal(0);
+  });
+});
+
+describe("the search for what is unused", function () {
+  this.timeout(120_000);
+  const manifest = (name: string, more: object) =>
+    JSON.stringify({ name: `@diskmesh/${name}`, type: "module", ...more });
+  const built = { types: "./dist/index.d.ts", default: "./dist/index.js" };
+  const compiled = `{ "extends": "../../tsconfig.base.json", "compilerOptions": { "rootDir": "src", "outDir": "dist" } }`;
+  const used = {
+    "package.json": JSON.stringify({ workspaces: ["packages/*", "services/*"] }),
+    "packages/p/package.json": manifest("p", { exports: built, dependencies: { zod: "4" } }),
+    "packages/p/tsconfig.json": compiled,
+    "packages/p/src/index.ts": `export { a } from "./a.js";`,
+    "packages/p/src/a.ts": `import { z } from "zod"; export const a = z.string();`,
+    "packages/p/src/a.test.ts": `import { a } from "./a.js"; a.parse("b");`,
+    "services/s/package.json": manifest("s", { dependencies: { "@diskmesh/p": "1" } }),
+    "services/s/tsconfig.json": compiled,
+    "services/s/src/main.ts": `import { a } from "@diskmesh/p"; a.parse("b");`,
+  };
+  const faults = {
+    "packages/p/package.json": manifest("p", { exports: built, dependencies: { yaml: "2", zod: "4" } }),
+    "packages/p/src/a.ts": `import { z } from "zod"; export const a = z.string(); export const b = z.number();`,
+    "packages/p/src/index.ts": `export { a, b } from "./a.js";`,
+    "packages/p/src/c.ts": "export const c = 1;",
+    "services/s/src/main.ts": `import "chai"; import { a } from "@diskmesh/p"; export const d = a;`,
+  };
+  const search = (files: Record<string, string>) =>
+    run(folderWith(files), "knip/bin/knip.js", ["--no-progress", "--no-config-hints"]);
+
+  it("finds nothing where all is used", () => {
+    expect(search(used)).to.equal("");
+  });
+
+  it("finds files, dependencies, what no package.json lists, exports, and those of packages", () => {
+    expect(search({ ...used, ...faults }))
+      .to.match(/^packages\/p\/src\/c\.ts/m)
+      .and.to.match(/^yaml +packages\/p\/package\.json/m)
+      .and.to.match(/^chai +services\/s\/src\/main\.ts/m)
+      .and.to.match(/^d +services\/s\/src\/main\.ts/m)
+      .and.to.match(/^b +packages\/p\/src\/index\.ts/m);
   });
 });

@@ -13,7 +13,7 @@ export interface LocalOptions {
   readonly basePort: number;
 }
 
-export const DEFAULT_BASE_PORT = 7000;
+const DEFAULT_BASE_PORT = 7000;
 const MAX_BASE_PORT = 65_535 - PORT_SPAN;
 
 export const USAGE = `npm start -- [options]

@@ -2,7 +2,7 @@ import { createRequire } from "node:module";
 import { messageOf } from "@diskmesh/domain";
 
 /** What became of an attempt to lock an open file. */
-export type LockAttempt =
+type LockAttempt =
   /** It is ours until the last descriptor of this open is closed, also by the death of the process. */
   | { readonly outcome: "locked" }
   /** Somebody else has a lock on it, on whichever of its bytes. */

@@ -1,4 +1,4 @@
 export * from "./device-number.js";
-export { type FileLocking, type LockAttempt, lockFile } from "./file-lock.js";
+export { type FileLocking, lockFile } from "./file-lock.js";
 export * from "./folder-lock.js";
 export * from "./lock-holder.js";

@@ -16,7 +16,7 @@ export interface AuthorityOptions {
 }
 
 /** What the holder of a certificate may do with it in a TLS handshake. */
-export type CertificateUsage = "server" | "client";
+type CertificateUsage = "server" | "client";
 
 export interface CertificateOptions {
   readonly identity: Identity;

@@ -1,7 +1,7 @@
 import type { CallContext } from "./call-context.js";
 
 /** What makes, encodes and decodes the messages of one type, in the shape that ts-proto generates. */
-export interface MessageType {
+interface MessageType {
   // Written as methods, whose parameters TypeScript compares both ways: a type of concrete messages is also one of unknown ones.
   encode(message: unknown): { finish(): Uint8Array };
   decode(bytes: Uint8Array): unknown;

@@ -1,6 +1,5 @@
 export type { CallContext } from "./call-context.js";
 export type { RpcFailure } from "./call-gate.js";
-export type { ClientOptions } from "./client.js";
 export {
   type CallOptions,
   type Client,
@@ -11,13 +10,13 @@ export {
   type PartialOf,
   type ServiceDefinition,
 } from "./definition.js";
-export { errorOfStatus, type FailedCall } from "./error-of-status.js";
+export { errorOfStatus } from "./error-of-status.js";
 export { createClient } from "./following.js";
-export { type WaitForHealthOptions, waitForHealth } from "./health-client.js";
+export { waitForHealth } from "./health-client.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
-export { allow, type OfferedMethod, offer, type Serve } from "./methods.js";
-export { type Page, type PageLimits, type PageRequest, parsePage, parsePageSize, takePage } from "./paging.js";
-export type { ListenAddress, RefusedConnection } from "./secure-listener.js";
-export { type AllowedRoles, RpcServer, type RpcServerOptions } from "./server.js";
-export { type GrpcStatus, statusOfError } from "./status-of-error.js";
+export { allow, offer, type Serve } from "./methods.js";
+export { parsePage, parsePageSize, takePage } from "./paging.js";
+export type { RefusedConnection } from "./secure-listener.js";
+export { RpcServer, type RpcServerOptions } from "./server.js";
+export { statusOfError } from "./status-of-error.js";
 export type { TlsFiles } from "./tls.js";

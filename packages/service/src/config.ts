@@ -86,7 +86,7 @@ export const listenConfig = z.strictObject({ host: z.string().min(1), port: z.in
 /** PEM files of the authority, and of the process's own certificate and key. */
 export const tlsConfig = z.strictObject({ caFile: pathConfig, certFile: pathConfig, keyFile: pathConfig });
 
-export const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
+const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
 /** Limits of the gRPC server; all have defaults, of which a service may have its own. */

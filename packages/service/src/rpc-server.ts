@@ -10,7 +10,7 @@ export interface RpcServerConfig {
 }
 
 /** What a health check asks for to hear whether a process has descriptors left. */
-export const DESCRIPTORS_HEALTH = "descriptors";
+const DESCRIPTORS_HEALTH = "descriptors";
 
 /** Makes a service's gRPC server: it tells the log of what fails, and refuses connections while descriptors run out. */
 export function createRpcServer(lifecycle: Lifecycle, config: RpcServerConfig, log: Logger): RpcServer {

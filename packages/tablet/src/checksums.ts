@@ -21,7 +21,7 @@ export interface Summed {
 }
 
 /** How many documents a table has, and the sum of their checksums modulo 2^64, as 16 hexadecimal digits. */
-export interface TableSum {
+interface TableSum {
   readonly count: number;
   readonly sum: string;
 }

@@ -1,12 +1,8 @@
-export { type BackupHeader, checkBackup } from "./backup/backup-file.js";
-export { type RestoreOptions, restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
+export { checkBackup } from "./backup/backup-file.js";
+export { restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
 export * from "./clock.js";
-export type { LmdbOptions } from "./lmdb/environment.js";
-export { openLmdbEventLog } from "./lmdb/lmdb-event-log.js";
 export { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 export * from "./memory-tables.js";
-export { DEFAULT_MONGO_LIMITS, type MongoStorageLimits } from "./mongo/mongo-storage.js";
-export { type MongoOptions, openMongoEventLog, openMongoStorage } from "./mongo/open-mongo.js";
 export * from "./open-storage.js";
 export * from "./schema.js";
 export { checkOf, shapeOf } from "./shape.js";

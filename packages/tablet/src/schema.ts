@@ -23,7 +23,7 @@ export interface Table<Doc, Index extends string = string> {
 // biome-ignore lint/suspicious/noExplicitAny: a Table is neither co- nor contravariant in Doc; only any admits every table
 export type Schema = Record<string, Table<any>>;
 
-export type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
+type DocumentOf<T> = T extends Table<infer Doc> ? Doc : never;
 type IndexOf<T> = T extends { readonly indexes: infer Indexes } ? keyof Indexes & string : never;
 
 /**

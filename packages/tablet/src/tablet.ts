@@ -29,7 +29,7 @@ export interface TabletLimits {
   readonly renewIntervalMs: number;
 }
 
-export const DEFAULT_TABLET_LIMITS: TabletLimits = {
+const DEFAULT_TABLET_LIMITS: TabletLimits = {
   commitSizeBytes: 8 * 1024 * 1024,
   pendingSizeBytes: 64 * 1024 * 1024,
   pendingTransactions: 65_536,

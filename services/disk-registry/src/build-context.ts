@@ -5,8 +5,10 @@ import { Fleet } from "./agents/fleet.js";
 import { Liveness } from "./agents/liveness.js";
 import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
-import type { Context, RegistryTablet, WorkContext } from "./context.js";
+import type { Context } from "./context.js";
 import { DeviceChanges } from "./device-changes.js";
+import type { RegistryTablet } from "./stored-schema.js";
+import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
 
 /** A few tens of milliseconds of work. */

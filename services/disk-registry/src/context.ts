@@ -1,30 +1,10 @@
-import type { DiskId, HostId, Logger } from "@diskmesh/domain";
-import type { Changes, Clock } from "@diskmesh/service";
-import type { Tablet } from "@diskmesh/tablet";
-import type { AgentClients } from "./agents/agent-clients.js";
-import type { Fleet } from "./agents/fleet.js";
-import type { Liveness } from "./agents/liveness.js";
+import type { DiskId, HostId } from "@diskmesh/domain";
+import type { Changes } from "@diskmesh/service";
 import type { Turns } from "./agents/turns.js";
-import type { Config } from "./config.js";
 import type { DeviceChanges } from "./device-changes.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
-import type { RegistrySchema } from "./model/schema.js";
+import type { WorkContext } from "./workers/work-context.js";
 import type { Workers } from "./workers/workers.js";
-
-export type RegistryTablet = Tablet<RegistrySchema>;
-
-/** What workers need. */
-export interface WorkContext {
-  readonly config: Config;
-  readonly log: Logger;
-  readonly clock: Clock;
-  /** In [0, 1). */
-  readonly random: () => number;
-  readonly tablet: RegistryTablet;
-  readonly fleet: Fleet;
-  readonly agents: AgentClients;
-  readonly liveness: Liveness;
-}
 
 /** What handlers need. */
 export interface Context extends WorkContext {

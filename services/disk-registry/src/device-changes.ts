@@ -1,7 +1,7 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { Changes } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
-import type { RegistryTablet } from "./context.js";
+import type { RegistryTablet } from "./stored-schema.js";
 
 /** Which devices changed between two positions, and the position to go on from. */
 export interface ChangedDevices {

@@ -1,7 +1,7 @@
 /** What a simulator puts a registry together from: everything but the process around it. */
-export { buildContext, type RegistryEdges } from "./build-context.js";
-export { type Config, configSchema } from "./config.js";
+export { buildContext } from "./build-context.js";
+export { configSchema } from "./config.js";
 export type { Context } from "./context.js";
-export type { Device, Disk, Host, RegistrySchema } from "./model/schema.js";
+export type { Device, Disk, Host } from "./model/schema.js";
 export { addServices } from "./services.js";
 export { storedSchema as schema } from "./stored-schema.js";

@@ -5,8 +5,9 @@ import { openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";
 import { buildContext } from "./build-context.js";
 import type { Config } from "./config.js";
-import type { Context, RegistryTablet } from "./context.js";
+import type { Context } from "./context.js";
 import { addServices } from "./services.js";
+import type { RegistryTablet } from "./stored-schema.js";
 import { storedSchema } from "./stored-schema.js";
 
 /** Starts the registry: it listens at once, and serves whenever it leads its tablet and all state is loaded. */

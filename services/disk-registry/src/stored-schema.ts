@@ -1,4 +1,4 @@
-import { checkOf, shapeOf } from "@diskmesh/tablet";
+import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import { z } from "zod";
 import {
   type Counter,
@@ -111,6 +111,8 @@ const fleet = shapeOf<OtherFleet>()({
 });
 
 const start = shapeOf<Start>()({ tabletGeneration: whole, deviceGeneration: whole, sessionNumber: whole });
+
+export type RegistryTablet = Tablet<RegistrySchema>;
 
 /** The model's tables, as they are stored: with the shapes that their documents must have. */
 export const storedSchema: RegistrySchema = {

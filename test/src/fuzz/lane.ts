@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { messageOf } from "@diskmesh/domain";
-import { inputAt, type Surface } from "./surface.js";
+import { inputAt } from "./input-at.js";
+import type { Surface } from "./surface.js";
 
 /** Which inputs of a seed are sent. */
 export interface InputRange {

@@ -170,7 +170,7 @@ function part(number: number, bytes: Buffer): Buffer {
 }
 
 /** Structs within each other, so many times. */
-export function deepStruct(depth: number): Buffer {
+function deepStruct(depth: number): Buffer {
   // From the inside: a Struct's field, whose value is a Struct.
   const pieces: Buffer[] = [];
   let lengthBytes = 0;

@@ -57,7 +57,7 @@ function grpc(target: Target, calls: readonly WireCall[]): Buffer {
   return Buffer.from(JSON.stringify({ target, caller: "operator", calls } satisfies GrpcInput));
 }
 
-export const KEPT_SEEDS: readonly KeptSeed[] = [
+const KEPT_SEEDS: readonly KeptSeed[] = [
   ...TARGETS.map(
     (target): KeptSeed => ({
       surface: "http2",

@@ -1,6 +1,4 @@
-import { createHash } from "node:crypto";
-import { Random } from "../random.js";
-import { keptSeedsOf } from "./seeds.js";
+import type { Random } from "../random.js";
 
 /** One way by which bytes of strangers come in. */
 export interface Surface {
@@ -24,20 +22,6 @@ export interface Surface {
 /** An input did what none may do. */
 export class Find extends Error {
   override readonly name = "Find";
-}
-
-/**
- * The input of a surface that has that index in the run of a seed, whatever else was made before. Below 0 are those that
- * are kept.
- */
-export function inputAt(surface: Pick<Surface, "name" | "next">, seed: number, index: number): Buffer {
-  if (index < 0) {
-    const kept = keptSeedsOf(surface.name)[-index - 1];
-    if (kept === undefined) throw new Error(`${surface.name} has no kept input ${index}`);
-    return kept.input();
-  }
-  const digest = createHash("sha256").update(`${seed}/${surface.name}/${index}`).digest();
-  return surface.next(new Random(digest.readUIntBE(0, 6)));
 }
 
 /** Counts by name. */

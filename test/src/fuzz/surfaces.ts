@@ -40,7 +40,7 @@ const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise
   "cpi-answers": ({ mesh }) => new CpiAnswersSurface(mesh),
 };
 
-export const MESH_SURFACE_NAMES = Object.keys(MAKERS);
+const MESH_SURFACE_NAMES = Object.keys(MAKERS);
 export const SURFACE_NAMES = [...MESH_SURFACE_NAMES, ...PARSER_NAMES];
 
 /** A surface of the mesh by its name. */

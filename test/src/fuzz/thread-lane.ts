@@ -3,9 +3,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { isMainThread, parentPort, Worker, workerData } from "node:worker_threads";
 import { messageOf } from "@diskmesh/domain";
 import { temporaryFolder } from "@diskmesh/testkit";
+import { inputAt } from "./input-at.js";
 import type { InputRange, Lane, SurfaceFind } from "./lane.js";
 import { parserOf } from "./parsers.js";
-import { inputAt, type Surface } from "./surface.js";
+import type { Surface } from "./surface.js";
 import { ranForMs } from "./watched-processes.js";
 
 /** What both threads see, by place. */

@@ -7,7 +7,7 @@ export interface Request {
   readonly context: Context;
 }
 
-export interface Context {
+interface Context {
   readonly director_uuid: string;
   readonly request_id: string;
   readonly vm?: { readonly stemcell?: { readonly api_version?: number } };

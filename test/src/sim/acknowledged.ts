@@ -1,7 +1,7 @@
 import type { World } from "./world.js";
 
 /** What must be durable from the moment that somebody was told so, until something else is asked for. */
-export interface Fact {
+interface Fact {
   readonly text: string;
   readonly holds: () => boolean;
 }

@@ -37,7 +37,7 @@ export interface Served {
 export const CACHE_FILE = "/sim/agent-cache.json";
 const MARK_FILE = "/sim/agent-has-run";
 
-export const agentAddress = (host: string): string => `${host}:7040`;
+const agentAddress = (host: string): string => `${host}:7040`;
 
 const tls = { caFile: "unused", certFile: "unused", keyFile: "unused" };
 

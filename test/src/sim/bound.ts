@@ -1,6 +1,6 @@
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
 
-export type Kind = "attach" | "detach";
+type Kind = "attach" | "detach";
 
 export interface Order {
   /** Absent where it does not matter who gave it. */

@@ -125,6 +125,6 @@ export class Lives {
   }
 }
 
-export function nameOf(disk: { readonly diskId: string; readonly createdAtMs: number }): string {
+function nameOf(disk: { readonly diskId: string; readonly createdAtMs: number }): string {
   return `${disk.diskId} of ${disk.createdAtMs}`;
 }

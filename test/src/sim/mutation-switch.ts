@@ -38,7 +38,10 @@ function urlOf(module: keyof Modules): string {
   return pathToFileURL(file).href;
 }
 
-/** For the mutated module alone: what it exports in the place of what it has. */
+/**
+ * For the mutated module alone: what it exports in the place of what it has.
+ * @public the source that mutation-hooks.ts writes imports it
+ */
 export function replacementsIn(module: string, real: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const own = replacements.filter((each) => each.module === module);
   return Object.fromEntries(own.map((each) => [each.name, noting(each, each.make(real as never))]));

@@ -1,7 +1,7 @@
 import type { Random } from "../random.js";
 
 /** Something that can be done to the mesh for a while. */
-export interface Plannable {
+interface Plannable {
   readonly name: string;
   readonly lengthMs: number;
   readonly targets: readonly string[];

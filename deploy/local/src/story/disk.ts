@@ -16,7 +16,7 @@ import { DISK_POOL } from "./deployment.js";
 import { runTask, type Scene, waitFor } from "./scene.js";
 
 export const DISK_NAME = "demo-disk";
-export const DATA_BYTES = 16 * MIB_BYTES;
+const DATA_BYTES = 16 * MIB_BYTES;
 
 const DISK_SIZE_BYTES = 64 * MIB_BYTES;
 const CHUNK_BYTES = MIB_BYTES;

@@ -1,4 +1,4 @@
-export { type CpiUnderTest, cpiContract, newCall, reasonOfFailed } from "./cpi-contract.js";
+export { cpiContract, newCall, reasonOfFailed } from "./cpi-contract.js";
 export { MemoryCloud } from "./memory-cloud.js";
 export { MemoryCpi, OPTIONAL_IN_MEMORY } from "./memory-cpi.js";
 export { RemoteCpi } from "./remote-cpi.js";

@@ -65,7 +65,7 @@ export const NoteService = {
 export type NoteHandlers = Handlers<typeof NoteService>;
 
 /** Answers with what it was asked: once, `count` times, joined, and one by one. */
-export const echoHandlers: NoteHandlers = {
+const echoHandlers: NoteHandlers = {
   get: async (request) => request,
   async *list(request) {
     for (let count = 1; count <= request.count; count++) yield { text: request.text, count };

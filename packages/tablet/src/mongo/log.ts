@@ -50,7 +50,7 @@ export interface CommitEntry extends EntryBase, WithSums {
 }
 
 /** Everything up to that number is in the view. */
-export interface CheckpointEntry extends EntryBase, WithSums {
+interface CheckpointEntry extends EntryBase, WithSums {
   readonly kind: "checkpoint";
   readonly upTo: number;
 }

@@ -2,7 +2,6 @@
 export {
   type DatabasePlace,
   type DatabaseProcess,
-  type DocumentDatabase,
   documentDatabase,
   fetchDocumentDatabase,
   newDocumentDatabase,

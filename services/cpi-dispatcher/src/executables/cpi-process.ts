@@ -21,7 +21,7 @@ export interface CpiProcessOptions {
   readonly answerRoom: AnswerRoom;
 }
 
-export interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
+interface CpiLimits extends Omit<ExecutableLimits, "timeoutMs" | "timeoutSetting"> {
   /** Longest time of a call. */
   readonly callTimeoutMs: number;
   /** Of info, which does no work. */

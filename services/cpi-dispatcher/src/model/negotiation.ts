@@ -2,7 +2,7 @@ import { CpiUnusableError } from "@diskmesh/cpi";
 import { UnavailableError } from "@diskmesh/domain";
 
 /** The highest version of the CPI contract that this dispatcher speaks. */
-export const HIGHEST_API_VERSION = 3;
+const HIGHEST_API_VERSION = 3;
 
 /** What came of asking a CPI for its info. */
 export type InfoOutcome =

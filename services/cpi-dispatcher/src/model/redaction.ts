@@ -1,7 +1,7 @@
 import { isJsonObject, type JsonObject } from "@diskmesh/domain";
 import type { CpiMethod } from "./methods.js";
 
-export const REDACTED = "<redacted>";
+const REDACTED = "<redacted>";
 
 // Shorter texts are no secrets worth the name, and are part of too many words.
 const MIN_SECRET_LENGTH = 4;

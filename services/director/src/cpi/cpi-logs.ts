@@ -1,6 +1,6 @@
+import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { type Logger, messageOf } from "@diskmesh/domain";
-
-import type { CpiClient } from "./cpi-calls.js";
+import type { Client } from "@diskmesh/rpc";
 
 /** Takes lines for people. */
 export interface LogSink {
@@ -26,7 +26,7 @@ export class CpiLogs {
   readonly #listening = new Map<string, Listening>();
 
   constructor(
-    private readonly client: Pick<CpiClient, "watchCpiLog">,
+    private readonly client: Pick<Client<typeof CpiServiceDefinition>, "watchCpiLog">,
     private readonly log: Pick<Logger, "debug">,
   ) {}
 

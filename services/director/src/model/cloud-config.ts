@@ -1,5 +1,6 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { JsonObject } from "./json.js";
+import { findNamed } from "./named.js";
 import type { Network } from "./networks.js";
 
 export interface Az {
@@ -65,23 +66,6 @@ function firstTwice(names: readonly string[]): string | undefined {
     seen.add(name);
   }
   return undefined;
-}
-
-interface Named {
-  readonly name: string;
-}
-
-/** By list, which never changes: a deploy looks up the same few names for each of its instances, before every step. */
-const indexes = new WeakMap<readonly Named[], ReadonlyMap<string, Named>>();
-
-/** Of a part of a cloud config, by its name. */
-export function findNamed<Part extends Named>(parts: readonly Part[], name: string): Part | undefined {
-  let index = indexes.get(parts) as ReadonlyMap<string, Part> | undefined;
-  if (index === undefined) {
-    index = new Map(parts.map((part) => [part.name, part]));
-    indexes.set(parts, index);
-  }
-  return index.get(name);
 }
 
 export function azNamed(config: CloudConfig, name: string): Az {

@@ -34,7 +34,7 @@ export interface Disk {
   readonly metadata: JsonObject;
 }
 
-export type DiskEvent =
+type DiskEvent =
   | "intend_create"
   | "create"
   | "intend_attach"

@@ -54,7 +54,7 @@ export interface Target {
   readonly stemcellApiVersion: number;
 }
 
-export type VmEvent = "intend_create" | "create" | "fail_create" | "answer" | "lose" | "intend_delete" | "delete";
+type VmEvent = "intend_create" | "create" | "fail_create" | "answer" | "lose" | "intend_delete" | "delete";
 
 const TRANSITIONS: Readonly<Record<VmEvent, Partial<Record<VmState, VmState>>>> = {
   intend_create: { none: "creating", creating: "creating" },

@@ -1,5 +1,5 @@
 /** Locks are always taken in this order of types, and by resource within one type: so nobody waits in a circle. */
-export const LOCK_TYPES = ["deployment", "stemcell", "instance", "disk"] as const;
+const LOCK_TYPES = ["deployment", "stemcell", "instance", "disk"] as const;
 export type LockType = (typeof LOCK_TYPES)[number];
 
 export interface LockName {

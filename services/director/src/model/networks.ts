@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { findNamed } from "./cloud-config.js";
 import { contains, formatIp, type IpRange, netmaskOf, parseIp } from "./ip.js";
 import type { Json, JsonObject } from "./json.js";
+import { findNamed } from "./named.js";
 
 /** Part of a network in the cloud config. */
 export interface Subnet {

@@ -1,6 +1,7 @@
 import { type Instance, newInstance } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { GroupNetwork } from "./networks.js";
+import type { VmNeeds } from "./vm-spec.js";
 
 /** An instance group as its manifest wants it. */
 export interface InstanceGroup {
@@ -11,10 +12,7 @@ export interface InstanceGroup {
 }
 
 /** With what its VMs and disks shall be. */
-export interface GroupSpec extends InstanceGroup {
-  /** Empty for none. */
-  readonly vmType: string;
-  readonly vmExtensions: readonly string[];
+export interface GroupSpec extends InstanceGroup, VmNeeds {
   /** Alias of one of the manifest's stemcells; empty for none. */
   readonly stemcell: string;
   readonly networks: readonly GroupNetwork[];

@@ -118,7 +118,7 @@ export function resume(task: Task): Task {
  * What moves a task. A worker takes it, or puts it back because it waits for a lock; somebody stops it; its job
  * succeeds, fails, or has heeded the stop.
  */
-export type TaskEvent = "resume" | "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
+type TaskEvent = "resume" | "take" | "put_back" | "stop" | "succeed" | "fail" | "heed";
 
 /** "stopped" stands for the end that the stop names. */
 const TRANSITIONS: Readonly<Record<TaskEvent, Partial<Record<TaskState, TaskState | "stopped">>>> = {

@@ -1,6 +1,5 @@
 import { type CloudConfig, vmExtensionNamed, vmTypeNamed } from "./cloud-config.js";
 import type { Json, JsonObject } from "./json.js";
-import type { GroupSpec } from "./placement.js";
 
 /** What create_vm is asked for, recorded with the intent: asked for again, it is the same. */
 export interface VmSpec {
@@ -27,8 +26,15 @@ export interface VmBasis {
   readonly tags: JsonObject;
 }
 
+/** What an instance group wants its VMs to be. */
+export interface VmNeeds {
+  /** Empty for none. */
+  readonly vmType: string;
+  readonly vmExtensions: readonly string[];
+}
+
 /** Cloud properties of the az, the VM type and the VM extensions; later ones win. */
-export function vmCloudProperties(group: GroupSpec, az: JsonObject, config: CloudConfig): JsonObject {
+export function vmCloudProperties(group: VmNeeds, az: JsonObject, config: CloudConfig): JsonObject {
   const type = group.vmType === "" ? {} : vmTypeNamed(config, group.vmType).cloudProperties;
   const extensions = group.vmExtensions.map((name) => vmExtensionNamed(config, name).cloudProperties);
   return Object.assign({}, az, type, ...extensions);

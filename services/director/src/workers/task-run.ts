@@ -5,7 +5,7 @@ import type { TaskEvent } from "../model/task-event.js";
 import type { TaskLog } from "./task-log.js";
 
 /** Thrown where a task that shall stop can do so cleanly. */
-export class StopRequested extends Error {
+class StopRequested extends Error {
   override readonly name = "StopRequested";
 }
 

@@ -94,7 +94,7 @@ export class Tasks {
   }
 }
 
-export function taskOf(tables: DirectorTables, taskId: number): Task {
+function taskOf(tables: DirectorTables, taskId: number): Task {
   const task = tables.tasks.get(taskKey(taskId));
   if (task === undefined) {
     throw new NotFoundError(`there is no task ${taskId}; old tasks are forgotten`, {

@@ -21,7 +21,7 @@ import type { DiskPart } from "../exports/disk-part.js";
 import { AsyncQueue } from "./async-queue.js";
 import { errorOfErrno } from "./errno.js";
 
-export interface RemotePartLimits {
+interface RemotePartLimits {
   /** How long an operation waits for its answer, over all reconnections. */
   readonly operationTimeoutMs: number;
   readonly maxInFlight: number;

@@ -17,7 +17,7 @@ import { Slots } from "../devices/slots.js";
 import { AsyncQueue } from "./async-queue.js";
 import { errnoOfError } from "./errno.js";
 
-export interface BlockIoLimits {
+interface BlockIoLimits {
   readonly maxInFlightPerStream: number;
   readonly maxReadBytes: number;
   /** How long a new stream waits for the I/O of the one that it replaces. */

@@ -1,7 +1,8 @@
 import type { Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { type DeviceOrder, isCurrentOrder, type OrderVerdict, overtaken } from "../model/orders.js";
-import type { Device, DeviceFailure } from "./device.js";
+import type { Device } from "./device.js";
+import type { DeviceFailure } from "./device-file.js";
 import type { DeviceTable } from "./device-table.js";
 import type { DeviceOutcome } from "./outcome.js";
 

@@ -1,8 +1,29 @@
-import { fileDifference, type Logger, messageOf } from "@diskmesh/domain";
+import { type DeviceId, fileDifference, type Logger, messageOf } from "@diskmesh/domain";
 import type { Changes } from "@diskmesh/service";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
-import type { Device } from "./device.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
+
+/** A device as its file knows it. */
+export interface FileUser {
+  readonly id: DeviceId;
+  readonly config: { readonly path: string; readonly offsetBytes: number };
+  readonly sizeBytes: number;
+  /** It was ordered attached, or never detached. */
+  readonly wanted: boolean;
+  /** The file is to be open for it. */
+  readonly holds: boolean;
+  readonly attached: boolean;
+  readonly inFlight: number;
+  overlaps(other: FileUser): boolean;
+  verify(facts: FileFacts): void;
+  fail(failure: DeviceFailure): void;
+  noteUnusable(message: string): void;
+}
+
+export interface DeviceFailure {
+  readonly outcome: "io_error" | "device_changed";
+  readonly message: string;
+}
 
 export interface DeviceFileOptions {
   readonly path: string;
@@ -18,7 +39,7 @@ export interface DeviceFileOptions {
 /** One path and its one descriptor, shared by all devices on it; closed with the last of them. */
 export class DeviceFile {
   readonly path: string;
-  readonly devices: Device[] = [];
+  readonly devices: FileUser[] = [];
   readonly #options: DeviceFileOptions;
   #phase: HoldingPhase = "closed";
   #opened: OpenedFile | undefined;
@@ -159,7 +180,7 @@ export class DeviceFile {
   }
 
   /** A device that is held and shares bytes with this one, under this name of the file or another. */
-  #onSameBytes(device: Device, { identity }: OpenedFile): Device | undefined {
+  #onSameBytes(device: FileUser, { identity }: OpenedFile): FileUser | undefined {
     for (const file of this.#options.holders.get(identity) ?? [])
       for (const other of file.devices) if (other !== device && other.attached && device.overlaps(other)) return other;
     return undefined;
@@ -183,8 +204,8 @@ export class DeviceFile {
   }
 }
 
-function sameBytes(device: Device, other: Device): string {
-  const nameOf = ({ id, config }: Device) => `${id}, file ${JSON.stringify(config.path)},`;
+function sameBytes(device: FileUser, other: FileUser): string {
+  const nameOf = ({ id, config }: FileUser) => `${id}, file ${JSON.stringify(config.path)},`;
   return `device ${nameOf(device)} lies on the same bytes as device ${nameOf(other)} which is held: give each bytes of its own, or take one of them out of the agent's configuration`;
 }
 

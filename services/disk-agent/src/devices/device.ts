@@ -11,7 +11,7 @@ import {
 import type { Changes } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
-import type { DeviceFile } from "./device-file.js";
+import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
 import { Slots } from "./slots.js";
 
@@ -33,16 +33,11 @@ export interface DeviceProblem {
   readonly message: string;
 }
 
-export interface DeviceFailure {
-  readonly outcome: "io_error" | "device_changed";
-  readonly message: string;
-}
-
 /**
  * One device: whether it is held, its sessions, and all I/O on it. Every byte that is read or written passes `#io`, which
  * checks the device and the session at the moment the operating system is asked.
  */
-export class Device {
+export class Device implements FileUser {
   readonly config: DeviceConfig;
   readonly file: DeviceFile;
   readonly #ledger: Ledger;
@@ -146,7 +141,7 @@ export class Device {
   }
 
   /** Whether they share bytes when they are on one file. */
-  overlaps({ config: { offsetBytes }, sizeBytes }: Device): boolean {
+  overlaps({ config: { offsetBytes }, sizeBytes }: FileUser): boolean {
     const own = this.config.offsetBytes;
     return own < offsetBytes + sizeBytes && offsetBytes < own + this.#sizeBytes;
   }

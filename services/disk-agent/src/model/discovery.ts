@@ -1,7 +1,7 @@
 import type { DeviceId } from "@diskmesh/domain";
 
 /** How the devices of one kind of file look. The first pool rule that a file's size fits counts. */
-export interface PoolRule {
+interface PoolRule {
   readonly pool: string;
   readonly minSizeBytes: number;
   readonly maxSizeBytes: number;

@@ -3,7 +3,7 @@ import type { AgentMemory } from "./memory.js";
 import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./orders.js";
 
 /** A life of a tablet. */
-export interface Incarnation {
+interface Incarnation {
   readonly tabletId: string;
   /** Empty for the tablet's life before it had one. */
   readonly incarnation: string;

@@ -159,7 +159,7 @@ export class NbdConnection {
 }
 
 /** The number that an NBD client is told. */
-export function nbdErrorOf(error: unknown): number {
+function nbdErrorOf(error: unknown): number {
   if (error instanceof OutdatedError) return NBD_ERROR.ESHUTDOWN;
   if (error instanceof InvalidArgumentError) return NBD_ERROR.EINVAL;
   const code = error instanceof DeviceIoError ? (error.cause as NodeJS.ErrnoException | undefined)?.code : undefined;

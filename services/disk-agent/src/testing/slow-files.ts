@@ -3,7 +3,7 @@ import { type FileOpener, makeFileOpener, type OpenedFile, type OpenHandle } fro
 export const fileOpener = makeFileOpener({ requireLocks: true });
 
 /** Something that waits until a test lets it go on. */
-export class Gate {
+class Gate {
   #open: (() => void) | undefined;
   #opened: Promise<void> | undefined;
   /** How many came to the gate, whether it was shut or not. */

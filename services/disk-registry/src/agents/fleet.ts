@@ -9,7 +9,6 @@ import {
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { Config } from "../config.js";
-import type { RegistryTablet } from "../context.js";
 import type { Leader } from "../model/orders.js";
 import {
   adopt,
@@ -33,6 +32,7 @@ import {
   whyStandsStill,
 } from "../model/remembered.js";
 import type { OtherFleet, RegistryTables } from "../model/schema.js";
+import type { RegistryTablet } from "../stored-schema.js";
 
 /** What an agent said that is not believed, and when. */
 export interface Refused extends Numbers {

@@ -17,7 +17,7 @@ export interface ActionResult {
 }
 
 /** How far the erases are that a removal waits for. */
-export interface EraseProgress {
+interface EraseProgress {
   /** Of the devices that are not yet erased. */
   readonly bytesToErase: number;
   /** Of those bytes, what their agent has overwritten. */

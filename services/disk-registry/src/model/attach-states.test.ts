@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { aDevice, TestFleet } from "../testing/fleet-fixture.js";
-import { type AttachEvent, type AttachState, advance, TRANSITIONS, transitionOf } from "./attach-states.js";
+import { type AttachEvent, advance, TRANSITIONS, transitionOf } from "./attach-states.js";
+import type { AttachState } from "./schema.js";
 
 const STATES: readonly AttachState[] = ["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"];
 

@@ -1,15 +1,5 @@
 import { nextDeviceGeneration } from "./counters.js";
-import type { Device, RegistryTransaction } from "./schema.js";
-
-/**
- * How far a device is from being usable (seed 004), by what the registry knows of its agent:
- * UNKNOWN    an agent reported it, nobody added it: the agent is not to hold it
- * ATTACHING  the agent is to hold it, and has not confirmed the current generation
- * ATTACHED   the agent confirmed that it holds it
- * CLOSING    the agent is to let go of it, and has not confirmed
- * DETACHED   the agent confirmed that it let go, or nobody can (`detachConfirmed` is false)
- */
-export type AttachState = "UNKNOWN" | "ATTACHING" | "ATTACHED" | "CLOSING" | "DETACHED";
+import type { AttachState, Device, RegistryTransaction } from "./schema.js";
 
 export type AttachEvent =
   /** AddHost or AddDevice. */

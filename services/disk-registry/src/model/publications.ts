@@ -13,7 +13,7 @@ import type { Device, Disk, Host, Publication, RegistryTables, RegistryTransacti
 import { whyUnknown } from "./unknown-disks.js";
 
 /** What a request came to: the disk is where it was wanted, or is on its way there, or is in the way of itself for now. */
-export type PublicationProgress = "reached" | "under_way" | "busy";
+type PublicationProgress = "reached" | "under_way" | "busy";
 
 export interface PublicationStep {
   readonly progress: PublicationProgress;

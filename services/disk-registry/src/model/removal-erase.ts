@@ -1,6 +1,5 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { type ActionResult, named, tryAgain } from "./action-result.js";
-import type { RemovalCall } from "./remove-action.js";
 import type { Device } from "./schema.js";
 
 /** How a device's erase goes; known in memory only. */
@@ -9,6 +8,19 @@ export interface EraseState {
   readonly erasedBytes: number;
   /** Tries that failed since one succeeded. */
   readonly failedTries: number;
+}
+
+export interface EraseLimits {
+  /** When to ask again while devices are erased. */
+  readonly erasingRetryAfterMs: number;
+  /** When to ask again while disks are in the way, a device cannot be erased, or a host is UNAVAILABLE. */
+  readonly waitingRetryAfterMs: number;
+}
+
+/** What is known beside the tables of the erases that a removal waits for. */
+export interface EraseWatch {
+  readonly limits: EraseLimits;
+  readonly eraseState: (device: Device) => EraseState;
 }
 
 /** So many failed tries are no accident. Trying goes on all the same. */
@@ -21,7 +33,7 @@ export function mustBeErased(device: Device): boolean {
 }
 
 /** How far the erases are that a removal waits for, and which of them will not come to an end by themselves. */
-export function whileErasing(name: string, devices: readonly Device[], call: RemovalCall): ActionResult {
+export function whileErasing(name: string, devices: readonly Device[], call: EraseWatch): ActionResult {
   const { limits, eraseState } = call;
   const stuck: string[] = [];
   let going = 0;

@@ -2,26 +2,28 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
-import { type EraseState, mustBeErased, unerasedIn, unerasedNote, whileErasing } from "./removal-erase.js";
+import {
+  type EraseLimits,
+  type EraseWatch,
+  mustBeErased,
+  unerasedIn,
+  unerasedNote,
+  whileErasing,
+} from "./removal-erase.js";
 import { type Device, type Host, isLeftAlone, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
-export interface RemovalLimits {
+export interface RemovalLimits extends EraseLimits {
   /** How long an UNAVAILABLE host's word is waited for. */
   readonly unavailableRemovalTimeoutMs: number;
   /** When to ask again while agents are letting go. */
   readonly closingRetryAfterMs: number;
-  /** When to ask again while devices are erased. */
-  readonly erasingRetryAfterMs: number;
-  /** When to ask again while disks are in the way, a device cannot be erased, or a host is UNAVAILABLE. */
-  readonly waitingRetryAfterMs: number;
 }
 
 /** How a removal is asked for, and what is known beside the tables. */
-export interface RemovalCall {
+export interface RemovalCall extends EraseWatch {
   /** Devices leave as they are, not erased. Part of the wish, and the last call counts. */
   readonly keepData: boolean;
   readonly limits: RemovalLimits;
-  readonly eraseState: (device: Device) => EraseState;
   readonly nowMs: number;
 }
 

@@ -1,9 +1,8 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
-import type { AttachState } from "./attach-states.js";
 
 /** Whether a host's agent is heard from. Nothing new is placed on a host that is not ONLINE. */
-export type HostState = "ONLINE" | "WARNING" | "UNAVAILABLE";
+type HostState = "ONLINE" | "WARNING" | "UNAVAILABLE";
 
 /** What agents and operators say of a device's hardware; says nothing of whether it may be used. */
 export type Health = "ONLINE" | "WARNING" | "ERROR";
@@ -49,6 +48,16 @@ export interface DeviceIdentity {
   /** Which file or drive it is, as its agent's operating system tells them apart; absent when never told. */
   readonly fileIdentity?: string | undefined;
 }
+
+/**
+ * How far a device is from being usable (seed 004), by what the registry knows of its agent:
+ * UNKNOWN    an agent reported it, nobody added it: the agent is not to hold it
+ * ATTACHING  the agent is to hold it, and has not confirmed the current generation
+ * ATTACHED   the agent confirmed that it holds it
+ * CLOSING    the agent is to let go of it, and has not confirmed
+ * DETACHED   the agent confirmed that it let go, or nobody can (`detachConfirmed` is false)
+ */
+export type AttachState = "UNKNOWN" | "ATTACHING" | "ATTACHED" | "CLOSING" | "DETACHED";
 
 /** A session that an agent remembers, and that this registry never gave. */
 export interface UnknownSession {
@@ -100,7 +109,7 @@ export interface Device extends DeviceIdentity {
  * PUBLISHED: every device has granted the session and the host serves it.
  * UNPUBLISHING: older sessions may still change bytes until every device has granted this one, whose holder is nobody.
  */
-export type PublicationState = "PUBLISHING" | "PUBLISHED" | "UNPUBLISHING";
+type PublicationState = "PUBLISHING" | "PUBLISHED" | "UNPUBLISHING";
 
 export interface Publication {
   readonly hostId: HostId;
@@ -180,7 +189,10 @@ export interface Start {
   readonly sessionNumber: number;
 }
 
-/** Whether a disk may be placed on the device, as far as the device itself says. */
+/**
+ * Whether a disk may be placed on the device, as far as the device itself says.
+ * @public the simulator's mistakes use it by name
+ */
 export function isFree(device: Device): boolean {
   const isSound = !device.dirty && device.health === "ONLINE" && device.sizeBytes > 0;
   return isHeldEmpty(device) && isSound && !device.removalRequested && device.unknownSession === undefined;

@@ -17,7 +17,7 @@ import { TestAgent } from "./test-agent.js";
 
 export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
-export const HOST_IDS = ["h1", "h2", "h3"] as const;
+const HOST_IDS = ["h1", "h2", "h3"] as const;
 type HostId = (typeof HOST_IDS)[number];
 
 const DEVICE_SIZE_BYTES = 1024 * 1024;

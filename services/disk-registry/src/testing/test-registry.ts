@@ -13,7 +13,7 @@ import { TestAgent } from "./test-agent.js";
 
 export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
-export const HOST_IDS = ["h1", "h2", "h3"] as const;
+const HOST_IDS = ["h1", "h2", "h3"] as const;
 
 /** A registry as its own process, with quick timeouts, and agents in this one. */
 export class TestRegistry {

@@ -1,6 +1,5 @@
 import { type DeviceId, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
-import type { WorkContext } from "../context.js";
 import {
   abandonEraseSession,
   beginErase,
@@ -13,6 +12,7 @@ import type { DeviceOutcome, Leader } from "../model/orders.js";
 import type { EraseState } from "../model/removal-erase.js";
 import type { Device } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
+import type { WorkContext } from "./work-context.js";
 
 /** Has one dirty, free, ATTACHED device erased by its agent, under a session of its own. */
 export class EraseWorker {

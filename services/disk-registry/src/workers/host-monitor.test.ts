@@ -2,9 +2,9 @@ import { createLogger } from "@diskmesh/service";
 import { expect } from "chai";
 import { Liveness } from "../agents/liveness.js";
 import { configSchema } from "../config.js";
-import type { WorkContext } from "../context.js";
 import { aHost, hostId, TestFleet } from "../testing/fleet-fixture.js";
 import { HostMonitor } from "./host-monitor.js";
+import type { WorkContext } from "./work-context.js";
 
 const files = { caFile: "/ca", certFile: "/cert", keyFile: "/key" };
 const config = configSchema.parse({

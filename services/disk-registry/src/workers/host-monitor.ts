@@ -1,5 +1,4 @@
 import { type HostId, messageOf } from "@diskmesh/domain";
-import type { WorkContext } from "../context.js";
 import {
   afterMassSilence,
   endProbation,
@@ -10,6 +9,7 @@ import {
 } from "../model/heartbeats.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
 import { removalLimits } from "../requests/limits.js";
+import type { WorkContext } from "./work-context.js";
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
 export class HostMonitor {

@@ -1,7 +1,6 @@
 import type { Stamp } from "@diskmesh/domain";
 import { backoffMs, type HostId, messageOf } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
-import type { WorkContext } from "../context.js";
 import {
   applyOutcomes,
   type DeviceOutcome,
@@ -16,6 +15,7 @@ import {
 } from "../model/orders.js";
 import type { Device, Host } from "../model/schema.js";
 import { outcomeOf } from "../requests/wire.js";
+import type { WorkContext } from "./work-context.js";
 
 interface Tries {
   readonly generation: number;

@@ -1,7 +1,6 @@
 import { AbortedError, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
-import type { WorkContext } from "../context.js";
 import { type Leader, whyNotTold } from "../model/orders.js";
 import {
   completePublish,
@@ -15,6 +14,7 @@ import {
 } from "../model/publications.js";
 import type { Host, RegistryTransaction } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
+import type { WorkContext } from "./work-context.js";
 
 /** What remains to be stored once everything outside is done. */
 type Complete = (tx: RegistryTransaction) => void;

@@ -1,8 +1,8 @@
 import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
-import type { WorkContext } from "../context.js";
 import { whyNotTold } from "../model/orders.js";
 import { leaderStamp } from "../requests/wire.js";
+import type { WorkContext } from "./work-context.js";
 
 /** An export that is to end: every one of the disk on that host up to that session. */
 export interface Unexport {

@@ -1,7 +1,6 @@
 import type { BackoffLimits, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
-import type { WorkContext } from "../context.js";
 import type { EraseState } from "../model/removal-erase.js";
 import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
 import type { DeviceProgress } from "../requests/wire.js";
@@ -10,6 +9,7 @@ import { HostMonitor } from "./host-monitor.js";
 import { OrderWorker } from "./order-worker.js";
 import { PublicationWorker } from "./publication-worker.js";
 import { type Unexport, UnexportWorker, unexportKey } from "./unexport-worker.js";
+import type { WorkContext } from "./work-context.js";
 
 /** Everything that goes on behind the RPCs. Who wakes a worker says where to look, not what to do. */
 export class Workers {

@@ -6,7 +6,7 @@ import { Counts, type Surface } from "../surface.js";
 import { VICTIM_HOST } from "../vocabulary.js";
 
 /** A message that a certificate may publish. `replies` stands for the subject on which the director listens. */
-export interface MbusInput {
+interface MbusInput {
   readonly as: "director" | "agent";
   readonly subject: string;
   readonly data: string;

@@ -6,7 +6,7 @@ import type { FuzzMesh } from "../fuzz-mesh.js";
 import { jsonText, randomBytes, spoilBytes, spoilJson, strangeText } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
-export interface StemcellInput {
+interface StemcellInput {
   readonly digest: string;
   /** The upload in base64, a message each. */
   readonly chunks: readonly string[];

@@ -8,7 +8,7 @@ import type { Opened } from "../store-opener.js";
 import { randomBytes } from "../strange.js";
 import { Counts, Find, type Surface } from "../surface.js";
 
-export interface StoreInput {
+interface StoreInput {
   /** How a sound data file is changed: bytes in hex at places, of which each is taken within the file's length. */
   readonly patches: readonly { readonly at: number; readonly hex: string }[];
   /** Where it is cut off, in bytes. */

@@ -1,0 +1,20 @@
+import type { Logger } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import type { AgentClients } from "../agents/agent-clients.js";
+import type { Fleet } from "../agents/fleet.js";
+import type { Liveness } from "../agents/liveness.js";
+import type { Config } from "../config.js";
+import type { RegistryTablet } from "../stored-schema.js";
+
+/** What workers need. */
+export interface WorkContext {
+  readonly config: Config;
+  readonly log: Logger;
+  readonly clock: Clock;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly tablet: RegistryTablet;
+  readonly fleet: Fleet;
+  readonly agents: AgentClients;
+  readonly liveness: Liveness;
+}
