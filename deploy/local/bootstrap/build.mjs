@@ -14,6 +14,16 @@ export function workspaceFolders(root) {
   );
 }
 
+/** Every file that the build made of a source, absolute; those of the whole mesh first. */
+export function builtFiles(root) {
+  return workspaceFolders(root)
+    .reverse()
+    .map((workspace) => join(root, workspace, "dist"))
+    .filter((folder) => existsSync(folder))
+    .flatMap((folder) => readdirSync(folder, { recursive: true }).map((name) => join(folder, String(name))))
+    .filter((file) => file.endsWith(".js"));
+}
+
 /** Compiles what changed. */
 export async function ensureBuilt(root) {
   await step(

@@ -63,27 +63,6 @@ export function runQuietly(file, args, { cwd, env = process.env, timeoutMs }) {
   });
 }
 
-/** Runs a program on this process's own terminal; resolves with its exit code. `onStdout` sees what it prints. */
-export function runVisibly(file, args, { cwd, env = process.env, onStdout }) {
-  return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { cwd, env, stdio: ["inherit", onStdout ? "pipe" : "inherit", "inherit"] });
-    running.add(child);
-    child.stdout?.setEncoding("utf8").on("data", (text) => {
-      process.stdout.write(text);
-      onStdout(text);
-    });
-    // Ctrl-C reaches the child by the terminal; this process waits for it to end.
-    const ignore = () => {};
-    process.on("SIGINT", ignore);
-    child.once("error", (error) => reject(new Failure(`cannot run ${file}: ${error.message}`)));
-    child.once("close", (code, signal) => {
-      running.delete(child);
-      process.off("SIGINT", ignore);
-      resolve(code ?? (signal === "SIGINT" ? 130 : 1));
-    });
-  });
-}
-
 /** The npm that runs us, else the one on PATH. */
 export function npmCommand() {
   const path = process.env.npm_execpath ?? "";

@@ -1,9 +1,10 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkBreaks } from "./breaking.mjs";
 import { step } from "./progress.mjs";
-import { Failure, npmCommand, runQuietly, runVisibly } from "./run.mjs";
+import { Failure, runQuietly } from "./run.mjs";
+import { runTests } from "./tests.mjs";
 
 const CHECK_TIMEOUT_MS = 5 * 60_000;
 const GENERATED = "packages/api/src/generated";
@@ -24,24 +25,7 @@ export async function verify(root) {
       process.stderr.write(`${error instanceof Failure ? error.message : error.stack}\n`);
       failed.push(name);
     });
-  return test(root, failed);
-}
-
-// Exactly the command of README, so that what CI runs is what people run.
-async function test(root, failedChecks) {
-  const [npm, ...npmArgs] = npmCommand();
-  let output = "";
-  const exitCode = await runVisibly(npm, [...npmArgs, "test"], {
-    cwd: root,
-    onStdout: (text) => {
-      output = (output + text).slice(-4096);
-    },
-  });
-  if (failedChecks.length > 0) process.stdout.write(`verify failed: ${failedChecks.join("; ")}\n`);
-  const counts = output.match(/^\d+ passed, \d+ failed.*$/gm)?.at(-1);
-  // npm adds lines of its own below those of a test run that failed.
-  if (counts && (failedChecks.length > 0 || exitCode !== 0)) process.stdout.write(`${counts}\n`);
-  return exitCode || (failedChecks.length > 0 ? 1 : 0);
+  return runTests(root, [], { failedChecks: failed });
 }
 
 function run(root, program, args) {
@@ -61,35 +45,13 @@ function toolEnvironment(root) {
 async function compareGenerated(root) {
   const folder = mkdtempSync(join(tmpdir(), "diskmesh-generated-"));
   try {
-    await run(root, "@bufbuild/buf/bin/buf", [
-      "generate",
-      "proto",
-      "--template",
-      "proto/buf.gen.yaml",
-      "--output",
-      folder,
-    ]);
-    const fresh = readTree(join(folder, GENERATED));
-    const committed = readTree(join(root, GENERATED));
-    const differing = [...new Set([...fresh.keys(), ...committed.keys()])].filter(
-      (name) => fresh.get(name) !== committed.get(name),
-    );
-    if (fresh.size === 0) throw new Failure("buf generated nothing");
-    if (differing.length > 0)
-      throw new Failure(
-        `${GENERATED} is not what proto/ generates (${differing.join(", ")}): run \`npm run generate\``,
-      );
+    const where = ["--template", "proto/buf.gen.yaml", "--output", folder];
+    await run(root, "@bufbuild/buf/bin/buf", ["generate", "proto", ...where]);
+    const compared = ["-rq", join(root, GENERATED), join(folder, GENERATED)];
+    await runQuietly("diff", compared, { timeoutMs: CHECK_TIMEOUT_MS }).catch((error) => {
+      throw new Failure(`${error.message}\n${GENERATED} is not what proto/ generates: run \`npm run generate\``);
+    });
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
-}
-
-function readTree(folder) {
-  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
-  return new Map(
-    files.map((entry) => {
-      const path = join(entry.parentPath, entry.name);
-      return [path.slice(folder.length + 1), readFileSync(path, "utf8")];
-    }),
-  );
 }

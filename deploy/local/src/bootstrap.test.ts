@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { execSync, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -97,25 +97,74 @@ describe("the set-up behind npm start and npm test", () => {
       ],
       ["fails when nothing ran", "", 1, /^no test ran[\s\S]*^0 passed, 0 failed$/m],
       [
+        "fails with a test that leaves something open",
+        `it("a", () => void setInterval(() => {}, 1_000));`,
+        1,
+        /left open after its tests\n {2}Timeout[\s\S]*^1 passed, 1 failed$/m,
+      ],
+      [
         "fails when a test ends the process",
         `it("a", () => process.exit(0));`,
         1,
         /before all its tests had run\n[\s\S]*^0 passed, 1 failed$/m,
       ],
     ];
+    beforeEach(() => {
+      write(join(folder, "packages/one/tsconfig.json"), "{}");
+      mkdirSync(join(folder, "services"));
+      symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
+    });
+    const runTests = (args: string[] = [], where = outside, options: object = {}): Promise<Ended> => {
+      const given = [folder, args, options].map((one) => JSON.stringify(one)).join();
+      return run("tests.mjs", `${where}; process.exitCode = await m.runTests(${given})`);
+    };
+
     for (const [what, body, code, output, where = outside] of cases)
       it(what, async () => {
-        write(join(folder, "packages/one/tsconfig.json"), "{}");
         write(join(folder, "packages/one/dist/deep/a.test.js"), test(body));
-        mkdirSync(join(folder, "services"));
-        symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
-        const ended = await run(
-          "tests.mjs",
-          `${where}; process.exitCode = await m.runTests(${JSON.stringify(folder)}, ["--forbid-only"])`,
-        );
+        const ended = await runTests(["--forbid-only"], where);
         expect(ended.output).to.match(output);
         expect(ended.code).to.equal(code);
       });
+
+    it("kills a file that hangs with all that it started, names it, and runs the others", async () => {
+      const spawning = `import { spawn } from "node:child_process";
+        const { pid } = spawn("sleep", ["300"], { stdio: "inherit" });`;
+      write(join(folder, "packages/one/package.json"), JSON.stringify({ type: "module" }));
+      write(
+        join(folder, "packages/one/dist/hangs.test.js"),
+        `${spawning} ${test('it("a", () => { console.log("started", pid); for (;;); });')}`,
+      );
+      write(join(folder, "packages/one/dist/other.test.js"), test(`it("b", () => {});`));
+      const { code, output } = await runTests([], outside, { fileTimeoutMs: 8_000 });
+      expect(output).to.match(
+        /^failed: packages\/one\/dist\/hangs\.test\.js: took longer than \d+ s\n {2}started \d+$/m,
+      );
+      expect(output).to.match(/^1 passed, 1 failed$/m);
+      expect(code).to.equal(1);
+      const pid = output.match(/started (\d+)/)?.[1];
+      expect(existsSync(`/proc/${pid}/exe`)).to.equal(false);
+    });
+
+    it("runs only the files that are named, and those that the working tree touches", async () => {
+      write(join(folder, ".gitignore"), "dist\nnode_modules");
+      for (const name of ["used", "unused"]) {
+        write(join(folder, `packages/one/src/${name}.ts`), "");
+        write(join(folder, `packages/one/dist/${name}.js`), "");
+      }
+      const file = (name: string, imported: string) =>
+        write(
+          join(folder, `packages/one/dist/${name}.test.js`),
+          `import("./${imported}.js"); ${test(`it("a", () => {});`)}`,
+        );
+      file("a", "used");
+      file("b", "unused");
+      expect((await runTests(["dist/b"])).output).to.match(/b\.test\.js: 1 passed.*\n\n1 passed, 0 failed$/m);
+      const git = "git -c user.name=a -c user.email=a@b.c";
+      execSync(`git init -q && git add . && ${git} commit -qm a`, { cwd: folder });
+      write(join(folder, "packages/one/src/used.ts"), "// changed");
+      expect((await runTests(["--changed"])).output).to.match(/a\.test\.js: 1 passed.*\n\n1 passed, 0 failed$/m);
+    });
   });
 
   describe("the lock", () => {

@@ -1,11 +1,16 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { trace } from "@opentelemetry/api";
+import { context, propagation, trace } from "@opentelemetry/api";
 import { expect } from "chai";
 import { createLogger } from "./log.js";
 import { startTelemetry } from "./telemetry.js";
 
 describe("startTelemetry", () => {
+  // Other tests of this process have their own.
+  afterEach(() => {
+    for (const api of [trace, context, propagation]) api.disable();
+  });
+
   it("does nothing without an endpoint", async () => {
     const telemetry = await startTelemetry({ service: "test", maxQueuedSpans: 10 });
     trace.getTracer("test").startActiveSpan("span", (span) => {

@@ -1,0 +1,60 @@
+// Runs test files one after another, so that what they import is loaded once, and tells its parent how each went. Its
+// arguments are mocha's.
+import { setTimeout as sleep } from "node:timers/promises";
+import Mocha from "mocha";
+import cli from "mocha/lib/cli/options.cjs";
+
+const { EVENT_TEST_PASS, EVENT_TEST_FAIL, EVENT_TEST_PENDING } = Mocha.Runner.constants;
+const { Base } = Mocha.reporters;
+const LEFT_OPEN_LIMIT_MS = 10_000;
+
+const options = Object.fromEntries(
+  Object.entries(cli.loadOptions(process.argv.slice(2))).map(([name, value]) => [
+    name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()),
+    value,
+  ]),
+);
+// Opened by their first use, and then of no test's opening.
+for (const stream of [process.stdout, process.stderr]) stream.write("");
+
+process.once("disconnect", () => process.exit());
+process.on("message", async ({ file }) => {
+  if (file === undefined) process.exit();
+  const before = process.getActiveResourcesInfo();
+  const counted = { passed: 0, skipped: [] };
+  await run(file, counted).catch((error) => fail("could not be loaded", error));
+  const left = await leftOpen(before);
+  if (left.length > 0) fail("left open after its tests", left.join(", "));
+  process.send({ counted, isClean: left.length === 0 });
+});
+
+async function run(file, counted) {
+  class Reporter extends Base {
+    constructor(runner, mochaOptions) {
+      super(runner, mochaOptions);
+      runner.on(EVENT_TEST_PASS, () => {
+        counted.passed += 1;
+      });
+      runner.on(EVENT_TEST_PENDING, (test) => counted.skipped.push(test.fullTitle()));
+      runner.on(EVENT_TEST_FAIL, (test, error) => fail(test.fullTitle(), error));
+    }
+  }
+  const mocha = new Mocha({ ...options, reporter: Reporter }).addFile(file);
+  await mocha.loadFilesAsync();
+  await new Promise((resolve) => mocha.run(resolve));
+  mocha.dispose();
+}
+
+function fail(title, error) {
+  const difference = Base.showDiff(error) ? Base.generateDiff(error.actual, error.expected) : "";
+  process.send({ failure: { title, error: `${error?.stack ?? error}${difference}` } });
+}
+
+/** What would keep a process alive that ran this file alone, once it has had time to end. */
+async function leftOpen(before) {
+  for (const untilMs = performance.now() + LEFT_OPEN_LIMIT_MS; ; await sleep(20)) {
+    const left = process.getActiveResourcesInfo();
+    for (const resource of before) if (left.includes(resource)) left.splice(left.indexOf(resource), 1);
+    if (left.length === 0 || performance.now() > untilMs) return left;
+  }
+}
