@@ -1,7 +1,8 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { mkdir, mkdtemp, rename, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rename, rm } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
@@ -33,10 +34,12 @@ const START_TIMEOUT_MS = 60_000;
 
 let found: Promise<DocumentDatabase | string> | undefined;
 
-/** The server that all tests of this process share, or the reason why there is none. */
-export function documentDatabase(): Promise<DocumentDatabase | string> {
+/** The server that all tests of this process share, or the reason why there is none. It runs, even if one killed it. */
+export async function documentDatabase(): Promise<DocumentDatabase | string> {
   found ??= newDocumentDatabase(LOCAL);
-  return found;
+  const database = await found;
+  if (typeof database !== "string" && database.process?.hasEnded) await database.process.start();
+  return database;
 }
 
 /** A server of the caller's own, or the one that is named from outside, or the reason why there is none. */
@@ -50,7 +53,7 @@ export async function newDocumentDatabase(place: DatabasePlace): Promise<Documen
 
 /** Gets what a server here is started from, while there is a network; why there can be none is told by starting it. */
 export async function fetchDocumentDatabase(): Promise<void> {
-  if (!process.env.DISKMESH_TEST_MONGODB_URL && !isOnPath("mongod") && hasJavaServer()) await javaLibraries();
+  if (!process.env.DISKMESH_TEST_MONGODB_URL && !isOnPath("mongod") && hasJavaServer()) await javaClasses();
 }
 
 async function find(place: DatabasePlace): Promise<DocumentDatabase | string> {
@@ -86,9 +89,10 @@ export async function startJavaServer(
   version?: "old",
   { host, launcher }: DatabasePlace = LOCAL,
 ): Promise<DocumentDatabase> {
-  const [folder, port, libraries] = [temporaryFolder(), await freePort(), await javaLibraries()];
-  const source = join(SOURCE, "DocumentDatabase.java");
-  const args = ["-cp", join(libraries, "*"), source, join(folder, "data"), host, `${port}`];
+  const [folder, port, classes] = [temporaryFolder(), await freePort(), await javaClasses()];
+  // It lives for a test: what makes a server quick later on takes longer than it gains.
+  const options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", `${classes}${delimiter}${join(classes, "*")}`];
+  const args = [...options, "DocumentDatabase", join(folder, "data"), host, `${port}`];
   const process = new DatabaseProcess([...launcher, "java", ...args, ...(version ? [version] : [])], "ready");
   await process.start();
   return { title: "mongo-java-server", url: `mongodb://${host}:${port}`, process };
@@ -98,24 +102,33 @@ export function hasJavaServer(): boolean {
   return isOnPath("java") && isOnPath("mvn");
 }
 
-async function javaLibraries(): Promise<string> {
-  const libraries = join(CACHE, "mongo-java-server-1.47.0");
-  if (existsSync(libraries)) return libraries;
+/** A folder with the libraries and our compiled source, made once for each content of it. */
+async function javaClasses(): Promise<string> {
+  const source = join(SOURCE, "DocumentDatabase.java");
+  const hash = createHash("sha256")
+    .update(await readFile(source))
+    .digest("hex");
+  const classes = join(CACHE, `mongo-java-server-1.47.0-${hash.slice(0, 12)}`);
+  if (existsSync(classes)) return classes;
   await mkdir(CACHE, { recursive: true });
-  // Fetched aside and moved at the end, so that what is there is whole.
+  // Made aside and moved at the end, so that what is there is whole.
   const folder = await mkdtemp(join(CACHE, "fetching-"));
   try {
-    const goal = ["dependency:copy-dependencies", `-DoutputDirectory=${join(folder, "lib")}`];
-    const args = ["-q", "-B", "-f", join(SOURCE, "pom.xml"), `-Dmaven.repo.local=${join(CACHE, "maven")}`, ...goal];
-    await promisify(execFile)("mvn", args, { timeout: FETCH_TIMEOUT_MS });
-    await rename(join(folder, "lib"), libraries).catch((error) => {
+    const made = join(folder, "classes");
+    const goal = ["dependency:copy-dependencies", `-DoutputDirectory=${made}`];
+    const mvn = ["-q", "-B", "-f", join(SOURCE, "pom.xml"), `-Dmaven.repo.local=${join(CACHE, "maven")}`, ...goal];
+    await promisify(execFile)("mvn", mvn, { timeout: FETCH_TIMEOUT_MS });
+    const libraries = (await readdir(made)).map((name) => join(made, name)).join(delimiter);
+    const compiler = ["-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", made, "-cp", libraries, source];
+    await promisify(execFile)("java", compiler, { timeout: FETCH_TIMEOUT_MS });
+    await rename(made, classes).catch((error) => {
       // Another process was quicker.
-      if (!existsSync(libraries)) throw error;
+      if (!existsSync(classes)) throw error;
     });
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
-  return libraries;
+  return classes;
 }
 
 /** A server that can be killed and started again on the same data and port. */
@@ -163,13 +176,17 @@ export class DatabaseProcess {
     return this.#child.pid;
   }
 
+  get hasEnded(): boolean {
+    return this.#child === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
   signal(signal: NodeJS.Signals): void {
     this.#child?.kill(signal);
   }
 
   async kill(): Promise<void> {
     const child = this.#child;
-    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+    if (child === undefined || this.hasEnded) return;
     child.ref();
     const exit = once(child, "exit");
     child.kill("SIGKILL");
