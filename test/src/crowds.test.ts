@@ -10,13 +10,13 @@ import { expect } from "chai";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
 
-const PATIENCE = { timeoutMs: 20_000 };
+const PATIENCE = { timeoutMs: 60_000 };
+const PATIENT_CALL = { deadlineMs: 60_000 };
 const SILENT_STREAMS = 1_000;
 const SIZE_BYTES = 1024 * 1024;
 const IDLE_CONNECTIONS = 400;
 
-describe("crowds before real services", function () {
-  this.timeout(60_000);
+describe("crowds before real services", () => {
   let mesh: RegistryMesh;
   const open: { destroy(): void }[] = [];
 
@@ -60,9 +60,9 @@ describe("crowds before real services", function () {
   it("a thousand silent streams of one agent at another -> a disk there is published, written and taken away", async () => {
     silentStreams(session("disk-agent-h2", "h1"), "/diskmesh.agent.v1.DiskAgentService/BlockIo", SILENT_STREAMS);
     await mesh.operator.createDisk({ diskId: "d", sizeBytes: SIZE_BYTES, hostId: "h1" });
-    const { disk } = await mesh.operator.publishDisk({ diskId: "d", hostId: "h2" });
+    const { disk } = await mesh.operator.publishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
     expect(disk?.diskId).to.equal("d");
-    await mesh.operator.unpublishDisk({ diskId: "d", hostId: "h2" });
+    await mesh.operator.unpublishDisk({ diskId: "d", hostId: "h2" }, PATIENT_CALL);
   });
 
   it("more connections than there are descriptors -> refused and said so; who is connected is served; then as before", async () => {
@@ -80,8 +80,11 @@ describe("crowds before real services", function () {
       }),
     );
     await eventually(() => registry.logs.includes("descriptors run out"), PATIENCE);
-    const { hosts } = await mesh.operator.listHosts(ListHostsRequest.create());
-    expect(hosts.map(({ state }) => state)).to.deep.equal([HostState.ONLINE, HostState.ONLINE]);
+    // Their heartbeats may have been late: the machine is busy with the crowd, too.
+    await eventually(async () => {
+      const { hosts } = await mesh.operator.listHosts(ListHostsRequest.create());
+      expect(hosts.map(({ state }) => state)).to.deep.equal([HostState.ONLINE, HostState.ONLINE]);
+    }, PATIENCE);
     for (const socket of sockets) socket.destroy();
     await eventually(() => registry.logs.includes("there are descriptors again"), PATIENCE);
     expect(registry.exit).to.equal(undefined);

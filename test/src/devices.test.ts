@@ -13,8 +13,7 @@ const PATIENCE = { timeoutMs: 20_000 };
 /** Never within a test: what is found then was asked for. */
 const NEVER_MS = 3_600_000;
 
-describe("the devices of a host, from its files to the registry", function () {
-  this.timeout(60_000);
+describe("the devices of a host, from its files to the registry", () => {
   let mesh: RegistryMesh;
   let files = "";
 

@@ -37,7 +37,6 @@ describe("a VM whose host has died", function () {
     // Until the registry knows, it would give the same host again.
     await eventually(
       async () => (await mesh.clients.registry.getHost({ hostId })).host?.state === HostState.UNAVAILABLE,
-      { timeoutMs: 30_000 },
     );
     await deploy();
     const now = await instance();

@@ -45,7 +45,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
 
   after(async () => {
     await mesh?.[Symbol.asyncDispose]();
-    if (mesh) await eventually(() => expect(processesOf(mesh.folder)).to.deep.equal([]), { timeoutMs: 10_000 });
+    if (mesh) await eventually(() => expect(processesOf(mesh.folder)).to.deep.equal([]));
   });
 
   step("a cpi-config and a cloud config make five CPIs, each with its az", async () => {
@@ -264,16 +264,12 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       expect([disks.length, hosts.filter(({ assignment }) => assignment).length], cell).to.deep.equal([0, 0]);
     }
     const services = [mesh.nats.pid, ...[...mesh.processes.values()].map(({ pid }) => pid)].sort();
-    await eventually(
-      () =>
-        expect(
-          processesOf(mesh.folder)
-            .map(({ pid }) => pid)
-            .sort(),
-        ).to.deep.equal(services),
-      {
-        timeoutMs: 10_000,
-      },
+    await eventually(() =>
+      expect(
+        processesOf(mesh.folder)
+          .map(({ pid }) => pid)
+          .sort(),
+      ).to.deep.equal(services),
     );
     expect(readdirSync(join(mesh.folder, "run"))).to.deep.equal([]);
   });

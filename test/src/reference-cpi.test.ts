@@ -79,8 +79,7 @@ for (const version of [1, 2, 3])
     };
   });
 
-describe("the reference CPI", function () {
-  this.timeout(60_000);
+describe("the reference CPI", () => {
   let certificates: TestCertificates;
   let setup: Setup;
 
@@ -171,7 +170,7 @@ describe("the reference CPI", function () {
         const { vmCid, usesRegistry } = await cpi.createVm(vm, newCall());
         expect(usesRegistry).to.equal(version === 1);
         expect(setup.registry.settings.has(vmCid)).to.equal(version === 1);
-        await eventually(async () => (await agents.call(agentId, "ping", [])) === "pong", { timeoutMs: 20_000 });
+        await eventually(async () => (await agents.call(agentId, "ping", [])) === "pong");
         const disk = { sizeMib: 1, cloudProperties: {}, vmCid, az: "", token: "" };
         const diskCid = await cpi.createDisk(disk, newCall());
         const hint = await cpi.attachDisk(vmCid, diskCid, newCall());

@@ -26,8 +26,7 @@ const FORGED: readonly (readonly [what: string, commonName: string, names: x509.
   ["a director's name as its subject alone", DIRECTOR, [{ type: "dns", value: "localhost" }], false],
 ];
 
-describe("the configuration of nats-server", function () {
-  this.timeout(60_000);
+describe("the configuration of nats-server", () => {
   let layout: MeshLayout;
 
   before(async () => {
@@ -68,7 +67,7 @@ describe("the configuration of nats-server", function () {
     child.stderr.on("data", (chunk) => {
       said += chunk;
     });
-    await eventually(() => expect(said).to.contain("Server is ready"), { timeoutMs: 20_000 });
+    await eventually(() => expect(said).to.contain("Server is ready"));
     return {
       [Symbol.asyncDispose]: async () => {
         child.kill("SIGKILL");
@@ -89,7 +88,7 @@ describe("the configuration of nats-server", function () {
     });
     try {
       const isDecided = () => nats.isConnected || lines.includes("cannot connect to NATS");
-      await eventually(isDecided, { timeoutMs: 20_000 });
+      await eventually(isDecided);
       return nats.isConnected;
     } finally {
       await nats.close();

@@ -65,12 +65,7 @@ describe("npm start", function () {
 
   async function expectAllStopped(): Promise<void> {
     for (const [name, address] of layout.addresses)
-      await eventually(
-        async () => !(await isListening(address)) || Promise.reject(new Error(`${name} still listens`)),
-        {
-          timeoutMs: 15_000,
-        },
-      );
+      await eventually(async () => !(await isListening(address)) || Promise.reject(new Error(`${name} still listens`)));
   }
 
   it("tells the whole story once, finds its state again, keeps it serving, and stops on Ctrl-C", async () => {
@@ -102,7 +97,7 @@ describe("npm start", function () {
     expect(again.output).to.match(/disk of the last run found: .* as it was left/);
     process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
     await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
-    await eventually(() => isListening(layout.agentAddress("host-2")), { timeoutMs: 15_000 });
+    await eventually(() => isListening(layout.agentAddress("host-2")));
     again.signal("SIGINT");
     expect(await again.ended, again.output).to.equal(0);
     expect(again.output).not.to.include("was killed");

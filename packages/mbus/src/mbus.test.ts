@@ -56,8 +56,7 @@ class AsyncLocalContext implements ContextManager {
 
 const RUNNING_SIZE_BYTES = 1024 * 1024;
 
-describe("mbus", function () {
-  this.timeout(15_000);
+describe("mbus", () => {
   let server: TestServer;
   let director: NatsConnection;
   let agent: NatsConnection;
@@ -513,7 +512,7 @@ describe("mbus", function () {
       expect(await failing)
         .to.be.instanceOf(UnavailableError)
         .with.property("outcome", "unknown");
-      expect(performance.now() - startedAtMs).to.be.below(1_000);
+      expect(performance.now() - startedAtMs).to.be.below(10_000);
       await server.nats.start();
       await until(() => director.isConnected && agent.isConnected);
     });

@@ -48,8 +48,7 @@ describe("holes of nats-server", () => {
     }
   });
 
-  describe("a connection", function () {
-    this.timeout(15_000);
+  describe("a connection", () => {
     let server: TestServer;
     let proxy: Server;
     let port: number;

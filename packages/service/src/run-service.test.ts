@@ -125,8 +125,7 @@ describe("runService", () => {
         expect(await startWithFullLog({ behaviour }).ended).to.deep.equal([1, null]);
       });
 
-    it("keeps whole lines, and says how many are missing once there is room", async function () {
-      this.timeout(30_000);
+    it("keeps whole lines, and says how many are missing once there is room", async () => {
       const file = join(folder, "sample.log");
       const config = join(folder, "sample.yaml");
       writeFileSync(config, JSON.stringify({ behaviour: "log", log: { backlogSizeBytes: 8_192 } }));

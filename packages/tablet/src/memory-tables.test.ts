@@ -263,8 +263,7 @@ describe("MemoryTables", () => {
     });
   });
 
-  it("agrees with a naive map through any sequence of transactions", function () {
-    this.timeout(60_000);
+  it("agrees with a naive map through any sequence of transactions", () => {
     for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) runAgainstOracle(seed);
   });
 });

@@ -49,7 +49,7 @@ class RawNats {
   }
 
   receives(text: string): Promise<unknown> {
-    return eventually(() => expect(this.received).to.contain(text), { timeoutMs: 3000 });
+    return eventually(() => expect(this.received).to.contain(text));
   }
 }
 

@@ -74,12 +74,9 @@ export class NatsServer {
       logFile: join(this.options.folder, `nats-${this.port}.log`),
     });
     this.#child = child;
-    await eventually(
-      async () => {
-        if (!child.exit) await connectTo(this.#host, this.port);
-      },
-      { timeoutMs: 10_000 },
-    );
+    await eventually(async () => {
+      if (!child.exit) await connectTo(this.#host, this.port);
+    });
     if (child.exit) throw new Error(`nats-server did not start:\n${child.output}`);
   }
 

@@ -87,7 +87,7 @@ export class ServiceProcess {
       await waitForHealth({
         ...this.options.health,
         accept: what === "serving" ? "serving" : "any",
-        timeoutMs: this.options.startTimeoutMs ?? 20_000,
+        timeoutMs: this.options.startTimeoutMs ?? 60_000,
         signal: ended.signal,
       });
     } catch (error) {

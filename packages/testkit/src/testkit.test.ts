@@ -100,7 +100,7 @@ describe("spawnService", () => {
     try {
       const service = new ServiceProcess({ ...given, waitFor: "nothing" });
       await service.start();
-      await eventually(() => service.exit !== undefined, { timeoutMs: 10_000 });
+      await eventually(() => service.exit !== undefined);
       expect(service.exit).to.deep.equal({ code: 1, signal: null });
       const lines = service.logs.trimEnd().split("\n");
       expect(lines.filter((line) => !line.startsWith("stopped"))).to.have.length(1);

@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { MemoryCpi } from "@diskmesh/cpi/testing";
-import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { eventually, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { OfferedCpi } from "./cpi-set.js";
 import { openDescriptors, processesOf } from "./testing/processes.js";
@@ -83,15 +83,12 @@ describe("a thousand calls of CPI executables", function () {
     }
     // A cancelled caller is answered first, and the kill follows at once.
     await dispatcher.client("director").fence({ directorId: "d1", directorGeneration: 2 });
-    expect(await processesOf(dispatcher.runFolder), "processes").to.deep.equal([]);
-    expect(readdirSync(dispatcher.runFolder), "files").to.deep.equal([]);
-    const descriptors = async (): Promise<number> => {
-      // Pipes that somebody else held are let go after a grace of 200 ms.
-      await new Promise((resolve) => setTimeout(resolve, 500));
-      return openDescriptors();
-    };
-    // The second client of the fence has a socket, and grpc-js may open or close one of its own.
-    expect(await descriptors()).to.be.at.most(descriptorsBefore + 2);
+    await eventually(async () => {
+      expect(await processesOf(dispatcher.runFolder), "processes").to.deep.equal([]);
+      expect(readdirSync(dispatcher.runFolder), "files").to.deep.equal([]);
+      // The second client of the fence has a socket, and grpc-js may open or close one of its own.
+      expect(openDescriptors(), "descriptors").to.be.at.most(descriptorsBefore + 2);
+    });
     await dispatcher.close();
   });
 });

@@ -18,8 +18,7 @@ import { writeScript } from "./testing/test-dispatcher.js";
 
 const context = CallContext.fromPartial({ directorId: "d1", directorGeneration: 1 });
 
-describe("the dispatcher's process", function () {
-  this.timeout(20_000);
+describe("the dispatcher's process", () => {
   let certs: TestCertificates;
   let address: string;
   let config: object;

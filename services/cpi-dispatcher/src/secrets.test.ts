@@ -32,9 +32,7 @@ esac
 password=$(echo "$request" | sed -n 's/.*"password":"\\([^"]*\\)".*/\\1/p')
 echo "{\\"result\\":null,\\"error\\":{\\"type\\":\\"Bosh::Clouds::$password\\",\\"message\\":\\"cannot log in as admin:$password\\",\\"ok_to_retry\\":false},\\"log\\":\\"used $password\\"}"`;
 
-describe("secrets of CPIs", function () {
-  this.timeout(60_000);
-
+describe("secrets of CPIs", () => {
   it("are in no log, error, trace, file, list or process argument, though the CPI tells them all", async () => {
     const certs = await testCertificates();
     const folder = temporaryFolder();

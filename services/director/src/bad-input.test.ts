@@ -17,8 +17,7 @@ function varint(value: number): number[] {
 
 type ErrorClass = new (message: string) => Error;
 
-describe("bad input to the director", function () {
-  this.timeout(60_000);
+describe("bad input to the director", () => {
   let director: TestDirector;
   let instanceId: string;
 
@@ -261,8 +260,7 @@ describe("bad input to the director", function () {
   });
 });
 
-describe("dynamic disks turned off", function () {
-  this.timeout(60_000);
+describe("dynamic disks turned off", () => {
   it("any call -> FAILED_PRECONDITION that names the setting", async () => {
     const director = await TestDirector.start({ dynamicDisks: {} });
     try {

@@ -12,8 +12,7 @@ const AZS = `azs: [{name: z1, cpi: east}, {name: z2, cpi: west}]
 disk_types: [{name: fast, disk_size: 1024}]
 `;
 
-describe("cpi-configs", function () {
-  this.timeout(60_000);
+describe("cpi-configs", () => {
   let director: TestDirector;
 
   before(async () => {

@@ -3,8 +3,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
 
-describe("deployments", function () {
-  this.timeout(60_000);
+describe("deployments", () => {
   let director: TestDirector;
 
   before(async () => {

@@ -5,8 +5,7 @@ import { TestDirector } from "./testing/test-director.js";
 
 const MIB = 1024 * 1024;
 
-describe("dynamic disks over gRPC and NATS", function () {
-  this.timeout(60_000);
+describe("dynamic disks over gRPC and NATS", () => {
   let director: TestDirector;
   let first: string;
   let second: string;

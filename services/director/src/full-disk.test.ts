@@ -9,8 +9,7 @@ import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
 const SIZE_BYTES = 16 * 1024 * 1024;
 const PATIENT = { timeoutMs: 30_000 };
 
-describe("a director whose disk is full", function () {
-  this.timeout(60_000);
+describe("a director whose disk is full", () => {
   let disk: SmallDisk;
   let director: TestDirector;
 

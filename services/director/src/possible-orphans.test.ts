@@ -6,8 +6,7 @@ import { TestDirector } from "./testing/test-director.js";
 const CLOUD = "azs: [{name: z1}]\ndisk_types: [{name: fast, disk_size: 64}]\n";
 
 /** CPIs as BOSH's contract has them: called again, they make another. */
-describe("what a CPI may have made unknown to anybody", function () {
-  this.timeout(60_000);
+describe("what a CPI may have made unknown to anybody", () => {
   let director: TestDirector;
 
   before(async () => {

@@ -32,7 +32,7 @@ for (const store of ["LMDB", "MongoDB"])
       const [storage, name] = [databaseUrl(found.url), newTabletName()];
       remove = () => removeTablet(storage, name);
       // Short: the director is killed, and whoever comes next waits for its lease to run out.
-      const lease = { timeMs: 1_500, safeTimeMs: 1_200, renewIntervalMs: 300 };
+      const lease = { timeMs: 4_000, safeTimeMs: 3_600, renewIntervalMs: 300 };
       director = await TestDirector.start({ tablet: { storage, name, lease } });
     });
     after(async () => {
@@ -89,7 +89,7 @@ for (const store of ["LMDB", "MongoDB"])
       expect(said)
         .to.contain("ResumeTask")
         .and.to.match(/restored [0-9]+ documents of tablet /);
-      await eventually(() => director.dispatcher.fences.length > calls, { timeoutMs: 20_000 });
+      await eventually(() => director.dispatcher.fences.length > calls);
       expect(await states(taskIds)).to.deep.equal(["TASK_STATE_HELD", "TASK_STATE_HELD"]);
       const { tasks: held } = await director.tasks.listTasks({
         states: ["TASK_STATE_HELD"],
@@ -110,10 +110,10 @@ for (const store of ["LMDB", "MongoDB"])
     it("restored a second time from the same backup -> claims above what the dispatcher has seen", async () => {
       const seen = director.dispatcher.fences.at(-1) as number;
       for (let restart = 0; restart < 2; restart++) await director.process.restart();
-      await eventually(() => (director.dispatcher.fences.at(-1) as number) > seen + 1, { timeoutMs: 20_000 });
+      await eventually(() => (director.dispatcher.fences.at(-1) as number) > seen + 1);
       const highest = director.dispatcher.fences.at(-1) as number;
       await restore(join(folder, "backup"));
-      await eventually(() => (director.dispatcher.fences.at(-1) as number) > highest, { timeoutMs: 20_000 });
+      await eventually(() => (director.dispatcher.fences.at(-1) as number) > highest);
       const [instance] = (await director.deployments.listInstances({ deployment: "one" })).instances;
       expect((await director.provide("disk-5", instance?.instanceId ?? "")).state).to.equal("TASK_STATE_DONE");
     });

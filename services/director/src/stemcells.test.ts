@@ -15,8 +15,7 @@ stemcells: [{alias: default, os: ubuntu-noble, version: "${version}"}]
 instance_groups: [{name: db, instances: 1, azs: [${az}], stemcell: default}]
 `;
 
-describe("stemcells", function () {
-  this.timeout(60_000);
+describe("stemcells", () => {
   let director: TestDirector;
   const folder = join(temporaryFolder(), "stemcells");
 

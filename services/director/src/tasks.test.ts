@@ -6,8 +6,7 @@ import { manifest, TestDirector } from "./testing/test-director.js";
 
 const WANTED = { diskPoolName: "fast", sizeBytes: 1024 * 1024 };
 
-describe("tasks", function () {
-  this.timeout(60_000);
+describe("tasks", () => {
   let director: TestDirector;
   let first: string;
   let second: string;
@@ -210,8 +209,7 @@ describe("tasks", function () {
   });
 });
 
-describe("limits of tasks", function () {
-  this.timeout(60_000);
+describe("limits of tasks", () => {
   let director: TestDirector;
   let first: string;
 

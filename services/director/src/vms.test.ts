@@ -20,8 +20,7 @@ networks:
 `;
 const CANARY = "canary-h1dden";
 
-describe("VMs and disks of deployments", function () {
-  this.timeout(60_000);
+describe("VMs and disks of deployments", () => {
   let director: TestDirector;
 
   before(async () => {

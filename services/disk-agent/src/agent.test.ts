@@ -19,8 +19,7 @@ const OUTDATED = "ORDER_OUTCOME_OUTDATED";
 const IO_ERROR = "ORDER_OUTCOME_IO_ERROR";
 const UNKNOWN_DEVICE = "ORDER_OUTCOME_UNKNOWN_DEVICE";
 
-describe("the disk agent's process", function () {
-  this.timeout(60_000);
+describe("the disk agent's process", () => {
   let certs: TestCertificates;
   let folder: string;
   let registry: TestRegistry;
@@ -388,7 +387,7 @@ describe("the disk agent's process", function () {
       health: { address: "127.0.0.1:1", tls: certs.files("operator"), serverRole: "disk-agent" },
       waitFor: "nothing",
     });
-    await eventually(() => second.exit !== undefined, { timeoutMs: 10_000 });
+    await eventually(() => second.exit !== undefined);
     expect(second.exit?.code).to.equal(1);
     expect(second.logs).to.contain(`is in use by process ${agent.process.pid} (`);
     expect(await agent.process.stop()).to.include({ code: 0 });

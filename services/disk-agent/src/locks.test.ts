@@ -12,8 +12,7 @@ import { TestRegistry } from "./testing/test-registry.js";
 
 const SIZE = 64 * 4096;
 
-describe("device files between processes", function () {
-  this.timeout(60_000);
+describe("device files between processes", () => {
   let certs: TestCertificates;
   let folder: string;
   let registry: TestRegistry;
@@ -69,7 +68,7 @@ describe("device files between processes", function () {
     expect((await list(second))[0]).to.include({ attached: false, health: "HEALTH_ERROR" });
     expect(countDescriptors(first.process.pid, path)).to.equal(1);
     await first.process.kill();
-    await eventually(async () => (await list(second))[0]?.attached === true, { timeoutMs: 10_000 });
+    await eventually(async () => (await list(second))[0]?.attached === true);
     expect((await list(second))[0]).to.include({ health: "HEALTH_ONLINE", healthMessage: "" });
     await eventually(() =>
       registry.heartbeats.some(({ changed }) => changed.some(({ health }) => health === "HEALTH_ONLINE")),

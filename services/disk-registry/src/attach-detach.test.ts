@@ -6,8 +6,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { rejected, SharedRegistry } from "./testing/shared-registry.js";
 
-describe("disk-registry takes devices in and out of operation", function () {
-  this.timeout(30_000);
+describe("disk-registry takes devices in and out of operation", () => {
   const fleet = SharedRegistry.forAllTests();
 
   it("register -> UNKNOWN and let go; AddHost -> one order for all; RemoveHost -> E_TRY_AGAIN, then S_OK", async () => {

@@ -5,8 +5,7 @@ import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { rejected, SharedRegistry } from "./testing/shared-registry.js";
 
-describe("disk-registry makes disks of devices, and serves them on hosts", function () {
-  this.timeout(30_000);
+describe("disk-registry makes disks of devices, and serves them on hosts", () => {
   const fleet = SharedRegistry.forAllTests();
 
   it("a disk -> erased devices, published, fenced, freed dirty, erased under a higher session", async () => {
@@ -128,7 +127,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", funct
   });
 
   it("a device's host is away -> unpublish waits, says for whom, and completes when it is back; publish elsewhere only then", async () => {
-    await fleet.startOwn({ heartbeat: { intervalMs: 50, timeoutMs: 3_000 } });
+    await fleet.startOwn({ heartbeat: { intervalMs: 50, timeoutMs: 10_000 } });
     const one = await fleet.readyAgent("h1", ["d1"]);
     await fleet.readyAgent("h2", []);
     await fleet.createDisk("x");

@@ -9,8 +9,7 @@ import { TestRegistry } from "./testing/test-registry.js";
 const MIB = 1024 * 1024;
 const HEARD = { intervalMs: 50, timeoutMs: 1_000 };
 
-describe("disk-registry, as its operators see it", function () {
-  this.timeout(60_000);
+describe("disk-registry, as its operators see it", () => {
   let registry: TestRegistry;
 
   afterEach(() => registry?.stop());
@@ -55,14 +54,11 @@ describe("disk-registry, as its operators see it", function () {
     expect(waiting).to.include({ attempts: 1, attachState: AttachState.ATTACHING });
     expect(inMs).to.be.within(0, 4_000);
     failing = false;
-    const erasing = await eventually(
-      async () => {
-        const device = await registry.device("d1");
-        expect(device).to.include({ attachState: AttachState.ATTACHED, erasedBytes: 4_096, dirty: true });
-        return device;
-      },
-      { timeoutMs: 15_000 },
-    );
+    const erasing = await eventually(async () => {
+      const device = await registry.device("d1");
+      expect(device).to.include({ attachState: AttachState.ATTACHED, erasedBytes: 4_096, dirty: true });
+      return device;
+    });
     expect(erasing.eraseSessionNumber).to.be.above(0);
     expect(erasing.nextAttemptAt).to.equal(undefined);
   });
@@ -121,9 +117,9 @@ describe("disk-registry, as its operators see it", function () {
     expect(refused).to.match(/two agents run as host h1: start h1-boot-1 .* was replaced by start later/);
     expect((await hostOf("h1")).bootId).to.equal("later");
     expect(await register("later"), "the one that is in place").to.equal("taken");
-    await eventually(async () => expect(await register(agent.bootId)).to.equal("taken"), { timeoutMs: 10_000 });
+    await eventually(async () => expect(await register(agent.bootId)).to.equal("taken"));
     // And the other way round: no start is locked out for good.
-    await eventually(async () => expect(await register("later")).to.equal("taken"), { timeoutMs: 10_000 });
+    await eventually(async () => expect(await register("later")).to.equal("taken"));
   });
 
   it("more than half of the hosts fall silent at once -> none is changed, one alert; a few -> UNAVAILABLE", async () => {
@@ -143,14 +139,14 @@ describe("disk-registry, as its operators see it", function () {
     };
     const alerts = () => registry.process.logs.split("\n").filter((line) => line.includes('"alert":"mass_silence"'));
     for (const agent of agents.slice(0, 8)) agent.stopHeartbeats();
-    await eventually(() => alerts().length > 0, { timeoutMs: 10_000 });
+    await eventually(() => alerts().length > 0);
     await delay(1_000);
     expect(await unavailable()).to.deep.equal([]);
     expect(alerts().length, "once, not with every look").to.equal(1);
     for (const agent of agents.slice(0, 8)) agent.startHeartbeats(100);
-    await eventually(() => alerts().length === 2, { timeoutMs: 10_000 });
+    await eventually(() => alerts().length === 2);
     for (const agent of agents.slice(0, 2)) agent.stopHeartbeats();
-    await eventually(async () => expect(await unavailable()).to.deep.equal(["h1", "h2"]), { timeoutMs: 10_000 });
+    await eventually(async () => expect(await unavailable()).to.deep.equal(["h1", "h2"]));
   });
 
   it("a dry run of every action -> the answer it would have, and not a field of anything changes", async () => {

@@ -56,8 +56,7 @@ function text({ update }: WatchDevicesResponse): string {
   }
 }
 
-describe("WatchDevices", function () {
-  this.timeout(30_000);
+describe("WatchDevices", () => {
   let registry: TestRegistry;
   const watchers: Watcher[] = [];
 

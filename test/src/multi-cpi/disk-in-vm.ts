@@ -49,7 +49,7 @@ async function fileDisk(path: string): Promise<DiskInVm> {
 
 async function exportedDisk(socketPath: string): Promise<DiskInVm> {
   // An export is announced before its first client can come in.
-  const client = await eventually(() => NbdClient.connect({ socketPath }), { timeoutMs: 30_000 });
+  const client = await eventually(() => NbdClient.connect({ socketPath }));
   return {
     write: (text) => client.write(0, Buffer.from(text), { fua: true }),
     read: async (lengthBytes) => (await client.read(0, lengthBytes)).toString(),

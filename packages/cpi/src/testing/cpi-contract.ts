@@ -50,7 +50,7 @@ export function newCall(): CpiCall {
 /** What every CPI must do, whatever it is made of. Each case leaves the CPI as empty as it found it. */
 export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>): void {
   describe(`the CPI contract: ${name}`, function () {
-    this.timeout(60_000);
+    this.timeout(120_000);
     let tried: CpiUnderTest;
     let cpi: Cpi;
     const vmCids = new Set<string>();

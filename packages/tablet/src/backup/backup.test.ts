@@ -24,8 +24,7 @@ type TestTablet = Tablet<typeof schema>;
 
 const HOSTS = 2_000;
 
-describe("backup and restore", function () {
-  this.timeout(60_000);
+describe("backup and restore", () => {
   const tabletName = newTabletName();
   let database: string | undefined;
   let folder: string;

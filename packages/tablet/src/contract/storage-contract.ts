@@ -210,7 +210,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       });
 
       it("lets no commit of another process become visible after a claim", async function () {
-        this.timeout(20_000);
+        this.timeout(120_000);
         const child = startChild(location);
         await child.committed(20);
         const newer = await openClaimed("newer");
@@ -316,7 +316,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       });
 
       it("takes a commit of eight mebibytes, and one of many documents", async function () {
-        this.timeout(60_000);
+        this.timeout(120_000);
         const storage = await openLoaded();
         const large = Array.from({ length: 8 }, (_, i) =>
           put("hosts", `large-${i}`, { text: "x".repeat(2 ** 20 - 64) }),
@@ -332,7 +332,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       });
 
       it("loads exactly the outcome of all commits, whatever they were", async function () {
-        this.timeout(60_000);
+        this.timeout(120_000);
         const random = randomOf(20_240_817);
         let storage = await openLoaded();
         const expected: Contents = new Map();
@@ -372,7 +372,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
     });
 
     it("loses nothing that was acknowledged, and shows no half commit, when its process is killed", async function () {
-      this.timeout(60_000);
+      this.timeout(120_000);
       let atLeast = -1;
       for (let round = 0; round < 6; round++) {
         const child = startChild(location);

@@ -33,8 +33,7 @@ describe("A full disk and LMDB", () => {
     });
 
     for (const what of ["nothing", "no lock file", "a tablet"])
-      it(`is named on opening a folder that holds ${what}, and leaves nothing there`, async function () {
-        this.timeout(60_000);
+      it(`is named on opening a folder that holds ${what}, and leaves nothing there`, async () => {
         let full = 0;
         let served = 0;
         for (const pages of [0, 1, 2, 3, 4, 6, 300]) {

@@ -20,8 +20,7 @@ const PAGE_SIZE_BYTES = 4_096;
 
 type Edit = (table: Database<string, Buffer>) => void;
 
-describe("a folder that is not whole", function () {
-  this.timeout(60_000);
+describe("a folder that is not whole", () => {
   let folder: string;
 
   beforeEach(async () => {

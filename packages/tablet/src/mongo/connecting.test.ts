@@ -9,9 +9,7 @@ import { changed } from "./simulation/candidate.js";
 import { type DocumentDatabase, hasJavaServer, startJavaServer } from "./testing/document-database.js";
 import { idealServer } from "./testing/ideal-server.js";
 
-describe("connecting to MongoDB", function () {
-  this.timeout(60_000);
-
+describe("connecting to MongoDB", () => {
   it("says which server cannot be reached, without the password", async () => {
     const port = await freePort();
     const address = `127.0.0.1:${port}/state`;

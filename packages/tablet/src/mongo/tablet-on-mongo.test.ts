@@ -22,12 +22,14 @@ interface Counter {
 const schema = { counters: table<Counter>()({ key: ({ id }) => id }) };
 type CounterTablet = Tablet<typeof schema>;
 
-const LEASE_TIME_MS = 1_500;
+/** Long beside what a busy machine makes a renewal wait. */
+const LEASE_TIME_MS = 3_000;
+/** So long that nobody waits for it to run out. */
+const LONG_LEASE_TIME_MS = 600_000;
 const WRITERS = 8;
 const CHILD = fileURLToPath(new URL("./testing/lead-until-killed.js", import.meta.url));
 
-describe("a tablet on MongoDB", function () {
-  this.timeout(60_000);
+describe("a tablet on MongoDB", () => {
   let server: DocumentDatabase;
   let url: string;
   let tabletName: string;
@@ -54,9 +56,9 @@ describe("a tablet on MongoDB", function () {
   async function open(
     address = "127.0.0.1:1",
     waiting: ClaimOptions = {},
-    keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs,
+    { leaseTimeMs = LEASE_TIME_MS, keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs } = {},
   ): Promise<CounterTablet> {
-    const limits = { leaseTimeMs: LEASE_TIME_MS, safeLeaseTimeMs: LEASE_TIME_MS * 0.8, keptLogMs };
+    const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8, keptLogMs };
     const storage = openMongoStorage({ url, tabletName, limits });
     const renewIntervalMs = LEASE_TIME_MS / 5;
     const tablet = await Tablet.open({
@@ -98,7 +100,7 @@ describe("a tablet on MongoDB", function () {
   }
 
   it("keeps a view that anybody can query, and of the log only what is not in it or was not long ago", async () => {
-    const tablet = await open(undefined, {}, 0);
+    const tablet = await open(undefined, {}, { keptLogMs: 0 });
     await put(tablet, "a", 1);
     await put(tablet, "b", 2);
     await tablet.transact(({ counters }) => counters.delete("a"));
@@ -116,12 +118,11 @@ describe("a tablet on MongoDB", function () {
   });
 
   it("is handed over at once by a clean stop", async () => {
-    const first = await open();
+    const lease = { leaseTimeMs: LONG_LEASE_TIME_MS };
+    const first = await open(undefined, {}, lease);
     await put(first, "a", 1);
     await first.close();
-    const startMs = performance.now();
-    const second = await open();
-    expect(performance.now() - startMs).to.be.below(LEASE_TIME_MS);
+    const second = await open(undefined, {}, lease);
     expect(second.generation).to.equal(2);
     expect(second.id).to.equal(first.id);
     expect(await numberOf(second, "a")).to.equal(1);
@@ -129,17 +130,17 @@ describe("a tablet on MongoDB", function () {
 
   it("is taken over from a leader that was killed, with all that it acknowledged, by a standby that followed it", async () => {
     const leader = startLeader();
-    await eventually(() => leader.acknowledged() > 20, { timeoutMs: 20_000 });
+    await eventually(() => leader.acknowledged() > 20);
     const told: string[] = [];
     let follows = false;
     const onFollowing = (): void => {
       follows = true;
     };
     const opening = open("127.0.0.1:2", { onStandby: (address) => told.push(address), onFollowing });
-    await eventually(() => follows, { timeoutMs: 20_000 });
+    await eventually(() => follows);
     const before = leader.acknowledged();
     await delay(LEASE_TIME_MS * 1.5);
-    await eventually(() => leader.acknowledged() > before + 100, { timeoutMs: 20_000 });
+    await eventually(() => leader.acknowledged() > before + 100);
     expect(told).to.deep.equal(["127.0.0.1:99"]);
     await leader.kill();
     const standby = await opening;
@@ -198,7 +199,7 @@ describe("a tablet on MongoDB", function () {
     });
 
     it("is killed and started again, goes on, and nothing that was acknowledged is lost", async () => {
-      const tablet = await open();
+      const tablet = await open(undefined, {}, { leaseTimeMs: LONG_LEASE_TIME_MS });
       const acknowledged = new Map<string, number>();
       let count = 0;
       let writing = true;
@@ -212,7 +213,7 @@ describe("a tablet on MongoDB", function () {
       });
       for (let kill = 0; kill < 3; kill++) {
         const before = count;
-        await eventually(() => count > before + 100 + 50 * kill, { timeoutMs: 20_000 });
+        await eventually(() => count > before + 100 + 50 * kill);
         await database.kill();
         await database.start();
       }

@@ -13,8 +13,7 @@ const MIB = 1024 * 1024;
 const CANARY = "canary-5ecre7";
 
 /** With the limits that a dispatcher has when nobody says otherwise. */
-describe("what a CPI's executable answers", function () {
-  this.timeout(60_000);
+describe("what a CPI's executable answers", () => {
   const tls = { caFile: "/ca", certFile: "/cert", keyFile: "/key" };
   const { executables: limits } = dispatcherConfig.parse({
     listen: { host: "127.0.0.1", port: 0 },

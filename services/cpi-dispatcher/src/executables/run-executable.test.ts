@@ -27,8 +27,7 @@ const LIMITS: ExecutableLimits = {
 
 const answerRoom = new AnswerRoom(5_000_000);
 
-describe("a CPI's process", function () {
-  this.timeout(20_000);
+describe("a CPI's process", () => {
   let folder: string;
   let runs: string;
   let runFolder: RunFolder;
@@ -192,17 +191,17 @@ describe("a CPI's process", function () {
     const startedAtMs = performance.now();
     const error = await failure(run("sleep 100 & sleep 100 & trap '' TERM; sleep 100", { timeoutMs: 300 }));
     expect(error).to.be.instanceOf(TimeoutError).with.property("message").that.includes("executables.callTimeoutMs");
-    expect(performance.now() - startedAtMs).to.be.below(1_300);
+    expect(performance.now() - startedAtMs).to.be.below(LIMITS.timeoutMs);
   });
 
-  it("is killed when its caller gives up, with all it has started, within a second", async () => {
+  it("is killed when its caller gives up, with all it has started", async () => {
     const controller = new AbortController();
     const running = failure(run('sleep 100 & echo "$!" >&2; wait', {}, controller.signal));
     await eventually(() => lines.length === 1);
     const startedAtMs = performance.now();
     controller.abort(new CancelledError("enough"));
     expect(await running).to.have.property("message", "enough");
-    expect(performance.now() - startedAtMs).to.be.below(1_000);
+    expect(performance.now() - startedAtMs).to.be.below(LIMITS.timeoutMs);
     expect(environmentOf(Number(lines[0])), "the orphan lives").to.equal("");
   });
 
@@ -233,7 +232,7 @@ describe("a CPI's process", function () {
   it("ends its orphans with itself, even those that hold its outputs open", async () => {
     const startedAtMs = performance.now();
     expect(await run('(sleep 100 & sleep 100) & echo "$!" >&2; echo answer')).to.equal("answer\n");
-    expect(performance.now() - startedAtMs).to.be.below(2_000);
+    expect(performance.now() - startedAtMs).to.be.below(LIMITS.timeoutMs);
   });
 
   describe("whose answer comes while this process is kept from reading", () => {
@@ -294,9 +293,7 @@ describe("a CPI's process", function () {
   });
 });
 
-describe("the run folder", function () {
-  this.timeout(20_000);
-
+describe("the run folder", () => {
   it("ends what a killed dispatcher has left running, recorded or not, and nobody else", async () => {
     const folder = temporaryFolder();
     const runs = join(folder, "runs");

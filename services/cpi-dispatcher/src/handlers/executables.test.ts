@@ -22,8 +22,7 @@ const newVm = {
   env: { bosh: { group: "g" } },
 };
 
-describe("CPI executables behind the dispatcher", function () {
-  this.timeout(30_000);
+describe("CPI executables behind the dispatcher", () => {
   const bench = ScriptDispatcher.forEachTest();
 
   describe("requests", () => {

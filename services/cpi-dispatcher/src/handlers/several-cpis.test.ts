@@ -15,8 +15,7 @@ import {
   V3,
 } from "../testing/script-dispatcher.js";
 
-describe("CPIs side by side behind the dispatcher", function () {
-  this.timeout(30_000);
+describe("CPIs side by side behind the dispatcher", () => {
   const bench = ScriptDispatcher.forEachTest();
 
   describe("several CPIs", () => {

@@ -96,7 +96,7 @@ export class TestFleet {
       const { devices } = await registry.listDevices(request);
       return devices.filter((device) => !device.dirty).length === HOST_IDS.length * DEVICES_PER_HOST;
     };
-    await eventually(isReady, { timeoutMs: 30_000 });
+    await eventually(isReady);
   }
 
   async #spawn(service: Role, address: string, name: string, config: object): Promise<ServiceProcess> {

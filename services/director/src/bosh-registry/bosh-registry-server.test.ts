@@ -15,8 +15,7 @@ interface Reply {
   readonly body: { readonly status: string; readonly settings?: string; readonly message?: string };
 }
 
-describe("the bosh-registry", function () {
-  this.timeout(60_000);
+describe("the bosh-registry", () => {
   let director: TestDirector;
   let port: number;
 

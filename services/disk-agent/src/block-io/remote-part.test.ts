@@ -15,8 +15,7 @@ import { serveBlockIo } from "./serve-stream.js";
 const SIZE = 64 * 4096;
 const OPERATION_TIMEOUT_MS = 1_500;
 
-describe("a device of another host", function () {
-  this.timeout(20_000);
+describe("a device of another host", () => {
   let fixture: DeviceFixture;
   let server: RpcServer;
   let proxy: CuttableProxy;

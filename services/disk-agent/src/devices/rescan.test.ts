@@ -95,7 +95,7 @@ describe("rescans", () => {
     hanging.set(stalled, 0);
     const startedAtMs = performance.now();
     const result = await rescan.run();
-    expect(performance.now() - startedAtMs).to.be.below(ANSWER_TIMEOUT_MS * 20);
+    expect(performance.now() - startedAtMs).to.be.below(10_000);
     expect(result.pendingPaths).to.deep.equal([stalled]);
     expect(result.changedDeviceIds).to.include("h-disk-ok");
     expect((await rescan.run()).pendingPaths).to.deep.equal([stalled]);

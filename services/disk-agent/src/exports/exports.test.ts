@@ -15,8 +15,7 @@ import { AgentOrders, TestRegistry } from "../testing/test-registry.js";
 const SIZE = 2 * 1024 * 1024;
 const DONE = "ORDER_OUTCOME_DONE";
 
-describe("disks exported between two agents", function () {
-  this.timeout(60_000);
+describe("disks exported between two agents", () => {
   let certs: TestCertificates;
   let folder: string;
   let registry: TestRegistry;

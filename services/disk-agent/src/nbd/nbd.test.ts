@@ -171,7 +171,7 @@ describe("the NBD export", () => {
       return { socket, reader };
     };
 
-    const closed = (socket: Socket) => eventually(() => socket.destroyed || socket.readableEnded, { timeoutMs: 3_000 });
+    const closed = (socket: Socket) => eventually(() => socket.destroyed || socket.readableEnded);
 
     const flags = (value: number) => {
       const bytes = Buffer.alloc(4);

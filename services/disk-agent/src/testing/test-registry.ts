@@ -97,14 +97,11 @@ export class TestRegistry {
   }
 
   async registered(hostId: string, after = 0): Promise<RegisterAgentRequest> {
-    return eventually(
-      () => {
-        const found = this.registrations.slice(after).findLast((request) => request.hostId === hostId);
-        if (!found) throw new Error(`host ${hostId} did not register`);
-        return found;
-      },
-      { timeoutMs: 10_000 },
-    );
+    return eventually(() => {
+      const found = this.registrations.slice(after).findLast((request) => request.hostId === hostId);
+      if (!found) throw new Error(`host ${hostId} did not register`);
+      return found;
+    });
   }
 }
 

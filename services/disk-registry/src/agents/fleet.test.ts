@@ -12,8 +12,7 @@ const AHEAD = 2 ** 20;
 /** For a call that does not come to its end. */
 const SHORT = { deadlineMs: 1_000 };
 
-describe("disk-registry and what agents remember", function () {
-  this.timeout(60_000);
+describe("disk-registry and what agents remember", () => {
   const fleet = SharedRegistry.forAllTests();
   let operator: Client<typeof FleetServiceDefinition>;
 

@@ -9,9 +9,7 @@ const WORLDS_PER_CLIMATE = 100;
 /** Without a rule, one in two hundred worlds or more goes wrong. */
 const WORLDS_PER_ABLATION = 2_000;
 
-describe("the tablet on a server that loses answers and delays and doubles writes", function () {
-  this.timeout(60_000);
-
+describe("the tablet on a server that loses answers and delays and doubles writes", () => {
   for (const climate of Object.keys(CLIMATES) as Climate[]) {
     it(`loses nothing and shows nothing outdated in ${WORLDS_PER_CLIMATE} ${climate} worlds`, async () => {
       const total: Record<string, number> = {};
