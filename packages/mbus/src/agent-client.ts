@@ -16,7 +16,7 @@ import { SpanKind } from "@opentelemetry/api";
 import { AgentError } from "./agent-error.js";
 import type { Message, NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, decodeReply, encodeRequest, truncateMiddle } from "./envelope.js";
-import { redactedArguments, redactedText } from "./redaction.js";
+import { redactedArguments, redactorOf } from "./redaction.js";
 import { isRunningTask, unknownMethodText, unknownTaskText } from "./running-task.js";
 import { agentSubject, parseReplySubject, repliesSubject, replySubject } from "./subjects.js";
 import { TimeLimit } from "./time-limit.js";
@@ -223,7 +223,7 @@ interface Call {
 
 function replyValue(reply: AgentReply, { agentId, method, args }: Call): unknown {
   if ("value" in reply) return reply.value;
-  const said = redactedText(method, args, reply.exception);
+  const said = redactorOf(method, args).text(reply.exception);
   throw new AgentError(agentId, method, truncateMiddle(said, MAX_MESSAGE_LENGTH));
 }
 

@@ -10,7 +10,7 @@ import { SpanKind } from "@opentelemetry/api";
 import { type AgentTaskLimits, AgentTasks } from "./agent-tasks.js";
 import type { NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, type AgentRequest, decodeRequest, encodeReply, MAX_PAYLOAD_BYTES } from "./envelope.js";
-import { redactedArguments, redactedText, redactedValue } from "./redaction.js";
+import { redactedArguments, redactorOf } from "./redaction.js";
 import { isRunningTask, unknownMethodText } from "./running-task.js";
 import { agentSubject, heartbeatSubject, parseReplySubject, quotedSubject } from "./subjects.js";
 import { inSpan } from "./tracing.js";
@@ -155,9 +155,9 @@ export class AgentServer {
     const { method: name, args, traceHeaders } = request;
     const options = { kind: SpanKind.SERVER, agentId, traceHeaders };
     return inSpan(`mbus ${name}`, options, () => method.run(args, signal)).then(
-      (value) => redactedValue(name, args, value),
+      (value) => redactorOf(name, args).value(value),
       (error: unknown) => {
-        throw new Error(redactedText(name, args, messageOf(error)));
+        throw new Error(redactorOf(name, args).text(messageOf(error)));
       },
     );
   }

@@ -1,4 +1,4 @@
-import { NotFoundError } from "@diskmesh/domain";
+import { NotFoundError, Redactor } from "@diskmesh/domain";
 import { expect } from "chai";
 import { createLogger } from "./log.js";
 import { rpcLogging } from "./rpc-logging.js";
@@ -30,7 +30,17 @@ describe("createLogger", () => {
       "a line",
     );
     expect(JSON.stringify(lines)).not.to.match(/p[1-4]/);
-    expect(lines[0]).to.include({ password: "[redacted]", port: 1 }, "a line");
+    expect(lines[0]).to.include({ password: "<redacted>", port: 1 }, "a line");
+  });
+
+  it("hides the secrets that it is told of, wherever they appear, and stays JSON", () => {
+    const redactor = new Redactor(['pass"word', 4_711_471]);
+    const careful = createLogger({ service: "s", level: "info", destination, redactor });
+    careful.info({ port: 4_711_471, said: 'login pass"word', error: new Error('pass"word') }, 'a "pass"word"');
+    careful.info({ port: 1 }, "nothing");
+    expect(lines[0]).to.include({ port: "<redacted>", said: "login <redacted>", message: 'a "<redacted>"' });
+    expect(lines[1]).to.include({ port: 1, message: "nothing" });
+    expect(JSON.stringify(lines)).to.not.include("pass");
   });
 
   it("tells calls that failed by a bug, by trouble here, and by the caller", () => {

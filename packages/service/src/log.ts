@@ -1,24 +1,12 @@
-import type { Logger } from "@diskmesh/domain";
+import { type Logger, REDACTED, type Redactor, SECRET_NAMES } from "@diskmesh/domain";
 import { trace } from "@opentelemetry/api";
 import { type DestinationStream, destination, pino, stdSerializers, stdTimeFunctions } from "pino";
 
 import type { LogLevel } from "./config.js";
 
-// By name, wherever they appear to this depth: a second net below the rule that nobody logs secrets.
-const SECRET_NAMES = [
-  "password",
-  "passwd",
-  "secret",
-  "token",
-  "authorization",
-  "credentials",
-  "privateKey",
-  "private_key",
-  "keyPem",
-  "env",
-];
 const BACKLOG_SIZE_BYTES = 1024 * 1024;
 
+// To this depth: a second net below the rule that nobody logs secrets.
 const SECRET_PATHS = ["", "*.", "*.*.", "*.*.*."].flatMap((depth) => SECRET_NAMES.map((name) => `${depth}${name}`));
 
 export interface LoggerOptions {
@@ -26,6 +14,8 @@ export interface LoggerOptions {
   readonly level: LogLevel;
   /** What may wait for room on the disk that standard error goes to; beyond it lines are lost, and counted. */
   readonly backlogSizeBytes?: number;
+  /** Hides the secrets that the process was started with. */
+  readonly redactor?: Redactor;
   /** Standard error by default. */
   readonly destination?: DestinationStream;
 }
@@ -71,6 +61,8 @@ class StandardError implements DestinationStream {
 }
 
 function loggerTo(output: DestinationStream, options: LoggerOptions): Logger {
+  const { redactor } = options;
+  const safe = redactor ? { write: (line: string) => output.write(withoutSecrets(line, redactor)) } : output;
   return pino(
     {
       level: options.level,
@@ -81,11 +73,16 @@ function loggerTo(output: DestinationStream, options: LoggerOptions): Logger {
       // A text, or an error with its stack.
       serializers: { error: (error: unknown) => (error instanceof Error ? stdSerializers.err(error) : error) },
       formatters: { level: (label) => ({ level: label }) },
-      redact: { paths: SECRET_PATHS, censor: "[redacted]" },
+      redact: { paths: SECRET_PATHS, censor: REDACTED },
       mixin: traceIds,
     },
-    output,
+    safe,
   );
+}
+
+/** Looks for them in the whole line, and hides them within its values, so that it stays JSON. */
+function withoutSecrets(line: string, redactor: Redactor): string {
+  return redactor.text(line) === line ? line : `${JSON.stringify(redactor.value(JSON.parse(line)))}\n`;
 }
 
 function traceIds(): Record<string, string> {

@@ -1,5 +1,5 @@
 import { writeSync } from "node:fs";
-import { DomainError, type Logger, TimeoutError } from "@diskmesh/domain";
+import { DomainError, type Logger, Redactor, secretsNamedIn, TimeoutError } from "@diskmesh/domain";
 import type { z } from "zod";
 import { loadConfig, type ServiceConfig } from "./config.js";
 import { Lifecycle } from "./lifecycle.js";
@@ -20,8 +20,9 @@ export async function runService<Schema extends z.ZodType<ServiceConfig>>(
 ): Promise<never> {
   try {
     const config = loadConfig(schema, process.argv.slice(2), process.env);
-    const log = createLogger({ service: name, ...config.log });
-    return await runWith(name, config, log, start);
+    const redactor = new Redactor(secretsNamedIn(config));
+    const log = createLogger({ service: name, ...config.log, redactor });
+    return await runWith(name, config, log, redactor, start);
   } catch (error) {
     return exitWith(name, "cannot start", error);
   }
@@ -31,11 +32,12 @@ async function runWith<Config extends ServiceConfig>(
   name: string,
   config: Config,
   log: Logger,
+  redactor: Redactor,
   start: StartService<Config>,
 ): Promise<never> {
   const lifecycle = new Lifecycle(log);
   watchProcess(name, lifecycle, log);
-  const telemetry = await startTelemetry({ service: name, ...config.telemetry });
+  const telemetry = await startTelemetry({ service: name, ...config.telemetry, redactor });
   lifecycle.use("telemetry", telemetry);
   const stopRequested = new Promise<void>((resolve) => {
     lifecycle.stopping.addEventListener("abort", () => resolve(), { once: true });

@@ -1,3 +1,6 @@
+import type { Redactor } from "@diskmesh/domain";
+import type { tracing } from "@opentelemetry/sdk-node";
+
 export interface Telemetry {
   /** Sends what is left and stops. */
   stop(): Promise<void>;
@@ -11,6 +14,8 @@ export async function startTelemetry(options: {
   readonly otlpEndpoint?: string | undefined;
   /** More that wait to be sent are dropped. */
   readonly maxQueuedSpans: number;
+  /** Hides the secrets that the process was started with. */
+  readonly redactor: Redactor;
 }): Promise<Telemetry> {
   if (options.otlpEndpoint === undefined) return { stop: async () => {} };
   const [{ NodeSDK, tracing }, { OTLPTraceExporter }] = await Promise.all([
@@ -22,7 +27,10 @@ export async function startTelemetry(options: {
   const maxExportBatchSize = Math.min(maxQueueSize, MAX_SPANS_PER_EXPORT);
   const sdk = new NodeSDK({
     serviceName: options.service,
-    spanProcessors: [new tracing.BatchSpanProcessor(exporter, { maxQueueSize, maxExportBatchSize })],
+    spanProcessors: [
+      redacting(options.redactor),
+      new tracing.BatchSpanProcessor(exporter, { maxQueueSize, maxExportBatchSize }),
+    ],
     // A span is about 4 KiB at most.
     spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 8, eventCountLimit: 0, linkCountLimit: 0 },
     instrumentations: [],
@@ -31,4 +39,16 @@ export async function startTelemetry(options: {
   });
   sdk.start();
   return { stop: () => sdk.shutdown() };
+}
+
+/** What errors say is the only text from outside that spans have. It comes before the processor that sends them. */
+function redacting(redactor: Redactor): tracing.SpanProcessor {
+  return {
+    onStart: () => {},
+    onEnd: ({ status }) => {
+      if (status.message !== undefined) status.message = redactor.text(status.message);
+    },
+    forceFlush: async () => {},
+    shutdown: async () => {},
+  };
 }

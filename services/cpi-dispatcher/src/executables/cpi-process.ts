@@ -1,9 +1,9 @@
 import type { CpiCall } from "@diskmesh/cpi";
-import { DomainError, type JsonObject } from "@diskmesh/domain";
+import { DomainError, type JsonObject, Redactor } from "@diskmesh/domain";
 import { type CpiAnswer, parseAnswer } from "../model/answers.js";
 import { errorOfCpi } from "../model/cpi-errors.js";
 import type { CpiMethod } from "../model/methods.js";
-import { Redactor, redactedRequest } from "../model/redaction.js";
+import { redactedRequest } from "../model/redacted-request.js";
 import { requestContext, requestText } from "../model/request.js";
 import type { AnswerRoom } from "./answer.js";
 import { LineSplitter } from "./line-splitter.js";

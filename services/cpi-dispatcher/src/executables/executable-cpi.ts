@@ -12,7 +12,7 @@ import {
 import { CancelledError, type JsonObject, messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
 import { resultOf } from "../model/answers.js";
 import { type InfoOutcome, type Negotiated, negotiate } from "../model/negotiation.js";
-import { secretEnv } from "../model/redaction.js";
+import { secretEnv } from "../model/redacted-request.js";
 import type { CallLimit } from "./call-limit.js";
 import { CpiProcess, type CpiProcessOptions, type CpiRequest, withCpiOn } from "./cpi-process.js";
 

@@ -1,8 +1,8 @@
 import { createHmac, randomBytes } from "node:crypto";
+import { REDACTED } from "@diskmesh/domain";
 import { stringify } from "yaml";
 import { readYaml, storedLimits } from "./document.js";
 
-const REDACTED = "<redacted>";
 // Known to this process alone, so that a mark says nothing of what it stands for.
 const KEY = randomBytes(32);
 const MARK = /<redacted [0-9a-f]{64}>/g;

@@ -1,0 +1,74 @@
+import { expect } from "chai";
+import { REDACTED as R, Redactor, secretsNamedIn } from "./redaction.js";
+
+const ODD = 'p"ss/wörd & <more>';
+const base64 = (text: string) => Buffer.from(text).toString("base64");
+
+describe("the redactor", () => {
+  const redactor = new Redactor([
+    { password: ODD, nested: { keys: ["line one\nline two\n", 987654] }, short: "ab", flag: true, url: "a+b/c==" },
+  ]);
+  const cases: readonly [form: string, given: string, shown: string][] = [
+    ["raw", `login with ${ODD} now`, `login with ${R} now`],
+    ["JSON", JSON.stringify({ password: ODD }), `{"password":"${R}"}`],
+    ["JSON of Go", 'p\\"ss/wörd \\u0026 \\u003cmore\\u003e', R],
+    ["JSON of Python", 'p\\"ss/w\\u00f6rd & <more>', R],
+    ["URL", `https://h/?p=${encodeURIComponent(ODD)}&q`, `https://h/?p=${R}&q`],
+    ["URL, small", encodeURIComponent(ODD).replace(/%../g, (code) => code.toLowerCase()), R],
+    ["form", new URLSearchParams({ p: ODD, q: "" }).toString(), `p=${R}&q=`],
+    ["Base64", `key ${base64(ODD)} end`, `key ${R} end`],
+    ["Base64 for URLs", Buffer.from(ODD).toString("base64url"), R],
+    ["Base64 of a line", base64(`${ODD}\n`), R],
+    ["Base64 after one byte", base64(`a${ODD}`), `YX${R}`],
+    ["Base64 after a user's name", base64(`me:${ODD}:x`), `bWU6${R}`],
+    ["a line of several", "got line two!", `got ${R}!`],
+    ["all lines in JSON", "line one\\nline two", `${R}\\n${R}`],
+    ["number", "account 987654", `account ${R}`],
+    ["number in Base64", base64("987654"), R],
+    ["with signs", "a+b/c== a b", `${R} a b`],
+    ["too short", "ab is true of null", "ab is true of null"],
+    ["nothing of it", "nothing here", "nothing here"],
+  ];
+  for (const [form, given, shown] of cases)
+    it(`${form}: ${given} -> ${shown}`, () => {
+      expect(redactor.text(given)).to.equal(shown);
+    });
+
+  it("hides the longer of two secrets that overlap", () => {
+    expect(new Redactor([["secret", "secret-and-more"]]).text("secret-and-more, secret")).to.equal(`${R}, ${R}`);
+  });
+
+  it("has nothing to hide without secrets", () => {
+    for (const none of [[], [{}], ["ab", null, true, 7]])
+      expect(new Redactor(none).text("ab 7 a.b")).to.equal("ab 7 a.b");
+    expect(new Redactor([["a.b*"]]).text("a.b* axb*")).to.equal(`${R} axb*`);
+  });
+
+  it("takes half a surrogate pair for what it is", () => {
+    expect(new Redactor(["half \ud800"]).text("half \ud800!")).to.equal(`${R}!`);
+  });
+
+  it("hides in values too, by names as well, and keeps their shape", () => {
+    expect(redactor.value({ "line two": [987654, 98765, null, true, { a: "line one!" }] })).to.deep.equal({
+      [R]: [R, 98765, null, true, { a: `${R}!` }],
+    });
+  });
+
+  it("is quick with much that looks like Base64", () => {
+    const text = "A".repeat(1_000_000);
+    expect(redactor.text(text)).to.equal(text);
+  });
+});
+
+describe("what is secret by its name", () => {
+  it("is under such a name, at any depth, or the password of a URL", () => {
+    const config = {
+      registry: { user: "u", password: "p1" },
+      cpis: [{ name: "a", properties: { key: "p2", deep: ["p3"] } }],
+      tablet: { storage: "mongodb://ann:p4@db-1:27017/?a=b" },
+      urls: ["nats://u:p5@h", "nats://h", "no url: a:b@c"],
+      port: 7,
+    };
+    expect(secretsNamedIn(config)).to.deep.equal(["p1", { key: "p2", deep: ["p3"] }, "p4", "p5"]);
+  });
+});
