@@ -18,7 +18,6 @@ const STEMCELL = { name: "ubuntu", version: "1.10" };
 describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cells", function () {
   this.timeout(300_000);
 
-  const canary = (cpi: string) => `canary-of-${cpi}-cpi`;
   let mesh: MultiCpiMesh;
   let operator: ReturnType<MultiCpiMesh["operator"]>;
   let agents: AgentClient;
@@ -235,20 +234,6 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
     expect(await read("z1")).to.equal(bytesOf("z1"));
   });
 
-  step("no secret of a CPI is in a log, an output of a task or an argument", async () => {
-    const texts = new Map<string, string>();
-    for (const file of readdirSync(mesh.folder).filter((name) => name.endsWith(".log")))
-      texts.set(file, readFileSync(join(mesh.folder, file), "utf8"));
-    for (const { pid, command } of processesOf(mesh.folder)) texts.set(`process ${pid}`, command);
-    for (const task of await tasksIn()) texts.set(`task ${task.taskId}`, await outputsOf(task));
-    texts.set("CPIs", JSON.stringify(await listCpis()));
-    // What is looked through is really there: the director's and the dispatcher's logs, and what a CPI told.
-    expect([...texts.keys()]).to.include.members(["director.log", "cpi-dispatcher.log"]);
-    expect([...texts.values()].join("\n")).to.include('"method":"detach_disk"');
-    const found = [...texts].filter(([, text]) => text.includes("canary-of-")).map(([where]) => where);
-    expect(found).to.deep.equal([]);
-  });
-
   step("all is deleted, and nothing is left of it", async () => {
     await done("delete deployment", operator.deployments.deleteDeployment({ deployment: "everywhere", wait: true }));
     for (const { diskCid } of (await operator.deployments.listPersistentDisks({})).disks)
@@ -279,7 +264,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   const inAz = (az: AzName): readonly Instance[] => instances.filter((instance) => instance.az === az);
 
   async function configure(change: Partial<CpiConfigInput> = {}): Promise<void> {
-    const content = cpiConfig({ ...mesh.cpiConfigInput, canary, nameInZ2: cpis.z2, ...change });
+    const content = cpiConfig({ ...mesh.cpiConfigInput, nameInZ2: cpis.z2, ...change });
     await operator.configs.updateConfig({ type: "cpi", content });
     await operator.configs.updateConfig({ type: "cloud", content: cloudConfig(cpis) });
   }
@@ -362,14 +347,6 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   /** All of them without states. */
   async function tasksIn(...states: TaskState[]): Promise<Task[]> {
     return (await operator.tasks.listTasks({ states, pageSize: 1_000 })).tasks;
-  }
-
-  async function outputsOf(task: Task): Promise<string> {
-    const outputs = ["event", "result", "debug", "cpi"].map(async (type) => {
-      const { lines } = await operator.tasks.getTaskOutput({ taskId: task.taskId, type, maxLines: 1_000 });
-      return lines.join("\n");
-    });
-    return [JSON.stringify(task), ...(await Promise.all(outputs))].join("\n");
   }
 });
 

@@ -26,13 +26,12 @@ export interface CpiConfigInput {
   readonly cells: readonly [string, string];
   readonly vmRegistry: { readonly endpoint: string; readonly user: string; readonly password: string };
   readonly mbus: object;
-  readonly canary: (cpi: string) => string;
   /** What the CPI `second` is called now. */
   readonly nameInZ2: string;
 }
 
 export function cpiConfig(input: CpiConfigInput): string {
-  const { installed, cells, vmRegistry, mbus, canary, nameInZ2 } = input;
+  const { installed, cells, vmRegistry, mbus, nameInZ2 } = input;
   const [first, second, third] = installed;
   return `
 cpis:
@@ -42,7 +41,7 @@ cpis:
   properties:
     speaks_api_version: 1
     state_folder: ${first.stateFolder}
-    password: ${canary("first")}
+    password: password-of-first
     registry: ${JSON.stringify(vmRegistry)}
     agent: { mbus: ${JSON.stringify(mbus)} }
 - name: ${nameInZ2}
@@ -53,7 +52,7 @@ cpis:
     speaks_api_version: 2
     stemcell_formats: [raw]
     state_folder: ${second.stateFolder}
-    password: ${canary("second")}
+    password: password-of-second
 - name: third
   type: reference
   exec_path: ${third.execPath}
@@ -62,13 +61,13 @@ cpis:
     stemcell_formats: [raw, qcow2]
     hint: object
     state_folder: ${third.stateFolder}
-    password: ${canary("third")}
+    password: password-of-third
 - name: cell-1
   type: fleet
-  properties: { registry_address: "${cells[0]}", password: ${canary("cell-1")} }
+  properties: { registry_address: "${cells[0]}", password: password-of-cell-1 }
 - name: cell-2
   type: fleet
-  properties: { registry_address: "${cells[1]}", password: ${canary("cell-2")} }
+  properties: { registry_address: "${cells[1]}", password: password-of-cell-2 }
 `;
 }
 

@@ -79,11 +79,11 @@ export class MultiCpiMesh implements AsyncDisposable {
     return {
       endpoint: `http://${this.group.address("vm-registry")}`,
       user: "cpi",
-      password: "canary-of-the-vm-registry",
+      password: "password-of-the-vm-registry",
     };
   }
 
-  get cpiConfigInput(): Omit<CpiConfigInput, "canary" | "nameInZ2"> {
+  get cpiConfigInput(): Omit<CpiConfigInput, "nameInZ2"> {
     return {
       installed: this.installed,
       cells: [this.group.address("cell-1"), this.group.address("cell-2")],

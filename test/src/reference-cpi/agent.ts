@@ -3,6 +3,7 @@ import { get } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentMethod, AgentServer, connectNats } from "@diskmesh/mbus";
+import { told } from "../secrets/canaries.js";
 import type { MbusSettings } from "./protocol.js";
 import { readUserData, type Settings, writeWhole } from "./vm-process.js";
 
@@ -129,7 +130,7 @@ function agentMethods(folder: string, settings: Settings): Record<string, AgentM
 
 function diskAt(hint: unknown, cid: unknown): string {
   const path = typeof hint === "string" ? hint : (hint as { path?: string } | undefined)?.path;
-  if (path === undefined || !existsSync(path)) throw new Error(`disk ${cid} is nowhere to be found`);
+  if (path === undefined || !existsSync(path)) throw new Error(`disk ${cid} is nowhere to be found: ${told([hint])}`);
   return path;
 }
 

@@ -1,8 +1,9 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { told } from "../secrets/canaries.js";
 import { methods } from "./methods.js";
-import { CpiError, cloudError, type Misbehaviour, type Request } from "./protocol.js";
+import { CpiError, type Misbehaviour, type Request } from "./protocol.js";
 
 /**
  * A CPI as a program of its own: one request on standard input, one answer on standard output. VMs are processes, disks
@@ -28,22 +29,32 @@ function answer(result: unknown, error: object | null): void {
 
 /** True when it has said all that it will. */
 async function misbehaves(request: Request): Promise<boolean> {
-  const told = misbehaviour(request);
-  const [what = "", detail = ""] = (told[request.method] ?? told["*"] ?? "").split("=");
+  const wrongs = misbehaviour(request);
+  const [what = "", detail = ""] = (wrongs[request.method] ?? wrongs["*"] ?? "").split("=");
   switch (what) {
     case "slow":
       await new Promise((resolve) => setTimeout(resolve, Number(detail)));
       return false;
     case "hangs":
-      while (misbehaviour(request)[request.method] === told[request.method])
+      while (misbehaviour(request)[request.method] === wrongs[request.method])
         await new Promise((resolve) => setTimeout(resolve, 50));
       return false;
     case "noisy":
       for (let line = 0; line < Number(detail); line++) process.stderr.write(`noise ${line}\n`);
       return false;
     case "tells":
-      process.stderr.write(`${JSON.stringify(request)}\n`);
-      throw cloudError("CloudError", JSON.stringify(request.context));
+      process.stderr.write(`${JSON.stringify(request)}\n${told([request.context, request.arguments])}\n`);
+      process.stdout.write(
+        JSON.stringify({
+          result: null,
+          error: { type: "Bosh::Clouds::CloudError", message: told(request.context), ok_to_retry: false },
+          log: told(request.context),
+        }),
+      );
+      return true;
+    case "hides":
+      answer({ path: "/nowhere", ...request.context.hint_secrets }, null);
+      return true;
     case "garbage":
       process.stdout.write("this is no JSON");
       return true;

@@ -96,7 +96,7 @@ export const methods: Readonly<Record<string, Method>> = {
     const path = state.imageFile(diskCid);
     if (usesRegistry(request) && request.context.registry) await changePersistentDisk(request, vmCid, diskCid, path);
     if ((request.api_version ?? 1) < 2) return null;
-    return request.context.hint === "object" ? { path, lun: 3 } : path;
+    return request.context.hint === "object" ? { path, lun: 3, ...request.context.hint_secrets } : path;
   },
 
   async detach_disk(request) {

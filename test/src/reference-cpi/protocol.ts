@@ -26,6 +26,8 @@ interface Context {
   readonly agent?: { readonly mbus: MbusSettings };
   /** Makes hints objects with a number inside, as some CPIs do, instead of paths. */
   readonly hint?: "path" | "object";
+  /** What such hints hold beside it, for the agent alone, which tells it when it cannot find the disk. */
+  readonly hint_secrets?: object;
 }
 
 /** How an agent reaches its director; in `env` it is `bosh.mbus`. */

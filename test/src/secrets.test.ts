@@ -1,0 +1,210 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { CpiServiceDefinition } from "@diskmesh/api/cpi";
+import {
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  StemcellServiceDefinition,
+  type Task,
+  TaskServiceDefinition,
+} from "@diskmesh/api/director";
+import { identityUri, MIB_BYTES } from "@diskmesh/domain";
+import { eventually, stemcellFile } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { ServiceGroup } from "./mesh/service-group.js";
+import { mbusOf } from "./multi-cpi/configs.js";
+import { processesOf } from "./multi-cpi/processes.js";
+import { ReferenceCpi } from "./reference-cpi/install.js";
+import { canariesOf, formsOf } from "./secrets/canaries.js";
+import { TraceCollector } from "./secrets/trace-collector.js";
+
+const VM_AGENTS = "vm-agents";
+const PATIENCE_MS = 120_000;
+
+const CPI = canariesOf("cpi", 1);
+const HINT = canariesOf("hint", 2);
+const ENV = canariesOf("env", 3);
+const OWN = canariesOf("dispatcher", 4);
+const REGISTRY = canariesOf("registry", 5);
+const CANARIES = { CPI, HINT, ENV, OWN, REGISTRY };
+
+const CLOUD = `
+azs: [{ name: z1, cpi: talker }]
+disk_types: [{ name: small, disk_size: 1 }]
+`;
+const MANIFEST = `
+name: web
+stemcells: [{ alias: system, os: ubuntu-noble, version: latest }]
+instance_groups:
+- { name: vm, instances: 1, azs: [z1], stemcell: system, env: ${JSON.stringify({ ...ENV, bosh: { password: ENV.text } })} }
+`;
+
+describe("secrets in a mesh whose CPI and agents tell all they know, in every form", function () {
+  this.timeout(600_000);
+  let group: ServiceGroup;
+  let traces: TraceCollector;
+  let cpi: ReferenceCpi;
+  /** What somebody could read, by where it was. */
+  const seen = new Map<string, string>();
+
+  before(async () => {
+    group = await ServiceGroup.prepare({
+      names: ["director", "cpi-dispatcher", "vm-registry"],
+      hostIds: [],
+      moreAgents: [VM_AGENTS],
+    });
+    traces = await TraceCollector.start();
+    cpi = new ReferenceCpi(join(group.folder, "cpi"));
+    const user = identityUri({ role: "disk-agent", name: VM_AGENTS });
+    const nats = await group.startNats([{ user, publish: ["hm.agent.*.*", "director.>"], subscribe: ["agent.*"] }]);
+    const mbus = mbusOf(nats.address, group.certificates.files(`disk-agent-${VM_AGENTS}`));
+    const everything = { log: { level: "trace" }, telemetry: { otlpEndpoint: traces.url } };
+    const director = {
+      ...everything,
+      tablet: { storage: group.dataFolder("director") },
+      dispatcher: { address: group.address("cpi-dispatcher") },
+      nats: { servers: [nats.address] },
+      dynamicDisks: { enabled: true },
+      cpi: { retryMs: 2_000 },
+      agents: { settings: { mbus }, attachTimeoutMs: 10_000 },
+      registry: { listen: group.listen("vm-registry"), user: "cpi", password: REGISTRY.quoted },
+    };
+    const dispatcher = {
+      ...everything,
+      registry: { address: "127.0.0.1:1" },
+      cpis: [
+        {
+          name: "own",
+          type: "reference",
+          execPath: cpi.execPath,
+          properties: { ...OWN, state_folder: cpi.stateFolder },
+        },
+      ],
+      executables: { runFolder: join(group.folder, "run") },
+    };
+    await group.start([
+      { name: "cpi-dispatcher", service: "cpi-dispatcher", config: dispatcher },
+      { name: "director", service: "director", config: director },
+    ]);
+  });
+
+  after(async () => {
+    cpi?.stopVms();
+    await group?.[Symbol.asyncDispose]();
+    await traces?.close();
+  });
+
+  it("are in no log, task, trace, error, list, file or argument", async () => {
+    const options = { defaultDeadlineMs: PATIENCE_MS };
+    const configs = group.client(ConfigServiceDefinition, "director", options);
+    const deployments = group.client(DeploymentServiceDefinition, "director", options);
+    const disks = group.client(DynamicDiskServiceDefinition, "director", options);
+    const stemcells = group.client(StemcellServiceDefinition, "director", options);
+    const tasks = group.client(TaskServiceDefinition, "director", options);
+    const cpis = group.client(CpiServiceDefinition, "cpi-dispatcher", options);
+    const see = (where: string, what: unknown) =>
+      seen.set(
+        `${seen.size} ${where}`,
+        what instanceof Error ? `${what.stack} ${JSON.stringify(what)}` : JSON.stringify(what),
+      );
+    const failing = async (what: string, call: Promise<unknown>) => {
+      const error = await call.then(
+        () => undefined,
+        (thrown: Error) => thrown,
+      );
+      expect(error, what).to.be.instanceOf(Error);
+      see(what, error);
+    };
+    const ended = async (state: string, starting: Promise<{ task?: Task | undefined }>) => {
+      const { task } = await starting;
+      expect(task?.state, task?.result).to.equal(`TASK_STATE_${state}`);
+      see(`task ${task?.taskId}`, task);
+    };
+
+    const properties = { ...CPI, state_folder: cpi.stateFolder, hint: "object", hint_secrets: HINT };
+    const config = JSON.stringify({
+      cpis: [{ name: "talker", type: "reference", exec_path: cpi.execPath, properties }],
+    });
+    await failing("no YAML", configs.updateConfig({ type: "cpi", content: `${config} ${JSON.stringify(CPI.quoted)}` }));
+    await failing("no cpi-config", configs.updateConfig({ type: "cpi", content: config.replace('"type"', '"kind"') }));
+    await configs.updateConfig({ type: "cpi", content: config });
+    see("diff", await configs.diffConfig({ type: "cpi", content: config.replace("7f3a", "other") }));
+    see("configs", await configs.listConfigs({ type: "cpi" }));
+    await configs.updateConfig({ type: "cloud", content: CLOUD });
+
+    await ended("DONE", stemcells.uploadStemcell(uploadOf(stemcellFile())));
+    await failing("no manifest", deployments.deploy({ manifest: `${MANIFEST}\n  env: {`, wait: true }));
+    for (const how of ["tells", "garbage"]) {
+      cpi.misbehave({ create_vm: how });
+      await ended("ERROR", deployments.deploy({ manifest: MANIFEST, wait: true }));
+    }
+    see("CPIs", await cpis.listCpis({}));
+    cpi.misbehave({ "*": "tells" });
+    await failing("the dispatcher's own, telling", cpis.hasVm({ vmCid: "i-1" }));
+
+    cpi.misbehave({ create_disk: "slow=5000" });
+    await ended("DONE", deployments.deploy({ manifest: MANIFEST, wait: true }));
+    const { instances } = await deployments.listInstances({ deployment: "web" });
+    see("instances", instances);
+    const [instanceId = ""] = instances.map((instance) => instance.instanceId);
+    const disk = { diskName: "data", instanceId, diskPoolName: "small", sizeBytes: MIB_BYTES, wait: true };
+    const providing = disks.provideDisk(disk);
+    await eventually(() => expect(processesOf(join(group.folder, "run"))).to.not.deep.equal([]), {
+      timeoutMs: PATIENCE_MS,
+    });
+    for (const { pid } of processesOf(group.folder)) see(`process ${pid}`, argumentsOf(pid));
+    for (const [file, text] of filesBelow(join(group.folder, "run"))) see(file, text);
+    await ended("DONE", providing);
+    // The agent cannot find it any more, and says what it was told.
+    await ended("DONE", disks.detachDisk({ diskName: "data", wait: true }));
+    cpi.misbehave({ attach_disk: "hides" });
+    await ended("ERROR", disks.provideDisk(disk));
+
+    for (const task of (await tasks.listTasks({})).tasks)
+      for (const type of ["event", "result", "debug", "cpi"])
+        see(`${type} of ${task.taskId}`, await tasks.getTaskOutput({ taskId: task.taskId, type, maxLines: 1_000 }));
+    for (const name of ["director", "cpi-dispatcher"]) await group.process(name).stop();
+    see("traces", traces.received);
+    for (const [file, text] of filesBelow(group.folder).filter(([file]) => file.endsWith(".log"))) see(file, text);
+
+    // What proves that there was something to hide, and that it was looked for where it was.
+    const places = [...seen.keys()].join("\n");
+    for (const place of ["director.log", "cpi-dispatcher.log", "process", "run/"]) expect(places).to.include(place);
+    const texts = [...seen.values()].join("\n");
+    for (const said of ["told 0.key, one line: <redacted>", "told 1.5.text, Base64: <redacted>", "CreateVm"])
+      expect(texts).to.include(said);
+    expect(texts).to.match(/nowhere to be found: .*told 0\.text, raw: <redacted>/);
+    const found = [...seen].flatMap(([where, text]) =>
+      [...formsOf(CANARIES)]
+        .filter((one) => [one.text, inJson(one.text)].some((form) => text.includes(form)))
+        .map(({ form }) => `${form} in ${where}`),
+    );
+    expect(found).to.deep.equal([]);
+  });
+});
+
+const inJson = (text: string): string => JSON.stringify(text).slice(1, -1);
+
+async function* uploadOf(file: Buffer) {
+  yield { part: { $case: "header" as const, value: { wait: true } } };
+  yield { part: { $case: "chunk" as const, value: file } };
+}
+
+function argumentsOf(pid: number): string {
+  return ["cmdline", "environ"].map((name) => readOrNothing(`/proc/${pid}/${name}`)).join("\n");
+}
+
+function filesBelow(folder: string): [file: string, text: string][] {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return files.map((entry) => join(entry.parentPath, entry.name)).map((file) => [file, readOrNothing(file)]);
+}
+
+function readOrNothing(file: string): string {
+  try {
+    return readFileSync(file, "latin1");
+  } catch {
+    // A process, or a file of one, has ended meanwhile.
+    return "";
+  }
+}
