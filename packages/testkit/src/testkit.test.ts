@@ -80,7 +80,7 @@ describe("spawnService", () => {
   });
 
   it("takes a standby for started when it listens", async () => {
-    const given = await options("stand-by", { startTimeoutMs: 20_000 });
+    const given = await options("stand-by");
     await spawn({ ...given, waitFor: "listening" });
     const other = await options("stand-by", { startTimeoutMs: 1500 });
     const error = await rejection(spawn(other));
@@ -99,6 +99,7 @@ describe("spawnService", () => {
     const server = createServer().listen(port, "127.0.0.1");
     try {
       const service = new ServiceProcess({ ...given, waitFor: "nothing" });
+      started.push(service);
       await service.start();
       await eventually(() => service.exit !== undefined);
       expect(service.exit).to.deep.equal({ code: 1, signal: null });
@@ -125,7 +126,7 @@ describe("spawnService", () => {
          ${end};
          setInterval(() => {}, 1000);`,
       );
-      const error = (await rejection(run(process.execPath, [script], { timeout: 10_000 }))) as Error & {
+      const error = (await rejection(run(process.execPath, [script], { timeout: 60_000 }))) as Error & {
         stdout: string;
       };
       const { pid, folder } = JSON.parse(error.stdout.split("\n")[0] as string);
