@@ -20,4 +20,5 @@ export { Lifecycle } from "./lifecycle.js";
 export { createLogger } from "./log.js";
 export { createRpcServer } from "./rpc-server.js";
 export { runService } from "./run-service.js";
+export { Slots } from "./slots.js";
 export { WorkQueue, type WorkResult } from "./work-queue.js";

@@ -1,5 +1,6 @@
 import { Worker } from "node:worker_threads";
 import { InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { Slots } from "@diskmesh/service";
 import { type Format, type Reading, type ReadingOf, type Results, readNow } from "./formats.js";
 import { cpuMsOf } from "./thread-time.js";
 import type { WorkerMessage } from "./worker.js";
@@ -34,27 +35,23 @@ const WORKER_FILE = new URL("./worker.js", import.meta.url);
 export class YamlReader {
   readonly #options: YamlReaderOptions;
   readonly #closing = new AbortController();
-  /** Begin those that wait for a thread, oldest first. */
-  readonly #waiting: (() => void)[] = [];
-  #busy = 0;
+  readonly #threads: Slots;
 
   constructor(options: YamlReaderOptions) {
     this.#options = options;
+    this.#threads = new Slots(options.workers);
   }
 
   /** Throws InvalidArgumentError for what is no such text, or more than the limits allow. */
   async read<F extends Format>(reading: ReadingOf<F>, options: ReadOptions = {}): Promise<Results[F]> {
     if (isQuick(reading, this.#options.eventLoopSizeBytes)) return readNow(reading);
     using stop = new EitherSignal(this.#closing.signal, options.signal);
-    await this.#room(options, stop.signal);
+    const leave = await this.#enter(options, stop.signal);
     try {
       stop.signal.throwIfAborted();
       return (await this.#inThread(reading, options, stop.signal)) as Results[F];
     } finally {
-      // Its room is the next one's.
-      const begin = this.#waiting.shift();
-      if (begin === undefined) this.#busy--;
-      else begin();
+      leave();
     }
   }
 
@@ -63,28 +60,14 @@ export class YamlReader {
     this.#closing.abort(new UnavailableError("the director stops"));
   }
 
-  async #room({ stored }: ReadOptions, stopped: AbortSignal): Promise<void> {
-    const { workers, waiting } = this.#options;
-    if (this.#busy < workers) {
-      this.#busy++;
-      return;
-    }
-    if (!stored && this.#waiting.length >= waiting) {
+  async #enter({ stored }: ReadOptions, stopped: AbortSignal): Promise<() => void> {
+    const { waiting } = this.#options;
+    if (!stored && this.#threads.waiting >= waiting) {
       throw new ResourceExhaustedError(
         `${waiting} texts wait to be read already, which is the limit (content.yaml.waiting): try again later`,
       );
     }
-    await new Promise<void>((resolve, reject) => {
-      this.#waiting.push(resolve);
-      const giveUp = (): void => {
-        const place = this.#waiting.indexOf(resolve);
-        if (place < 0) return;
-        this.#waiting.splice(place, 1);
-        reject(stopped.reason);
-      };
-      if (stopped.aborted) giveUp();
-      else stopped.addEventListener("abort", giveUp, { once: true });
-    });
+    return this.#threads.acquire(1, stopped);
   }
 
   async #inThread(reading: Reading, { stored }: ReadOptions, stopped: AbortSignal): Promise<unknown> {

@@ -15,8 +15,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import type { Client, PartialOf } from "@diskmesh/rpc";
-import type { Clock } from "@diskmesh/service";
-import { Slots } from "../devices/slots.js";
+import { type Clock, Slots } from "@diskmesh/service";
 import type { DiskPart } from "../exports/disk-part.js";
 import { AsyncQueue } from "./async-queue.js";
 import { errorOfErrno } from "./errno.js";

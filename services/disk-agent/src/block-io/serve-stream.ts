@@ -9,11 +9,10 @@ import {
   parseDiskId,
   UnavailableError,
 } from "@diskmesh/domain";
-import type { Clock } from "@diskmesh/service";
+import { type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import type { Device } from "../devices/device.js";
 import type { DeviceTable } from "../devices/device-table.js";
-import { Slots } from "../devices/slots.js";
 import { AsyncQueue } from "./async-queue.js";
 import { errnoOfError } from "./errno.js";
 

@@ -8,12 +8,11 @@ import {
   OutdatedError,
   UnavailableError,
 } from "@diskmesh/domain";
-import type { Changes } from "@diskmesh/service";
+import { type Changes, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
-import { Slots } from "./slots.js";
 
 /** A device as the agent's configuration describes it. */
 export interface DeviceConfig {

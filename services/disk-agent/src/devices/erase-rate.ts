@@ -1,5 +1,4 @@
-import type { Clock } from "@diskmesh/service";
-import { Slots } from "./slots.js";
+import { type Clock, Slots } from "@diskmesh/service";
 
 export interface EraseLimits {
   /** Devices erased at once. */

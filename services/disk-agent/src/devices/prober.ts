@@ -1,7 +1,6 @@
-import type { Clock } from "@diskmesh/service";
+import { type Clock, Slots } from "@diskmesh/service";
 import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
-import { Slots } from "./slots.js";
 
 /** Devices that are read at once: a probe must not take the threads that I/O needs. */
 const AT_ONCE = 4;

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { DeviceIoError, InvalidArgumentError, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
+import { Slots } from "@diskmesh/service";
 
-import { Slots } from "../devices/slots.js";
 import type { DiskPart } from "../exports/disk-part.js";
 import { ByteReader, ConnectionEndedError } from "./byte-reader.js";
 import { type NbdExport, negotiate } from "./handshake.js";

@@ -8,6 +8,11 @@ export class Slots {
     this.#limit = limit;
   }
 
+  /** How many wait for theirs. */
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
   /**
    * Resolves once the amount is free; more than there is counts as all of it. Returns the function that gives it back.
    * Rejects with the signal's reason when that aborts before.
