@@ -186,7 +186,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
       az: "z1",
       how: "an executable that fails and tells all it knows",
       breakIt: () => mesh.installed[0].misbehave({ detach_disk: "tells" }),
-      reason: /Bosh::Clouds::CloudError.*<redacted>/,
+      reason: /Bosh::Clouds::CloudError.*<redacted>/s,
       repair: () => mesh.installed[0].misbehave({}),
     },
     {
