@@ -1,4 +1,4 @@
-import { formatIdentity, InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { FencedError, formatIdentity, InvalidStateError, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Changes, Clock } from "@diskmesh/service";
 import { type DirectorTables, type DirectorTransaction, nextNumber, taskKey } from "../model/schema.js";
@@ -82,7 +82,11 @@ export class Tasks {
   }
 
   /** The task once it has ended, or as it is when the call's deadline is near. */
-  async whenEnded(taskId: number, call: CallContext): Promise<Task> {
+  whenEnded(taskId: number, call: CallContext): Promise<Task> {
+    return ofStarted(taskId, this.#whenEnded(taskId, call));
+  }
+
+  async #whenEnded(taskId: number, call: CallContext): Promise<Task> {
     const { changes, clock, waitMarginMs } = this.#options;
     const leftMs = Math.max(0, call.deadlineAtMs - clock.nowMs() - waitMarginMs);
     const timeoutMs = Math.min(leftMs, MAX_TIMER_MS);
@@ -91,6 +95,20 @@ export class Tasks {
       return hasEnded(task) ? task : undefined;
     };
     return (await changes.until(taskId, ended, { timeoutMs, clock, signal: call.signal })) ?? this.get(taskId);
+  }
+}
+
+/** The task is there, whatever keeps it from being seen: a caller that is told "not done" would start a second. */
+export async function ofStarted<Result>(taskId: number, seeing: Promise<Result>): Promise<Result> {
+  try {
+    return await seeing;
+  } catch (error) {
+    if (!(error instanceof UnavailableError || error instanceof FencedError)) throw error;
+    throw new UnavailableError(`task ${taskId} was started; what became of it cannot be seen here: ${error.message}`, {
+      about: { task_id: String(taskId) },
+      outcome: "unknown",
+      cause: error,
+    });
   }
 }
 
