@@ -18,4 +18,6 @@ export function isRunningTask(value: unknown): value is RunningTask {
 
 /** The protocol has only texts to tell errors apart; these are the ones that both ends rely on. */
 export const unknownMethodText = (method: string): string => `unknown message ${method}`;
-export const unknownTaskText = (taskId: string): string => `Task with id ${taskId} could not be found`;
+// In what BOSH's agents say of disks, too.
+export const UNKNOWN_THING_TEXT = "could not be found";
+export const unknownTaskText = (taskId: string): string => `Task with id ${taskId} ${UNKNOWN_THING_TEXT}`;

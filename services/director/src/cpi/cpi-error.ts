@@ -44,9 +44,27 @@ export class CpiCallError extends DomainError {
     return cause.about.ok_to_retry === "true" || cause.retryAfterMs !== undefined;
   }
 
+  /** The CPI does not know the method, or refuses it on purpose. */
+  get isNotImplemented(): boolean {
+    return this.cause instanceof NotImplementedError;
+  }
+
   /** Whether it is one of the CPI contract's error types. */
   isOf(...reasons: readonly CpiReason[]): boolean {
     return isCpiError(this.cause, ...reasons);
+  }
+}
+
+/** The call's result; undefined when it failed in a way after which there is nothing left to do. */
+export async function tolerate<Result>(
+  call: Promise<Result>,
+  tolerated: (error: CpiCallError) => boolean,
+): Promise<Result | undefined> {
+  try {
+    return await call;
+  } catch (error) {
+    if (error instanceof CpiCallError && tolerated(error)) return undefined;
+    throw error;
   }
 }
 

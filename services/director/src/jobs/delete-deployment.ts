@@ -2,8 +2,8 @@ import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
+import { deleteIfThere } from "../steps/dynamic-disk-steps.js";
 import { deleteInstance } from "../steps/vm-steps.js";
-import { deleteIfThere } from "./delete-disk.js";
 import type { Planner } from "./job.js";
 
 /** Deletes a deployment with its VMs and its dynamic disks. */

@@ -1,8 +1,8 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { CpiCallError } from "../cpi/cpi-error.js";
 import type { PersistentDisk } from "../model/persistent-disk.js";
 import type { DirectorTables } from "../model/schema.js";
 import { allCpis, cpisOfStep, recorded } from "../steps/cpi-target.js";
+import { deleteWithCpi } from "../steps/disk-steps.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -38,13 +38,7 @@ async function deleteOrphan(
 ): Promise<string> {
   return run.stage("Deleting orphaned disks", diskCid, async () => {
     const target = disk === undefined ? { cpi: "", unknownId: true } : recorded(disk);
-    let found = true;
-    try {
-      await context.cpi.call("deleteDisk", target, { diskCid }, run);
-    } catch (error) {
-      if (!(error instanceof CpiCallError && error.isOf("DISK_NOT_FOUND"))) throw error;
-      found = false;
-    }
+    const found = await deleteWithCpi(context, run, target, diskCid);
     if (disk !== undefined) await context.tablet.transact((tx) => tx.persistentDisks.delete(disk.diskId));
     return found || disk !== undefined ? `deleted disk \`${diskCid}\`` : `disk \`${diskCid}\` was already deleted`;
   });

@@ -1,5 +1,5 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
-import { CpiCallError } from "../cpi/cpi-error.js";
+import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
 import { deploymentsWith } from "../model/recorded-deployments.js";
 import { stemcellKey } from "../model/schema.js";
 import { formatStemcell, type Stemcell } from "../model/stemcell.js";
@@ -43,12 +43,8 @@ async function deleteOne(context: JobContext, run: TaskRun, stemcell: Stemcell, 
   try {
     await run.stage("Delete stemcell", name, async () => {
       if (stemcellCid === "") return;
-      try {
-        await context.cpi.call("deleteStemcell", { cpi }, { stemcellCid }, run);
-      } catch (error) {
-        const gone = error instanceof CpiCallError && error.cause instanceof NotFoundError;
-        if (!gone) throw error;
-      }
+      const call = context.cpi.call("deleteStemcell", { cpi }, { stemcellCid }, run);
+      await tolerate(call, (error) => error.cause instanceof NotFoundError);
     });
   } catch (error) {
     run.checkpoint();

@@ -1,16 +1,5 @@
 import { expect } from "chai";
-import {
-  type Disk,
-  type DiskState,
-  diskAttached,
-  diskCreated,
-  diskDetached,
-  diskNotAttached,
-  intendAttachDisk,
-  intendCreateDisk,
-  intendDeleteDisk,
-  intendDetachDisk,
-} from "./disk.js";
+import { type Disk, type DiskState, dynamicDisks, intendCreateDisk } from "./disk.js";
 import {
   type DiskStep,
   decideCreate,
@@ -51,20 +40,20 @@ function inState(state: DiskState, target = TARGET): Disk {
     cloudProperties: {},
     token: "t",
   });
-  const detached = diskCreated(creating, { diskCid: "disk-t", cpi: creating.cpi });
+  const detached = dynamicDisks.created(creating, { diskCid: "disk-t", cpi: creating.cpi });
   switch (state) {
     case "creating":
       return creating;
     case "detached":
       return detached;
     case "attaching":
-      return intendAttachDisk(detached, target);
+      return dynamicDisks.intendAttach(detached, target);
     case "attached":
-      return diskAttached(intendAttachDisk(detached, target), { path: "/run/d.sock" });
+      return dynamicDisks.attached(dynamicDisks.intendAttach(detached, target), { path: "/run/d.sock" });
     case "detaching":
-      return intendDetachDisk(diskAttached(intendAttachDisk(detached, target), "x"));
+      return dynamicDisks.intendDetach(dynamicDisks.attached(dynamicDisks.intendAttach(detached, target), "x"));
     case "deleting":
-      return intendDeleteDisk(detached);
+      return dynamicDisks.moved(detached, "intend_delete");
   }
 }
 
@@ -249,13 +238,13 @@ describe("disk decisions", () => {
 describe("disk states", () => {
   const EVENTS = {
     intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other" }),
-    create: (disk: Disk) => diskCreated(disk, { diskCid: "disk-t", cpi: disk.cpi }),
-    intend_attach: (disk: Disk) => intendAttachDisk(disk, TARGET),
-    attach: (disk: Disk) => diskAttached(disk, "x"),
-    intend_detach: intendDetachDisk,
-    fail_attach: diskNotAttached,
-    detach: diskDetached,
-    intend_delete: intendDeleteDisk,
+    create: (disk: Disk) => dynamicDisks.created(disk, { diskCid: "disk-t", cpi: disk.cpi }),
+    intend_attach: (disk: Disk) => dynamicDisks.intendAttach(disk, TARGET),
+    attach: (disk: Disk) => dynamicDisks.attached(disk, "x"),
+    intend_detach: (disk: Disk) => dynamicDisks.intendDetach(disk),
+    fail_attach: (disk: Disk) => dynamicDisks.notAttached(disk),
+    detach: (disk: Disk) => dynamicDisks.detached(disk),
+    intend_delete: (disk: Disk) => dynamicDisks.moved(disk, "intend_delete"),
   };
   const EXPECTED: Record<DiskState, Partial<Record<keyof typeof EVENTS, DiskState>>> = {
     creating: { intend_create: "creating", create: "detached" },
@@ -280,6 +269,6 @@ describe("disk states", () => {
   });
 
   it("detached -> no trace of the VM", () => {
-    expect(diskDetached(inState("detaching"))).to.include({ instanceId: "", vmCid: "", hint: null });
+    expect(dynamicDisks.detached(inState("detaching"))).to.include({ instanceId: "", vmCid: "", hint: null });
   });
 });

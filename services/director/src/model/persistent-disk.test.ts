@@ -1,5 +1,14 @@
 import { expect } from "chai";
-import { decidePersistentDisk, type PersistentDisk, type PersistentDiskState } from "./persistent-disk.js";
+import type { Instance } from "./instance.js";
+import {
+  decidePersistentDisk,
+  intendPersistentDisk,
+  type PersistentDisk,
+  type PersistentDiskState,
+  persistentDiskChanged,
+  persistentDiskOrphaned,
+  persistentDisks,
+} from "./persistent-disk.js";
 
 const disk = (state: PersistentDiskState): PersistentDisk => ({
   diskId: "d",
@@ -43,5 +52,65 @@ describe("persistent disk decisions", () => {
     expect(() => decidePersistentDisk(disk("mounted"), { ...AS_IS, sizeMib: 50 })).to.throw(
       "the persistent disk of db/i has 100 MiB and cannot shrink to 50 MiB",
     );
+  });
+});
+
+describe("persistent disk states", () => {
+  const ON_VM = { instanceId: "i", vmCid: "vm-1" };
+  const PLACE = { ...ON_VM, deployment: "web", group: "db", az: "z1", cpi: "" } as Instance;
+  const EVENTS = {
+    intend_create: (disk: PersistentDisk) => intendPersistentDisk(disk, "other", PLACE, LARGER),
+    create: (disk: PersistentDisk) => persistentDisks.created(disk, { diskCid: "disk-1", cpi: "east" }),
+    intend_attach: (disk: PersistentDisk) => persistentDisks.intendAttach(disk, ON_VM),
+    attach: (disk: PersistentDisk) => persistentDisks.attached(disk, "x"),
+    fail_attach: (disk: PersistentDisk) => persistentDisks.notAttached(disk),
+    mount: (disk: PersistentDisk) => persistentDisks.moved(disk, "mount"),
+    intend_detach: (disk: PersistentDisk) => persistentDisks.intendDetach(disk),
+    detach: (disk: PersistentDisk) => persistentDisks.detached(disk),
+    change: (disk: PersistentDisk) => persistentDiskChanged(disk, { ...LARGER, diskCid: "disk-2" }),
+    orphan: (disk: PersistentDisk) => persistentDiskOrphaned(disk, 5),
+  };
+  // Written down a second time and in its own form, so that a slip in one of them shows.
+  const EXPECTED: Record<PersistentDiskState, Partial<Record<keyof typeof EVENTS, PersistentDiskState>>> = {
+    creating: { intend_create: "creating", create: "detached" },
+    detached: { intend_attach: "attaching", change: "detached", orphan: "detached" },
+    attaching: { intend_attach: "attaching", attach: "attached", fail_attach: "detached", intend_detach: "detaching" },
+    attached: { mount: "mounted", intend_detach: "detaching" },
+    mounted: { intend_detach: "detaching" },
+    detaching: { intend_detach: "detaching", detach: "detached" },
+  };
+  for (const state of Object.keys(EXPECTED) as PersistentDiskState[]) {
+    for (const event of Object.keys(EVENTS) as (keyof typeof EVENTS)[]) {
+      const expected = EXPECTED[state][event];
+      it(`${state}, ${event} -> ${expected ?? "refused"}`, () => {
+        const after = (): PersistentDisk => EVENTS[event](disk(state));
+        if (expected === undefined) expect(after).to.throw(`persistent disk \`disk-1\` is ${state}: it cannot`);
+        else expect(after().state).to.equal(expected);
+      });
+    }
+  }
+
+  it("whatever is recorded of it, it stays its instance's", () => {
+    const attaching = persistentDisks.intendAttach(disk("detached"), ON_VM);
+    expect(attaching).to.include({ instanceId: "i", vmCid: "vm-1", hint: null });
+    const detached = persistentDisks.detached({ ...disk("detaching"), vmCid: "vm-1", hint: "x" });
+    expect(detached).to.include({ instanceId: "i", vmCid: "", hint: null });
+    expect(persistentDisks.notAttached(attaching)).to.deep.equal(disk("detached"));
+  });
+
+  it("creation asked for again -> what was asked for first is kept; nobody wants it -> a fault", () => {
+    expect(intendPersistentDisk(disk("creating"), "other", PLACE, LARGER)).to.include({ diskId: "d", sizeMib: 100 });
+    const anew = intendPersistentDisk(undefined, "d", { ...PLACE, vmCid: "" }, AS_IS);
+    expect(anew).to.deep.equal({ ...disk("creating"), diskCid: "" });
+    expect(() => intendPersistentDisk(undefined, "d", PLACE, undefined)).to.throw(TypeError);
+  });
+
+  it("changed, orphaned -> as the CPI says, since when", () => {
+    expect(persistentDiskChanged(disk("detached"), { ...OTHER, diskCid: "disk-2" })).to.deep.equal({
+      ...disk("detached"),
+      ...OTHER,
+      diskCid: "disk-2",
+    });
+    expect(persistentDiskOrphaned(disk("detached"), 5).orphanedAtMs).to.equal(5);
   });
 });

@@ -1,7 +1,9 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { CloudConfig } from "./cloud-config.js";
 import { diskTypeNamed } from "./cloud-config.js";
-import { type Json, type JsonObject, sameJson } from "./json.js";
+import { DiskKind, type DiskRecord } from "./disk-kind.js";
+import type { Instance } from "./instance.js";
+import { type JsonObject, sameJson } from "./json.js";
 import type { GroupSpec } from "./placement.js";
 
 /**
@@ -13,25 +15,60 @@ import type { GroupSpec } from "./placement.js";
 export type PersistentDiskState = "creating" | "detached" | "attaching" | "attached" | "mounted" | "detaching";
 
 /** A disk that belongs to an instance and outlives its VMs. */
-export interface PersistentDisk {
+export interface PersistentDisk extends DiskRecord {
   /** Chosen by us; also the token by which CPIs that can find the disk again. */
   readonly diskId: string;
-  readonly deployment: string;
   readonly group: string;
   readonly instanceId: string;
-  readonly az: string;
-  readonly cpi: string;
-  readonly sizeMib: number;
-  readonly cloudProperties: JsonObject;
   readonly state: PersistentDiskState;
-  /** Empty until it is known to exist. */
-  readonly diskCid: string;
-  /** Empty when it surely is attached to nothing. */
-  readonly vmCid: string;
-  /** Where the VM's agent finds it; null when the bosh-registry tells the agent. */
-  readonly hint: Json;
   /** When its instance, or the manifest, had no use for it any more; null while it is in use. */
   readonly orphanedAtMs: number | null;
+}
+
+export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" | "orphan">(
+  {
+    intend_create: { creating: "creating" },
+    create: { creating: "detached" },
+    intend_attach: { detached: "attaching", attaching: "attaching" },
+    attach: { attaching: "attached" },
+    fail_attach: { attaching: "detached" },
+    mount: { attached: "mounted" },
+    intend_detach: { attaching: "detaching", attached: "detaching", mounted: "detaching", detaching: "detaching" },
+    detach: { detaching: "detached" },
+    // What may be in use is neither changed nor given up.
+    change: { detached: "detached" },
+    orphan: { detached: "detached" },
+  },
+  ({ diskId, diskCid }) => ({ shown: `persistent disk \`${diskCid || diskId}\``, about: { disk_cid: diskCid } }),
+  // Its instance's at all times.
+  () => ({}),
+);
+
+/** Keeps the intent that was recorded first, if any: it may have been acted on. */
+export function intendPersistentDisk(
+  disk: PersistentDisk | undefined,
+  diskId: string,
+  { deployment, group, instanceId, az, cpi }: Instance,
+  wanted: WantedPersistentDisk | undefined,
+): PersistentDisk {
+  if (disk !== undefined) return persistentDisks.moved(disk, "intend_create");
+  if (wanted === undefined) throw new TypeError("a disk that nobody wants cannot be created");
+  const { sizeMib, cloudProperties } = wanted;
+  const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: null };
+  return { diskId, ...place, sizeMib, cloudProperties, state: "creating", diskCid: "" };
+}
+
+/** The CPI has made it so; it may have given it another id. */
+export function persistentDiskChanged(
+  disk: PersistentDisk,
+  { sizeMib, cloudProperties, diskCid }: WantedPersistentDisk & Pick<PersistentDisk, "diskCid">,
+): PersistentDisk {
+  return { ...persistentDisks.moved(disk, "change"), sizeMib, cloudProperties, diskCid };
+}
+
+/** The instance has no use for the disk any more: it is kept until an operator deletes it. */
+export function persistentDiskOrphaned(disk: PersistentDisk, nowMs: number): PersistentDisk {
+  return { ...persistentDisks.moved(disk, "orphan"), orphanedAtMs: nowMs };
 }
 
 export interface WantedPersistentDisk {

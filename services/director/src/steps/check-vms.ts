@@ -1,4 +1,4 @@
-import { messageOf, NotImplementedError, TimeoutError } from "@diskmesh/domain";
+import { messageOf, TimeoutError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { agentAnswered, formatInstance, type Instance, vmLost } from "../model/instance.js";
 import { instancesOf } from "../model/recorded-deployments.js";
@@ -84,7 +84,7 @@ async function hasVm(
     run.checkpoint();
     if (!(error instanceof CpiCallError)) throw error;
     failingCpis.add(cpi);
-    if (!(error.cause instanceof NotImplementedError))
+    if (!error.isNotImplemented)
       run.event({ stage: STAGE, task: formatInstance(instance), state: "failed", message: messageOf(error) });
     return true;
   }

@@ -1,52 +1,17 @@
-import { parseCid } from "@diskmesh/cpi";
-import { DomainError, messageOf, NotImplementedError } from "@diskmesh/domain";
-import { CpiCallError } from "../cpi/cpi-error.js";
-import { cpiToRecord } from "../model/cpi-choice.js";
-import {
-  type Disk,
-  type DiskIntent,
-  diskAttached,
-  diskCreated,
-  diskDetached,
-  diskNotAttached,
-  intendAttachDisk,
-  intendCreateDisk,
-  intendDeleteDisk,
-  intendDetachDisk,
-} from "../model/disk.js";
+import { DomainError } from "@diskmesh/domain";
+import { tolerate } from "../cpi/cpi-error.js";
+import { type Disk, type DiskIntent, dynamicDisks, intendCreateDisk } from "../model/disk.js";
+import { decideDelete } from "../model/disk-decisions.js";
 import type { Target } from "../model/instance.js";
-import type { Json, JsonObject } from "../model/json.js";
+import type { JsonObject } from "../model/json.js";
 import { refuseUnlessOpen } from "../model/recorded-deployments.js";
-import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
+import { attach, change, deleteWithCpi, detach, dynamicDisk, make, setMetadata, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
-import { cpiFacts, makeOnce } from "./make-once.js";
 
-/**
- * Steps on one disk. Each records its intent, acts, and records what came of it, so that whoever finds the intent
- * can repeat the step. All need the disk's lock, and the lock of the instance it is or will be attached to.
- */
-
-/** Records what a disk becomes; undefined deletes the record. */
-async function change(
-  context: JobContext,
-  name: string,
-  next: (disk: Disk | undefined) => Disk | undefined,
-): Promise<void> {
-  await context.tablet.transact((tx) => {
-    const disk = next(tx.disks.get(name));
-    if (disk === undefined) tx.disks.delete(name);
-    else tx.disks.put(disk);
-  });
-}
-
-function known(disk: Disk | undefined): Disk {
-  // The lock is held: nobody else can have deleted it.
-  if (disk === undefined) throw new TypeError("a disk vanished while it was locked");
-  return disk;
-}
+/** Steps on one dynamic disk. All need its lock, and the lock of the instance it is or will be attached to. */
 
 /** Makes the disk, near the VM if one is given. */
 export async function createDisk(
@@ -64,45 +29,19 @@ export async function createDisk(
       tx.disks.put(intended);
       return { disk: intended, begunBefore: existing !== undefined };
     });
-    const { cpi, sizeMib, cloudProperties, az, token, deployment } = disk;
+    const { cpi, az, token } = disk;
     // Near a VM it is the VM's CPI that makes it, which may be the default one whatever the az says since.
     const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
-    const { findsByToken } = await cpiFacts(context, run, target);
-    const madeFor = `dynamic disk ${name}`;
-    const drop = (tx: DirectorTransaction) => tx.disks.delete(name);
-    const making = { kind: "disk", token, cpi, az, deployment, madeFor, findsByToken, begunBefore, drop } as const;
-    const request = { sizeMib, cloudProperties: { ...cloudProperties, name }, vmCid, az, token };
-    const made = await makeOnce(context, run, making, (options) =>
-      context.cpi.call("createDisk", target, request, run, options),
-    );
-    if (made === undefined) return;
-    const { diskCid } = made;
-    parseCid("disk", diskCid);
-    const maker = cpiToRecord(cpi, made.cpi);
-    await change(context, name, (current) => diskCreated(known(current), { diskCid, cpi: maker }));
+    const cloudProperties = { ...disk.cloudProperties, name };
+    const making = { token, madeFor: `dynamic disk ${name}`, begunBefore, target, cloudProperties, vmCid };
+    await make(context, run, dynamicDisk(name), disk, making);
   });
 }
 
-/** Attaches the disk to the VM. Its agent is told by another step. */
 export async function attachDisk(context: JobContext, run: TaskRun, name: string, target: Target): Promise<void> {
-  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, async () => {
-    const { before, disk } = await context.tablet.transact((tx) => {
-      const current = known(tx.disks.get(name));
-      const intended = intendAttachDisk(current, target);
-      tx.disks.put(intended);
-      return { before: current.state, disk: intended };
-    });
-    try {
-      const request = { vmCid: target.vmCid, diskCid: disk.diskCid };
-      const cpi = { ...recorded(disk), stemcellApiVersion: target.stemcellApiVersion };
-      const { diskHint } = await context.cpi.call("attachDisk", cpi, request, run);
-      await change(context, name, (current) => diskAttached(known(current), (diskHint ?? null) as Json));
-    } catch (error) {
-      const surelyNot = error instanceof CpiCallError && error.outcome === "not_done" && before === "detached";
-      if (surelyNot) await change(context, name, (current) => diskNotAttached(known(current)));
-      throw error;
-    }
-  });
+  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () =>
+    attach(context, run, dynamicDisk(name), target),
+  );
 }
 
 /** What the infrastructure shall remember: the caller's names and values, and ours, which win as in BOSH. */
@@ -117,13 +56,8 @@ export async function setDiskMetadata(
   metadata: JsonObject,
 ): Promise<void> {
   await run.stage("Setting disk metadata", disk.name, async () => {
-    try {
-      await context.cpi.call("setDiskMetadata", recorded(disk), { diskCid: disk.diskCid, metadata }, run);
-    } catch (error) {
-      // Optional in the CPI contract.
-      if (!(error instanceof CpiCallError && error.cause instanceof NotImplementedError)) throw error;
-    }
-    await change(context, disk.name, (current) => ({ ...known(current), metadata }));
+    await setMetadata(context, run, disk, metadata);
+    await change(context, dynamicDisk(disk.name), (current) => ({ ...current, metadata }));
   });
 }
 
@@ -131,16 +65,10 @@ export async function setDiskMetadata(
 export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<void> {
   // Without a hint there is nothing an agent could look for.
   if (disk.hint === null) return;
+  const { attachTimeoutMs } = context.config.agents;
   await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
     try {
-      await tellAgent(
-        context,
-        run,
-        agentId,
-        "add_dynamic_disk",
-        [disk.diskCid, disk.hint],
-        context.config.agents.attachTimeoutMs,
-      );
+      await tellAgent(context, run, agentId, "add_dynamic_disk", [disk.diskCid, disk.hint], attachTimeoutMs);
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
       throw new AgentNotToldError(
@@ -156,67 +84,57 @@ class AgentNotToldError extends DomainError {
   override readonly outcome = "unknown" as const;
 }
 
-/** CPI errors after which a disk is surely not attached to that VM. */
-const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
-
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
 export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
-  const { disk, agentId, stemcellApiVersion } = await context.tablet.transact((tx) => {
-    const intended = intendDetachDisk(known(tx.disks.get(name)));
-    tx.disks.put(intended);
-    const { agentId = "", stemcellApiVersion = 0 } = tx.instances.get(intended.instanceId) ?? {};
-    return { disk: intended, agentId, stemcellApiVersion };
-  });
+  const stored = dynamicDisk(name);
+  const { disk } = await change(context, stored, (current) => dynamicDisks.intendDetach(current));
+  const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
+  const { agentId = "", stemcellApiVersion = 0 } = instance ?? {};
   if (agentId !== "") await tellAgentToForget(context, run, disk, agentId);
-  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, async () => {
-    try {
-      const target = { ...recorded(disk), stemcellApiVersion };
-      await context.cpi.call("detachDisk", target, { vmCid: disk.vmCid, diskCid: disk.diskCid }, run);
-    } catch (error) {
-      if (!(error instanceof CpiCallError && error.isOf(...NOT_ATTACHED))) throw error;
-    }
-    await change(context, name, (current) => diskDetached(known(current)));
-  });
+  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>
+    detach(context, run, stored, disk, stemcellApiVersion),
+  );
 }
 
-/**
- * First, so that the VM lets go of the disk while it can still reach it. When the agent cannot be told, going on is
- * safe: the CPI takes the disk from the VM whether it let go or not.
- */
 async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<void> {
-  const stage = "Telling agent";
-  const task = `${agentId} to forget ${disk.name}`;
+  const event = { stage: "Telling agent", task: `${agentId} to forget ${disk.name}` };
+  const { detachTimeoutMs } = context.config.agents;
   run.checkpoint();
-  run.event({ stage, task, state: "started", message: "" });
-  try {
-    await tellAgent(
-      context,
-      run,
-      agentId,
-      "remove_dynamic_disk",
-      [disk.diskCid],
-      context.config.agents.detachTimeoutMs,
-    );
-    run.event({ stage, task, state: "finished", message: "" });
-  } catch (error) {
-    run.event({ stage, task, state: "failed", message: `${messageOf(error)}; the disk is detached all the same` });
-    run.checkpoint();
-  }
+  run.event({ ...event, state: "started", message: "" });
+  const telling = tellAgent(context, run, agentId, "remove_dynamic_disk", [disk.diskCid], detachTimeoutMs).then(() =>
+    run.event({ ...event, state: "finished", message: "" }),
+  );
+  await tellToForget(run, event, telling, { mustLetGo: false });
 }
 
 /** Deletes the disk and its record. */
-export async function deleteDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
+async function deleteDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
   await run.stage("Deleting disk", name, async () => {
-    const disk = await context.tablet.transact((tx) => {
-      const intended = intendDeleteDisk(known(tx.disks.get(name)));
-      tx.disks.put(intended);
-      return intended;
-    });
-    try {
-      await context.cpi.call("deleteDisk", recorded(disk), { diskCid: disk.diskCid }, run);
-    } catch (error) {
-      if (!(error instanceof CpiCallError && error.isOf("DISK_NOT_FOUND"))) throw error;
-    }
-    await change(context, name, () => undefined);
+    const { disk } = await change(context, dynamicDisk(name), (current) =>
+      dynamicDisks.moved(current, "intend_delete"),
+    );
+    await deleteWithCpi(context, run, recorded(disk), disk.diskCid);
+    await context.tablet.transact((tx) => tx.disks.delete(name));
   });
+}
+
+/** Deletes a disk that is attached to nothing, if there is one. */
+export async function deleteIfThere(context: JobContext, run: TaskRun, diskName: string): Promise<string> {
+  let deletedCid = "";
+  for (;;) {
+    run.checkpoint();
+    const { disk, step } = await context.tablet.read((tables) => {
+      const disk = tables.disks.get(diskName);
+      return { disk, step: decideDelete(disk, diskName, { deletedCid }) };
+    });
+    if (step.do === "nothing") return step.result;
+    if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step.do}`);
+    if (step.do === "create") {
+      // Refused: it surely is not there, and its record is gone.
+      await tolerate(createDisk(context, run, disk, ""), (error) => error.refused);
+    } else {
+      await deleteDisk(context, run, diskName);
+      deletedCid = disk.diskCid;
+    }
+  }
 }

@@ -1,4 +1,4 @@
-import { messageOf, NotImplementedError } from "@diskmesh/domain";
+import { messageOf } from "@diskmesh/domain";
 import type { CpiTarget, RepeatOptions } from "../cpi/cpi-calls.js";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { type PossibleOrphan, surplusOrphans } from "../model/possible-orphan.js";
@@ -17,8 +17,7 @@ export async function cpiFacts(context: JobContext, run: TaskRun, target: CpiTar
     return await context.cpi.call("info", target, {}, run);
   } catch (error) {
     // CPIs of old know no info.
-    if (error instanceof CpiCallError && error.cause instanceof NotImplementedError)
-      return { apiVersion: 1, findsByToken: false };
+    if (error instanceof CpiCallError && error.isNotImplemented) return { apiVersion: 1, findsByToken: false };
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import { parseCid } from "@diskmesh/cpi";
-import { InvalidStateError, NotImplementedError, TimeoutError } from "@diskmesh/domain";
+import { InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import type { RepeatOptions } from "../cpi/cpi-calls.js";
-import { CpiCallError } from "../cpi/cpi-error.js";
+import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
 import { cpiToRecord } from "../model/cpi-choice.js";
 import {
   agentAnswered,
@@ -15,6 +15,7 @@ import {
   vmNotCreated,
 } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
+import { persistentDiskOrphaned } from "../model/persistent-disk.js";
 import { persistentDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -23,7 +24,7 @@ import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
 import type { JobContext } from "./job-context.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
-import { detachForGood, detachFromVm, orphaned } from "./persistent-disk-steps.js";
+import { detachForGood, detachFromVm } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
 /** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */
@@ -150,12 +151,9 @@ export async function setVmMetadata(context: JobContext, run: TaskRun, instance:
       name: formatInstance(instance),
       created_at: new Date(context.clock.nowMs()).toISOString(),
     };
-    try {
-      await context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
-    } catch (error) {
-      // Optional in the CPI contract.
-      if (!(error instanceof CpiCallError && error.cause instanceof NotImplementedError)) throw error;
-    }
+    // Optional in the CPI contract.
+    const call = context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
+    await tolerate(call, (error) => error.isNotImplemented);
     await change(context, instanceId, (current) => ({
       ...current,
       basis: current.basis ? { ...current.basis, tags } : null,
@@ -181,7 +179,8 @@ export async function deleteOutdatedVm(
 /** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
 export async function deleteInstance(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
-  if (instance.vmState === "creating") await finishCreation(context, run, instance);
+  // Without the VM's id it could not be deleted. Refused: there is none.
+  if (instance.vmState === "creating") await tolerate(createVm(context, run, instance), (error) => error.refused);
   const current = await context.tablet.read((tables) => tables.instances.get(instanceId));
   await detachForGood(context, run, instance);
   if (current && current.vmState !== "none") await deleteVm(context, run, current, "Deleting unneeded instances");
@@ -190,18 +189,9 @@ export async function deleteInstance(context: JobContext, run: TaskRun, instance
       throw new InvalidStateError(`${formatInstance(instance)} still has dynamic disks: detach them first`);
     }
     const disk = persistentDiskOf(tx, instanceId);
-    if (disk !== undefined) tx.persistentDisks.put(orphaned(disk, context.clock.nowMs()));
+    if (disk !== undefined) tx.persistentDisks.put(persistentDiskOrphaned(disk, context.clock.nowMs()));
     tx.instances.delete(instanceId);
   });
-}
-
-/** Without the VM's id it could not be deleted. */
-async function finishCreation(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
-  try {
-    await createVm(context, run, instance);
-  } catch (error) {
-    if (!(error instanceof CpiCallError && error.refused)) throw error;
-  }
 }
 
 async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, stage: string): Promise<void> {
@@ -211,11 +201,8 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, s
     const leaving = await change(context, instanceId, intendDeleteVm);
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);
     for (const disk of disks) await detachDisk(context, run, disk.name);
-    try {
-      await context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
-    } catch (error) {
-      if (!(error instanceof CpiCallError && error.isOf("VM_NOT_FOUND"))) throw error;
-    }
+    const call = context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
+    await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
     await change(context, instanceId, (current, tx) => {
       forgetBoshRegistrySettings(tx, current);
       return vmDeleted(current);
