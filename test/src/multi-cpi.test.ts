@@ -102,7 +102,7 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   });
 
   step(
-    "an agent of version 1 has its settings from the Registry alone, and finds its persistent disk there",
+    "an agent of version 1 has its settings from the bosh-registry alone, and finds its persistent disk there",
     async () => {
       for (const { vmCid, agentId } of inAz("z1")) {
         const userData = readFileSync(join(mesh.installed[0].vmFolder(vmCid), "user-data.json"), "utf8");

@@ -140,7 +140,7 @@ describe("the reference CPI", () => {
     await at("after").deleteDisk(diskCid, newCall());
   });
 
-  it("makes VMs whose agents speak mbus and mount disks: by hint in version 2, by the Registry in version 1", async () => {
+  it("makes VMs whose agents speak mbus and mount disks: by hint in version 2, by the bosh-registry in version 1", async () => {
     const identities = [
       { role: "director", name: "" } as const,
       { role: "disk-agent", name: parseHostId("agent-v1") } as const,

@@ -41,7 +41,7 @@ export interface Vm {
   readonly networks: JsonObject;
   /** The id under which its agent is reached by mbus. */
   readonly agentId: string;
-  /** Whether the agent reads its settings from the Registry. */
+  /** Whether the agent reads its settings from the bosh-registry. */
   readonly usesRegistry: boolean;
   /** The version of the contract that was spoken. */
   readonly apiVersion: number;
@@ -82,7 +82,7 @@ export interface Cpi {
   createDisk(disk: NewDisk, call: CpiCall): Promise<string>;
   deleteDisk(diskCid: string, call: CpiCall): Promise<void>;
   hasDisk(diskCid: string, call: CpiCall): Promise<boolean>;
-  /** Returns the hint by which the VM's agent finds the disk; undefined when the Registry tells the agent. */
+  /** Returns the hint by which the VM's agent finds the disk; undefined when the bosh-registry tells the agent. */
   attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown>;
   detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void>;
   getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]>;

@@ -39,7 +39,7 @@ disk_types: [{ name: default, disk_size: 1 }]
 networks: [{ name: private, subnets: [{ range: 127.0.9.0/24, gateway: 127.0.9.1, azs: [z9] }] }]
 `;
 
-/** Of version 1, so that the director serves the Registry. Its VM has no agent. */
+/** Of version 1, so that the director serves the bosh-registry. Its VM has no agent. */
 const OLD_CPI = `#!/bin/sh
 case "$(cat)" in
   *'"method":"info"'*) echo '{"result":null,"error":{"type":"Bosh::Clouds::NotImplemented","message":"no info","ok_to_retry":false},"log":""}' ;;
@@ -147,7 +147,7 @@ export class FuzzMesh implements AsyncDisposable {
     });
   }
 
-  /** Has the director make a VM of version 1, since it serves the Registry only then. Nobody waits for its agent. */
+  /** Has the director make a VM of version 1, since it serves the bosh-registry only then. Nobody waits for its agent. */
   async needVmRegistry(): Promise<void> {
     const stemcell = stemcellFile({ name: "old", version: "1", operating_system: "old", api_version: 1 });
     async function* upload() {

@@ -91,7 +91,7 @@ function watchedOf(mesh: FuzzMesh, socketPath: string): Watched[] {
     ...agents,
     { kind: "nbd", name: "NBD", pid: pidOf(HOST), socketPath },
     { kind: "mbus", name: "mbus", address: mesh.nats.address, hostId: VICTIM_HOST, ...director },
-    { kind: "http", name: "v1 Registry", pid: pidOf("director"), port: mesh.vmRegistryPort },
+    { kind: "http", name: "v1 bosh-registry", pid: pidOf("director"), port: mesh.vmRegistryPort },
   ];
 }
 

@@ -22,7 +22,7 @@ export async function openDisk(
   if (HOSTS.has(agentId)) return exportedDisk(mesh.dynamicDisk(agentId, diskCid));
   const installed = mesh.installed[{ z1: 0, z2: 1, z3: 2 }[az] as 0 | 1 | 2];
   if (!usesRegistry) return fileDisk(join(installed.vmFolder(vmCid), "dynamic_disks", diskCid));
-  // In version 1 no agent is told of dynamic disks: it finds in its settings at the Registry where the disk is.
+  // In version 1 no agent is told of dynamic disks: it finds in its settings at the bosh-registry where the disk is.
   await agents.call(agentId, "mount_disk", [diskCid]);
   const disk = await fileDisk(installed.imageFile(diskCid));
   return {

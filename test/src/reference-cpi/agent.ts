@@ -41,7 +41,7 @@ async function main(folder: string): Promise<void> {
   });
 }
 
-/** From the VM's own data, or from the Registry, which may not have them yet. */
+/** From the VM's own data, or from the bosh-registry, which may not have them yet. */
 async function readSettings(folder: string): Promise<Settings> {
   const { settings, registryUrl = "", ip } = readUserData(folder);
   if (settings) return settings;
@@ -50,10 +50,10 @@ async function readSettings(folder: string): Promise<Settings> {
     if (answer !== undefined) return JSON.parse((JSON.parse(answer) as { settings: string }).settings);
     await sleep(RETRY_MS);
   }
-  throw new Error("the Registry has no settings for this VM");
+  throw new Error("the bosh-registry has no settings for this VM");
 }
 
-/** Without credentials: the Registry knows a VM by its address. Undefined when it answers anything but 200. */
+/** Without credentials: the bosh-registry knows a VM by its address. Undefined when it answers anything but 200. */
 function fetchFrom(ip: string | undefined, url: string): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
     const request = get(url, ip === undefined ? {} : { localAddress: ip }, async (response) => {
@@ -90,7 +90,7 @@ function agentMethods(folder: string, settings: Settings): Record<string, AgentM
   };
   const without = (entries: Readonly<Record<string, unknown>>, cid: unknown): Record<string, unknown> =>
     Object.fromEntries(Object.entries(entries).filter(([one]) => one !== cid));
-  /** In version 1 the settings at the Registry name the disks, and the agent reads them again. */
+  /** In version 1 the settings at the bosh-registry name the disks, and the agent reads them again. */
   const hintOf = async (cid: string): Promise<unknown> =>
     read().persistent[cid] ?? (await readSettings(folder)).disks.persistent[cid];
   const sync = (minArguments: number, run: AgentMethod["run"]): AgentMethod => ({ mode: "sync", minArguments, run });

@@ -53,7 +53,7 @@ export class CpiError extends Error {
 export const cloudError = (type: string, message: string, okToRetry = false): CpiError =>
   new CpiError(`Bosh::Clouds::${type}`, message, okToRetry);
 
-/** Whether the agent gets its settings from the Registry. */
+/** Whether the agent gets its settings from the bosh-registry. */
 export function usesRegistry(request: Request): boolean {
   return (request.api_version ?? 1) < 2 || (request.context.vm?.stemcell?.api_version ?? 1) < 2;
 }

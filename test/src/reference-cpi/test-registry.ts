@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 const USER = "registry-user";
 const PASSWORD = "registry-password";
 
-/** The Registry of version 1, as BOSH documents it: settings of VMs, which CPIs write and agents read. */
+/** The bosh-registry of version 1, as BOSH documents it: settings of VMs, which CPIs write and agents read. */
 export class TestRegistry implements AsyncDisposable {
   readonly settings = new Map<string, string>();
   readonly #server: Server;

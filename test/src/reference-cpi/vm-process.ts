@@ -21,7 +21,7 @@ export interface UserData {
   /** The VM's address; what it sends comes from there. */
   readonly ip?: string;
   readonly settings?: Settings;
-  /** URL of the settings at the Registry. */
+  /** URL of the settings at the bosh-registry. */
   readonly registryUrl?: string;
 }
 
@@ -98,13 +98,13 @@ export async function changePersistentDisk(
 
 async function registrySettings(request: Request, vmCid: string, method: string, settings?: Settings): Promise<string> {
   const { registry } = request.context;
-  if (!registry) throw new Error("this CPI has no Registry: its properties name none");
+  if (!registry) throw new Error("this CPI has no bosh-registry: its properties name none");
   const response = await fetch(`${registry.endpoint}/instances/${vmCid}/settings`, {
     method,
     headers: { authorization: `Basic ${Buffer.from(`${registry.user}:${registry.password}`).toString("base64")}` },
     ...(settings === undefined ? {} : { body: JSON.stringify(settings) }),
   });
-  if (!response.ok) throw new Error(`the Registry answered ${response.status} to ${method}`);
+  if (!response.ok) throw new Error(`the bosh-registry answered ${response.status} to ${method}`);
   return ((await response.json()) as { settings?: string }).settings ?? "";
 }
 

@@ -14,7 +14,7 @@ export interface CpiUnderTest {
   readonly stemcellCid?: string;
   /** False when a repeated create_vm or create_disk makes another one. */
   readonly hasTokens?: boolean;
-  /** False when the Registry, not a hint, tells agents where disks are. */
+  /** False when the bosh-registry, not a hint, tells agents where disks are. */
   readonly hasHints?: boolean;
   /** The optional methods that it has; what it lacks must say NOT_IMPLEMENTED. */
   readonly optional?: readonly OptionalMethod[];

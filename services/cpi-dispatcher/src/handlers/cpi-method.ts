@@ -26,7 +26,7 @@ interface ContextOnly {
 /** What the CPI is chosen by, but for what only stemcells have. */
 export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats" | "exceptCpis">;
 
-// Stock directors claim the newest stemcell for things that they know nothing of, so that no CPI looks for a Registry.
+// Stock directors claim the newest stemcell for things that they know nothing of, so that no CPI looks for a bosh-registry.
 const STEMCELL_API_VERSION_OF_UNKNOWN = 2;
 
 /**

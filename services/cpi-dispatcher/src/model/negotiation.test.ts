@@ -13,7 +13,7 @@ const met = (fields: Partial<VersionsMet>): VersionsMet => ({
 });
 
 describe("the version of the CPI contract", () => {
-  // Seed 000's reference table, row by row. Where the Registry is updated, nothing goes to the infrastructure.
+  // Seed 000's reference table, row by row. Where the bosh-registry is updated, nothing goes to the infrastructure.
   const reference: [director: number, cpi: number, stemcell: number, updatesRegistry: boolean][] = [
     [1, 1, 1, true],
     [1, 1, 2, true],
@@ -25,7 +25,7 @@ describe("the version of the CPI contract", () => {
     [2, 1, 2, true],
   ];
   for (const [director, cpi, stemcell, updatesRegistry] of reference)
-    it(`director ${director}, CPI ${cpi}, stemcell ${stemcell} -> ${updatesRegistry ? "Registry" : "no Registry"}`, () => {
+    it(`director ${director}, CPI ${cpi}, stemcell ${stemcell} -> ${updatesRegistry ? "bosh-registry" : "no bosh-registry"}`, () => {
       const settled = negotiate(
         met({ preferredApiVersion: director, info: answered(cpi), stemcellApiVersion: stemcell }),
       );

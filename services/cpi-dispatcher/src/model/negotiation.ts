@@ -31,7 +31,7 @@ export interface Negotiated {
   /** `api_version` of the request. */
   readonly apiVersion: number;
   /**
-   * Whether the VM's agent reads its settings from the Registry, which the CPI then fills; otherwise the CPI gives them
+   * Whether the VM's agent reads its settings from the bosh-registry, which the CPI then fills; otherwise the CPI gives them
    * to the VM itself, as user data for instance.
    */
   readonly usesRegistry: boolean;
@@ -44,7 +44,7 @@ export interface Negotiated {
 }
 
 /**
- * Settles which version of the contract is spoken: the lower of what both sides know. The Registry stays out only when
+ * Settles which version of the contract is spoken: the lower of what both sides know. The bosh-registry stays out only when
  * director, CPI and stemcell are all of version 2 or later.
  */
 export function negotiate(met: VersionsMet): Negotiated {

@@ -7,7 +7,7 @@ import { came, type Targets } from "../targets.js";
 const METHODS = ["GET", "PUT", "DELETE", "POST", "HEAD", "OPTIONS", "PATCH", "CONNECT", "G\0T"];
 const INSTANCES = ["fuzz-1", "fuzz-2", "..", "%2e%2e%2f", "a%00b", "%ff", "%E0%A4%A", "a/b"];
 
-/** The v1 Registry, which speaks HTTP without TLS to whoever reaches its port. */
+/** The v1 bosh-registry, which speaks HTTP without TLS to whoever reaches its port. */
 export class RegistryHttpSurface implements Surface {
   readonly name = "registry-http";
   readonly atOnce = 8;
@@ -27,7 +27,7 @@ export class RegistryHttpSurface implements Surface {
     const socket = this.targets.tcp(this.registry.port);
     if (!(await came(socket, "connect"))) return this.counts.add("not let in");
     const heard = (await converse(socket, JSON.parse(input.toString()) as Conversation)).toString("latin1");
-    if (/^HTTP\/1\.1 500/m.test(heard)) throw new Find(`a request to the Registry is answered as a bug: ${heard}`);
+    if (/^HTTP\/1\.1 500/m.test(heard)) throw new Find(`a request to the bosh-registry is answered as a bug: ${heard}`);
     this.counts.add(/^HTTP\/1\.1 (\d+)/.exec(heard)?.[1] ?? "not answered");
   }
 

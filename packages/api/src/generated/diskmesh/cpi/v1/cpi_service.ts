@@ -133,7 +133,7 @@ export interface CreateVmResponse {
   agentId: string;
   /** The CPI that made it, to be recorded. */
   cpi: string;
-  /** True when the agent reads its settings from the Registry HTTP API: the CPI or the stemcell is of version 1. */
+  /** True when the agent reads its settings from the bosh-registry HTTP API: the CPI or the stemcell is of version 1. */
   usesRegistry: boolean;
   /** The version of the contract that was spoken. */
   apiVersion: number;
@@ -243,7 +243,7 @@ export interface AttachDiskRequest {
 export interface AttachDiskResponse {
   /**
    * Where the VM's agent finds it: a string, or an object whose values are strings. For the agent, unread by others.
-   * Absent when the CPI or the stemcell is of version 1: then the Registry tells the agent.
+   * Absent when the CPI or the stemcell is of version 1: then the bosh-registry tells the agent.
    */
   diskHint: any | undefined;
 }

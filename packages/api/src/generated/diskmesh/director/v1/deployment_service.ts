@@ -42,7 +42,7 @@ export interface Instance {
   stemcellApiVersion: number;
   /** The version of the CPI contract that made the VM; 0 when not known. */
   cpiApiVersion: number;
-  /** Its VM's agent reads its settings from the Registry HTTP API. */
+  /** Its VM's agent reads its settings from the bosh-registry HTTP API. */
   usesRegistry: boolean;
   /** Its VM's networks, by name, as the CPI settled them. */
   networks:
