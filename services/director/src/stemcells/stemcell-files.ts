@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import {
+  DomainError,
   diskFullError,
   InvalidArgumentError,
   type Logger,
@@ -54,7 +55,7 @@ export class StemcellFiles {
 
   /**
    * Reads a stemcell to its end and keeps its image, durably. `use` starts the task that needs it; when anything fails,
-   * nothing is left.
+   * nothing is left, unless the task may have been started: then `sweep` decides.
    */
   async receive<T>(
     bytes: AsyncIterable<Buffer>,
@@ -73,9 +74,12 @@ export class StemcellFiles {
     try {
       await mkdir(join(folder, uploadId), { recursive: true });
       const manifest = await this.#extract(bytes, digest, this.imagePath(uploadId));
-      const result = await use({ uploadId, manifest });
+      // Until it says that it did nothing.
       used = true;
-      return result;
+      return await use({ uploadId, manifest }).catch((error: unknown) => {
+        used = error instanceof DomainError && error.outcome === "unknown";
+        throw error;
+      });
     } catch (error) {
       throw diskFullError(error, "cannot keep the stemcell", `${folder} (stemcells.folder)`) ?? error;
     } finally {

@@ -1,0 +1,57 @@
+import { existsSync, readdirSync } from "node:fs";
+import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { openStorage, Tablet } from "@diskmesh/tablet";
+import { stemcellFile, temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import type { StemcellManifest } from "../yaml/stemcell-manifest.js";
+import { StemcellFiles } from "./stemcell-files.js";
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
+
+describe("the image of an uploaded stemcell", () => {
+  const folder = temporaryFolder();
+  let tablet: DirectorTablet;
+  let files: StemcellFiles;
+
+  before(async () => {
+    const storage = openStorage(temporaryFolder(), "director");
+    tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
+    const readManifest = async (text: string): Promise<StemcellManifest> => {
+      const { sha1: digest, name, version } = JSON.parse(text) as Record<"sha1" | "name" | "version", string>;
+      return { name, version, digest, operatingSystem: name, formats: [], cloudProperties: {}, apiVersion: 3 };
+    };
+    const limits = { uploadSizeBytes: 10_000, unpackedSizeBytes: 50_000, entries: 4, uploads: 1 };
+    files = new StemcellFiles({ ...limits, folder, readManifest, tablet, log: silent });
+  });
+  after(async () => {
+    await files.close();
+    await tablet.close();
+  });
+
+  async function* bytes(): AsyncGenerator<Buffer> {
+    yield stemcellFile();
+  }
+
+  it("the task surely was not started -> is gone", async () => {
+    const error = new FencedError("another leads");
+    expect(await files.receive(bytes(), "", () => Promise.reject(error)).catch((reason: unknown) => reason)).to.equal(
+      error,
+    );
+    expect(readdirSync(folder)).to.deep.equal([]);
+  });
+
+  it("the task may have been started -> stays, until somebody who knows the tasks looks", async () => {
+    const error = new UnavailableError("no answer", { outcome: "unknown" });
+    let imagePath = "";
+    const failing = files.receive(bytes(), "", ({ uploadId }) => {
+      imagePath = files.imagePath(uploadId);
+      return Promise.reject(error);
+    });
+    expect(await failing.catch((reason: unknown) => reason)).to.equal(error);
+    expect(existsSync(imagePath)).to.equal(true);
+    files.sweep();
+    await files.close();
+    expect(readdirSync(folder)).to.deep.equal([]);
+  });
+});
