@@ -14,12 +14,7 @@ export async function deploy(context: Context, request: DeployRequest, call: Cal
     description: `create deployment \`${name}\``,
     deployment: () => name,
     // Checked again when it runs: cloud configs may change until then.
-    check: (tables) => {
-      const { cloudConfigs, cpiConfigs } = context;
-      checkManifest(manifest, cloudConfigs.current(tables), cpiConfigs.current(tables), [
-        ...tables.stemcells.entries(),
-      ]);
-    },
+    check: (tables) => checkManifest(context, tables, manifest),
   });
   return { task: encodeTask(task) };
 }

@@ -1,10 +1,10 @@
 import { azNamed, diskTypeNamed } from "../model/cloud-config.js";
-import { cpiOfAz, sameCpi } from "../model/cpi-choice.js";
+import { cpiOfAz } from "../model/cpi-choice.js";
 import { decideCreate } from "../model/disk-decisions.js";
 import { refuseUnlessOpen } from "../model/recorded-deployments.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import { createDisk, metadataFor, setDiskMetadata } from "../steps/dynamic-disk-steps.js";
+import { createDisk, setDiskMetadata, wantedDisk } from "../steps/dynamic-disk-steps.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -27,22 +27,14 @@ async function create(context: JobContext, run: TaskRun, job: CreateJob): Promis
     run.checkpoint();
     const { disk, metadata, step, intent } = await context.tablet.read((tables) => {
       const config = context.cloudConfigs.current(tables);
-      const { deployment, pool, sizeMib } = job;
+      const { diskName, deployment, pool, sizeMib, metadata } = job;
       const az = azNamed(config, job.az);
-      const cpis = context.cpiConfigs.current(tables);
-      const cpi = cpiOfAz(az, cpis);
-      const disk = tables.disks.get(job.diskName);
-      const metadata = metadataFor(context, deployment, job.metadata);
-      const wanted = { name: job.diskName, deployment, az: az.name, cpi };
-      const row = {
-        ...wanted,
-        made: { pool, sizeMib },
-        metadata,
-        sameCpi: (other: string) => sameCpi(cpi, other, cpis),
-      };
-      const step = decideCreate(disk, row);
+      const place = { deployment, az: az.name, cpi: cpiOfAz(az, context.cpiConfigs.current(tables)) };
+      const disk = tables.disks.get(diskName);
+      const row = wantedDisk(context, tables, place, { diskName, made: { pool, sizeMib }, metadata });
       const cloudProperties = disk?.cloudProperties ?? diskTypeNamed(config, pool).cloudProperties;
-      return { disk, metadata, step, intent: { ...wanted, pool, sizeMib, cloudProperties } };
+      const intent = { name: diskName, ...place, pool, sizeMib, cloudProperties };
+      return { disk, metadata: row.metadata, step: decideCreate(disk, row), intent };
     });
     if (step.do === "nothing") return step.result;
     if (step.do === "create") await createDisk(context, run, intent, "");

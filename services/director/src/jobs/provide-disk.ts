@@ -1,45 +1,44 @@
 import { diskTypeNamed } from "../model/cloud-config.js";
-import { sameCpi } from "../model/cpi-choice.js";
-import { decideProvide, type WantedDisk } from "../model/disk-decisions.js";
+import { decideProvide } from "../model/disk-decisions.js";
 import { targetOf } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { LockName } from "../model/locks.js";
+import type { DirectorTables } from "../model/schema.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import { attachDisk, createDisk, metadataFor, setDiskMetadata, tellAgentOfDisk } from "../steps/dynamic-disk-steps.js";
+import {
+  attachDisk,
+  createDisk,
+  type DiskWish,
+  setDiskMetadata,
+  tellAgentOfDisk,
+  wantedDisk,
+} from "../steps/dynamic-disk-steps.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
-import type { Planner } from "./job.js";
+import type { Planner, Step } from "./job.js";
 
-interface Wanted {
-  readonly diskName: string;
+interface Wanted extends DiskWish {
   readonly instanceId: string;
-  readonly made: WantedDisk["made"];
-  readonly metadata: JsonObject | null;
 }
 
 /** Makes the disk if there is none, attaches it to the instance's VM, and tells the VM's agent. */
-export const provideDisk: Planner<"provide_dynamic_disk"> = (context, job, tables) => {
-  const { cpi } = targetOf(job.instanceId, tables.instances.get(job.instanceId));
-  const { diskName, instanceId, pool, sizeMib, metadata } = job;
-  const wanted = { diskName, instanceId, made: { pool, sizeMib }, metadata };
-  const ofCpis = cpisOfStep(context, tables, cpi);
-  return { locks: locksOf(wanted), ...ofCpis, run: (run) => provide(context, run, wanted) };
-};
+export const provideDisk: Planner<"provide_dynamic_disk"> = (
+  context,
+  { diskName, instanceId, pool, sizeMib, metadata },
+  tables,
+) => plan(context, tables, { diskName, instanceId, made: { pool, sizeMib }, metadata });
 
 /** The same for a disk that must be there, as it is. */
-export const attachDiskOnly: Planner<"attach_dynamic_disk"> = (context, job, tables) => {
-  const { cpi } = targetOf(job.instanceId, tables.instances.get(job.instanceId));
-  const { diskName, instanceId, metadata } = job;
-  const wanted = { diskName, instanceId, made: undefined, metadata };
-  const ofCpis = cpisOfStep(context, tables, cpi);
-  return { locks: locksOf(wanted), ...ofCpis, run: (run) => provide(context, run, wanted) };
-};
+export const attachDiskOnly: Planner<"attach_dynamic_disk"> = (context, job, tables) =>
+  plan(context, tables, { ...job, made: undefined });
 
-function locksOf(wanted: Wanted): LockName[] {
-  return [
+function plan(context: JobContext, tables: DirectorTables, wanted: Wanted): Step {
+  const { cpi } = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
+  const locks: LockName[] = [
     { type: "instance", resource: wanted.instanceId },
     { type: "disk", resource: wanted.diskName },
   ];
+  return { locks, ...cpisOfStep(context, tables, cpi), run: (run) => provide(context, run, wanted) };
 }
 
 async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promise<string> {
@@ -49,12 +48,8 @@ async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promi
     const { disk, target, metadata, step } = await context.tablet.read((tables) => {
       const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
       const disk = tables.disks.get(wanted.diskName);
-      const metadata = metadataFor(context, target.deployment, wanted.metadata);
-      const { deployment, az, cpi } = target;
-      const cpis = context.cpiConfigs.current(tables);
-      const same = (other: string): boolean => sameCpi(cpi, other, cpis);
-      const row = { name: wanted.diskName, deployment, az, cpi, sameCpi: same, made: wanted.made, metadata };
-      return { disk, target, metadata, step: decideProvide(disk, row, target, { agentTold }) };
+      const row = wantedDisk(context, tables, target, wanted);
+      return { disk, target, metadata: row.metadata, step: decideProvide(disk, row, target, { agentTold }) };
     });
     if (step.do === "nothing") return step.result;
     const made = wanted.made ?? disk;

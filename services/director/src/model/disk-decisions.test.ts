@@ -51,7 +51,10 @@ function inState(state: DiskState, target = TARGET): Disk {
     case "attached":
       return dynamicDisks.attached(dynamicDisks.intendAttach(detached, target), { path: "/run/d.sock" });
     case "detaching":
-      return dynamicDisks.intendDetach(dynamicDisks.attached(dynamicDisks.intendAttach(detached, target), "x"));
+      return dynamicDisks.moved(
+        dynamicDisks.attached(dynamicDisks.intendAttach(detached, target), "x"),
+        "intend_detach",
+      );
     case "deleting":
       return dynamicDisks.moved(detached, "intend_delete");
   }
@@ -241,7 +244,7 @@ describe("disk states", () => {
     create: (disk: Disk) => dynamicDisks.created(disk, { diskCid: "disk-t", cpi: disk.cpi }),
     intend_attach: (disk: Disk) => dynamicDisks.intendAttach(disk, TARGET),
     attach: (disk: Disk) => dynamicDisks.attached(disk, "x"),
-    intend_detach: (disk: Disk) => dynamicDisks.intendDetach(disk),
+    intend_detach: (disk: Disk) => dynamicDisks.moved(disk, "intend_detach"),
     fail_attach: (disk: Disk) => dynamicDisks.notAttached(disk),
     detach: (disk: Disk) => dynamicDisks.detached(disk),
     intend_delete: (disk: Disk) => dynamicDisks.moved(disk, "intend_delete"),

@@ -20,7 +20,7 @@ export interface DiskRecord {
 }
 
 /** What happens to every disk. */
-export type DiskEvent =
+type DiskEvent =
   | "intend_create"
   | "create"
   | "intend_attach"
@@ -29,7 +29,7 @@ export type DiskEvent =
   | "intend_detach"
   | "detach";
 
-export type DiskTransitions<State extends string, Event extends string> = Readonly<
+type DiskTransitions<State extends string, Event extends string> = Readonly<
   Record<Event, Readonly<Partial<Record<State, State>>>>
 >;
 
@@ -66,10 +66,6 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
   /** attach_disk is known to have attached nothing. */
   notAttached(disk: Disk): Disk {
     return this.#nowhere(this.moved(disk, "fail_attach"));
-  }
-
-  intendDetach(disk: Disk): Disk {
-    return this.moved(disk, "intend_detach");
   }
 
   detached(disk: Disk): Disk {

@@ -3,16 +3,25 @@ import { type CpiNames, cpiOfAz } from "./cpi-choice.js";
 import { networkNamed } from "./networks.js";
 import { wantedPersistentDisk } from "./persistent-disk.js";
 import type { GroupSpec } from "./placement.js";
-import { chooseStemcell, type Stemcell, type WantedStemcell } from "./stemcell.js";
+import type { DirectorTables } from "./schema.js";
+import { chooseStemcell, type WantedStemcell } from "./stemcell.js";
 import { vmCloudProperties } from "./vm-spec.js";
+
+/** The configs, merged, as the tables have them. */
+interface CurrentConfigs {
+  readonly cloudConfigs: { current(tables: DirectorTables): CloudConfig };
+  readonly cpiConfigs: { current(tables: DirectorTables): CpiNames };
+}
 
 /** Checks what a manifest wants against the configs and stemcells there are. Throws what is wrong. */
 export function checkManifest(
+  configs: CurrentConfigs,
+  tables: DirectorTables,
   wanted: { readonly groups: readonly GroupSpec[]; readonly stemcells: readonly WantedStemcell[] },
-  config: CloudConfig,
-  names: CpiNames,
-  stemcells: readonly Stemcell[],
 ): void {
+  const config = configs.cloudConfigs.current(tables);
+  const names = configs.cpiConfigs.current(tables);
+  const stemcells = [...tables.stemcells.entries()];
   const cpiByAz = new Map<Az, string>();
   const cpiOf = (az: Az): string => {
     const cpi = cpiByAz.get(az) ?? cpiOfAz(az, names);

@@ -43,10 +43,7 @@ const table =
 
 /** The director's tablet. */
 export const schema = {
-  stemcells: table<Stemcell>()({
-    key: stemcellKey,
-    indexes: { byStemcell: formatStemcell },
-  }),
+  stemcells: table<Stemcell>()({ key: stemcellKey, indexes: { byStemcell: formatStemcell } }),
   persistentDisks: table<PersistentDisk>()({
     key: (disk) => disk.diskId,
     indexes: {
@@ -61,10 +58,7 @@ export const schema = {
     key: (settings) => settings.id,
     indexes: { byAgent: (settings) => (settings.agentId === "" ? undefined : settings.agentId) },
   }),
-  configs: table<Config>()({
-    key: (config) => configKey(config.configId),
-    indexes: { byIdentity: configIdentity },
-  }),
+  configs: table<Config>()({ key: (config) => configKey(config.configId), indexes: { byIdentity: configIdentity } }),
   deployments: table<Deployment>()({ key: (deployment) => deployment.name, indexes: {} }),
   instances: table<Instance>()({
     key: (instance) => instance.instanceId,

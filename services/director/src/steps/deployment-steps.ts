@@ -32,9 +32,7 @@ export async function recordManifest(
     context.tablet.transact((tx) => {
       refuseDeletingDeployment(tx, name);
       const manifest = context.manifests.get(text);
-      checkManifest(manifest, context.cloudConfigs.current(tx), context.cpiConfigs.current(tx), [
-        ...tx.stemcells.entries(),
-      ]);
+      checkManifest(context, tx, manifest);
       const existing = [...tx.instances.by("byDeployment", name)];
       const placement = placeInstances(name, manifest.groups, existing, context.newId);
       tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0 });

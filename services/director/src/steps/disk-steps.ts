@@ -15,111 +15,98 @@ import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
 import { cpiFacts, type Making, makeOnce } from "./make-once.js";
 
-/**
- * Steps that dynamic and persistent disks have in common. Each records its intent, acts, and records what came of it, so
- * that whoever finds the intent can repeat the step. All need the lock under which the disk's record is changed.
- */
+/** What is done to a dynamic or a persistent disk alike, in a task that holds the lock on its record. */
+class DiskSteps<Kept extends DiskRecord> {
+  constructor(
+    private readonly context: JobContext,
+    private readonly run: TaskRun,
+    private readonly kind: DiskKind<Kept>,
+    private readonly key: string,
+    private readonly table: (tx: DirectorTransaction) => {
+      get(key: string): Kept | undefined;
+      put(disk: Kept): void;
+      delete(key: string): boolean;
+    },
+  ) {}
 
-/** Where a disk is recorded, and how disks of its kind change. */
-export interface StoredDisk<Kept extends DiskRecord> {
-  readonly kind: DiskKind<Kept>;
-  readonly key: string;
-  readonly table: (tx: DirectorTransaction) => {
-    get(key: string): Kept | undefined;
-    put(disk: Kept): void;
-    delete(key: string): boolean;
-  };
-}
+  /** Records what the disk becomes; returns what it was, and what it is. */
+  change(next: (disk: Kept) => Kept): Promise<{ readonly before: Kept; readonly disk: Kept }> {
+    return this.context.tablet.transact((tx) => {
+      const before = this.table(tx).get(this.key);
+      // The lock is held: nobody else can have deleted it.
+      if (before === undefined) throw new TypeError("a disk vanished while it was locked");
+      const disk = next(before);
+      this.table(tx).put(disk);
+      return { before, disk };
+    });
+  }
 
-export function dynamicDisk(name: string): StoredDisk<Disk> {
-  return { kind: dynamicDisks, key: name, table: (tx) => tx.disks };
-}
+  /** Makes a disk whose intent is recorded. Its record is gone when it surely was not made, or nobody could tell. */
+  async make(disk: Kept, { target, cloudProperties, vmCid, ...intent }: DiskMaking): Promise<void> {
+    const { context, run } = this;
+    const { cpi, az, deployment, sizeMib } = disk;
+    const { findsByToken } = await cpiFacts(context, run, target);
+    const drop = (tx: DirectorTransaction) => this.table(tx).delete(this.key);
+    const making = { ...intent, kind: "disk", cpi, az, deployment, findsByToken, drop } as const;
+    const request = { sizeMib, cloudProperties: { ...cloudProperties }, vmCid, az, token: intent.token };
+    const made = await makeOnce(context, run, making, (options) =>
+      context.cpi.call("createDisk", target, request, run, options),
+    );
+    if (made === undefined) return;
+    const diskCid = parseCid("disk", made.diskCid);
+    await this.change((current) => this.kind.created(current, { diskCid, cpi: cpiToRecord(cpi, made.cpi) }));
+  }
 
-export function persistentDisk(diskId: string): StoredDisk<PersistentDisk> {
-  return { kind: persistentDisks, key: diskId, table: (tx) => tx.persistentDisks };
-}
+  /** Attaches the disk to the VM. Its agent is told by another step. */
+  async attach(target: Pick<Target, "instanceId" | "vmCid" | "stemcellApiVersion">): Promise<void> {
+    const { kind } = this;
+    const { vmCid, stemcellApiVersion } = target;
+    const { before, disk } = await this.change((current) => kind.intendAttach(current, target));
+    const cpi = { ...recorded(disk), stemcellApiVersion };
+    try {
+      const request = { vmCid, diskCid: disk.diskCid };
+      const { diskHint } = await this.context.cpi.call("attachDisk", cpi, request, this.run);
+      await this.change((current) => kind.attached(current, (diskHint ?? null) as Json));
+    } catch (error) {
+      const surelyNot = error instanceof CpiCallError && error.outcome === "not_done" && before.state === "detached";
+      if (surelyNot) await this.change((current) => kind.notAttached(current));
+      throw error;
+    }
+  }
 
-/** Records what a disk becomes; returns what it was, and what it is. */
-export async function change<Kept extends DiskRecord>(
-  context: JobContext,
-  { key, table }: StoredDisk<Kept>,
-  next: (disk: Kept) => Kept,
-): Promise<{ readonly before: Kept; readonly disk: Kept }> {
-  return context.tablet.transact((tx) => {
-    const before = table(tx).get(key);
-    // The lock is held: nobody else can have deleted it.
-    if (before === undefined) throw new TypeError("a disk vanished while it was locked");
-    const disk = next(before);
-    table(tx).put(disk);
-    return { before, disk };
-  });
-}
+  /** Detaches a disk whose detaching is intended. */
+  async detach(disk: Kept, stemcellApiVersion: number): Promise<void> {
+    const { vmCid, diskCid } = disk;
+    const target = { ...recorded(disk), stemcellApiVersion };
+    const call = this.context.cpi.call("detachDisk", target, { vmCid, diskCid }, this.run);
+    await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
+    await this.change((current) => this.kind.detached(current));
+  }
 
-export interface DiskMaking extends Pick<Making, "token" | "madeFor" | "begunBefore"> {
-  readonly target: CpiTarget;
-  readonly cloudProperties: JsonObject;
-  /** The VM near which it is made; empty for none. */
-  readonly vmCid: string;
-}
-
-/** Makes a disk whose intent is recorded. Its record is gone when it surely was not made, or nobody could tell. */
-export async function make<Kept extends DiskRecord>(
-  context: JobContext,
-  run: TaskRun,
-  stored: StoredDisk<Kept>,
-  { cpi, az, deployment, sizeMib }: Kept,
-  { token, madeFor, begunBefore, target, cloudProperties, vmCid }: DiskMaking,
-): Promise<void> {
-  const { findsByToken } = await cpiFacts(context, run, target);
-  const drop = (tx: DirectorTransaction) => stored.table(tx).delete(stored.key);
-  const making = { kind: "disk", token, cpi, az, deployment, madeFor, findsByToken, begunBefore, drop } as const;
-  const request = { sizeMib, cloudProperties: { ...cloudProperties }, vmCid, az, token };
-  const made = await makeOnce(context, run, making, (options) =>
-    context.cpi.call("createDisk", target, request, run, options),
-  );
-  if (made === undefined) return;
-  const diskCid = parseCid("disk", made.diskCid);
-  await change(context, stored, (disk) => stored.kind.created(disk, { diskCid, cpi: cpiToRecord(cpi, made.cpi) }));
-}
-
-/** Attaches the disk to the VM. Its agent is told by another step. */
-export async function attach<Kept extends DiskRecord>(
-  context: JobContext,
-  run: TaskRun,
-  stored: StoredDisk<Kept>,
-  target: Pick<Target, "instanceId" | "vmCid" | "stemcellApiVersion">,
-): Promise<void> {
-  const { kind } = stored;
-  const { vmCid, stemcellApiVersion } = target;
-  const { before, disk } = await change(context, stored, (current) => kind.intendAttach(current, target));
-  try {
-    const request = { vmCid, diskCid: disk.diskCid };
-    const { diskHint } = await context.cpi.call("attachDisk", { ...recorded(disk), stemcellApiVersion }, request, run);
-    await change(context, stored, (current) => kind.attached(current, (diskHint ?? null) as Json));
-  } catch (error) {
-    const surelyNot = error instanceof CpiCallError && error.outcome === "not_done" && before.state === "detached";
-    if (surelyNot) await change(context, stored, (current) => kind.notAttached(current));
-    throw error;
+  /** Has the infrastructure remember it, if it can: that is optional in the CPI contract. */
+  async setMetadata(disk: Kept, metadata: JsonObject): Promise<void> {
+    const request = { diskCid: disk.diskCid, metadata };
+    const call = this.context.cpi.call("setDiskMetadata", recorded(disk), request, this.run);
+    await tolerate(call, (error) => error.isNotImplemented);
   }
 }
 
 /** CPI errors after which a disk is surely not attached to that VM. */
 const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
 
-/** Detaches a disk whose detaching is intended. */
-export async function detach<Kept extends DiskRecord>(
-  context: JobContext,
-  run: TaskRun,
-  stored: StoredDisk<Kept>,
-  disk: Kept,
-  stemcellApiVersion: number,
-): Promise<void> {
-  const { vmCid, diskCid } = disk;
-  const target = { ...recorded(disk), stemcellApiVersion };
-  await tolerate(context.cpi.call("detachDisk", target, { vmCid, diskCid }, run), (error) =>
-    error.isOf(...NOT_ATTACHED),
-  );
-  await change(context, stored, (current) => stored.kind.detached(current));
+export function dynamicDisk(context: JobContext, run: TaskRun, name: string): DiskSteps<Disk> {
+  return new DiskSteps(context, run, dynamicDisks, name, (tx) => tx.disks);
+}
+
+export function persistentDisk(context: JobContext, run: TaskRun, diskId: string): DiskSteps<PersistentDisk> {
+  return new DiskSteps(context, run, persistentDisks, diskId, (tx) => tx.persistentDisks);
+}
+
+interface DiskMaking extends Pick<Making, "token" | "madeFor" | "begunBefore"> {
+  readonly target: CpiTarget;
+  readonly cloudProperties: JsonObject;
+  /** The VM near which it is made; empty for none. */
+  readonly vmCid: string;
 }
 
 /** Returns whether there was one. */
@@ -131,17 +118,6 @@ export async function deleteWithCpi(
 ): Promise<boolean> {
   const call = context.cpi.call("deleteDisk", target, { diskCid }, run);
   return (await tolerate(call, (error) => error.isOf("DISK_NOT_FOUND"))) !== undefined;
-}
-
-/** Has the infrastructure remember it, if it can: that is optional in the CPI contract. */
-export async function setMetadata(
-  context: JobContext,
-  run: TaskRun,
-  disk: DiskRecord,
-  metadata: JsonObject,
-): Promise<void> {
-  const call = context.cpi.call("setDiskMetadata", recorded(disk), { diskCid: disk.diskCid, metadata }, run);
-  await tolerate(call, (error) => error.isNotImplemented);
 }
 
 /**

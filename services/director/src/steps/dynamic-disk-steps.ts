@@ -1,14 +1,16 @@
 import { DomainError } from "@diskmesh/domain";
 import { tolerate } from "../cpi/cpi-error.js";
+import { sameCpi } from "../model/cpi-choice.js";
 import { type Disk, type DiskIntent, dynamicDisks, intendCreateDisk } from "../model/disk.js";
-import { decideDelete } from "../model/disk-decisions.js";
+import { decideDelete, type WantedDisk } from "../model/disk-decisions.js";
 import type { Target } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import { refuseUnlessOpen } from "../model/recorded-deployments.js";
+import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { attach, change, deleteWithCpi, detach, dynamicDisk, make, setMetadata, tellToForget } from "./disk-steps.js";
+import { deleteWithCpi, dynamicDisk, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
 
 /** Steps on one dynamic disk. All need its lock, and the lock of the instance it is or will be attached to. */
@@ -34,19 +36,30 @@ export async function createDisk(
     const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
     const cloudProperties = { ...disk.cloudProperties, name };
     const making = { token, madeFor: `dynamic disk ${name}`, begunBefore, target, cloudProperties, vmCid };
-    await make(context, run, dynamicDisk(name), disk, making);
+    await dynamicDisk(context, run, name).make(disk, making);
   });
 }
 
 export async function attachDisk(context: JobContext, run: TaskRun, name: string, target: Target): Promise<void> {
-  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () =>
-    attach(context, run, dynamicDisk(name), target),
-  );
+  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () => dynamicDisk(context, run, name).attach(target));
 }
 
-/** What the infrastructure shall remember: the caller's names and values, and ours, which win as in BOSH. */
-export function metadataFor(context: JobContext, deployment: string, given: JsonObject | null): JsonObject | undefined {
-  return given === null ? undefined : { ...given, director: context.config.name, deployment };
+/** What a caller asks for. */
+export interface DiskWish extends Pick<WantedDisk, "made"> {
+  readonly diskName: string;
+  readonly metadata: JsonObject | null;
+}
+
+/** The infrastructure shall remember the caller's names and values, and ours, which win as in BOSH. */
+export function wantedDisk(
+  context: JobContext,
+  tables: DirectorTables,
+  { deployment, az, cpi }: Pick<WantedDisk, "deployment" | "az" | "cpi">,
+  { diskName: name, made, metadata: given }: DiskWish,
+): WantedDisk {
+  const cpis = context.cpiConfigs.current(tables);
+  const metadata = given === null ? undefined : { ...given, director: context.config.name, deployment };
+  return { name, deployment, az, cpi, sameCpi: (other) => sameCpi(cpi, other, cpis), made, metadata };
 }
 
 export async function setDiskMetadata(
@@ -55,9 +68,10 @@ export async function setDiskMetadata(
   disk: Disk,
   metadata: JsonObject,
 ): Promise<void> {
+  const steps = dynamicDisk(context, run, disk.name);
   await run.stage("Setting disk metadata", disk.name, async () => {
-    await setMetadata(context, run, disk, metadata);
-    await change(context, dynamicDisk(disk.name), (current) => ({ ...current, metadata }));
+    await steps.setMetadata(disk, metadata);
+    await steps.change((current) => ({ ...current, metadata }));
   });
 }
 
@@ -86,14 +100,12 @@ class AgentNotToldError extends DomainError {
 
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
 export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
-  const stored = dynamicDisk(name);
-  const { disk } = await change(context, stored, (current) => dynamicDisks.intendDetach(current));
+  const steps = dynamicDisk(context, run, name);
+  const { disk } = await steps.change((current) => dynamicDisks.moved(current, "intend_detach"));
   const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
   const { agentId = "", stemcellApiVersion = 0 } = instance ?? {};
   if (agentId !== "") await tellAgentToForget(context, run, disk, agentId);
-  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () =>
-    detach(context, run, stored, disk, stemcellApiVersion),
-  );
+  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () => steps.detach(disk, stemcellApiVersion));
 }
 
 async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<void> {
@@ -110,9 +122,8 @@ async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, 
 /** Deletes the disk and its record. */
 async function deleteDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
   await run.stage("Deleting disk", name, async () => {
-    const { disk } = await change(context, dynamicDisk(name), (current) =>
-      dynamicDisks.moved(current, "intend_delete"),
-    );
+    const steps = dynamicDisk(context, run, name);
+    const { disk } = await steps.change((current) => dynamicDisks.moved(current, "intend_delete"));
     await deleteWithCpi(context, run, recorded(disk), disk.diskCid);
     await context.tablet.transact((tx) => tx.disks.delete(name));
   });

@@ -16,7 +16,7 @@ import { persistentDiskOf } from "../model/recorded-deployments.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { attach, change, detach, make, persistentDisk, setMetadata, tellToForget } from "./disk-steps.js";
+import { persistentDisk, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
 import { manifestOf } from "./vm-spec.js";
 
@@ -44,7 +44,7 @@ export async function runPersistentDiskStep(
   else if (step === "orphan") {
     const nowMs = context.clock.nowMs();
     await run.stage("Orphan disk", disk.diskCid, () =>
-      change(context, persistentDisk(disk.diskId), (current) => persistentDiskOrphaned(current, nowMs)),
+      persistentDisk(context, run, disk.diskId).change((current) => persistentDiskOrphaned(current, nowMs)),
     );
   }
 }
@@ -64,7 +64,7 @@ async function createPersistentDisk(
     const { vmCid } = instance;
     const begunBefore = existing !== undefined;
     const making = { token: diskId, madeFor, begunBefore, target: recorded(disk), cloudProperties, vmCid };
-    await make(context, run, persistentDisk(diskId), disk, making);
+    await persistentDisk(context, run, diskId).make(disk, making);
   });
 }
 
@@ -75,7 +75,7 @@ async function attachToVm(
   { diskId, diskCid }: PersistentDisk,
 ): Promise<void> {
   await run.stage("Attaching persistent disk", `${diskCid} to ${instance.vmCid}`, () =>
-    attach(context, run, persistentDisk(diskId), instance),
+    persistentDisk(context, run, diskId).attach(instance),
   );
 }
 
@@ -84,11 +84,12 @@ async function mount(context: JobContext, run: TaskRun, instance: Instance, disk
   const { agentId } = instance;
   const { attachTimeoutMs } = context.config.agents;
   const { diskCid, hint } = disk;
+  const steps = persistentDisk(context, run, disk.diskId);
   await run.stage("Mounting persistent disk", `${diskCid} on ${formatInstance(instance)}`, async () => {
     if (hint !== null) await tellAgent(context, run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
-    await setMetadata(context, run, disk, await metadataOf(context, instance));
+    await steps.setMetadata(disk, await metadataOf(context, instance));
     await tellAgent(context, run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
-    await change(context, persistentDisk(disk.diskId), (current) => persistentDisks.moved(current, "mount"));
+    await steps.change((current) => persistentDisks.moved(current, "mount"));
   });
 }
 
@@ -114,13 +115,13 @@ async function unmountAndDetach(
   { diskId, diskCid, vmCid }: PersistentDisk,
   { mustUnmount }: { readonly mustUnmount: boolean },
 ): Promise<void> {
-  const stored = persistentDisk(diskId);
+  const steps = persistentDisk(context, run, diskId);
   await run.stage("Detaching persistent disk", `${diskCid} from ${vmCid}`, async () => {
-    const { disk } = await change(context, stored, (current) => persistentDisks.intendDetach(current));
+    const { disk } = await steps.change((current) => persistentDisks.moved(current, "intend_detach"));
     const event = { stage: "Unmounting persistent disk", task: diskCid };
     if (agentId !== "")
       await tellToForget(run, event, unmount(context, run, agentId, diskCid), { mustLetGo: mustUnmount });
-    await detach(context, run, stored, disk, stemcellApiVersion);
+    await steps.detach(disk, stemcellApiVersion);
   });
 }
 
@@ -166,7 +167,7 @@ async function changeDisk(
   try {
     await run.stage("Changing persistent disk", `${diskCid} to ${sizeMib} MiB`, async () => {
       const changed = { ...wanted, diskCid: await callChange(context, run, disk, wanted) };
-      await change(context, persistentDisk(diskId), (current) => persistentDiskChanged(current, changed));
+      await persistentDisk(context, run, diskId).change((current) => persistentDiskChanged(current, changed));
     });
   } catch (error) {
     // What is not known to have been done is asked for again, by this task or the next.

@@ -9,6 +9,7 @@ import {
   type Instance,
   intendCreateVm,
   intendDeleteVm,
+  type MadeVm,
   vmCreated,
   vmDeleted,
   vmLost,
@@ -93,7 +94,7 @@ async function callCreateVm(
   run: TaskRun,
   intended: Instance,
   options: RepeatOptions,
-): Promise<Pick<Instance, "vmCid" | "agentId" | "cpi" | "usesRegistry" | "networks" | "cpiApiVersion">> {
+): Promise<MadeVm> {
   const { cpi, az, vmToken: agentId, stemcellApiVersion, vmSpec } = intended;
   if (vmSpec === null) throw new TypeError("a vm is being created, and it is not known of what");
   const disk = await context.tablet.read((tables) => persistentDiskOf(tables, intended.instanceId));
