@@ -1,6 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
 import { VmCreationFailedError } from "@diskmesh/cpi";
-import { NotFoundError } from "@diskmesh/domain";
+import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
@@ -167,6 +167,16 @@ describe("VMs and disks of deployments", () => {
     expect(director.cpi.disks.has(cid)).to.equal(false);
     expect((await deleteOrphan(cid))?.result).to.equal(`disk \`${cid}\` was already deleted`);
     expect(director.dispatcher.contexts.at(-1)?.context).to.include({ unknownId: true });
+  });
+
+  it("the CPI refuses to attach a persistent disk -> it stays detached; wanted no more -> an orphan at once", async () => {
+    director.cpi.failNext("attachDisk", new InvalidStateError("the slot is taken"));
+    expect((await deploy(manifest("persistent_disk: 512")))?.result).to.match(/attachDisk failed: the slot is taken/);
+    const [disk] = await disks();
+    expect(disk).to.include({ state: "detached", vmCid: "" });
+    await deployed(manifest("persistent_disk: 0"));
+    expect((await disks(true)).map((each) => each.diskCid)).to.deep.equal([disk?.diskCid]);
+    expect(director.cpi.calls.filter((call) => call.startsWith("detachDisk"))).to.deep.equal([]);
   });
 
   it("the instance leaves, its agent dead -> its disk is detached all the same, and kept as an orphan", async () => {
