@@ -20,14 +20,7 @@ export interface DiskRecord {
 }
 
 /** What happens to every disk. */
-type DiskEvent =
-  | "intend_create"
-  | "create"
-  | "intend_attach"
-  | "attach"
-  | "fail_attach"
-  | "intend_detach"
-  | "detach";
+type DiskEvent = "intend_create" | "create" | "intend_attach" | "attach" | "fail_attach" | "intend_detach" | "detach";
 
 type DiskTransitions<State extends string, Event extends string> = Readonly<
   Record<Event, Readonly<Partial<Record<State, State>>>>
