@@ -1,6 +1,7 @@
 import { context, propagation, type SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 
-const tracer = trace.getTracer("@diskmesh/mbus");
+// Asked for with each span: a tracer that is kept stays with the SDK that it was first used under.
+const tracer = () => trace.getTracer("@diskmesh/mbus");
 
 /** The active trace as extra keys of a request's envelope. */
 export function currentTraceHeaders(): Record<string, string> {
@@ -18,7 +19,7 @@ export function inSpan<Result>(
   const active = context.active();
   const parent = options.traceHeaders ? propagation.extract(active, options.traceHeaders) : active;
   const attributes = { "diskmesh.agent_id": options.agentId };
-  return tracer.startActiveSpan(name, { kind: options.kind, attributes }, parent, async (span) => {
+  return tracer().startActiveSpan(name, { kind: options.kind, attributes }, parent, async (span) => {
     try {
       return await work();
     } catch (error) {

@@ -10,7 +10,8 @@ import {
   trace,
 } from "@opentelemetry/api";
 
-const tracer = trace.getTracer("@diskmesh/rpc");
+// Asked for with each span: a tracer that is kept stays with the SDK that it was first used under.
+const tracer = () => trace.getTracer("@diskmesh/rpc");
 
 const GETTER = {
   keys: (metadata: Metadata): string[] => Object.keys(metadata.getMap()),
@@ -29,7 +30,7 @@ export interface TracedCall {
 export function startServerSpan(path: string, metadata: Metadata): TracedCall {
   const parent = propagation.extract(ROOT_CONTEXT, metadata, GETTER);
   const { name, attributes } = methodSpanOf(path);
-  const span = tracer.startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
+  const span = tracer().startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
   return { span, context: trace.setSpan(parent, span) };
 }
 
@@ -37,7 +38,7 @@ export function startServerSpan(path: string, metadata: Metadata): TracedCall {
 export function startClientSpan(path: string, metadata: Metadata): TracedCall {
   const parent = context.active();
   const { name, attributes } = methodSpanOf(path);
-  const span = tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes }, parent);
+  const span = tracer().startSpan(name, { kind: SpanKind.CLIENT, attributes }, parent);
   const traced = trace.setSpan(parent, span);
   propagation.inject(traced, metadata, SETTER);
   return { span, context: traced };

@@ -13,7 +13,7 @@ export const SAFE_LEASE_TIME_MS = 250;
 const LINGER_MS_MAX = 500;
 const KEYS = 6;
 /** Each time that a leader is called. */
-const CLAIM_ABOVE_RATE = 0.02;
+const CLAIM_ABOVE_RATE = 0.04;
 
 interface Head {
   readonly id: "head";

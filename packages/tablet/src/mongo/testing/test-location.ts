@@ -6,8 +6,12 @@ import { openMongoStorage } from "../open-mongo.js";
 
 const DATABASE = "diskmesh_test";
 
-/** For the contract suite and its child processes: candidates do not wait, so that leaders can compete. */
-function openLocation(argument: string): TabletStorage {
+/**
+ * For the contract suite and its child processes, which import it by the location's `moduleUrl`: candidates do not
+ * wait, so that leaders can compete.
+ * @public
+ */
+export function openLocation(argument: string): TabletStorage {
   const { url, tabletName } = JSON.parse(argument) as { url: string; tabletName: string };
   return openMongoStorage({ url, tabletName, limits: { leaseTimeMs: 0, applyIntervalMs: 5 } });
 }
