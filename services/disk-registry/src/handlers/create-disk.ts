@@ -9,11 +9,12 @@ import { diskMessage } from "../requests/wire.js";
 
 export async function createDisk(context: Context, request: CreateDiskRequest): Promise<CreateDiskResponse> {
   const { tablet, config, clock } = context;
+  const now = { nowMs: clock.nowMs(), draw: context.random() };
   const diskId = parseDiskId(request.diskId);
   const wanted = parseRequest(request);
   const labels = parseLabels(request.labels, config.limits);
   const disk = await tablet.transact((tx) =>
-    diskMessage(tx, create(tx, diskId, wanted, labels, diskLimits(config), clock.nowMs())),
+    diskMessage(tx, create(tx, diskId, wanted, labels, diskLimits(config), now)),
   );
   return { disk };
 }

@@ -5,9 +5,11 @@ import { resizeDisk as resize } from "../model/disks.js";
 import { diskLimits } from "../requests/limits.js";
 import { diskMessage } from "../requests/wire.js";
 
-export async function resizeDisk({ tablet, config }: Context, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
+export async function resizeDisk(context: Context, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
+  const { tablet, config } = context;
+  const draw = context.random();
   const diskId = parseDiskId(request.diskId);
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
-  const disk = await tablet.transact((tx) => diskMessage(tx, resize(tx, diskId, sizeBytes, diskLimits(config))));
+  const disk = await tablet.transact((tx) => diskMessage(tx, resize(tx, diskId, sizeBytes, diskLimits(config), draw)));
   return { disk };
 }

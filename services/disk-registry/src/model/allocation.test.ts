@@ -27,8 +27,8 @@ function fleetOf(hosts: readonly Host[], text: string): TestFleet {
   return new TestFleet({ hosts, devices });
 }
 
-function chosen(fleet: TestFleet, wanted: DiskRequest, maxDevices = 16): string {
-  const allocation = allocate(fleet.tables, wanted, maxDevices);
+function chosen(fleet: TestFleet, wanted: DiskRequest, maxDevices = 16, draw = 0): string {
+  const allocation = allocate(fleet.tables, wanted, { maxDevices, draw });
   return "devices" in allocation ? allocation.devices.map((device) => device.deviceId).join(" ") : "none";
 }
 
@@ -63,6 +63,64 @@ describe("allocation", () => {
     it(title, () => expect(chosen(fleetOf(three, fleet), request(wanted))).to.equal(expected));
   }
 
+  const limited: readonly [string, string, Partial<DiskRequest>, number, string][] = [
+    [
+      "many small devices on one host, one large on another -> the large one",
+      "h1:a=8,b=8,c=8,d=8,e=8,f=8,g=8,h=8 h2:a=96",
+      {},
+      16,
+      "h2-a",
+    ],
+    ["two small devices, or one of ten times the size -> the two", "h1:a=32,b=32,c=640", {}, 16, "h1-b h1-a"],
+    [
+      "the first devices would be too many -> fewer, larger ones",
+      "h1:a=32,b=32,c=30,d=2 h2:a=48,b=48",
+      { sizeBytes: 90 * MIB },
+      2,
+      "h2-a h2-b",
+    ],
+    [
+      "no host has enough on so few -> the largest of several",
+      "h1:a=48,b=8,c=8 h2:a=48,b=8,c=8",
+      { sizeBytes: 96 * MIB },
+      2,
+      "h1-a h2-a",
+    ],
+    [
+      "a rack of small devices -> racks spread, as far as so few devices can",
+      "h1:a=8,b=8 h3:a=64,b=64",
+      { sizeBytes: 128 * MIB, spreadRacks: true },
+      2,
+      "h3-a h3-b",
+    ],
+    [
+      "racks spread, and room for a small one -> it is taken",
+      "h1:a=8,b=8 h3:a=64,b=64",
+      { sizeBytes: 130 * MIB, spreadRacks: true },
+      3,
+      "h1-a h3-a h3-b",
+    ],
+  ];
+  for (const [title, fleet, wanted, maxDevices, expected] of limited) {
+    it(title, () => expect(chosen(fleetOf(three, fleet), request(wanted), maxDevices)).to.equal(expected));
+  }
+
+  it("equal hosts and devices -> each is chosen by some draw", () => {
+    const fleet = fleetOf(three, "h1:a=64,b=64 h2:a=64,b=64 h3:a=64,b=64");
+    const seen = new Set(Array.from({ length: 60 }, (_, i) => chosen(fleet, request(), 16, i / 60)));
+    expect([...seen].sort()).to.deep.equal(["h1-a", "h1-b", "h2-a", "h2-b", "h3-a", "h3-b"]);
+  });
+
+  it("devices with larger blocks than allowed -> not taken", () => {
+    const fleet = new TestFleet({ devices: [aDevice("d1", { blockSizeBytes: 8192 }), aDevice("d2")] });
+    const limits = { maxDevices: 16, maxBlockSizeBytes: 4096, draw: 0 };
+    expect(allocate(fleet.tables, request(), limits)).to.have.nested.property("devices[0].deviceId", "d2");
+    expect(allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), limits)).to.have.nested.property(
+      "shortage.freeBytes",
+      64 * MIB,
+    );
+  });
+
   it("more devices than a disk may have -> nothing", () => {
     const fleet = fleetOf(three, "h1:a=64,b=64,c=64");
     expect(chosen(fleet, request({ sizeBytes: 192 * MIB }), 2)).to.equal("none");
@@ -94,14 +152,20 @@ describe("allocation", () => {
     const fleet = new TestFleet({
       devices: [aDevice("d1"), aDevice("d2", { dirty: true }), aDevice("d3", { dirty: true, pool: "fast" })],
     });
-    const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), 16);
+    const wanted = allocate(fleet.tables, request({ sizeBytes: 128 * MIB }), { maxDevices: 16, draw: 0 });
     expect(wanted).to.deep.equal({
-      shortage: { freeBytes: 64 * MIB, erasingDevices: 1, erasingBytes: 64 * MIB, sufficesAfterErase: true },
+      shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, sufficesAfterErase: true },
     });
-    const tooMuch = allocate(fleet.tables, request({ sizeBytes: 129 * MIB }), 16);
-    expect(tooMuch).to.deep.include({
-      shortage: { freeBytes: 64 * MIB, erasingDevices: 1, erasingBytes: 64 * MIB, sufficesAfterErase: false },
-    });
+    const hopeless: readonly [number, number][] = [
+      [129, 16],
+      [128, 1],
+    ];
+    for (const [sizeMib, maxDevices] of hopeless) {
+      const tooMuch = allocate(fleet.tables, request({ sizeBytes: sizeMib * MIB }), { maxDevices, draw: 0 });
+      expect(tooMuch).to.deep.include({
+        shortage: { freeBytes: 64 * MIB, usableBytes: 64 * MIB, erasingDevices: 1, sufficesAfterErase: false },
+      });
+    }
   });
 
   it("10,000 hosts with room -> the first of them", () => {

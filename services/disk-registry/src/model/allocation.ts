@@ -4,29 +4,48 @@ import { type Device, type DiskRequest, freeKey, type Host, type RegistryTables 
 /** Why no devices were found: what is free, and what will be soon. */
 export interface Shortage {
   readonly freeBytes: number;
+  /** Of the free bytes, those on the largest devices, as many as the disk may have. */
+  readonly usableBytes: number;
   readonly erasingDevices: number;
-  readonly erasingBytes: number;
   /** Enough would be free once all erases are done. */
   readonly sufficesAfterErase: boolean;
 }
 
 export type Allocation = { readonly devices: readonly Device[] } | { readonly shortage: Shortage };
 
+export interface AllocationLimits {
+  readonly maxDevices: number;
+  /** Devices with larger blocks are not taken. */
+  readonly maxBlockSizeBytes?: number;
+  /** From 0 to below 1: chooses among equal hosts and devices, so that a bad one does not fail every try. */
+  readonly draw: number;
+}
+
 interface FreeHost {
   readonly host: Host;
+  /** The largest first. */
   readonly devices: readonly Device[];
-  readonly sizeBytes: number;
 }
 
 /**
- * Chooses free devices for a disk, all or nothing. Whole devices are taken; few hosts and few physical paths are
- * preferred, or different racks when asked for. The same state gives the same choice.
+ * Chooses free devices for a disk, all or nothing. Whole devices are taken; few hosts, then few devices and physical
+ * paths are preferred, or different racks when asked for. What fits is found. The same state and draw give the same
+ * choice.
  */
-export function allocate(tables: RegistryTables, request: DiskRequest, maxDevices: number): Allocation {
-  const hosts = candidateHosts(tables, request);
-  const chosen = request.spreadRacks ? spread(tables, hosts, request, maxDevices) : pack(tables, hosts, request);
-  if (chosen !== undefined && chosen.length <= maxDevices) return { devices: chosen };
-  return { shortage: shortageOf(tables, hosts, request) };
+export function allocate(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Allocation {
+  const candidates = candidateHosts(tables, request);
+  const hosts = rotated(candidates, limits.draw);
+  // What the draw says beyond the choice of a host.
+  const inHost = { ...limits, draw: (limits.draw * candidates.length) % 1 };
+  const devices = request.spreadRacks
+    ? gather(freeHosts(tables, hosts, request, inHost), request.sizeBytes, limits.maxDevices, leastUsedRack)
+    : pack(tables, hosts, request, inHost);
+  return devices === undefined ? { shortage: shortageOf(tables, hosts, request, inHost) } : { devices };
+}
+
+function rotated<T>(items: readonly T[], draw: number): readonly T[] {
+  const first = Math.floor(draw * items.length);
+  return [...items.slice(first), ...items.slice(0, first)];
 }
 
 function candidateHosts(tables: RegistryTables, request: DiskRequest): readonly Host[] {
@@ -39,157 +58,205 @@ function candidateHosts(tables: RegistryTables, request: DiskRequest): readonly 
   return candidates;
 }
 
-function freeDevices(tables: RegistryTables, host: Host, pool: string): FreeHost {
-  const devices = [...tables.devices.by("freeByHostAndPool", freeKey(host.hostId, pool))];
-  return { host, devices, sizeBytes: totalBytes(devices) };
+function freeOf(tables: RegistryTables, host: Host, request: DiskRequest, limits: AllocationLimits): FreeHost {
+  const { maxBlockSizeBytes = Number.POSITIVE_INFINITY, draw } = limits;
+  const free = [...tables.devices.by("freeByHostAndPool", freeKey(host.hostId, request.pool))];
+  const usable = free.filter((device) => device.blockSizeBytes <= maxBlockSizeBytes);
+  return { host, devices: largestFirst(rotated(usable, draw)) };
+}
+
+function freeHosts(
+  tables: RegistryTables,
+  hosts: readonly Host[],
+  request: DiskRequest,
+  limits: AllocationLimits,
+): readonly FreeHost[] {
+  return hosts.map((host) => freeOf(tables, host, request, limits)).filter(({ devices }) => devices.length > 0);
 }
 
 /** How many hosts that could hold the whole disk are compared: the rest of a large fleet need not be looked at. */
 const FITTING_HOSTS_COMPARED = 16;
 
-function pack(tables: RegistryTables, hosts: readonly Host[], request: DiskRequest): readonly Device[] | undefined {
+function pack(
+  tables: RegistryTables,
+  hosts: readonly Host[],
+  request: DiskRequest,
+  limits: AllocationLimits,
+): readonly Device[] | undefined {
   const { pool, sizeBytes } = request;
   const counted = hosts
     .map((host) => ({ host, count: tables.devices.count("freeByHostAndPool", freeKey(host.hostId, pool)) }))
     .filter(({ count }) => count > 0)
     .sort((a, b) => b.count - a.count);
   const seen: FreeHost[] = [];
-  const fitting: FreeHost[] = [];
+  const fitting: Choice[] = [];
   for (const { host } of counted) {
-    const free = freeDevices(tables, host, pool);
+    const free = freeOf(tables, host, request, limits);
     seen.push(free);
-    if (free.sizeBytes >= sizeBytes) fitting.push(free);
+    const choice = cheapest(free.devices, sizeBytes, limits.maxDevices);
+    if (choice !== undefined) fitting.push(choice);
     if (fitting.length === FITTING_HOSTS_COMPARED) break;
   }
-  const cover = coverWith(fitting.length > 0 ? fitting : seen, sizeBytes);
-  return cover?.flatMap(({ item, neededBytes }) => packHost(item, neededBytes));
+  if (fitting.length === 0) return gather(seen, sizeBytes, limits.maxDevices, usedHostThenLargest);
+  return fitting.reduce((best, choice) => (choice.cost < best.cost ? choice : best)).devices;
 }
 
-function packHost(free: FreeHost, neededBytes: number): readonly Device[] {
-  const paths = new Map<string, Device[]>();
-  for (const device of free.devices) {
-    const onPath = paths.get(device.path);
-    if (onPath === undefined) paths.set(device.path, [device]);
-    else onPath.push(device);
-  }
-  const groups = [...paths.values()].map((devices) => ({ devices, sizeBytes: totalBytes(devices) }));
-  return cover(groups, neededBytes).flatMap((group) =>
-    cover(group.item.devices, group.neededBytes).map(({ item }) => item),
-  );
-}
-
-interface Covered<T> {
-  readonly item: T;
-  readonly neededBytes: number;
-}
-
-/** As coverWith, of things that are known to suffice. */
-function cover<T extends { readonly sizeBytes: number }>(
-  items: readonly T[],
-  neededBytes: number,
-): readonly Covered<T>[] {
-  const covered = coverWith(items, neededBytes);
-  if (covered === undefined) throw new Error(`${neededBytes} bytes were to be taken from less`);
-  return covered;
+interface Choice {
+  readonly devices: readonly Device[];
+  readonly cost: number;
 }
 
 /**
- * Few things that hold that many bytes together: the smallest that suffices alone, else the largest and then the same
- * for the rest. Undefined when all together do not suffice. Of equal ones the first is taken.
+ * The choice of least cost among those of one host. Each device and each path beyond the first costs as much as a waste
+ * of the disk's size: two small devices are better than one of ten times the size, and one large is better than ten.
  */
-function coverWith<T extends { readonly sizeBytes: number }>(
-  items: readonly T[],
-  neededBytes: number,
-): readonly Covered<T>[] | undefined {
-  const descending = [...items].sort((a, b) => b.sizeBytes - a.sizeBytes);
-  const covered: Covered<T>[] = [];
-  let restBytes = neededBytes;
-  for (const [index, item] of descending.entries()) {
-    if (item.sizeBytes < restBytes) {
-      covered.push({ item, neededBytes: item.sizeBytes });
-      restBytes -= item.sizeBytes;
-      continue;
+function cheapest(devices: readonly Device[], neededBytes: number, maxDevices: number): Choice | undefined {
+  const onOnePath = [...byPath(devices).values()].filter(
+    (onPath) => onPath.length > 1 && onPath.length < devices.length,
+  );
+  let best: Choice | undefined;
+  for (const from of [...onOnePath, devices]) {
+    for (let count = 1; count <= Math.min(maxDevices, from.length); count++) {
+      const chosen = coverWith(from, neededBytes, count);
+      if (chosen === undefined) continue;
+      const cost = totalBytes(chosen) + (count + byPath(chosen).size - 2) * neededBytes;
+      if (best === undefined || cost < best.cost) best = { devices: chosen, cost };
     }
-    return [...covered, { item: smallestSufficient(descending, index, restBytes), neededBytes: restBytes }];
-  }
-  return undefined;
-}
-
-function smallestSufficient<T extends { readonly sizeBytes: number }>(
-  descending: readonly T[],
-  from: number,
-  neededBytes: number,
-): T {
-  let best = descending[from] as T;
-  for (const item of descending.slice(from + 1)) {
-    if (item.sizeBytes < neededBytes) break;
-    if (item.sizeBytes < best.sizeBytes) best = item;
   }
   return best;
 }
 
-/** One device at a time, each from the rack that has given the fewest so far, there from the host that has. */
-function spread(
+function byPath(devices: readonly Device[]): ReadonlyMap<string, readonly Device[]> {
+  const paths = new Map<string, Device[]>();
+  for (const device of devices) {
+    const onPath = paths.get(device.path);
+    if (onPath === undefined) paths.set(device.path, [device]);
+    else onPath.push(device);
+  }
+  return paths;
+}
+
+/** That many of the devices, which come largest first: each of the largest gives way to the smallest that will do. */
+function coverWith(devices: readonly Device[], neededBytes: number, count: number): readonly Device[] | undefined {
+  const chosen = devices.slice(0, count);
+  let spareBytes = totalBytes(chosen) - neededBytes;
+  if (spareBytes < 0) return undefined;
+  const left = devices.slice(count);
+  for (const [index, device] of chosen.entries()) {
+    const smaller = smallestOf(left, device.sizeBytes - spareBytes);
+    if (smaller === undefined || smaller.sizeBytes === device.sizeBytes) continue;
+    chosen[index] = smaller;
+    left.splice(left.indexOf(smaller), 1);
+    spareBytes -= device.sizeBytes - smaller.sizeBytes;
+  }
+  return chosen;
+}
+
+/** The smallest of that size or more, and the first of equal ones. */
+function smallestOf(devices: readonly Device[], minBytes: number): Device | undefined {
+  const last = devices[countFrom(devices, minBytes) - 1];
+  return last === undefined ? undefined : devices[countFrom(devices, last.sizeBytes + 1)];
+}
+
+/** How many are of that size or more, of devices that come largest first. */
+function countFrom(devices: readonly Device[], minBytes: number): number {
+  let [low, high] = [0, devices.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((devices[middle] as Device).sizeBytes >= minBytes) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+interface Gathered {
+  readonly ofRack: Map<string, number>;
+  readonly ofHost: Map<HostId, number>;
+}
+
+/** The host with the least is asked first, the first of equal ones. */
+type Order = (free: FreeHost, gathered: Gathered, devicesLeft: number) => number;
+
+// No rack has given as many as make the hosts' part of this reach 1.
+const leastUsedRack: Order = ({ host }, { ofRack, ofHost }) =>
+  (ofRack.get(host.rack) ?? 0) + (ofHost.get(host.hostId) ?? 0) / Number.MAX_SAFE_INTEGER;
+
+const usedHostThenLargest: Order = ({ host, devices }, { ofHost }, devicesLeft) =>
+  ofHost.has(host.hostId) ? Number.NEGATIVE_INFINITY : -totalBytes(devices.slice(0, devicesLeft));
+
+/** Takes one device after the other, each so that the largest of all others still suffice for the rest. */
+function gather(
+  hosts: readonly FreeHost[],
+  neededBytes: number,
+  maxDevices: number,
+  order: Order,
+): readonly Device[] | undefined {
+  const left = new Map(hosts.map((free) => [free.host.hostId, free]));
+  const all = [...largestFirst(hosts.flatMap(({ devices }) => devices))];
+  const gathered: Gathered = { ofRack: new Map(), ofHost: new Map() };
+  const chosen: Device[] = [];
+  for (let restBytes = neededBytes; restBytes > 0; ) {
+    const devicesLeft = Math.max(0, maxDevices - chosen.length);
+    const ranked = [...left.values()]
+      .map((free) => ({ free, rank: order(free, gathered, devicesLeft) }))
+      .sort((a, b) => a.rank - b.rank);
+    const device = firstThatSuffices(
+      ranked.map(({ free }) => free),
+      all.slice(0, devicesLeft),
+      restBytes,
+    );
+    if (device === undefined) return undefined;
+    const { host, devices } = left.get(device.hostId) as FreeHost;
+    const others = devices.filter((other) => other !== device);
+    if (others.length > 0) left.set(host.hostId, { host, devices: others });
+    else left.delete(host.hostId);
+    all.splice(all.indexOf(device), 1);
+    chosen.push(device);
+    restBytes -= device.sizeBytes;
+    gathered.ofRack.set(host.rack, (gathered.ofRack.get(host.rack) ?? 0) + 1);
+    gathered.ofHost.set(host.hostId, (gathered.ofHost.get(host.hostId) ?? 0) + 1);
+  }
+  return chosen;
+}
+
+/** Of the first host that has one: a device with which as many as `largest`, itself among them, hold the rest. */
+function firstThatSuffices(
+  hosts: readonly FreeHost[],
+  largest: readonly Device[],
+  restBytes: number,
+): Device | undefined {
+  for (const { devices } of hosts) {
+    const device = smallestOf(devices, restBytes) ?? (devices[0] as Device);
+    const others = largest.filter((other) => other !== device).slice(0, Math.max(0, largest.length - 1));
+    if (largest.length > 0 && device.sizeBytes + totalBytes(others) >= restBytes) return device;
+  }
+  return undefined;
+}
+
+function shortageOf(
   tables: RegistryTables,
   hosts: readonly Host[],
   request: DiskRequest,
-  maxDevices: number,
-): readonly Device[] | undefined {
-  const pools = hosts.map((host) => freeDevices(tables, host, request.pool)).filter((free) => free.devices.length > 0);
-  const left = new Map(pools.map((free) => [free.host.hostId, [...free.devices]]));
-  const fromRack = new Map<string, number>();
-  const fromHost = new Map<HostId, number>();
-  const chosen: Device[] = [];
-  let restBytes = request.sizeBytes;
-  while (restBytes > 0 && chosen.length < maxDevices) {
-    const from = leastUsed(pools, left, fromRack, fromHost);
-    if (from === undefined) return undefined;
-    const available = left.get(from.hostId) as Device[];
-    const device = pickOne(available, restBytes);
-    available.splice(available.indexOf(device), 1);
-    chosen.push(device);
-    restBytes -= device.sizeBytes;
-    fromRack.set(from.rack, (fromRack.get(from.rack) ?? 0) + 1);
-    fromHost.set(from.hostId, (fromHost.get(from.hostId) ?? 0) + 1);
-  }
-  return restBytes > 0 ? undefined : chosen;
+  limits: AllocationLimits,
+): Shortage {
+  const free = freeHosts(tables, hosts, request, limits).flatMap(({ devices }) => devices);
+  const erasing = hosts.flatMap((host) =>
+    [...tables.devices.by("erasableByHost", host.hostId)].filter(
+      ({ pool, health, removalRequested }) => pool === request.pool && health === "ONLINE" && !removalRequested,
+    ),
+  );
+  const usableBytes = (devices: readonly Device[]): number =>
+    totalBytes(largestFirst(devices).slice(0, Math.max(0, limits.maxDevices)));
+  return {
+    freeBytes: totalBytes(free),
+    usableBytes: usableBytes(free),
+    erasingDevices: erasing.length,
+    sufficesAfterErase: erasing.length > 0 && usableBytes([...free, ...erasing]) >= request.sizeBytes,
+  };
 }
 
-function leastUsed(
-  pools: readonly FreeHost[],
-  left: ReadonlyMap<HostId, readonly Device[]>,
-  fromRack: ReadonlyMap<string, number>,
-  fromHost: ReadonlyMap<HostId, number>,
-): Host | undefined {
-  let best: { host: Host; rack: number; own: number } | undefined;
-  for (const { host } of pools) {
-    if (left.get(host.hostId)?.length === 0) continue;
-    const rack = fromRack.get(host.rack) ?? 0;
-    const own = fromHost.get(host.hostId) ?? 0;
-    if (best === undefined || rack < best.rack || (rack === best.rack && own < best.own)) best = { host, rack, own };
-  }
-  return best?.host;
-}
-
-function pickOne(devices: readonly Device[], neededBytes: number): Device {
-  return (coverWith(devices, Math.min(neededBytes, totalBytes(devices))) as readonly Covered<Device>[])[0]
-    ?.item as Device;
-}
-
-function shortageOf(tables: RegistryTables, hosts: readonly Host[], request: DiskRequest): Shortage {
-  let freeBytes = 0;
-  let erasingDevices = 0;
-  let erasingBytes = 0;
-  for (const host of hosts) {
-    freeBytes += freeDevices(tables, host, request.pool).sizeBytes;
-    for (const device of tables.devices.by("erasableByHost", host.hostId)) {
-      if (device.pool !== request.pool || device.health !== "ONLINE" || device.removalRequested) continue;
-      erasingDevices++;
-      erasingBytes += device.sizeBytes;
-    }
-  }
-  const sufficesAfterErase = erasingDevices > 0 && freeBytes + erasingBytes >= request.sizeBytes;
-  return { freeBytes, erasingDevices, erasingBytes, sufficesAfterErase };
+function largestFirst(devices: readonly Device[]): readonly Device[] {
+  return [...devices].sort((a, b) => b.sizeBytes - a.sizeBytes);
 }
 
 function totalBytes(devices: readonly { readonly sizeBytes: number }[]): number {

@@ -26,7 +26,7 @@ export function createDisk(
   request: DiskRequest,
   labels: readonly Label[],
   limits: DiskLimits,
-  nowMs: number,
+  { nowMs, draw }: { readonly nowMs: number; readonly draw: number },
 ): Disk {
   const existing = tx.disks.get(diskId);
   if (existing !== undefined) return requireSameRequest(existing, request);
@@ -36,7 +36,7 @@ export function createDisk(
       `disk ${diskId} is one more than the ${limits.maxDisks} disks of limits.maxDisks: delete some, or raise the limit`,
     );
   }
-  const allocation = allocate(tx, request, limits.maxDevicesPerDisk);
+  const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, draw });
   if ("shortage" in allocation) throw noSpace(diskId, request, allocation.shortage, limits);
   const { devices } = allocation;
   for (const device of devices) tx.devices.put({ ...device, diskId });
@@ -83,12 +83,14 @@ function requirePlace(tables: RegistryTables, request: DiskRequest): void {
   }
 }
 
-function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits): Error {
+function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limits: DiskLimits, grown?: Disk): Error {
   const where = request.hostId === "" ? `az ${request.az}` : `host ${request.hostId}`;
   const wanted = `disk ${diskId} of ${request.sizeBytes} bytes does not fit into pool ${request.pool} of ${where}`;
   const erasing = shortage.erasingDevices === 0 ? "" : `; ${shortage.erasingDevices} devices are being erased`;
   const advice = shortage.sufficesAfterErase ? "try again when they are" : "add devices or delete disks";
-  const message = `${wanted}: ${shortage.freeBytes} bytes are free on at most ${limits.maxDevicesPerDisk} devices a disk${erasing}; ${advice}`;
+  const free = `${shortage.freeBytes} bytes are free, ${shortage.usableBytes} of them on as many devices as it may have`;
+  const blocks = grown === undefined ? "" : ` with blocks of at most ${grown.blockSizeBytes} bytes`;
+  const message = `${wanted}: ${free}${blocks} (${limits.maxDevicesPerDisk} a disk)${erasing}; ${advice}`;
   const about = { disk_id: diskId };
   if (!shortage.sufficesAfterErase) return new ResourceExhaustedError(message, { about });
   return new ResourceExhaustedError(message, { about, retryAfterMs: limits.erasingRetryAfterMs });
@@ -98,7 +100,13 @@ function noSpace(diskId: DiskId, request: DiskRequest, shortage: Shortage, limit
  * Adds free devices to the end of a disk until it has that many bytes. What it was first asked for with stays recorded:
  * a creation that is repeated after a lost answer still finds it.
  */
-export function resizeDisk(tx: RegistryTransaction, diskId: DiskId, sizeBytes: number, limits: DiskLimits): Disk {
+export function resizeDisk(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  sizeBytes: number,
+  limits: DiskLimits,
+  draw: number,
+): Disk {
   const disk = requireDisk(tx, diskId);
   const { requested, publication } = disk;
   const about = { disk_id: diskId };
@@ -114,17 +122,14 @@ export function resizeDisk(tx: RegistryTransaction, diskId: DiskId, sizeBytes: n
       { about: { ...about, host_id: publication.hostId } },
     );
   const missing = { ...requested, sizeBytes: sizeBytes - disk.sizeBytes };
-  const allocation = allocate(tx, missing, limits.maxDevicesPerDisk - disk.deviceIds.length);
-  if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits);
-  for (const device of allocation.devices) {
+  const allocation = allocate(tx, missing, {
+    maxDevices: limits.maxDevicesPerDisk - disk.deviceIds.length,
     // What is on the disk was written in its blocks, and counts on them.
-    if (device.blockSizeBytes > disk.blockSizeBytes)
-      throw new InvalidStateError(
-        `disk ${diskId} has blocks of ${disk.blockSizeBytes} bytes, and device ${device.deviceId}, which is free, larger ones: add devices with smaller blocks`,
-        { about },
-      );
-    tx.devices.put({ ...device, diskId });
-  }
+    maxBlockSizeBytes: disk.blockSizeBytes,
+    draw,
+  });
+  if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits, disk);
+  for (const device of allocation.devices) tx.devices.put({ ...device, diskId });
   const added = allocation.devices.reduce((sum, device) => sum + device.sizeBytes, 0);
   const deviceIds = [...disk.deviceIds, ...allocation.devices.map((device) => device.deviceId)];
   const resized = { ...disk, sizeBytes: disk.sizeBytes + added, deviceIds };

@@ -88,7 +88,7 @@ describe("a device that is held by an unknown disk", () => {
       dirty: true,
     });
     const request = { sizeBytes: 1, az: "z1", hostId: "", pool: "default", spreadRacks: false } as const;
-    expect(allocate(fleet.tables, request, 9)).to.have.property("shortage");
+    expect(allocate(fleet.tables, request, { maxDevices: 9, draw: 0 })).to.have.property("shortage");
     expect(fleet.transact((tx) => beginErase(tx, deviceId("d1")))).to.equal(undefined);
   });
 
