@@ -8,7 +8,7 @@ import { ProtoMessages } from "./proto-messages.js";
 import { resultLines } from "./result-lines.js";
 import { fuzz } from "./run.js";
 import { keptSeedsOf } from "./seeds.js";
-import type { Surface } from "./surface.js";
+import { Counts, type Surface } from "./surface.js";
 import { GrpcSurface } from "./surfaces/grpc.js";
 import { StoreFilesSurface } from "./surfaces/store-files.js";
 import { SURFACE_NAMES } from "./surfaces.js";
@@ -119,14 +119,15 @@ describe("an input of fuzz", () => {
     for (const untilMs = ranForMs() + ms; ranForMs() < untilMs; );
   };
 
-  it("that a parser runs for a second for -> a find; that it waits for -> none", async () => {
-    expect(await sendTimed(taking(busyFor(1_100)), Buffer.alloc(0))).to.match(/^took 1\d\d\d ms$/);
-    expect(
-      await sendTimed(
-        taking(() => sleep(1_100)),
-        Buffer.alloc(0),
-      ),
-    ).to.equal(undefined);
-    expect(await sendTimed(taking(busyFor(100)), Buffer.alloc(0))).to.equal(undefined);
+  it("that a parser runs for a second for, twice -> a find; that it waits for, or once only -> none", async () => {
+    const counts = new Counts();
+    const send = (work: () => unknown) => sendTimed(taking(work), Buffer.alloc(0), counts);
+    expect(await send(busyFor(1_100))).to.match(/^took 1\d\d\d ms$/);
+    expect(await send(() => sleep(1_100))).to.equal(undefined);
+    expect(await send(busyFor(100))).to.equal(undefined);
+    expect(counts).to.have.property("size", 0);
+    const works = [busyFor(1_100), busyFor(0)];
+    expect(await send(() => works.shift()?.())).to.equal(undefined);
+    expect([...counts]).to.deep.equal([["slow once, not twice", 1]]);
   });
 });
