@@ -241,7 +241,8 @@ describe("disk-registry and what agents remember", () => {
 
   it("a registry that lost everything adopts the fleet -> its devices are left as they are, marked", async () => {
     const agent = await fleet.readyAgent("h1", ["d1", "d2"]);
-    await fleet.createDisk("x");
+    const { disk: held } = await fleet.createDisk("x");
+    const free = held?.deviceIds[0] === "d1" ? "d2" : "d1";
     await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" });
     const lost = await fleetNow();
     await fleet.registry.process.stop();
@@ -263,15 +264,15 @@ describe("disk-registry and what agents remember", () => {
     expect((await fleetNow()).unknownDiskDevices).to.equal(2);
     // The one that the operator knows to be free.
     const dry = await operator.decideUnknownDisks({
-      ...verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: ["d2"] }),
+      ...verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: [free] }),
       dryRun: true,
     });
-    expect(dry.deviceIds).to.deep.equal(["d2"]);
+    expect(dry.deviceIds).to.deep.equal([free]);
     expect((await fleetNow()).unknownDiskDevices).to.equal(2);
-    await operator.decideUnknownDisks(verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: ["d2"] }));
+    await operator.decideUnknownDisks(verdict(UnknownDiskVerdict.REGISTRY, { deviceIds: [free] }));
     await fleet.add();
-    await fleet.clean("d2");
-    expect((await fleet.createDisk("y")).disk?.deviceIds).to.deep.equal(["d2"]);
+    await fleet.clean(free);
+    expect((await fleet.createDisk("y")).disk?.deviceIds).to.deep.equal([free]);
     const { disk } = await fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" });
     expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
   });
