@@ -7,6 +7,7 @@ import {
   messageOf,
   ResourceExhaustedError,
   type Role,
+  UnavailableError,
 } from "@diskmesh/domain";
 import "./quiet-grpc.js";
 import {
@@ -50,10 +51,16 @@ interface StartedCall {
 
 const pass = (bytes: Buffer): Buffer => bytes;
 
+/** Of a call that was not sent any more. */
+export function closedError(address: string): UnavailableError {
+  return new UnavailableError(`${address} was not asked: the client is closed`, { about: { address } });
+}
+
 /** The connection to one server, and the calls on it. */
 export class ClientChannel {
   readonly #client: GrpcClient;
   readonly #maxMessageBytes: number;
+  #isClosed = false;
 
   constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
@@ -79,6 +86,7 @@ export class ClientChannel {
   }
 
   close(): void {
+    this.#isClosed = true;
     this.#client.close();
   }
 
@@ -87,6 +95,8 @@ export class ClientChannel {
     const channel = this.#client.getChannel();
     const untilMs = Date.now() + timeoutMs;
     for (;;) {
+      // Asked to connect, a channel of grpc-js that was closed would open again.
+      if (this.#isClosed) throw closedError(this.options.address);
       const state = channel.getConnectivityState(true);
       // A call on a connection that failed says why.
       if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;

@@ -156,6 +156,18 @@ describe("a client of several servers", () => {
     expect(performance.now() - cancelledMs).to.be.below(5_000);
   });
 
+  it("closed while it looks for the leader -> the call ends, not done, and nobody is asked any more", async () => {
+    const a = await serve("a", elsewhere());
+    const client = bench.client({ address: [a.address, NOBODY] });
+    const calling = rejection(client.get(note, { deadlineMs: 10_000 }));
+    while (calls.length < 2) await delay(5);
+    client.close();
+    const { length } = calls;
+    expect(await calling).to.include({ name: "UnavailableError", outcome: "not_done" });
+    expect(calls.length - length, "calls after it was closed").to.be.below(2);
+    expect(await rejection(client.get(note))).to.include({ name: "UnavailableError", outcome: "not_done" });
+  });
+
   it("calls under way when a server stops leading -> unknown, and new ones are served", async () => {
     let reached: () => void = () => {};
     const isReached = new Promise<void>((resolve) => {

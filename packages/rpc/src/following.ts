@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { backoffMs, DomainError, hostPortOf } from "@diskmesh/domain";
-import { ClientChannel, type ClientOptions } from "./client.js";
+import { ClientChannel, type ClientOptions, closedError } from "./client.js";
 import {
   type CallOptions,
   type Client,
@@ -41,6 +41,7 @@ class FollowingClient {
   readonly #channels = new Map<string, ClientChannel>();
   /** Whoever served last. */
   #current: string;
+  #isClosed = false;
 
   constructor(options: ClientOptions) {
     this.#options = options;
@@ -50,7 +51,9 @@ class FollowingClient {
     this.#channelOf(this.#current);
   }
 
+  /** Calls that look for the leader end then; those that were sent end as their connections do. */
   close(): void {
+    this.#isClosed = true;
     for (const channel of this.#channels.values()) channel.close();
   }
 
@@ -164,6 +167,7 @@ class FollowingClient {
   }
 
   #channelOf(address: string): ClientChannel {
+    if (this.#isClosed) throw closedError(address);
     let channel = this.#channels.get(address);
     if (channel === undefined) {
       this.#forgetTold();
