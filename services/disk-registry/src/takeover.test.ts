@@ -12,13 +12,12 @@ const LEASE_TIME_MS = 4_000;
 const LEASE = { timeMs: LEASE_TIME_MS, safeTimeMs: 3_600, renewIntervalMs: 300 };
 
 describe("two disk-registries on one database", function () {
-  this.timeout(120_000);
+  this.timeout(400_000);
   let serverUrl: string;
   let registries: TestRegistries;
   let operator: RegistryClient;
 
   before(async function () {
-    this.timeout(400_000);
     const found = await documentDatabase();
     if (typeof found === "string") return skipBecause(this, found);
     serverUrl = found.url;
@@ -35,12 +34,15 @@ describe("two disk-registries on one database", function () {
   const add = (hostId: string) => operator.addHost({ hostId });
   const inState = (deviceId: string, state: AttachState) =>
     eventually(async () => expect((await device(deviceId)).attachState).to.equal(state));
-  const healthOf = (address: string | undefined, timeoutMs: number) =>
-    waitForHealth({
-      address: address ?? "",
-      tls: registries.certificates.files("operator"),
-      serverRole: "disk-registry",
-      timeoutMs,
+  const doesNotServe = (address: string | undefined) =>
+    eventually(async () => {
+      const asked = waitForHealth({
+        address: address ?? "",
+        tls: registries.certificates.files("operator"),
+        serverRole: "disk-registry",
+        timeoutMs: 300,
+      });
+      expect((await rejected(asked)).message).to.contain("NOT_SERVING");
     });
   /** How long after `sinceMs` one call of a client that knew the former leader is answered. */
   async function servedAfterMs(sinceMs: number): Promise<number> {
@@ -54,10 +56,10 @@ describe("two disk-registries on one database", function () {
   it("a standby -> NOT_SERVING, and its caller is sent to the leader", async () => {
     await start();
     await add("h9");
-    const health = await rejected(healthOf(registries.addresses[1], 300));
-    expect(health.message).to.contain("NOT_SERVING");
+    await doesNotServe(registries.addresses[1]);
     const ofStandby = registries.operator(registries.addresses[1]);
-    const { hosts } = await ofStandby.listHosts({ pageSize: 1 });
+    // As soon as it has heard who that is.
+    const { hosts } = await eventually(() => ofStandby.listHosts({ pageSize: 1 }));
     expect(hosts).to.deep.equal([]);
     expect(registries.second.logs).to.contain("stands by").and.not.to.contain("failed with");
   });
@@ -163,7 +165,7 @@ describe("two disk-registries on one database", function () {
     const late = agent.received.slice(ordersBefore).filter((order) => order.tabletGeneration <= old);
     expect(late).to.deep.equal([]);
     expect(registries.first.exit).to.equal(undefined);
-    expect((await rejected(healthOf(registries.addresses[0], 300))).message).to.contain("NOT_SERVING");
+    await doesNotServe(registries.addresses[0]);
 
     agent.before = async () => undefined;
     await inState("d1", AttachState.ATTACHED);
