@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { type CertificateFiles, certificateFiles } from "@diskmesh/pki";
 
 /** One simulated machine: its agent process, and where it stands in the fleet. */
 export interface LocalHost {
@@ -80,12 +81,8 @@ export class MeshLayout {
     return join(this.stateFolder, "devices", hostId, `device-${index + 1}.img`);
   }
 
-  tlsFiles(certificate: string): { caFile: string; certFile: string; keyFile: string } {
-    return {
-      caFile: join(this.certFolder, "ca.pem"),
-      certFile: join(this.certFolder, `${certificate}.pem`),
-      keyFile: join(this.certFolder, `${certificate}-key.pem`),
-    };
+  tlsFiles(certificate: string): CertificateFiles {
+    return certificateFiles(this.certFolder, certificate);
   }
 }
 

@@ -18,6 +18,22 @@ const RENEW_BEFORE_MS = 30 * 24 * 60 * 60 * 1000;
 // Stock bosh agents accept a NATS server only under this common name.
 const NATS_COMMON_NAME = "default.nats.bosh-internal";
 
+/** Where a party to TLS has its certificate, its key, and the authority that it trusts. */
+export interface CertificateFiles {
+  readonly caFile: string;
+  readonly certFile: string;
+  readonly keyFile: string;
+}
+
+/** The files that a folder of `createDevelopmentCertificates` has for the certificate `name`. */
+export function certificateFiles(folder: string, name: string): CertificateFiles {
+  return {
+    caFile: join(folder, "ca.pem"),
+    certFile: join(folder, `${name}.pem`),
+    keyFile: join(folder, `${name}-key.pem`),
+  };
+}
+
 interface Wanted {
   /** Base name of the two files. */
   readonly name: string;
@@ -85,8 +101,7 @@ async function ensurePair(
   isUsable: (pair: KeyPair) => boolean,
   make: () => Promise<KeyPair>,
 ): Promise<KeyPair> {
-  const certFile = join(folder, `${name}.pem`);
-  const keyFile = join(folder, `${name}-key.pem`);
+  const { certFile, keyFile } = certificateFiles(folder, name);
   const existing = await readPair(certFile, keyFile);
   if (existing && isUsable(existing)) {
     await chmod(keyFile, 0o600);

@@ -1,5 +1,4 @@
-import { readFileSync } from "node:fs";
-import { connect, type TLSSocket } from "node:tls";
+import type { TLSSocket } from "node:tls";
 import { expect } from "chai";
 import { Bench } from "./testing/note-bench.js";
 
@@ -55,16 +54,7 @@ class Peer {
   #onFrame: ((type: number) => void) | undefined;
 
   static async connect(bench: Bench, name: string): Promise<Peer> {
-    const files = bench.files(name);
-    const socket = connect({
-      host: "127.0.0.1",
-      port: bench.port,
-      ALPNProtocols: ["h2"],
-      ca: readFileSync(files.caFile),
-      cert: readFileSync(files.certFile),
-      key: readFileSync(files.keyFile),
-      checkServerIdentity: () => undefined,
-    });
+    const socket = bench.connectAs(name);
     await new Promise((resolve, reject) => socket.once("secureConnect", resolve).once("error", reject));
     return new Peer(socket);
   }

@@ -1,6 +1,5 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { connect, type TLSSocket } from "node:tls";
 import { type Identity, type Role, UnavailableError } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
 import { expect } from "chai";
@@ -46,7 +45,7 @@ describe("connections", () => {
 
   it("that are still shaking hands do not hold up a stop", async () => {
     const server = await bench.serve();
-    const halfOpen = connectAs(bench, "operator", { manualHandshake: true });
+    const halfOpen = bench.connectAs("operator", { manualHandshake: true });
     await new Promise((resolve) => halfOpen.once("connect", resolve));
     const closed = new Promise((resolve) => halfOpen.once("close", resolve));
     await server.drain();
@@ -56,26 +55,12 @@ describe("connections", () => {
 
 /** How many bytes of HTTP/2 a server sends to a client that says nothing, until the first ones or the end. */
 async function firstBytes(bench: Bench, name: string): Promise<number> {
-  const socket = connectAs(bench, name);
+  const socket = bench.connectAs(name);
   const length = await new Promise<number>((resolve) => {
     socket.once("data", (bytes) => resolve(bytes.length)).once("close", () => resolve(0));
   });
   socket.destroy();
   return length;
-}
-
-function connectAs(bench: Bench, name: string, options: { manualHandshake?: boolean } = {}): TLSSocket {
-  const files = bench.files(name);
-  return connect({
-    host: "127.0.0.1",
-    port: bench.port,
-    ALPNProtocols: ["h2"],
-    ca: readFileSync(files.caFile),
-    cert: readFileSync(files.certFile),
-    key: readFileSync(files.keyFile),
-    checkServerIdentity: () => undefined,
-    ...options,
-  }).on("error", () => {});
 }
 
 async function issueInto(folder: string, authority: KeyPair, name: string, identity: Identity): Promise<void> {

@@ -119,6 +119,18 @@ export const rpcLimitsConfig = (defaults: Partial<RpcServerLimits> = {}) => {
     .prefault({});
 };
 
+const pagedCount = z.int().min(1).max(10_000_000);
+
+/** Limits of lists that are answered page by page; all have defaults. */
+export const pagingConfig = z
+  .strictObject({
+    defaultPageSize: pagedCount.default(100),
+    maxPageSize: pagedCount.default(1_000),
+    /** Things looked at for one page of a filtered list: a page may be short, or empty, and have a next one. */
+    maxScannedPerPage: pagedCount.default(100_000),
+  })
+  .prefault({});
+
 /** What every service's config holds: `z.strictObject({ ...serviceConfig, listen: listenConfig, ... })`. */
 export const serviceConfig = {
   log: z

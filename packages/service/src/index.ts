@@ -7,6 +7,7 @@ export {
   hostPortConfig,
   listenConfig,
   loadConfig,
+  pagingConfig,
   pathConfig,
   reachableLeader,
   rpcLimitsConfig,

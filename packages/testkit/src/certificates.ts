@@ -1,5 +1,4 @@
-import { join } from "node:path";
-import { createDevelopmentCertificates } from "@diskmesh/pki";
+import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
 import type { TlsFiles } from "@diskmesh/rpc";
 import { temporaryFolder } from "./folders.js";
 
@@ -23,13 +22,5 @@ export async function testCertificates(
   const made = making.then(() => createDevelopmentCertificates(into, { hostIds: options.hostIds ?? [] }));
   making = made.catch(() => {});
   await made;
-  return { folder: into, files: (name) => filesIn(into, name) };
-}
-
-function filesIn(folder: string, name: string): TlsFiles {
-  return {
-    caFile: join(folder, "ca.pem"),
-    certFile: join(folder, `${name}.pem`),
-    keyFile: join(folder, `${name}-key.pem`),
-  };
+  return { folder: into, files: (name) => certificateFiles(into, name) };
 }

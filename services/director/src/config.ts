@@ -3,6 +3,7 @@ import {
   durationMsConfig,
   hostPortConfig,
   listenConfig,
+  pagingConfig,
   pathConfig,
   rpcLimitsConfig,
   serviceConfig,
@@ -173,14 +174,7 @@ const fields = z.strictObject({
       detachTimeoutMs: durationMsConfig.default(10_000),
     })
     .prefault({}),
-  paging: z
-    .strictObject({
-      defaultPageSize: count.default(100),
-      maxPageSize: count.default(1_000),
-      /** A page ends early when this many were looked at for it. */
-      maxScannedPerPage: count.default(100_000),
-    })
-    .prefault({}),
+  paging: pagingConfig,
   content: z
     .strictObject({
       configSizeBytes: sizeBytes.default(1024 * 1024),

@@ -133,10 +133,10 @@ export async function startHolding(
   const { ledger, cacheIsLost } = await openLedger(config.hostId, folders, now);
   const context = makeContext(config, ledger, await edges.machineBootId(), options);
   const { drainTimeoutMs, startOpenTimeoutMs } = config.timeouts;
-  lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs, context.clock));
+  lifecycle.use("devices", () => context.devices.stop(drainTimeoutMs));
   // What is found belongs to the devices that are opened at the start, and that the first registration tells of.
   await context.rescan.run();
-  await context.devices.start({ waitMs: startOpenTimeoutMs, clock: context.clock, openNothing: cacheIsLost });
+  await context.devices.start({ waitMs: startOpenTimeoutMs, openNothing: cacheIsLost });
   lifecycle.use("erases", context.eraser);
   lifecycle.use("exports", context.exports);
   await context.exports.start();
@@ -156,11 +156,20 @@ function makeContext(
   const registrationDue = new RegistrationDue();
   const onChange = () => registrationDue.declare();
   const { opener } = edges;
-  const devices = new DeviceTable({ devices: config.devices, ledger, opener, maxInFlightIoPerDevice, log, onChange });
+  const devices = new DeviceTable({
+    devices: config.devices,
+    ledger,
+    opener,
+    maxInFlightIoPerDevice,
+    answerTimeoutMs,
+    clock,
+    log,
+    onChange,
+  });
   const rules = config.discovery.rules.map((rule) => ({ ...rule, idPrefix: rule.idPrefix ?? config.hostId }));
   const { maxDevices } = config.limits;
   const { slowAfterMs, stalledAfterMs } = config.probes;
-  const sessions = new SessionOrders({ ledger, devices, clock, answerTimeoutMs });
+  const sessions = new SessionOrders(ledger, devices);
   return {
     config,
     bootId: edges.newBootId(),
@@ -170,13 +179,12 @@ function makeContext(
     rescan: new Rescan({ devices, rules, opener, maxDevices, answerTimeoutMs, clock, log, onChange }),
     prober: new Prober({ devices, clock, random: edges.random, slowAfterMs, stalledAfterMs }),
     registrationDue,
-    attachOrders: new AttachOrders({ ledger, devices, clock, answerTimeoutMs }),
+    attachOrders: new AttachOrders(ledger, devices),
     sessions,
     eraser: new Eraser({
       devices,
       sessions,
       clock,
-      answerTimeoutMs,
       chunkBytes,
       limits: { maxAtOnce, maxBytesPerSecond, slowAfterMs },
       log,

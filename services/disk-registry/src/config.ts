@@ -2,6 +2,7 @@ import {
   durationMsConfig,
   hostPortConfig,
   listenConfig,
+  pagingConfig,
   rpcLimitsConfig,
   serviceConfig,
   tabletConfig,
@@ -110,14 +111,7 @@ export const configSchema = z.strictObject({
       concurrency: count.default(64),
     })
     .prefault({}),
-  paging: z
-    .strictObject({
-      defaultPageSize: count.default(100),
-      maxPageSize: count.default(1_000),
-      /** Things looked at for one page of a filtered list: a page may be short, or empty, and have a next one. */
-      maxScannedPerPage: count.default(100_000),
-    })
-    .prefault({}),
+  paging: pagingConfig,
   /** Callers of WatchDevices. */
   watch: z
     .strictObject({

@@ -10,7 +10,7 @@ import {
 } from "@diskmesh/api/director";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
-import { createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
+import { certificateFiles, createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
 import {
   COLLECTS_ON_SIGUSR2,
@@ -102,7 +102,7 @@ export class FuzzMesh implements AsyncDisposable {
   }
 
   filesOf(caller: Caller): TlsFiles {
-    if (caller === "stranger") return filesIn(this.strangers, "operator");
+    if (caller === "stranger") return certificateFiles(this.strangers, "operator");
     return this.group.certificates.files(caller === "disk-agent" ? `disk-agent-${VICTIM_HOST}` : caller);
   }
 
@@ -230,16 +230,8 @@ async function bystanderFiles(folder: string): Promise<TlsFiles> {
       usages: ["client"],
     },
   );
-  const files = filesIn(folder, "bystander");
+  const files = certificateFiles(folder, "bystander");
   writeFileSync(files.certFile, made.certPem);
   writeFileSync(files.keyFile, made.keyPem, { mode: 0o600 });
   return files;
-}
-
-function filesIn(folder: string, name: string): TlsFiles {
-  return {
-    caFile: join(folder, "ca.pem"),
-    certFile: join(folder, `${name}.pem`),
-    keyFile: join(folder, `${name}-key.pem`),
-  };
 }

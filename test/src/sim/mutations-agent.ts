@@ -115,8 +115,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
         "SessionOrders",
         ({ SessionOrders }) =>
           class extends SessionOrders {
-            constructor(options: ConstructorParameters<typeof SessionOrders>[0]) {
-              super({ ...options, ledger: forgetful(options.ledger) });
+            constructor(...[ledger, devices]: ConstructorParameters<typeof SessionOrders>) {
+              super(forgetful(ledger), devices);
             }
           },
       ),

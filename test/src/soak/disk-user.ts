@@ -5,6 +5,7 @@ import { BLOCK_BYTES, type DiskContent } from "./disk-content.js";
 import { PATIENCE_MS, type Soak, type Worker } from "./soak.js";
 import { underWay } from "./under-way.js";
 
+const MOST_WRITES = 20;
 const RETRY_MS = 300;
 /** Longer than a drive hangs, and than I/O on another host waits. */
 const IO_TIMEOUT_MS = 90_000;
@@ -45,6 +46,18 @@ export class DiskUser {
         const problem = content.look(first + index, seen);
         if (problem !== undefined) soak.violations.add(`one writer, nothing lost: ${problem}`);
       }
+    }
+  }
+
+  /** Opens the disk, compares it with what was written, writes some blocks more, and closes it. */
+  static async once(soak: Soak, socketPath: string, content: DiskContent, worker: Worker): Promise<void> {
+    const user = new DiskUser(soak, socketPath, content);
+    try {
+      await user.verify();
+      await user.write(1 + worker.random.below(MOST_WRITES), worker);
+      if (worker.random.next() < 0.3) await user.verify();
+    } finally {
+      await user.close();
     }
   }
 

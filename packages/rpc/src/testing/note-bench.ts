@@ -1,9 +1,10 @@
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
-import { connect } from "node:http2";
+import { connect as connectHttp2 } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { connect, type TLSSocket } from "node:tls";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
-import { createDevelopmentCertificates } from "@diskmesh/pki";
+import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
 import type { CallContext } from "../call-context.js";
 import type { RpcFailure } from "../call-gate.js";
 import type { ClientOptions } from "../client.js";
@@ -95,11 +96,22 @@ export class Bench {
   }
 
   files(name: string, folder = this.folder): TlsFiles {
-    return {
-      caFile: join(folder, "ca.pem"),
-      certFile: join(folder, `${name}.pem`),
-      keyFile: join(folder, `${name}-key.pem`),
-    };
+    return certificateFiles(folder, name);
+  }
+
+  /** A connection with the certificate `name` on which nothing was said yet. */
+  connectAs(name: string, options: { manualHandshake?: boolean } = {}): TLSSocket {
+    const { caFile, certFile, keyFile } = this.files(name);
+    return connect({
+      host: "127.0.0.1",
+      port: this.port,
+      ALPNProtocols: ["h2"],
+      ca: readFileSync(caFile),
+      cert: readFileSync(certFile),
+      key: readFileSync(keyFile),
+      checkServerIdentity: () => undefined,
+      ...options,
+    }).on("error", () => {});
   }
 
   /** Starts a server of the registry's identity. */
@@ -185,7 +197,7 @@ export interface RawAnswer {
 /** A client that knows nothing of grpc-js: it can send what grpc-js would not. */
 export function rawClient(bench: Bench, name: string) {
   const files = bench.files(name);
-  const session = connect(`https://127.0.0.1:${bench.port}`, {
+  const session = connectHttp2(`https://127.0.0.1:${bench.port}`, {
     ca: readFileSync(files.caFile),
     cert: readFileSync(files.certFile),
     key: readFileSync(files.keyFile),

@@ -70,7 +70,7 @@ describe("a device of another host", () => {
     remote.close();
     await proxy.close();
     await server.drain();
-    await fixture.devices.stop(1_000, systemClock);
+    await fixture.devices.stop(1_000);
   });
 
   const bytes = () => readFileSync(join(fixture.folder, "a"));

@@ -88,12 +88,11 @@ async function takeOver(
   device: Device,
   sessionNumber: number,
   stream: AbortController,
-  { devices, clock, limits }: BlockIoServing,
+  { devices, limits }: BlockIoServing,
 ): Promise<void> {
   const quiet = await devices.until(
     () => (device.isQuietBelow(sessionNumber + 1) || stream.signal.aborted ? true : undefined),
     limits.takeOverTimeoutMs,
-    clock,
   );
   if (stream.signal.aborted) throw stream.signal.reason;
   if (!quiet) throw new UnavailableError(`I/O of the last stream is still in flight on device ${device.id}`);

@@ -1,6 +1,5 @@
 import { renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { systemClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ANSWER_TIMEOUT_MS, DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
@@ -23,7 +22,7 @@ describe("attach and detach orders on files", () => {
   afterEach(async () => {
     fixture.files.opens.open();
     fixture.files.writes.open();
-    await fixture.devices.stop(1_000, systemClock);
+    await fixture.devices.stop(1_000);
     expect(fixture.files.openCount, "descriptors left open").to.equal(0);
   });
 
@@ -176,7 +175,7 @@ describe("attach and detach orders on files", () => {
     await fixture.order("detach", "b", 1);
     fixture.files.opens.shut();
     const began = performance.now();
-    await fixture.devices.start({ waitMs: ANSWER_TIMEOUT_MS, clock: systemClock });
+    await fixture.devices.start({ waitMs: ANSWER_TIMEOUT_MS });
     expect(performance.now() - began).to.be.lessThan(1_000);
     fixture.files.opens.open();
     await eventually(() => fixture.device("a").attached && fixture.device("s1").attached);

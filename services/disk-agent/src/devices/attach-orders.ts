@@ -1,4 +1,3 @@
-import type { Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { type DeviceOrder, isCurrentOrder, type OrderVerdict, overtaken } from "../model/orders.js";
 import type { Device } from "./device.js";
@@ -20,14 +19,10 @@ export interface ExpectedDevice {
 export class AttachOrders {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
-  readonly #clock: Clock;
-  readonly #answerTimeoutMs: number;
 
-  constructor(options: { ledger: Ledger; devices: DeviceTable; clock: Clock; answerTimeoutMs: number }) {
-    this.#ledger = options.ledger;
-    this.#devices = options.devices;
-    this.#clock = options.clock;
-    this.#answerTimeoutMs = options.answerTimeoutMs;
+  constructor(ledger: Ledger, devices: DeviceTable) {
+    this.#ledger = ledger;
+    this.#devices = devices;
   }
 
   /** Answers within the answer timeout; what is not done by then goes on and is `pending`. */
@@ -65,36 +60,28 @@ export class AttachOrders {
     }
     // An attempt under way is joined; only one that failed is started anew.
     if (!device.holds) device.attach();
-    const came = await this.#devices.until<Came>(
-      () => {
-        if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
-        if (device.failure) return device.failure;
-        const { held } = device.file;
-        if (!device.attached || !held) return undefined;
-        const other = expected && device.difference(expected, held);
-        if (!other) return { outcome: "done", message: "" };
-        const failure: DeviceFailure = { outcome: "device_changed", message: other };
-        device.fail(failure);
-        device.file.reconcile();
-        return failure;
-      },
-      this.#answerTimeoutMs,
-      this.#clock,
-    );
+    const came = await this.#devices.until<Came>(() => {
+      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+      if (device.failure) return device.failure;
+      const { held } = device.file;
+      if (!device.attached || !held) return undefined;
+      const other = expected && device.difference(expected, held);
+      if (!other) return { outcome: "done", message: "" };
+      const failure: DeviceFailure = { outcome: "device_changed", message: other };
+      device.fail(failure);
+      device.file.reconcile();
+      return failure;
+    });
     return came ?? { outcome: "pending", message: `device file ${JSON.stringify(device.config.path)} is being opened` };
   }
 
   async #detach(order: DeviceOrder, device: Device): Promise<Came> {
     if (device.released) return { outcome: "already", message: "" };
     device.detach();
-    const came = await this.#devices.until<Came>(
-      () => {
-        if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
-        return device.released ? { outcome: "done", message: "" } : undefined;
-      },
-      this.#answerTimeoutMs,
-      this.#clock,
-    );
+    const came = await this.#devices.until<Came>(() => {
+      if (!isCurrentOrder(this.#ledger.memory, order)) return this.#overtaken(order);
+      return device.released ? { outcome: "done", message: "" } : undefined;
+    });
     const message = `device file ${JSON.stringify(device.config.path)} is ${device.file.phase}, with ${device.inFlight} operations in flight`;
     return came ?? { outcome: "pending", message };
   }
@@ -106,7 +93,7 @@ export class AttachOrders {
       looked = true;
       this.#devices.changes.touch();
     });
-    await this.#devices.until(() => looked || undefined, this.#answerTimeoutMs, this.#clock);
+    await this.#devices.until(() => looked || undefined);
   }
 
   /** Refuses I/O on the file that is held, and waits for its close unless other devices hold it. */
@@ -115,7 +102,7 @@ export class AttachOrders {
     device.file.reconcile();
     const { file } = device;
     const closed = () => file.phase === "closed" || file.devices.some((other) => other.holds) || undefined;
-    await this.#devices.until(closed, this.#answerTimeoutMs, this.#clock);
+    await this.#devices.until(closed);
   }
 
   #overtaken(order: DeviceOrder): Came {

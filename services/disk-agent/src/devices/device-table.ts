@@ -12,6 +12,9 @@ export interface DeviceTableOptions {
   readonly ledger: Ledger;
   readonly opener: FileOpener;
   readonly maxInFlightIoPerDevice: number;
+  /** How long an order may take to be answered. */
+  readonly answerTimeoutMs: number;
+  readonly clock: Clock;
   readonly log: Logger;
   /** The registry is to be told of a file that changed. */
   readonly onChange?: () => void;
@@ -83,8 +86,12 @@ export class DeviceTable {
     return device;
   }
 
-  /** Looks now, and again after each change of any device; undefined when the time is up before there is something. */
-  until<Found>(find: () => Found | undefined, timeoutMs: number, clock: Clock): Promise<Found | undefined> {
+  /**
+   * Looks now, and again after each change of any device; undefined when the time is up before there is something: by
+   * default as long as an order may take to be answered.
+   */
+  until<Found>(find: () => Found | undefined, timeoutMs = this.#options.answerTimeoutMs): Promise<Found | undefined> {
+    const { clock } = this.#options;
     return this.changes.until(undefined, find, { timeoutMs, clock });
   }
 
@@ -98,8 +105,8 @@ export class DeviceTable {
    * before; I/O of lower ones ended with the process that ran it. Waits for slow files only as long as given. With
    * `openNothing` all devices wait for an order.
    */
-  async start(options: { waitMs: number; clock: Clock; openNothing?: boolean }): Promise<void> {
-    const { waitMs, clock, openNothing = false } = options;
+  async start(options: { waitMs: number; openNothing?: boolean }): Promise<void> {
+    const { waitMs, openNothing = false } = options;
     this.#started = true;
     let looking = 0;
     for (const device of this.all()) {
@@ -115,13 +122,13 @@ export class DeviceTable {
       }
     }
     const opening = () => [...this.#files.values()].some((file) => file.phase === "opening");
-    await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs, clock);
+    await this.until(() => (opening() || looking > 0 ? undefined : true), waitMs);
   }
 
   /** Lets go of every file; what is in flight is waited for as long as given. Sessions and orders stay as they are. */
-  async stop(waitMs: number, clock: Clock): Promise<void> {
+  async stop(waitMs: number): Promise<void> {
     for (const device of this.#devices.values()) device.detach();
     const closed = () => [...this.#files.values()].every((file) => file.phase === "closed");
-    await this.until(() => (closed() ? true : undefined), waitMs, clock);
+    await this.until(() => (closed() ? true : undefined), waitMs);
   }
 }

@@ -20,8 +20,6 @@ interface EraseJob {
 export class Eraser {
   readonly #devices: DeviceTable;
   readonly #sessions: SessionOrders;
-  readonly #clock: Clock;
-  readonly #answerTimeoutMs: number;
   readonly #zeros: Buffer;
   readonly #rate: EraseRate;
   readonly #log: Logger;
@@ -31,15 +29,12 @@ export class Eraser {
     devices: DeviceTable;
     sessions: SessionOrders;
     clock: Clock;
-    answerTimeoutMs: number;
     chunkBytes: number;
     limits: EraseLimits;
     log: Logger;
   }) {
     this.#devices = options.devices;
     this.#sessions = options.sessions;
-    this.#clock = options.clock;
-    this.#answerTimeoutMs = options.answerTimeoutMs;
     this.#zeros = Buffer.alloc(options.chunkBytes);
     this.#rate = new EraseRate(options.limits, options.clock);
     this.#log = options.log;
@@ -57,7 +52,7 @@ export class Eraser {
     if (opened.outcome !== "done" && opened.outcome !== "already") return { outcome: opened, erasedBytes: 0 };
     const device = this.#devices.get(deviceId);
     const job = this.#join(device, sessionNumber);
-    await this.#devices.until(() => (job.state === "running" ? undefined : true), this.#answerTimeoutMs, this.#clock);
+    await this.#devices.until(() => (job.state === "running" ? undefined : true));
     const outcomes = { running: "pending", done: "done", outdated: "outdated", failed: "io_error" } as const;
     const outcome = job.state === "failed" && !device.attached ? "not_attached" : outcomes[job.state];
     return { outcome: { deviceId, outcome, message: job.message, stamp }, erasedBytes: job.erasedBytes };

@@ -1,4 +1,4 @@
-import { ManualClock, systemClock } from "@diskmesh/service";
+import { ManualClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { DeviceFixture, makeDeviceFile } from "../testing/device-fixture.js";
@@ -30,7 +30,7 @@ describe("health probes", () => {
     });
   });
 
-  afterEach(() => fixture.devices.stop(1_000, systemClock));
+  afterEach(() => fixture.devices.stop(1_000));
 
   const healthOf = (id: string) => fixture.device(id).problem?.level ?? "ONLINE";
 
@@ -79,7 +79,7 @@ describe("health probes", () => {
     await clock.advance(250);
     await eventually(() => many.files.readPositions.length === 1);
     many.files.unhang();
-    await many.devices.stop(1_000, systemClock);
+    await many.devices.stop(1_000);
   });
 
   it("a detach while a probe hangs -> pending, then done: the descriptor is not closed under it", async () => {

@@ -60,7 +60,7 @@ describe("rescans", () => {
     });
   });
 
-  afterEach(() => fixture.devices.stop(1_000, systemClock));
+  afterEach(() => fixture.devices.stop(1_000));
 
   const ids = () => fixture.devices.all().map((device) => device.id);
 

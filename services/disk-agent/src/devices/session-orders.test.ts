@@ -1,7 +1,6 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type DeviceId, UnavailableError } from "@diskmesh/domain";
-import { systemClock } from "@diskmesh/service";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { DeviceFixture, LEADER, makeDeviceFile } from "../testing/device-fixture.js";
@@ -30,7 +29,7 @@ describe("sessions", () => {
 
   afterEach(async () => {
     fixture.files.writes.open();
-    await fixture.devices.stop(1_000, systemClock);
+    await fixture.devices.stop(1_000);
   });
 
   it("no session -> no I/O; granted -> I/O; superseded -> outdated; fenced -> nobody", async () => {
@@ -178,7 +177,7 @@ describe("erase", () => {
 
   afterEach(async () => {
     fixture.files.writes.open();
-    await fixture.devices.stop(1_000, systemClock);
+    await fixture.devices.stop(1_000);
   });
 
   it("overwrites every byte, and says so again when asked again", async () => {

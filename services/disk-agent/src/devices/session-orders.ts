@@ -1,5 +1,4 @@
 import type { DeviceId, Stamp } from "@diskmesh/domain";
-import type { Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import {
   decideCloseSession,
@@ -18,14 +17,10 @@ type Came = Pick<DeviceOutcome, "outcome" | "message">;
 export class SessionOrders {
   readonly #ledger: Ledger;
   readonly #devices: DeviceTable;
-  readonly #clock: Clock;
-  readonly #answerTimeoutMs: number;
 
-  constructor(options: { ledger: Ledger; devices: DeviceTable; clock: Clock; answerTimeoutMs: number }) {
-    this.#ledger = options.ledger;
-    this.#devices = options.devices;
-    this.#clock = options.clock;
-    this.#answerTimeoutMs = options.answerTimeoutMs;
+  constructor(ledger: Ledger, devices: DeviceTable) {
+    this.#ledger = ledger;
+    this.#devices = devices;
   }
 
   /** Gives each device to the session: first remembered durably for all, then granted one by one as each falls quiet. */
@@ -54,10 +49,8 @@ export class SessionOrders {
     const device = this.#devices.get(deviceId);
     if (device.grantedSession === wish.number && device.attached && this.#isCurrent(deviceId, wish))
       return { outcome: "already", message: "" };
-    const quiet = await this.#devices.until(
-      () => (!this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined),
-      this.#answerTimeoutMs,
-      this.#clock,
+    const quiet = await this.#devices.until(() =>
+      !this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined,
     );
     if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
     if (!quiet) return { outcome: "pending", message: `I/O of lower sessions is in flight on device ${deviceId}` };
@@ -85,11 +78,7 @@ export class SessionOrders {
           const message = `host ${this.#ledger.memory.hostId} has no device ${deviceId}`;
           return { deviceId, outcome: "unknown_device", message, stamp };
         }
-        const quiet = await this.#devices.until(
-          () => (device.isQuietBelow(number + 1) ? true : undefined),
-          this.#answerTimeoutMs,
-          this.#clock,
-        );
+        const quiet = await this.#devices.until(() => (device.isQuietBelow(number + 1) ? true : undefined));
         if (!quiet) return { deviceId, outcome: "pending", message: `I/O is in flight on device ${deviceId}`, stamp };
         return { deviceId, outcome: changed.get(deviceId) ? "done" : "already", message: "", stamp };
       }),

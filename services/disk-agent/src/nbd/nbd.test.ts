@@ -5,7 +5,6 @@ import { createConnection, type Socket } from "node:net";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { DeviceIoError, OutdatedError, silentLogger } from "@diskmesh/domain";
-import { systemClock } from "@diskmesh/service";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { DiskPart } from "../exports/disk-part.js";
@@ -55,7 +54,7 @@ describe("the NBD export", () => {
   afterEach(async () => {
     fixture.files.writes.open();
     await server.close(500);
-    await fixture.devices.stop(1_000, systemClock);
+    await fixture.devices.stop(1_000);
   });
 
   const serve = (part: DiskPart) => {

@@ -59,13 +59,22 @@ export class DeviceFixture {
       pool: "",
     }));
     const { ledger, files: opener } = this;
-    this.devices = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, log: silentLogger });
-    const shared = { ledger, devices: this.devices, clock: this.#clock(), answerTimeoutMs: ANSWER_TIMEOUT_MS };
-    this.attachOrders = new AttachOrders(shared);
-    this.sessions = new SessionOrders(shared);
+    const clock = this.#clock();
+    const answering = { answerTimeoutMs: ANSWER_TIMEOUT_MS, clock, log: silentLogger };
+    const table = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, ...answering });
+    this.devices = table;
+    this.attachOrders = new AttachOrders(ledger, table);
+    this.sessions = new SessionOrders(ledger, table);
     const limits = { maxAtOnce: 2, maxBytesPerSecond: 1024 * 1024 * 1024, slowAfterMs: 10_000, ...eraseLimits };
-    const eraser = { sessions: this.sessions, chunkBytes: eraseChunkBytes, limits, log: silentLogger };
-    this.eraser = new Eraser({ ...shared, ...eraser });
+    const { sessions } = this;
+    this.eraser = new Eraser({
+      devices: table,
+      sessions,
+      clock,
+      chunkBytes: eraseChunkBytes,
+      limits,
+      log: silentLogger,
+    });
   }
 
   /** Answers come late only where a test holds files up: not because the machine is busy. */

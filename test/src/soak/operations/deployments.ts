@@ -7,7 +7,6 @@ import { DEVICE_BYTES, WORK_AZ } from "../soak-mesh.js";
 import { CHURN_DEPLOYMENT } from "./deployment-names.js";
 
 const MOST_UPDATES = 2;
-const MOST_WRITES = 10;
 
 /** A deployment with a persistent disk: made, its VM made anew while the disk stays, deleted with the disk. */
 export const deployments: Operation = {
@@ -64,11 +63,5 @@ async function onlyDisk(soak: Soak): Promise<PersistentDisk> {
 
 async function use(soak: Soak, worker: Worker, { agentId }: Instance, diskCid: string, content: DiskContent) {
   const link = join(soak.mesh.group.baseFolder(agentId), "data/persistent_disks", diskCid);
-  const user = new DiskUser(soak, link, content);
-  try {
-    await user.verify();
-    await user.write(1 + worker.random.below(MOST_WRITES), worker);
-  } finally {
-    await user.close();
-  }
+  await DiskUser.once(soak, link, content, worker);
 }

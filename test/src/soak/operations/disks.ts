@@ -7,7 +7,6 @@ import { workInstances } from "./work-instances.js";
 
 const MOST_DEVICES = 2;
 const MOST_MOVES = 3;
-const MOST_WRITES = 20;
 
 /** A disk at the registry: made, written to on one host after the other, compared, deleted. */
 export const disks: Operation = {
@@ -38,14 +37,7 @@ async function useOnHost(soak: Soak, worker: Worker, diskId: string, content: Di
   const { disk } = await persistently(`PublishDisk ${diskId} on ${hostId}`, publish);
   if (disk?.publication?.hostId !== hostId)
     soak.violations.add(`acknowledged is there: ${diskId} was published on ${hostId}, and is not`);
-  const user = new DiskUser(soak, join(group.baseFolder(hostId), "exports", `${diskId}.sock`), content);
-  try {
-    await user.verify();
-    await user.write(1 + worker.random.below(MOST_WRITES), worker);
-    if (worker.random.next() < 0.3) await user.verify();
-  } finally {
-    await user.close();
-  }
+  await DiskUser.once(soak, join(group.baseFolder(hostId), "exports", `${diskId}.sock`), content, worker);
   const unpublish = () => clients.registry.unpublishDisk({ diskId });
   await persistently(`UnpublishDisk ${diskId}`, unpublish);
 }

@@ -7,7 +7,6 @@ import { DISK_TYPE } from "./deployment-names.js";
 import { workInstances } from "./work-instances.js";
 
 const MOST_MOVES = 3;
-const MOST_WRITES = 20;
 
 /** A dynamic disk at the director: provided for one instance after the other, written to, compared, deleted. */
 export const dynamicDisks: Operation = {
@@ -35,12 +34,6 @@ async function useInVm(soak: Soak, worker: Worker, diskName: string, content: Di
   if (disk?.instanceId !== instanceId)
     soak.violations.add(`acknowledged is there: ${diskName} was provided for ${instanceId}, not ${disk?.instanceId}`);
   const link = join(group.baseFolder(agentId), "data/dynamic_disks", disk?.diskCid ?? "");
-  const user = new DiskUser(soak, link, content);
-  try {
-    await user.verify();
-    await user.write(1 + worker.random.below(MOST_WRITES), worker);
-  } finally {
-    await user.close();
-  }
+  await DiskUser.once(soak, link, content, worker);
   await runTask(soak, `DetachDisk ${diskName}`, () => clients.disks.detachDisk({ diskName, wait: true }));
 }
