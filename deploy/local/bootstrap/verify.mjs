@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkBreaks } from "./breaking.mjs";
+import { checkCopies } from "./copies.mjs";
 import { step } from "./progress.mjs";
 import { Failure, runQuietly } from "./run.mjs";
 import { runTests } from "./tests.mjs";
@@ -17,6 +18,7 @@ export async function verify(root) {
     "protos (buf lint)": () => run(root, "@bufbuild/buf/bin/buf", ["lint", "proto"]),
     "protos break no caller (buf breaking)": () => checkBreaks(root),
     "nothing is unused (knip)": () => run(root, "knip/bin/knip.js", ["--no-progress", "--no-config-hints"]),
+    "nothing stands in two places": async () => checkCopies(root),
     "generated code is up to date": () => compareGenerated(root),
   };
   const failed = [];

@@ -220,3 +220,44 @@ describe("the search for what is unused", function () {
       .and.to.match(/^b +packages\/p\/src\/index\.ts/m);
   });
 });
+
+describe("the search for copies", () => {
+  const lines = (from: number, to: number) =>
+    Array.from({ length: to - from + 1 }, (_, n) => `  const a${from + n} = call(b, ${from + n});`).join("\n");
+  const one = `import { a } from "./a.js";\n/** What it does. */\nexport function one() {\n${lines(1, 9)}\n}\n`;
+
+  async function search(files: Readonly<Record<string, string>>): Promise<string> {
+    const { checkCopies } = await import(join(repository, "deploy/local/bootstrap/copies.mjs"));
+    const [p, s] = ["packages/p/tsconfig.json", "services/s/tsconfig.json"];
+    const more = { [p]: "{}", [s]: "{}", "packages/p/src/one.ts": one, "deploy/local/bootstrap/a.mjs": "" };
+    try {
+      checkCopies(folderWith({ "services/s/src/main.ts": "", ...more, ...files }));
+      return "";
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+
+  it("finds the same lines in another file, whatever comments and blank lines are between them", async () => {
+    const two = `// Another file.\nfunction two() {\n${lines(0, 3)}\n\n  // A reason.\n${lines(4, 8)}\n}\n`;
+    expect(await search({ "services/s/src/two.test.ts": two })).to.include(
+      "services/s/src/two.test.ts:4-13 is a copy of packages/p/src/one.ts:4-11\n",
+    );
+  });
+
+  it("finds them further down in the same file", async () => {
+    expect(await search({ "packages/p/src/one.ts": `${one}${one}` })).to.include(
+      "packages/p/src/one.ts:16-26 is a copy of packages/p/src/one.ts:3-13\n",
+    );
+  });
+
+  const others: Readonly<Record<string, string>> = {
+    "fewer lines": `export function two() {\n${lines(1, 5)}\n}\n`,
+    "the same imports": `import {\n${Array.from({ length: 20 }, (_, n) => `  a${n},`).join("\n")}\n} from "./a.js";\n`,
+    "brackets alone": `${"}\n".repeat(20)}`,
+  };
+  for (const [what, text] of Object.entries(others))
+    it(`finds no copy in ${what}`, async () => {
+      expect(await search({ "services/s/src/two.ts": text, "services/s/src/three.ts": text })).to.equal("");
+    });
+});

@@ -1,0 +1,88 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { workspaceFolders } from "./build.mjs";
+import { Failure } from "./run.mjs";
+
+// Ten lines on the page, once comments, blank lines and imports are left out. Fewer tokens are brackets and data.
+const MIN_LINES = 8;
+const MIN_TOKENS = 40;
+/** How what is not compared begins, and its last line: comments, imports, and exports of what other files declare. */
+const SKIPPED = [
+  [/^\/\*/, /\*\/$/],
+  [/^(?:import\b(?!\()|export (?:type )?[{*])/, /;$/],
+];
+const GENERATED = "packages/api/src/generated/";
+
+/**
+ * Fails when some lines of code stand in two places. Since biome formats all files, copies are equal line by line, those
+ * of tests, too. Imports are not compared; a table of cases is a copy only when the same cases are in two places.
+ */
+export function checkCopies(root) {
+  const seen = new Map();
+  const copies = sourceFiles(root).flatMap((file) =>
+    copiesIn(file, codeLines(readFileSync(join(root, file), "utf8")), seen),
+  );
+  if (copies.length > 0)
+    throw new Failure(
+      `${copies.map(({ here, there }) => `${placeOf(here)} is a copy of ${placeOf(there)}`).join("\n")}
+make one shared piece of what stands in both places`,
+    );
+}
+
+function sourceFiles(root) {
+  const inside = (folder) =>
+    readdirSync(join(root, folder), { recursive: true }).map(
+      (name) => `${folder}/${String(name).replaceAll("\\", "/")}`,
+    );
+  return [...workspaceFolders(root).map((workspace) => `${workspace}/src`), "deploy/local/bootstrap"]
+    .flatMap(inside)
+    .filter((file) => /\.(?:ts|mjs)$/.test(file) && !file.startsWith(GENERATED))
+    .sort();
+}
+
+/** The lines that are compared, with their numbers. */
+function codeLines(text) {
+  const lines = [];
+  let end;
+  for (const [index, raw] of text.split("\n").entries()) {
+    const line = raw.trim();
+    end ??= SKIPPED.find(([start]) => start.test(line))?.[1];
+    if (end === undefined && line !== "" && !line.startsWith("//"))
+      lines.push({ number: index + 1, text: line, tokens: line.match(/\w+|[^\s\w]/g).length });
+    if (end?.test(line)) end = undefined;
+  }
+  return lines;
+}
+
+/** What of a file's lines is in `seen`, by their text; adds the rest to it. */
+function copiesIn(file, lines, seen) {
+  const copies = [];
+  for (let first = 0; first + MIN_LINES <= lines.length; first++) {
+    const here = { file, lines, first, last: first + MIN_LINES - 1 };
+    const text = linesOf(here)
+      .map((line) => line.text)
+      .join("\n");
+    const there = seen.get(text);
+    if (there === undefined) seen.set(text, here);
+    // A list of equal lines is no copy of itself one line further down.
+    else if (there.file !== file || there.last < first) grow(copies, here, there);
+  }
+  return copies.filter(({ here }) => linesOf(here).reduce((sum, { tokens }) => sum + tokens, 0) >= MIN_TOKENS);
+}
+
+/** Adds a copy, or the next line of the one before it. */
+function grow(copies, here, there) {
+  const before = copies.at(-1);
+  const goesOn =
+    before?.here.last === here.last - 1 && before.there.file === there.file && before.there.last === there.last - 1;
+  if (goesOn) [before.here.last, before.there.last] = [here.last, there.last];
+  else copies.push({ here: { ...here }, there: { ...there } });
+}
+
+function linesOf({ lines, first, last }) {
+  return lines.slice(first, last + 1);
+}
+
+function placeOf({ file, lines, first, last }) {
+  return `${file}:${lines[first].number}-${lines[last].number}`;
+}
