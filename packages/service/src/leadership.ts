@@ -26,6 +26,8 @@ export interface Waiting {
   readonly onStandby: (leaderAddress: string) => void;
   /** The other process's state has been read and is followed. */
   readonly onFollowing: () => void;
+  /** What an operator should look at; undefined: it is over. */
+  readonly onTrouble: (trouble: string | undefined) => void;
 }
 
 export interface LeadershipOptions<Context> {
@@ -145,8 +147,12 @@ export class Leadership<Context> {
     };
     let reason: unknown;
     const onFollowing = (): void => log.info({}, "follows the leader: its state is in memory");
+    const onTrouble = (trouble: string | undefined): void => {
+      if (trouble === undefined) log.info({}, "the database takes all writes again");
+      else log.error({ alert: "store_refuses_writes" }, trouble);
+    };
     try {
-      const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby, onFollowing });
+      const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby, onFollowing, onTrouble });
       this.#context = context;
       this.#trouble = undefined;
       server.setServing(true);

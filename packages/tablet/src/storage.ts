@@ -46,6 +46,8 @@ export interface ClaimOptions {
   readonly onStandby?: ((leaderAddress: string) => void) | undefined;
   /** Called while another process leads, when its state has been read and is followed: a takeover reads only the rest. */
   readonly onFollowing?: (() => void) | undefined;
+  /** Called while this process leads, with what an operator should look at, at first and now and then; undefined: it is over. */
+  readonly onTrouble?: ((trouble: string | undefined) => void) | undefined;
 }
 
 /**

@@ -108,11 +108,14 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
    * again when that fails.
    */
   static async open<S extends Schema>(options: TabletOptions<S>): Promise<Tablet<S>> {
-    const { name, schema, storage, address, signal, onStandby, onFollowing } = options;
+    const { name, schema, storage, address, signal, onStandby, onFollowing, onTrouble } = options;
     const memory = new MemoryTables(schema);
     let tablet: Tablet<S> | undefined;
     try {
-      const claim = await storage.claim({ writer: randomUUID(), address }, { signal, onStandby, onFollowing });
+      const claim = await storage.claim(
+        { writer: randomUUID(), address },
+        { signal, onStandby, onFollowing, onTrouble },
+      );
       // Made before the load, which may outlast a lease: it renews that from here on.
       tablet = new Tablet(options, claim, memory);
       const upgrades: StoredChange[] = [];

@@ -42,13 +42,20 @@ export interface DocumentServer {
   /** Changes a document that has exactly the values of `where`. Returns whether there was such a one. */
   update(collection: string, id: string, where: Fields, change: DocumentChange): Promise<boolean>;
   /**
-   * Replaces and deletes documents, each only where its `_seq` is lower; inserts those that are not there. Returns the
-   * writes that failed because their id existed when they were to be inserted.
+   * Replaces and deletes documents, each only where its `_seq` is lower; inserts those that are not there. Says which
+   * were not done; a refusal is no error here, since what is refused now may be taken later.
    */
-  write(collection: string, writes: readonly ViewWrite[]): Promise<readonly ViewWrite[]>;
+  write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult>;
   /** Deletes all in the range, in any order, perhaps only some when it fails. */
   delete(collection: string, range: Range): Promise<void>;
   close(): Promise<void>;
+}
+
+export interface WriteResult {
+  /** Failed because their id existed when they were to be inserted. */
+  readonly present: readonly ViewWrite[];
+  /** Why the server did not do some of the others, and never will unless they are sent again. */
+  readonly refused?: string | undefined;
 }
 
 export interface DocumentChange {

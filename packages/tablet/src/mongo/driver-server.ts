@@ -20,6 +20,7 @@ import {
   type Range,
   type StoredDocument,
   type ViewWrite,
+  type WriteResult,
 } from "./document-server.js";
 
 /** How long the driver looks for a server that takes writes, per try, unless the address says otherwise. */
@@ -33,6 +34,12 @@ const DEFAULT_DATABASE = "diskmesh";
 const DUPLICATE_KEY = 11_000;
 /** Wrong in themselves, or not allowed: sending them again would change nothing. */
 const REFUSED_CODES: readonly unknown[] = [2, 9, 13, 14, 18, 20, 40, 59, 72, 73, 166, 10_334, 17_419, 17_420];
+
+/**
+ * Not done, for a reason that may go: a validator, a quota, a full disk, too many requests (Cosmos DB's 16500, Atlas'
+ * 8000).
+ */
+const NOT_DONE_CODES: readonly unknown[] = [121, 8_000, 12_501, 14_031, 16_500];
 
 type Documents = Collection<StoredDocument>;
 
@@ -155,13 +162,13 @@ class DriverServer implements DocumentServer {
     });
   }
 
-  write(collection: string, writes: readonly ViewWrite[]): Promise<readonly ViewWrite[]> {
+  write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult> {
     return this.#ask(`writing to ${collection}`, async () => {
       try {
         await this.#documents(collection).bulkWrite(writes.map(operationOf), { ordered: false });
-        return [];
+        return { present: [] };
       } catch (error) {
-        return duplicatesIn(error).map((index) => writes[index] as ViewWrite);
+        return resultOf(error, writes);
       }
     });
   }
@@ -207,12 +214,23 @@ function operationOf({ id, seq, document }: ViewWrite): AnyBulkWriteOperation<St
   return { replaceOne: { filter, replacement: { _id: id, ...document, _seq: seq }, upsert: true } };
 }
 
-/** Positions of the writes that failed for an id that exists; throws when anything else went wrong too. */
-function duplicatesIn(error: unknown): number[] {
-  if (!(error instanceof MongoBulkWriteError) || error.result.getWriteConcernError() !== undefined) throw error;
+/** Which writes were not done, and that all others were; throws when nobody knows. */
+function resultOf(error: unknown, writes: readonly ViewWrite[]): WriteResult {
+  if (!(error instanceof MongoBulkWriteError)) {
+    if (!(error instanceof MongoServerError) || !isNotDone(error.code)) throw error;
+    return { present: [], refused: messageOf(error) };
+  }
   const failures = [error.writeErrors].flat();
-  if (failures.length === 0 || failures.some(({ code }) => code !== DUPLICATE_KEY)) throw error;
-  return failures.map(({ index }) => index);
+  const isAnswer = failures.length > 0 && error.result.getWriteConcernError() === undefined;
+  if (!isAnswer || failures.some(({ code }) => code !== DUPLICATE_KEY && !isNotDone(code))) throw error;
+  const [present, refused] = [[] as ViewWrite[], failures.find(({ code }) => code !== DUPLICATE_KEY)];
+  for (const { code, index } of failures) if (code === DUPLICATE_KEY) present.push(writes[index] as ViewWrite);
+  return { present, refused: refused && `${refused.errmsg} (code ${refused.code})` };
+}
+
+/** Whether a server that answers so has not done the operation, and never will. */
+function isNotDone(code: unknown): boolean {
+  return REFUSED_CODES.includes(code) || NOT_DONE_CODES.includes(code);
 }
 
 function isRefusal(error: unknown): boolean {

@@ -59,6 +59,7 @@ interface Attempt {
   /** Aborted with the reason why nothing more may be done. */
   readonly ended: AbortController;
   readonly viewEnded: AbortController;
+  readonly onTrouble: (trouble: string | undefined) => void;
   readonly loadOptions: LoadOptions;
   documentsRead: number;
   /** Of what is committed. */
@@ -87,9 +88,10 @@ export class MongoStorage implements TabletStorage {
     return this.#claimed().documentsRead;
   }
 
-  async claim(leader: Leader, { signal, onStandby, onFollowing, restore }: ClaimOptions = {}): Promise<Claim> {
+  async claim(leader: Leader, options: ClaimOptions = {}): Promise<Claim> {
+    const { signal, onStandby, onFollowing, onTrouble = () => {}, restore } = options;
     if (this.#attempt !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is claimed twice`);
-    const attempt = this.#newAttempt(await this.#connect(), leader.writer);
+    const attempt = this.#newAttempt(await this.#connect(), leader.writer, onTrouble);
     this.#attempt = attempt;
     const waitSignal = AbortSignal.any([attempt.ended.signal, ...(signal ? [signal] : [])]);
     const onWait = (leaderAddress: string): void => {
@@ -128,7 +130,8 @@ export class MongoStorage implements TabletStorage {
     // reads that lack what is committed here.
     await lease.renew();
     const { signal } = viewEnded;
-    const options = { server, tabletName, patience, clock, log, lease, limits, nextWriter, signal };
+    const { onTrouble } = attempt;
+    const options = { server, tabletName, patience, clock, log, lease, limits, nextWriter, signal, onTrouble };
     attempt.view = new View(options, checkpoint, state.outcomes());
     void attempt.view.keepUpToDate().catch((error) => end(attempt, error));
     const format = { document: { format: STORE_FORMAT }, version: 1 };
@@ -207,7 +210,7 @@ export class MongoStorage implements TabletStorage {
     attempt.follower.start();
   }
 
-  #newAttempt(server: DocumentServer, writer: string): Attempt {
+  #newAttempt(server: DocumentServer, writer: string, onTrouble: Attempt["onTrouble"]): Attempt {
     const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
     const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
     const patience = new Patience({ clock, signal: ended.signal, serverName: server.name, giveUpAfterMs });
@@ -224,6 +227,7 @@ export class MongoStorage implements TabletStorage {
       nextWriter: () => (writers++ === 0 ? writer : `${writer}.${writers}`),
       ended,
       viewEnded: new AbortController(),
+      onTrouble,
       loadOptions: { server, tabletName, patience, log, onRead },
       documentsRead: 0,
       sums: new StateSums(),

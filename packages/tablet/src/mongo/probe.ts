@@ -47,7 +47,7 @@ async function probeReplaces(server: DocumentServer, id: string): Promise<void> 
   await server.write(COLLECTION, [write(RACERS)]);
   const late = await race((racer) => server.write(COLLECTION, [write(racer)]));
   const stored = await server.get(COLLECTION, id);
-  if (stored?._seq !== RACERS || stored.racer !== RACERS || late.some(({ length }) => length !== 1)) {
+  if (stored?._seq !== RACERS || stored.racer !== RACERS || late.some(({ present }) => present.length !== 1)) {
     throw unfit(server, "an outdated document replaced a newer one");
   }
   await server.write(COLLECTION, [{ id, seq: RACERS, document: null }]);

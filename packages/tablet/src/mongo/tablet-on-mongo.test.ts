@@ -117,6 +117,30 @@ describe("a tablet on MongoDB", () => {
     });
   });
 
+  it("goes on when somebody's unique index refuses its view, says so, claims nothing, and catches up without it", async () => {
+    const troubles: (string | undefined)[] = [];
+    const tablet = await open(undefined, { onTrouble: (trouble) => troubles.push(trouble) });
+    await put(tablet, "a", 1);
+    await withDatabase(url, async (database) => {
+      const view = database.collection(`${tabletName}.counters`);
+      const log = database.collection(`${tabletName}.log`);
+      await eventually(async () => expect(await view.countDocuments()).to.equal(1));
+      const index = await view.createIndex({ n: 1 }, { unique: true });
+      await put(tablet, "b", 1);
+      await eventually(() => troubles.length > 0);
+      expect(troubles[0])
+        .to.contain("unique index")
+        .and.to.contain(`${tabletName}.counters`)
+        .and.to.contain("nothing is lost");
+      for (let n = 2; n < 10; n++) await put(tablet, "c", n);
+      expect(await log.countDocuments({ kind: "claim" }), "claims").to.equal(1);
+      await view.dropIndex(index);
+      await eventually(async () => expect(await view.countDocuments()).to.equal(3));
+      await eventually(() => expect(troubles.at(-1)).to.equal(undefined));
+      expect(troubles).to.have.length(2);
+    });
+  });
+
   it("is handed over at once by a clean stop", async () => {
     const lease = { leaseTimeMs: LONG_LEASE_TIME_MS };
     const first = await open(undefined, {}, lease);

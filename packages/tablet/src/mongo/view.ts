@@ -30,6 +30,8 @@ export interface ViewOptions {
   readonly nextWriter: () => string;
   /** Ends the work, as soon as the round under way is over. */
   readonly signal: AbortSignal;
+  /** Called with why the view is behind, at first and now and then; undefined: it is not any more. */
+  readonly onTrouble: (trouble: string | undefined) => void;
 }
 
 interface ClaimWanted {
@@ -56,6 +58,16 @@ interface Placed extends LoggedChange {
   readonly seq: number;
 }
 
+/** Between two tries of a batch that the server refuses. */
+const FIRST_REST_MS = 100;
+const LONGEST_REST_MS = 5_000;
+/** A claim that is wanted meanwhile waits no longer than this. */
+const REST_STEP_MS = 50;
+const TROUBLE_EVERY_MS = 60_000;
+
+/** An insert that finds its id taken and then free is sent again: older writes may still come and go. */
+const INSERT_ROUNDS_MAX = 10;
+
 /** Writes in one request: more would keep a small server from commits and renewals for long. */
 const REQUEST_WRITES = 100;
 
@@ -73,6 +85,9 @@ export class View {
   /** In the order of the log. What a former leader left there goes with the first. */
   #kept: Kept[] = [];
   #keptSizeBytes = 0;
+  /** How long the last rest was; 0 while the server takes what it is sent. */
+  #restMs = 0;
+  #toldAtMs = 0;
 
   /** `outcomes` are what the log held after the checkpoint: the first to be applied, at the number of the own claim. */
   constructor(options: ViewOptions, checkpoint: number, outcomes: Outcomes) {
@@ -143,7 +158,10 @@ export class View {
     const { log } = this.#options;
     const batch = this.#nextBatch();
     const upTo = (batch.at(-1) as Unapplied).seq;
-    if (!(await this.#apply(batch))) return this.#claimAgain();
+    const { isLost, refused } = await this.#apply(batch);
+    if (isLost) return this.#claimAgain();
+    if (refused !== undefined) return this.#rest(refused);
+    this.#endRests();
     await log.append({ kind: "checkpoint", upTo }, FOREVER_MS);
     this.#checkpoint = upTo;
     this.#unapplied.splice(0, batch.length);
@@ -194,8 +212,36 @@ export class View {
     return this.#unapplied.slice(0, length < 0 ? undefined : length + 1);
   }
 
-  /** False when the answer to a write was lost. It must not be sent again: it may still arrive, later than a delete. */
-  async #apply(batch: readonly Unapplied[]): Promise<boolean> {
+  /**
+   * What a server refuses will not arrive later, as a write whose answer was lost may: it is only sent again, after a
+   * while. The log grows meanwhile, up to its limits.
+   */
+  async #rest(refused: string): Promise<void> {
+    const { clock, signal, server, tabletName, onTrouble } = this.#options;
+    const nowMs = clock.nowMs();
+    if (this.#restMs === 0 || nowMs - this.#toldAtMs >= TROUBLE_EVERY_MS) {
+      this.#toldAtMs = nowMs;
+      onTrouble(
+        `MongoDB at ${server.name} refuses writes to the collections of tablet ${tabletName}: ${refused}; nothing is lost, but they are behind the log, which grows: let the server take them`,
+      );
+    }
+    this.#restMs = Math.min(LONGEST_REST_MS, Math.max(FIRST_REST_MS, this.#restMs * 2));
+    const untilMs = nowMs + this.#restMs;
+    while (!signal.aborted && this.#claimsWanted.length === 0 && clock.nowMs() < untilMs)
+      await sleep(clock, REST_STEP_MS, signal).catch(() => {});
+  }
+
+  #endRests(): void {
+    if (this.#restMs === 0) return;
+    this.#restMs = 0;
+    this.#options.onTrouble(undefined);
+  }
+
+  /**
+   * `isLost` when the answer to a write was lost. It must not be sent again: it may still arrive, later than a delete.
+   * `refused` when the server did not do one, and says why.
+   */
+  async #apply(batch: readonly Unapplied[]): Promise<{ isLost: boolean; refused?: string | undefined }> {
     const writesByTable = new Map<string, ViewWrite[]>();
     for (const { table, id, seq, document } of lastWords(batch)) {
       const writes = writesByTable.get(table);
@@ -206,20 +252,24 @@ export class View {
       for (const [table, writes] of writesByTable) {
         for (let first = 0; first < writes.length; first += REQUEST_WRITES) {
           const request = writes.slice(first, first + REQUEST_WRITES);
-          await this.#write(`${this.#options.tabletName}.${table}`, request);
+          const refused = await this.#write(`${this.#options.tabletName}.${table}`, request);
+          if (refused !== undefined) return { isLost: false, refused };
         }
       }
-      return true;
+      return { isLost: false };
     } catch (error) {
-      if (error instanceof LostAnswerError) return false;
+      if (error instanceof LostAnswerError) return { isLost: true };
       throw error;
     }
   }
 
-  async #write(collection: string, writes: readonly ViewWrite[]): Promise<void> {
+  /** Why some were not done; undefined when all were. */
+  async #write(collection: string, writes: readonly ViewWrite[]): Promise<string | undefined> {
     const { server, patience } = this.#options;
-    for (let rest = writes; rest.length > 0; ) {
-      const present = await server.write(collection, rest);
+    let rest = writes;
+    for (let rounds = 1; rest.length > 0; rounds++) {
+      const { present, refused } = await server.write(collection, rest);
+      if (refused !== undefined) return refused;
       rest = [];
       for (const write of present) {
         // Mostly someone newer was there. But it can also be the late write of someone older, which came into being
@@ -227,7 +277,10 @@ export class View {
         const stored = await patience.answerOf(() => server.get(collection, write.id), FOREVER_MS);
         if (stored === undefined || (stored._seq as number) < write.seq) rest = [...rest, write];
       }
+      if (rest.length > 0 && rounds >= INSERT_ROUNDS_MAX)
+        return `${collection} takes no document ${JSON.stringify(rest[0]?.id)} and has none: did somebody make a unique index?`;
     }
+    return undefined;
   }
 
   /** What is in memory is then the load: the outcome of all that is not known to be in the view. */

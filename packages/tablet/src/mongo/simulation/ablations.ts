@@ -51,8 +51,8 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
     server: (server) =>
       changed(server, {
         write: async (collection, writes) => {
-          await server.write(collection, writes);
-          return [];
+          const { refused } = await server.write(collection, writes);
+          return { present: [], refused };
         },
       }),
   },

@@ -6,6 +6,7 @@ import {
   type Range,
   type StoredDocument,
   type ViewWrite,
+  type WriteResult,
 } from "../document-server.js";
 import type { LateWrite, SimulatedProcess } from "./world.js";
 
@@ -60,10 +61,17 @@ export class SimulatedServer implements DocumentServer {
     return this.#write(collection, id, () => this.#documents.update(collection, id, where, change));
   }
 
-  write(collection: string, writes: readonly ViewWrite[]): Promise<readonly ViewWrite[]> {
+  write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult> {
     const { world } = this.#process;
     const present: ViewWrite[] = [];
-    const parts = writes.map((write) => () => {
+    let refused: string | undefined;
+    const taken = writes.filter(() => {
+      if (!world.happens(world.faults.refusal)) return true;
+      refused = "too many requests";
+      world.count("refusedWrites");
+      return false;
+    });
+    const parts = taken.map((write) => () => {
       const isAbsent = this.#documents.get(collection, write.id) === undefined;
       // Whether there is something to replace, and the insert if there is not, are two steps on a real server.
       if (isAbsent && write.document !== null && world.happens(0.5) && world.overtake(collection, write.id)) {
@@ -75,12 +83,12 @@ export class SimulatedServer implements DocumentServer {
       }
       if (!this.#documents.write(collection, write)) present.push(write);
     });
-    const late = writes.map((write) => ({
+    const late = taken.map((write) => ({
       collection,
       id: write.id,
       run: () => void this.#documents.write(collection, write),
     }));
-    return this.#send({ parts: halves(parts), writes: late, result: () => present });
+    return this.#send({ parts: halves(parts), writes: late, result: () => ({ present, refused }) });
   }
 
   delete(collection: string, range: Range): Promise<void> {

@@ -19,6 +19,8 @@ export interface Faults {
   readonly outage: number;
   /** Somebody deletes or replaces a document of the view. */
   readonly tamper: number;
+  /** The server says that it does not do one of several writes to the view. */
+  readonly refusal: number;
 }
 
 const USUAL: Faults = {
@@ -31,6 +33,7 @@ const USUAL: Faults = {
   stop: 0.02,
   outage: 0,
   tamper: 0,
+  refusal: 0,
 };
 
 /** Worlds in which different rules are put to the test. */
@@ -41,6 +44,7 @@ export const CLIMATES = {
   crowded: { ...USUAL, crash: 0.001, pause: 0.012, loss: 0.01, start: 0.1 },
   restless: { ...USUAL, crash: 0.001, loss: 0.02, lateSend: 0.02, start: 0.1, stop: 0.1 },
   tampered: { ...USUAL, start: 0.05, stop: 0.1, tamper: 0.002 },
+  throttled: { ...USUAL, refusal: 0.1 },
   outages: { ...USUAL, crash: 0.001, loss: 0.01, outage: 0.002 },
 } satisfies Record<string, Faults>;
 
