@@ -6,7 +6,12 @@ import type { DocumentServer } from "./document-server.js";
 import { connectToMongo } from "./driver-server.js";
 import { probe } from "./probe.js";
 import { changed } from "./simulation/candidate.js";
-import { type DocumentDatabase, hasJavaServer, startJavaServer } from "./testing/document-database.js";
+import {
+  type DocumentDatabase,
+  documentDatabase,
+  hasJavaServer,
+  startJavaServer,
+} from "./testing/document-database.js";
 import { idealServer } from "./testing/ideal-server.js";
 
 describe("connecting to MongoDB", () => {
@@ -32,6 +37,46 @@ describe("connecting to MongoDB", () => {
         .to.contain("malformed")
         .and.to.not.match(/user:|sec\/ret|s%ecret|secret@/);
     }
+  });
+
+  const options: readonly [string, string | undefined][] = [
+    ["retryWrites=true&w=majority", "retryWrites"],
+    ["w=1", "w than majority"],
+    ["readPreference=secondaryPreferred", "readPreference"],
+    ["journal=false", "journal"],
+    ["maxPoolSize=500", "maxPoolSize"],
+    ["timeoutMS=1", "timeoutMS"],
+    ["promoteLongs=false", "promoteLongs"],
+    ["RETRYREADS=TRUE", "RETRYREADS"],
+    ["retryWrites=false&w=majority&readConcernLevel=majority&appName=x", undefined],
+  ];
+  for (const [text, refused] of options) {
+    it(`an address with ${text} -> ${refused === undefined ? "taken" : "refused by name"}`, async () => {
+      const error = await errorOf(
+        connectToMongo(`mongodb://user:secret@127.0.0.1:1/state?serverSelectionTimeoutMS=200&${text}`),
+      );
+      expect(error).to.be.instanceOf(refused === undefined ? UnavailableError : InvalidArgumentError);
+      expect(error.message)
+        .to.contain(refused ?? "cannot be reached")
+        .and.to.not.contain("secret");
+    });
+  }
+
+  describe("to a server that runs", () => {
+    let server: DocumentDatabase;
+
+    before(async function () {
+      this.timeout(400_000);
+      const found = await documentDatabase();
+      if (typeof found === "string") return skipBecause(this, found);
+      server = found;
+    });
+
+    it("as one of a replica set that it is not -> names the set", async () => {
+      const error = await errorOf(connectToMongo(`${server.url}/state?replicaSet=rs7&serverSelectionTimeoutMS=500`));
+      expect(error).to.be.instanceOf(UnavailableError);
+      expect(error.message).to.contain("no server of replica set rs7").and.to.contain("leave it out");
+    });
   });
 
   describe("to a server that is too old", () => {

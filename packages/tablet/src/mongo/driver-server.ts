@@ -10,6 +10,7 @@ import {
   MongoError,
   MongoInvalidArgumentError,
   MongoServerError,
+  MongoServerSelectionError,
   ReadConcern,
 } from "mongodb";
 import {
@@ -22,6 +23,7 @@ import {
   type ViewWrite,
   type WriteResult,
 } from "./document-server.js";
+import { checkUrlOptions } from "./url.js";
 
 /** How long the driver looks for a server that takes writes, per try, unless the address says otherwise. */
 const SELECTION_TIMEOUT_MS = 5_000;
@@ -45,6 +47,7 @@ type Documents = Collection<StoredDocument>;
 
 /** Connects, or rejects with what is wrong. No message shows a user name or a password. */
 export async function connectToMongo(url: string): Promise<DocumentServer> {
+  checkUrlOptions(url);
   const client = newClient(url);
   const database = /^[^/]*\/\/[^/]*\/([^?]+)/.exec(url)?.[1] ?? DEFAULT_DATABASE;
   const { hosts, srvHost } = client.options;
@@ -57,14 +60,14 @@ export async function connectToMongo(url: string): Promise<DocumentServer> {
     return server;
   } catch (error) {
     await client.close().catch(() => {});
-    throw whyNot(error, name);
+    throw whyNot(error, name, client.options.replicaSet ?? null);
   }
 }
 
 function newClient(url: string): MongoClient {
   try {
     return new MongoClient(url, {
-      appName: "diskmesh",
+      ...(/[?&]appName=/i.test(url) ? {} : { appName: "diskmesh" }),
       // What a lost answer means is decided by the tablet's protocol, not by the driver.
       retryWrites: false,
       retryReads: false,
@@ -84,18 +87,34 @@ function newClient(url: string): MongoClient {
   }
 }
 
-function whyNot(error: unknown, name: string): Error {
-  const reason = messageOf(error instanceof LostAnswerError ? error.cause : error);
+function whyNot(error: unknown, name: string, replicaSet: string | null): Error {
+  const cause = error instanceof LostAnswerError ? error.cause : error;
+  const reason = messageOf(cause);
   if (error instanceof MongoCompatibilityError || /wire version/i.test(reason)) {
     return new InvalidStateError(`MongoDB at ${name} is too old: ${reason}; use version 4.4 or newer`);
   }
   if (error instanceof InvalidStateError) return error;
-  if (error instanceof MongoServerError) {
-    return new InvalidStateError(
-      `MongoDB at ${name} refuses to serve: ${reason}; check the user, the password, and what the user may do`,
+  if (cause instanceof MongoServerError) return refusal(name, "to serve", cause);
+  // The driver leaves out servers of other sets, and then says only that it found none.
+  if (replicaSet !== null && cause instanceof MongoServerSelectionError && cause.reason?.servers.size === 0)
+    return new UnavailableError(
+      `MongoDB at ${name} has no server of replica set ${replicaSet}: check replicaSet in its address, or leave it out`,
     );
-  }
   return new UnavailableError(`MongoDB at ${name} cannot be reached: ${reason}; check its address and that it runs`);
+}
+
+/** What helps against an answer, by its code. */
+const CURES: ReadonlyMap<unknown, string> = new Map([
+  [13, "give its user the role readWrite on this database"],
+  [18, "check the user, the password and authSource"],
+]);
+
+function refusal(name: string, what: string, error: unknown): InvalidStateError {
+  const cure = error instanceof MongoServerError ? CURES.get(error.code) : undefined;
+  return new InvalidStateError(
+    `MongoDB at ${name} refuses ${what}: ${messageOf(error)}${cure === undefined ? "" : `; ${cure}`}`,
+    { cause: error },
+  );
 }
 
 /** The operations by the official driver. */
@@ -192,7 +211,7 @@ class DriverServer implements DocumentServer {
       return await operation();
     } catch (error) {
       if (isRefusal(error)) {
-        throw new InvalidStateError(`MongoDB at ${this.name} refuses ${what}: ${messageOf(error)}`, { cause: error });
+        throw refusal(this.name, what, error);
       }
       throw new LostAnswerError(`${what}: ${messageOf(error)}`, { cause: error });
     }

@@ -1,0 +1,52 @@
+import { InvalidArgumentError } from "@diskmesh/domain";
+
+/** What the tablet's protocol needs; the same in the address is no contradiction. By lower-case name. */
+const FIXED: Readonly<Record<string, string>> = {
+  retrywrites: "false",
+  retryreads: "false",
+  w: "majority",
+  j: "true",
+  journal: "true",
+  readconcernlevel: "majority",
+  readpreference: "primary",
+};
+
+/** Options that would give up on operations, read elsewhere or change documents behind the protocol's back. */
+const REFUSED: Readonly<Record<string, string>> = {
+  connecttimeoutms: "diskmesh has its own",
+  sockettimeoutms: "diskmesh has its own",
+  maxpoolsize: "diskmesh has its own",
+  timeoutms: "diskmesh decides how long an operation may take",
+  waitqueuetimeoutms: "diskmesh decides how long an operation may take",
+  wtimeout: "diskmesh decides how long an operation may take",
+  wtimeoutms: "diskmesh decides how long an operation may take",
+  maxstalenessseconds: "diskmesh reads from the primary",
+  readpreferencetags: "diskmesh reads from the primary",
+  ...Object.fromEntries(
+    [
+      "bsonregexp",
+      "checkkeys",
+      "fieldsasraw",
+      "forceserverobjectid",
+      "ignoreundefined",
+      "promotebuffers",
+      "promotelongs",
+      "promotevalues",
+      "raw",
+      "serializefunctions",
+    ].map((name) => [name, "diskmesh decides how documents are stored"]),
+  ),
+};
+
+/** Refuses, by name, options of the address that diskmesh would have to override. No message shows a value. */
+export function checkUrlOptions(url: string): void {
+  for (const [name, value] of new URLSearchParams(url.split("?")[1] ?? "")) {
+    const [fixed, reason] = [FIXED[name.toLowerCase()], REFUSED[name.toLowerCase()]];
+    if (fixed !== undefined && value.toLowerCase() !== fixed)
+      throw new InvalidArgumentError(
+        `the address of MongoDB has another ${name} than ${fixed}, which a tablet needs; leave ${name} out`,
+      );
+    if (reason !== undefined)
+      throw new InvalidArgumentError(`the address of MongoDB has the option ${name}, but ${reason}; leave it out`);
+  }
+}
