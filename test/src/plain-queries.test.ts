@@ -40,7 +40,10 @@ describe("README's plain queries, against what a registry wrote into MongoDB", f
         for (const { path } of devices.slice(0, 2)) makeDeviceFile(path, SIZE);
         return { devices };
       },
-      registry: { tablet: { storage: url }, heartbeat: { intervalMs: 500, timeoutMs: 10_000 } },
+      registry: {
+        tablet: { storage: url },
+        heartbeat: { intervalMs: 500, timeoutMs: 10_000, missedUntilSuspected: 20 },
+      },
     });
     for (const hostId of HOSTS) await eventually(() => mesh?.operator.addHost({ hostId }), PATIENCE);
     await eventually(async () => {

@@ -41,7 +41,7 @@ for (const store of ["LMDB", "MongoDB"]) {
         },
         registry: {
           ...(url === "" ? {} : { tablet: { storage: url } }),
-          heartbeat: { intervalMs: 500, timeoutMs: 10_000 },
+          heartbeat: { intervalMs: 500, timeoutMs: 10_000, missedUntilSuspected: 20 },
         },
       });
     });

@@ -42,7 +42,8 @@ export async function buildContext(
     "connections to agents",
     new AgentClients(edges.connectAgent, fleet, () => tablet.checkMayAct()),
   );
-  const work: WorkContext = { config, log, clock, random, tablet, fleet, agents, liveness: new Liveness(clock) };
+  const liveness = new Liveness(clock, config.heartbeat);
+  const work: WorkContext = { config, log, clock, random, tablet, fleet, agents, liveness };
   const diskChanges = new Changes<DiskId>();
   const unwatch = tablet.watch((changes) => {
     for (const { table, key } of changes) if (table === "disks") diskChanges.touch(key as DiskId);

@@ -23,6 +23,8 @@ const heartbeatConfig = z
     intervalMs: durationMsConfig.default(2_000),
     /** Silence after which a host is UNAVAILABLE. */
     timeoutMs: durationMsConfig.default(10_000),
+    /** Heartbeats in a row that are missing when a host is suspected, and gets nothing new. */
+    missedUntilSuspected: count.default(2),
     /** How long a host that was UNAVAILABLE is WARNING, with nothing new placed on it, before it is ONLINE; 0 for not at all. */
     probationMs: z.int().min(0).max(3_600_000).default(5_000),
   })

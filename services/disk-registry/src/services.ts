@@ -31,6 +31,7 @@ import { removeDevice } from "./handlers/remove-device.js";
 import { removeHost } from "./handlers/remove-host.js";
 import { resizeDisk } from "./handlers/resize-disk.js";
 import { setDiskLabels } from "./handlers/set-disk-labels.js";
+import { setHostState } from "./handlers/set-host-state.js";
 import { unassignHost } from "./handlers/unassign-host.js";
 import { unpublishDisk } from "./handlers/unpublish-disk.js";
 import { watchDevices } from "./handlers/watch-devices.js";
@@ -57,6 +58,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     addHost: allow(INFRASTRUCTURE, changing(addHost)),
     removeHost: allow(INFRASTRUCTURE, changing(removeHost)),
     purgeHost: allow(INFRASTRUCTURE, changing(purgeHost)),
+    setHostState: allow(INFRASTRUCTURE, changing(setHostState)),
     addDevice: allow(INFRASTRUCTURE, changing(addDevice)),
     removeDevice: allow(INFRASTRUCTURE, changing(removeDevice)),
     purgeDevice: allow(INFRASTRUCTURE, changing(purgeDevice)),

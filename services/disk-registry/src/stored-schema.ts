@@ -9,6 +9,7 @@ import {
   type Gap,
   type Host,
   type Label,
+  type OperatorsWord,
   type OtherFleet,
   type Publication,
   type RegistrySchema,
@@ -24,17 +25,20 @@ const flag = z.boolean();
 const whole = z.int().min(0);
 const health = z.enum(["ONLINE", "WARNING", "ERROR"]);
 
+const operatorsWord = shapeOf<OperatorsWord>()({ by: text, atMs: z.number(), reason: text });
+
 const host = shapeOf<Host>()({
   hostId: text,
   address: text,
   az: text,
   rack: text,
-  state: z.enum(["ONLINE", "WARNING", "UNAVAILABLE"]),
+  state: z.enum(["ONLINE", "WARNING", "UNAVAILABLE", "DEAD"]),
   stateMessage: text,
   stateChangedAtMs: z.number(),
   bootId: text,
   formerBootIds: z.array(text).readonly().optional(),
   probationEndsAtMs: z.number().optional(),
+  saidDead: operatorsWord.optional(),
   removalRequested: flag,
   mustRegister: z.literal(true).optional(),
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),

@@ -37,7 +37,7 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
       tls: certificates.files("disk-registry"),
       tablet: { storage },
       // The agents of a part that is over fall silent, which on a slow machine would add commits to the next.
-      heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000 },
+      heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000, missedUntilSuspected: 900 },
       log: { level: "error" },
     },
     folder,

@@ -175,7 +175,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, networks:
     const configs = {
       "disk-registry": {
         tablet: { storage: group.dataFolder("disk-registry") },
-        heartbeat: { intervalMs: 500, timeoutMs: 10_000 },
+        heartbeat: { intervalMs: 500, timeoutMs: 10_000, missedUntilSuspected: 20 },
       },
       "cpi-dispatcher": {
         registry: { address: group.address("disk-registry") },

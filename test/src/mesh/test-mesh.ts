@@ -68,7 +68,7 @@ export class TestMesh implements AsyncDisposable {
     const configs = {
       "disk-registry": {
         tablet: { storage: group.dataFolder("disk-registry") },
-        heartbeat: { intervalMs: 500, timeoutMs: 3_000 },
+        heartbeat: { intervalMs: 500, timeoutMs: 3_000, missedUntilSuspected: 6 },
       },
       "cpi-dispatcher": { registry: { address: group.address("disk-registry") } },
       director: {

@@ -1,5 +1,6 @@
 import type { HostId } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
+import type { WhySuspected } from "../model/placement.js";
 
 /** When each host was last heard from. In memory only: after a takeover, silence counts from the load. */
 export class Liveness {
@@ -7,7 +8,10 @@ export class Liveness {
   readonly #listenedAtLoadMs: number;
   #deafMs = 0;
 
-  constructor(private readonly clock: Clock) {
+  constructor(
+    private readonly clock: Clock,
+    private readonly beat: { readonly intervalMs: number; readonly missedUntilSuspected: number },
+  ) {
     this.#listenedAtLoadMs = this.#listenedMs();
   }
 
@@ -23,6 +27,13 @@ export class Liveness {
   silentForMs(hostId: HostId): number {
     return this.#listenedMs() - (this.#heard.get(hostId)?.listenedMs ?? this.#listenedAtLoadMs);
   }
+
+  /** Why nothing new is to go to the host now; undefined when it beats as it should. */
+  readonly whySuspected: WhySuspected = (hostId) => {
+    const { intervalMs, missedUntilSuspected } = this.beat;
+    if (this.silentForMs(hostId) <= intervalMs * missedUntilSuspected) return undefined;
+    return `host ${hostId} is suspected of silence: ${missedUntilSuspected} heartbeats in a row are missing`;
+  };
 
   /** Undefined when it was not heard since the load. */
   lastHeardAtMs(hostId: HostId): number | undefined {

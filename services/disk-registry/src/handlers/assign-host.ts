@@ -8,11 +8,11 @@ import { requireAtMost } from "../requests/requests.js";
 const MAX_DISKS = 1_000;
 
 export async function assignHost(context: Context, request: AssignHostRequest): Promise<AssignHostResponse> {
-  const { tablet, clock } = context;
+  const { tablet, clock, liveness } = context;
   const vmCid = parseId("vm_cid", request.vmCid);
   const az = parseOptionalName("az", request.az) ?? "";
   requireAtMost("disk_ids", request.diskIds, MAX_DISKS);
   const diskIds = request.diskIds.map((diskId) => parseDiskId(diskId, "disk_ids"));
-  const host = await tablet.transact((tx) => assign(tx, { vmCid, az, diskIds }, clock.nowMs()));
+  const host = await tablet.transact((tx) => assign(tx, { vmCid, az, diskIds }, clock.nowMs(), liveness.whySuspected));
   return { host: describeHost(context, host) };
 }

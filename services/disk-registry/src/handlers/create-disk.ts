@@ -8,8 +8,8 @@ import { parseLabels } from "../requests/requests.js";
 import { diskMessage } from "../requests/wire.js";
 
 export async function createDisk(context: Context, request: CreateDiskRequest): Promise<CreateDiskResponse> {
-  const { tablet, config, clock } = context;
-  const now = { nowMs: clock.nowMs(), draw: context.random() };
+  const { tablet, config, clock, liveness } = context;
+  const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected: liveness.whySuspected };
   const diskId = parseDiskId(request.diskId);
   const wanted = parseRequest(request);
   const labels = parseLabels(request.labels, config.limits);

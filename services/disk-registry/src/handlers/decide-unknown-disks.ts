@@ -8,13 +8,7 @@ import type { Context } from "../context.js";
 import type { Device, RegistryTables } from "../model/schema.js";
 import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../model/unknown-disks.js";
 import { requireAtMost, requireUnique } from "../requests/requests.js";
-
-/** Thrown out of a transaction to undo it: the answer is what would have been done. */
-class DryRun extends Error {
-  constructor(readonly decided: Decided) {
-    super("dry run");
-  }
-}
+import { transactUnlessDry } from "../requests/run-action.js";
 
 export async function decideUnknownDisks(
   { tablet, workers, config, unknownExports }: Context,
@@ -29,22 +23,17 @@ export async function decideUnknownDisks(
   const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);
   const decide = (tables: RegistryTables) =>
     hostId === undefined ? namedDevices(tables, deviceIds) : [...tables.devices.by("unknownByHost", hostId)];
-  try {
-    const { decided, devices } = await tablet.transact((tx) => {
-      const decided = decideUnknown(tx, decide(tx), verdict);
-      if (request.dryRun) throw new DryRun(decided);
-      return { decided, devices: decided.deviceIds.flatMap((deviceId) => tx.devices.get(deviceId) ?? []) };
-    });
-    workers.wakeDevices(devices);
-    for (const diskId of decided.diskIds) workers.wakeDisk(diskId);
-    for (const [hostId, exports] of unknownExports)
-      for (const entry of exports)
-        if (decided.endedDiskIds.includes(entry.diskId)) workers.wakeUnexport({ hostId, ...entry });
-    return answerOf(decided);
-  } catch (error) {
-    if (error instanceof DryRun) return answerOf(error.decided);
-    throw error;
-  }
+  const { decided, devices } = await transactUnlessDry(tablet, request.dryRun, (tx) => {
+    const decided = decideUnknown(tx, decide(tx), verdict);
+    return { decided, devices: decided.deviceIds.flatMap((deviceId) => tx.devices.get(deviceId) ?? []) };
+  });
+  if (request.dryRun) return answerOf(decided);
+  workers.wakeDevices(devices);
+  for (const diskId of decided.diskIds) workers.wakeDisk(diskId);
+  for (const [hostId, exports] of unknownExports)
+    for (const entry of exports)
+      if (decided.endedDiskIds.includes(entry.diskId)) workers.wakeUnexport({ hostId, ...entry });
+  return answerOf(decided);
 }
 
 function namedDevices(tables: RegistryTables, deviceIds: readonly DeviceId[]): readonly Device[] {

@@ -10,11 +10,11 @@ export async function publishDisk(
   request: PublishDiskRequest,
   call: CallContext,
 ): Promise<PublishDiskResponse> {
-  const { tablet, workers } = context;
+  const { tablet, workers, liveness } = context;
   const diskId = parseDiskId(request.diskId);
   const hostId = parseHostId(request.hostId);
   for (;;) {
-    const { progress } = await tablet.transact((tx) => requestPublish(tx, diskId, hostId));
+    const { progress } = await tablet.transact((tx) => requestPublish(tx, diskId, hostId, liveness.whySuspected));
     workers.wakeDisk(diskId);
     if (progress !== "busy") break;
     await waitForPublication(context, call, diskId, (tables) => unpublishProgress(tables, diskId));

@@ -6,10 +6,10 @@ import { diskLimits } from "../requests/limits.js";
 import { diskMessage } from "../requests/wire.js";
 
 export async function resizeDisk(context: Context, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
-  const { tablet, config } = context;
-  const draw = context.random();
+  const { tablet, config, liveness } = context;
+  const now = { draw: context.random(), whySuspected: liveness.whySuspected };
   const diskId = parseDiskId(request.diskId);
   const sizeBytes = parseSizeBytes("size_bytes", request.sizeBytes);
-  const disk = await tablet.transact((tx) => diskMessage(tx, resize(tx, diskId, sizeBytes, diskLimits(config), draw)));
+  const disk = await tablet.transact((tx) => diskMessage(tx, resize(tx, diskId, sizeBytes, diskLimits(config), now)));
   return { disk };
 }

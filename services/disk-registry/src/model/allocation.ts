@@ -1,4 +1,5 @@
 import type { HostId } from "@diskmesh/domain";
+import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
 import { type Device, type DiskRequest, freeKey, type Host, type RegistryTables } from "./schema.js";
 
 /** Why no devices were found: what is free, and what will be soon. */
@@ -19,6 +20,8 @@ export interface AllocationLimits {
   readonly maxBlockSizeBytes?: number;
   /** From 0 to below 1: chooses among equal hosts and devices, so that a bad one does not fail every try. */
   readonly draw: number;
+  /** Suspected hosts give none. Left out: none is. */
+  readonly whySuspected?: WhySuspected;
 }
 
 interface FreeHost {
@@ -33,7 +36,7 @@ interface FreeHost {
  * choice.
  */
 export function allocate(tables: RegistryTables, request: DiskRequest, limits: AllocationLimits): Allocation {
-  const candidates = candidateHosts(tables, request);
+  const candidates = candidateHosts(tables, request, limits.whySuspected ?? NOBODY_SUSPECTED);
   const hosts = rotated(candidates, limits.draw);
   // What the draw says beyond the choice of a host.
   const inHost = { ...limits, draw: (limits.draw * candidates.length) % 1 };
@@ -48,11 +51,11 @@ function rotated<T>(items: readonly T[], draw: number): readonly T[] {
   return [...items.slice(first), ...items.slice(0, first)];
 }
 
-function candidateHosts(tables: RegistryTables, request: DiskRequest): readonly Host[] {
+function candidateHosts(tables: RegistryTables, request: DiskRequest, whySuspected: WhySuspected): readonly Host[] {
   const hosts = request.hostId === "" ? tables.hosts.by("byAz", request.az) : [tables.hosts.get(request.hostId)];
   const candidates: Host[] = [];
   for (const host of hosts) {
-    if (host === undefined || host.state !== "ONLINE" || host.removalRequested || host.mustRegister) continue;
+    if (host === undefined || !isPlaceable(host, whySuspected)) continue;
     if (request.az === "" || host.az === request.az) candidates.push(host);
   }
   return candidates;

@@ -1,4 +1,4 @@
-import type { DeviceId, HostId } from "@diskmesh/domain";
+import { type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
 import { type ActionResult, actionResult } from "./action-result.js";
 import type { Device, Host, RegistryTables } from "./schema.js";
 
@@ -14,6 +14,12 @@ export function findHost(tables: RegistryTables, hostId: HostId): Found<Host> {
   const host = tables.hosts.get(hostId);
   if (host !== undefined) return { found: host };
   return { refused: actionResult("E_NOT_FOUND", `host ${hostId} never registered: start its agent first`) };
+}
+
+export function requireHost(tables: RegistryTables, hostId: HostId): Host {
+  const host = tables.hosts.get(hostId);
+  if (host === undefined) throw new NotFoundError(`there is no host ${hostId}`, { about: { host_id: hostId } });
+  return host;
 }
 
 export function findDevices(tables: RegistryTables, selector: DeviceSelector): Found<readonly Device[]> {

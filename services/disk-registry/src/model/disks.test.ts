@@ -74,7 +74,7 @@ describe("disks", () => {
   describe("resize", () => {
     const small = { ...wanted, sizeBytes: 10 * MIB };
     const resize = (fleet: TestFleet, sizeMib: number) =>
-      fleet.transact((tx) => resizeDisk(tx, x, sizeMib * MIB, limits, 0));
+      fleet.transact((tx) => resizeDisk(tx, x, sizeMib * MIB, limits, { draw: 0 }));
 
     it("larger -> further devices at the end; what it was asked for with stays, so it is found again", () => {
       const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2"), aDevice("d3")] });

@@ -7,9 +7,17 @@ import {
   NotFoundError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
-import { allocate, type Shortage } from "./allocation.js";
+import { type AllocationLimits, allocate, type Shortage } from "./allocation.js";
 import { requireDisk } from "./publications.js";
-import type { Disk, DiskRequest, Health, Label, RegistryTables, RegistryTransaction } from "./schema.js";
+import {
+  type Disk,
+  type DiskRequest,
+  type Health,
+  isAway,
+  type Label,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "./schema.js";
 import { whyUnknown } from "./unknown-disks.js";
 
 export interface DiskLimits {
@@ -19,6 +27,9 @@ export interface DiskLimits {
   readonly erasingRetryAfterMs: number;
 }
 
+/** What the choice of devices depends on beside the tables. */
+type Choice = Pick<AllocationLimits, "draw" | "whySuspected">;
+
 /** Makes a disk of free devices, or finds the one that the same request made before. */
 export function createDisk(
   tx: RegistryTransaction,
@@ -26,7 +37,7 @@ export function createDisk(
   request: DiskRequest,
   labels: readonly Label[],
   limits: DiskLimits,
-  { nowMs, draw }: { readonly nowMs: number; readonly draw: number },
+  { nowMs, ...choice }: Choice & { readonly nowMs: number },
 ): Disk {
   const existing = tx.disks.get(diskId);
   if (existing !== undefined) return requireSameRequest(existing, request);
@@ -36,7 +47,7 @@ export function createDisk(
       `disk ${diskId} is one more than the ${limits.maxDisks} disks of limits.maxDisks: delete some, or raise the limit`,
     );
   }
-  const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, draw });
+  const allocation = allocate(tx, request, { maxDevices: limits.maxDevicesPerDisk, ...choice });
   if ("shortage" in allocation) throw noSpace(diskId, request, allocation.shortage, limits);
   const { devices } = allocation;
   for (const device of devices) tx.devices.put({ ...device, diskId });
@@ -105,7 +116,7 @@ export function resizeDisk(
   diskId: DiskId,
   sizeBytes: number,
   limits: DiskLimits,
-  draw: number,
+  choice: Choice,
 ): Disk {
   const disk = requireDisk(tx, diskId);
   const { requested, publication } = disk;
@@ -126,7 +137,7 @@ export function resizeDisk(
     maxDevices: limits.maxDevicesPerDisk - disk.deviceIds.length,
     // What is on the disk was written in its blocks, and counts on them.
     maxBlockSizeBytes: disk.blockSizeBytes,
-    draw,
+    ...choice,
   });
   if ("shortage" in allocation) throw noSpace(diskId, missing, allocation.shortage, limits, disk);
   for (const device of allocation.devices) tx.devices.put({ ...device, diskId });
@@ -194,8 +205,8 @@ function deviceHealth(tables: RegistryTables, disk: Disk, deviceId: DeviceId): D
   const unknown = whyUnknown(device);
   if (unknown !== undefined) return { health: "ERROR", message: unknown };
   const host = tables.hosts.get(device.hostId);
-  if (host === undefined || host.state === "UNAVAILABLE")
-    return { health: "ERROR", message: `${name}: its host is UNAVAILABLE` };
+  if (host === undefined || isAway(host))
+    return { health: "ERROR", message: `${name}: its host is ${host?.state ?? "gone"}` };
   if (device.attachState !== "ATTACHED") return { health: "ERROR", message: `${name} is ${device.attachState}` };
   if (device.health === "WARNING") return { health: "WARNING", message: `${name}: ${device.healthMessage}` };
   if (host.state === "WARNING") return { health: "WARNING", message: `${name}: ${host.stateMessage}` };

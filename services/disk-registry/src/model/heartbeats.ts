@@ -1,7 +1,7 @@
 import { AbortedError, type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
 import type { Leader } from "./orders.js";
 import type { Remembered } from "./remembered.js";
-import type { Health, Host, RegistryTables, RegistryTransaction } from "./schema.js";
+import { type Health, type Host, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
 export interface DeviceHealth {
   readonly deviceId: DeviceId;
@@ -99,7 +99,7 @@ export interface Silence {
   /** To become UNAVAILABLE. */
   readonly silent: readonly HostId[];
   /** Silent too, but so many at once that none is believed to be dead. */
-  readonly suspected: readonly HostId[];
+  readonly massSilent: readonly HostId[];
 }
 
 /**
@@ -119,6 +119,8 @@ export function findSilent(
   let heardBefore = 0;
   let recentlyLost = 0;
   for (const host of tables.hosts.entries()) {
+    // An operator has said what to believe of it.
+    if (host.state === "DEAD") continue;
     if (host.state === "UNAVAILABLE") {
       if (nowMs - host.stateChangedAtMs < timeoutMs) recentlyLost++;
       continue;
@@ -130,7 +132,7 @@ export function findSilent(
   }
   const inWindow = heardBefore + recentlyLost;
   const massSilence = inWindow >= MASS_SILENCE_MIN_HOSTS && (quiet + recentlyLost) * 2 > inWindow;
-  return massSilence ? { silent: [], suspected: silent } : { silent, suspected: [] };
+  return massSilence ? { silent: [], massSilent: silent } : { silent, massSilent: [] };
 }
 
 /** A mass silence that is not over. */
@@ -151,15 +153,27 @@ export function afterMassSilence(
   timeoutMs: number,
   monotonicMs: number,
 ): { readonly silence: Silence; readonly mass: MassSilence | undefined } {
-  const { silent, suspected } = found;
+  const { silent, massSilent } = found;
   const overAtMs = monotonicMs + timeoutMs;
-  if (suspected.length > 0) return { silence: found, mass: { fewestSilent: suspected.length, overAtMs } };
+  if (massSilent.length > 0) return { silence: found, mass: { fewestSilent: massSilent.length, overAtMs } };
   if (before === undefined || silent.length === 0) return { silence: found, mass: undefined };
   if (silent.length < before.fewestSilent) {
-    return { silence: { silent: [], suspected: silent }, mass: { fewestSilent: silent.length, overAtMs } };
+    return { silence: { silent: [], massSilent: silent }, mass: { fewestSilent: silent.length, overAtMs } };
   }
   if (monotonicMs >= before.overAtMs) return { silence: found, mass: undefined };
-  return { silence: { silent: [], suspected: silent }, mass: before };
+  return { silence: { silent: [], massSilent: silent }, mass: before };
+}
+
+/** DEAD hosts whose agents registered since, and fell silent again: nobody counts on them any more. */
+export function findSilentDead(
+  tables: RegistryTables,
+  silentForMs: (hostId: HostId) => number,
+  timeoutMs: number,
+): readonly HostId[] {
+  const silent: HostId[] = [];
+  for (const { hostId, state, mustRegister } of tables.hosts.entries())
+    if (state === "DEAD" && !mustRegister && silentForMs(hostId) > timeoutMs) silent.push(hostId);
+  return silent;
 }
 
 export function markUnavailable(
@@ -170,7 +184,7 @@ export function markUnavailable(
 ): void {
   for (const hostId of hostIds) {
     const host = tx.hosts.get(hostId);
-    if (host === undefined || host.state === "UNAVAILABLE") continue;
+    if (host === undefined || isAway(host)) continue;
     const stateMessage = `host ${hostId} is UNAVAILABLE: no heartbeat for ${timeoutMs} ms`;
     const { probationEndsAtMs: _, ...heardBefore } = host;
     tx.hosts.put({ ...heardBefore, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: nowMs });

@@ -5,6 +5,7 @@ import {
   InvalidStateError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
+import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
 import { requireDisk } from "./publications.js";
 import type { Host, RegistryTables, RegistryTransaction } from "./schema.js";
 
@@ -17,7 +18,12 @@ export interface HostRequest {
 }
 
 /** Takes a free ONLINE host for a VM, or finds the one that it has. */
-export function assignHost(tx: RegistryTransaction, request: HostRequest, nowMs: number): Host {
+export function assignHost(
+  tx: RegistryTransaction,
+  request: HostRequest,
+  nowMs: number,
+  whySuspected = NOBODY_SUSPECTED,
+): Host {
   const { vmCid, az } = request;
   const assigned = hostOfVm(tx, vmCid);
   if (assigned !== undefined) {
@@ -29,7 +35,7 @@ export function assignHost(tx: RegistryTransaction, request: HostRequest, nowMs:
       },
     );
   }
-  const host = chooseHost(tx, request);
+  const host = chooseHost(tx, request, whySuspected);
   if (host === undefined) {
     throw new ResourceExhaustedError(
       `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: add hosts, or delete VMs`,
@@ -65,14 +71,13 @@ function hostOfVm(tables: RegistryTables, vmCid: string): Host | undefined {
   return undefined;
 }
 
-function chooseHost(tables: RegistryTables, request: HostRequest): Host | undefined {
+function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: WhySuspected): Host | undefined {
   const heldBytes = bytesByHost(tables, request.diskIds);
   const hosts = request.az === "" ? tables.hosts.entries() : tables.hosts.by("byAz", request.az);
   let best: Host | undefined;
   let bestBytes = -1;
   for (const host of hosts) {
-    if (host.state !== "ONLINE" || host.mustRegister || host.removalRequested || host.assignment !== undefined)
-      continue;
+    if (host.assignment !== undefined || !isPlaceable(host, whySuspected)) continue;
     const held = heldBytes.get(host.hostId) ?? 0;
     if (held <= bestBytes) continue;
     best = host;

@@ -46,33 +46,35 @@ describe("heartbeats", () => {
     ["1 of 10 silent, 4 more within an interval", silenceOf(10, 1, 0, 4), 1, 0],
     ["3 of 8 silent, 2 lost just before: 5 of 10 in one window", silenceOf(8, 3, 2), 3, 0],
   ];
-  for (const [cause, found, silent, suspected] of cases) {
-    it(`${cause} -> ${silent} UNAVAILABLE, ${suspected} suspected`, () => {
-      expect([found.silent.length, found.suspected.length]).to.deep.equal([silent, suspected]);
+  for (const [cause, found, silent, massSilent] of cases) {
+    it(`${cause} -> ${silent} UNAVAILABLE, ${massSilent} in a mass silence`, () => {
+      expect([found.silent.length, found.massSilent.length]).to.deep.equal([silent, massSilent]);
     });
   }
 
   it("a mass silence -> over when nobody has come back for the timeout, or all have; only then the others are dead", () => {
     const fewest = (fewestSilent: number, overAtMs: number) => ({ fewestSilent, overAtMs });
-    const steps: readonly [string, number, number, { silent: number; suspected: number; mass: unknown }][] = [
-      ["8 of 10 fall silent", 8, 0, { silent: 0, suspected: 8, mass: fewest(8, 5_000) }],
-      ["none is back yet", 8, 1_000, { silent: 0, suspected: 8, mass: fewest(8, 6_000) }],
-      ["half are back", 5, 2_000, { silent: 0, suspected: 5, mass: fewest(5, 7_000) }],
-      ["more are back", 3, 6_000, { silent: 0, suspected: 3, mass: fewest(3, 11_000) }],
-      ["one more is silent", 4, 8_000, { silent: 0, suspected: 4, mass: fewest(3, 11_000) }],
-      ["that one is back, nobody new", 3, 10_999, { silent: 0, suspected: 3, mass: fewest(3, 11_000) }],
-      ["the timeout is over", 3, 11_000, { silent: 3, suspected: 0, mass: undefined }],
-      ["another one falls silent", 4, 12_000, { silent: 4, suspected: 0, mass: undefined }],
-      ["again", 9, 20_000, { silent: 0, suspected: 9, mass: fewest(9, 25_000) }],
-      ["all are back at once", 0, 21_000, { silent: 0, suspected: 0, mass: undefined }],
-      ["one falls silent", 1, 22_000, { silent: 1, suspected: 0, mass: undefined }],
+    const steps: readonly [string, number, number, { silent: number; massSilent: number; mass: unknown }][] = [
+      ["8 of 10 fall silent", 8, 0, { silent: 0, massSilent: 8, mass: fewest(8, 5_000) }],
+      ["none is back yet", 8, 1_000, { silent: 0, massSilent: 8, mass: fewest(8, 6_000) }],
+      ["half are back", 5, 2_000, { silent: 0, massSilent: 5, mass: fewest(5, 7_000) }],
+      ["more are back", 3, 6_000, { silent: 0, massSilent: 3, mass: fewest(3, 11_000) }],
+      ["one more is silent", 4, 8_000, { silent: 0, massSilent: 4, mass: fewest(3, 11_000) }],
+      ["that one is back, nobody new", 3, 10_999, { silent: 0, massSilent: 3, mass: fewest(3, 11_000) }],
+      ["the timeout is over", 3, 11_000, { silent: 3, massSilent: 0, mass: undefined }],
+      ["another one falls silent", 4, 12_000, { silent: 4, massSilent: 0, mass: undefined }],
+      ["again", 9, 20_000, { silent: 0, massSilent: 9, mass: fewest(9, 25_000) }],
+      ["all are back at once", 0, 21_000, { silent: 0, massSilent: 0, mass: undefined }],
+      ["one falls silent", 1, 22_000, { silent: 1, massSilent: 0, mass: undefined }],
     ];
     let mass: ReturnType<typeof afterMassSilence>["mass"];
     for (const [cause, silent, atMs, effect] of steps) {
       const after = afterMassSilence(silenceOf(10, silent), mass, TIMEOUT_MS, atMs);
       mass = after.mass;
       const { silence } = after;
-      expect({ silent: silence.silent.length, suspected: silence.suspected.length, mass }, cause).to.deep.equal(effect);
+      expect({ silent: silence.silent.length, massSilent: silence.massSilent.length, mass }, cause).to.deep.equal(
+        effect,
+      );
     }
   });
 

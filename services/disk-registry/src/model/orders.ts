@@ -1,7 +1,7 @@
 import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
-import type { Device, Host, RegistryTables, RegistryTransaction } from "./schema.js";
+import { type Device, type Host, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
 /** Who gives the stamps: the tablet and its leader's generation. */
 export interface Leader {
@@ -45,9 +45,27 @@ export function stampOf(device: Device, leader: Leader): Stamp {
 
 /** Why the host is told nothing now; undefined when it may be. */
 export function whyNotTold(host: Host): string | undefined {
-  if (host.state === "UNAVAILABLE") return host.stateMessage;
+  if (isAway(host)) return host.stateMessage;
+  return whyUnheard(host);
+}
+
+/**
+ * Why the host is not even told to let go of something; undefined when it may be. A DEAD one whose agent has registered
+ * since is told that, and nothing else.
+ */
+export function whyNotToldToLetGo(host: Host): string | undefined {
+  if (host.state !== "DEAD") return whyNotTold(host);
+  return host.mustRegister ? host.stateMessage : undefined;
+}
+
+function whyUnheard(host: Host): string | undefined {
   if (host.mustRegister === undefined) return undefined;
   return `host ${host.hostId} is told nothing before its agent has registered anew, which it does by itself`;
+}
+
+/** Whether a host that is told something is told of this device's order, too. */
+export function isToldOf(host: Host, device: Device): boolean {
+  return device.attachState !== "ATTACHING" || whyNotTold(host) === undefined;
 }
 
 /**
@@ -60,11 +78,11 @@ export function planOrders(
   options: { readonly maxDevices: number; readonly isDue: (device: Device) => boolean },
 ): HostOrders | undefined {
   const host = tables.hosts.get(hostId);
-  if (host === undefined || whyNotTold(host) !== undefined) return undefined;
+  if (host === undefined || whyNotToldToLetGo(host) !== undefined) return undefined;
   const attach: Device[] = [];
   const detach: Device[] = [];
   for (const device of tables.devices.by("awaitingOrderByHost", hostId)) {
-    if (!options.isDue(device)) continue;
+    if (!isToldOf(host, device) || !options.isDue(device)) continue;
     (device.attachState === "ATTACHING" ? attach : detach).push(device);
     if (attach.length + detach.length >= options.maxDevices) break;
   }

@@ -8,7 +8,9 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { nextSessionNumber } from "./counters.js";
-import { whyNotTold } from "./orders.js";
+import { requireHost } from "./device-selection.js";
+import { whyNotTold, whyNotToldToLetGo } from "./orders.js";
+import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import type { Device, Disk, Host, Publication, RegistryTables, RegistryTransaction } from "./schema.js";
 import { whyUnknown } from "./unknown-disks.js";
 
@@ -27,15 +29,19 @@ export function requireDisk(tables: RegistryTables, diskId: DiskId): Disk {
 }
 
 /** Notes that a disk is wanted on a host. Nothing is sent anywhere before this is durable. */
-export function requestPublish(tx: RegistryTransaction, diskId: DiskId, hostId: HostId): PublicationStep {
+export function requestPublish(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  hostId: HostId,
+  whySuspected = NOBODY_SUSPECTED,
+): PublicationStep {
   const disk = requireDisk(tx, diskId);
-  const host = tx.hosts.get(hostId);
-  if (host === undefined) throw new NotFoundError(`there is no host ${hostId}`, { about: { host_id: hostId } });
+  const host = requireHost(tx, hostId);
   const { publication } = disk;
   if (publication?.state === "UNPUBLISHING") return { progress: "busy", disk };
   if (publication !== undefined && publication.hostId !== hostId) throw publishedElsewhere(disk, publication, hostId);
   if (publication !== undefined) return { progress: publication.state === "PUBLISHED" ? "reached" : "under_way", disk };
-  requirePublishable(tx, disk, host);
+  requirePublishable(tx, disk, host, whySuspected);
   return { progress: "under_way", disk: putPublication(tx, disk, hostId, "PUBLISHING") };
 }
 
@@ -106,9 +112,9 @@ function publishedElsewhere(disk: Disk, publication: Publication, hostId: HostId
   );
 }
 
-function requirePublishable(tables: RegistryTables, disk: Disk, host: Host): void {
+function requirePublishable(tables: RegistryTables, disk: Disk, host: Host, whySuspected: WhySuspected): void {
   const about = { disk_id: disk.diskId };
-  const whyNot = whyNotTold(host);
+  const whyNot = whyNotAsked(host, whySuspected);
   if (whyNot !== undefined)
     throw new UnavailableError(`disk ${disk.diskId} cannot be published to host ${host.hostId}: ${whyNot}`, { about });
   if (host.removalRequested) {
@@ -124,7 +130,7 @@ function requirePublishable(tables: RegistryTables, disk: Disk, host: Host): voi
   }
   for (const deviceId of disk.deviceIds) {
     const holder = tables.hosts.get(tables.devices.get(deviceId)?.hostId ?? "");
-    const whyHolderNot = holder && whyNotTold(holder);
+    const whyHolderNot = holder && whyNotAsked(holder, whySuspected);
     if (whyHolderNot === undefined) continue;
     throw new UnavailableError(`disk ${disk.diskId} cannot be published: its device ${deviceId}: ${whyHolderNot}`, {
       about,
@@ -182,7 +188,8 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
     }
     devices.push(device);
     blocked ??= whyNotNow(device, host, fencing);
-    if (whyNotTold(host) !== undefined || device.unknownSession !== undefined) continue;
+    const whyNot = fencing ? whyNotToldToLetGo(host) : whyNotTold(host);
+    if (whyNot !== undefined || device.unknownSession !== undefined) continue;
     const group = groups.get(host.hostId) ?? { host, deviceIds: [] };
     group.deviceIds.push(deviceId);
     groups.set(host.hostId, group);
@@ -199,7 +206,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
 }
 
 function whyNotNow(device: Device, host: Host, fencing: boolean): string | undefined {
-  const whyNot = whyNotTold(host);
+  const whyNot = fencing ? whyNotToldToLetGo(host) : whyNotTold(host);
   if (whyNot !== undefined)
     return `device ${device.deviceId} on host ${host.hostId} cannot be asked for the session: ${whyNot}`;
   const unknown = whyUnknown(device);

@@ -5,7 +5,7 @@ import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./dev
 import { beginUnpublish } from "./publications.js";
 import { unerasedIn, unerasedNote } from "./removal-erase.js";
 import { disksOn, disksServedBy } from "./remove-action.js";
-import type { Device, RegistryTables, RegistryTransaction } from "./schema.js";
+import { type Device, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
 /**
  * Forgets a host, its devices and its VM for good. An agent that still runs is told NOT_FOUND at its next heartbeat,
@@ -47,7 +47,7 @@ export function purgeDevice(
 
 function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const host = tx.hosts.get(device.hostId);
-  if (host?.state === "UNAVAILABLE") {
+  if (host !== undefined && isAway(host)) {
     tx.devices.delete(device.deviceId);
     // The agent may be alive and hold the device: when it is heard again, only a registration tells of that.
     if (!host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });

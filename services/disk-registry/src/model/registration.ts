@@ -11,7 +11,7 @@ import { mayHaveGiven } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
 import { backFromUnavailable } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
-import { restartPublication } from "./publications.js";
+import { beginUnpublish, restartPublication } from "./publications.js";
 import type { Remembered } from "./remembered.js";
 import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
@@ -212,7 +212,7 @@ function whyNotAllowed(tables: RegistryTables, device: Device, shared: SharedSer
 }
 
 /**
- * Published disks get a new session and a new export when the agent's restart ended the export, when the loss of its
+ * What a DEAD host holds is taken from it. Else published disks get a new session and a new export when the agent's restart ended the export, when the loss of its
  * cache ended a device's session, and when others cannot reach the agent where they were told to.
  */
 function restartBrokenPublications(
@@ -226,8 +226,9 @@ function restartBrokenPublications(
   const newBoot = before?.bootId !== registration.bootId;
   for (const disk of [...tx.disks.by("byPublicationHost", hostId)]) {
     const { publication } = disk;
-    if (publication?.state !== "PUBLISHED") continue;
-    if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
+    if (before?.state === "DEAD") beginUnpublish(tx, disk);
+    else if (publication?.state === "PUBLISHED")
+      if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
   }
   const moved = before?.address !== registration.address;
   for (const { device, reported } of own) {
@@ -247,7 +248,7 @@ function unwantedExports(
   const [strayExports, unknownExports]: [ReportedExport[], ReportedExport[]] = [[], []];
   for (const entry of exports) {
     const disk = tables.disks.get(entry.diskId);
-    if (disk?.publication?.hostId === hostId) continue;
+    if (disk?.publication?.hostId === hostId && disk.publication.state !== "UNPUBLISHING") continue;
     const isKnown = disk !== undefined || mayHaveGiven(tables, "session_number", entry.sessionNumber);
     (isKnown ? strayExports : unknownExports).push(entry);
   }

@@ -10,7 +10,14 @@ import {
   unerasedNote,
   whileErasing,
 } from "./removal-erase.js";
-import { type Device, type Host, isLeftAlone, type RegistryTables, type RegistryTransaction } from "./schema.js";
+import {
+  type Device,
+  type Host,
+  isAway,
+  isLeftAlone,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "./schema.js";
 
 export interface RemovalLimits extends EraseLimits {
   /** How long an UNAVAILABLE host's word is waited for. */
@@ -67,7 +74,7 @@ function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall)
   const isLost = host !== undefined && removalTimedOut(host, limits, nowMs);
   const toErase = devices.filter(mustBeErased);
   if (toErase.length > 0 && !isLost) {
-    if (host?.state === "UNAVAILABLE") return whileUnavailable(name, host, "erase or confirm", call);
+    if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "erase or confirm", call);
     return whileErasing(name, toErase, call);
   }
   let removed = devices.map((device) => removeOne(tx, device, nowMs));
@@ -137,7 +144,7 @@ function whileClosing(
   closing: readonly Device[],
   call: RemovalCall,
 ): ActionResult {
-  if (host?.state === "UNAVAILABLE") return whileUnavailable(name, host, "confirm", call);
+  if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "confirm", call);
   const failing = closing.find((device) => device.lastError !== "");
   const error = failing === undefined ? "" : `; last error, of device ${failing.deviceId}: ${failing.lastError}`;
   return tryAgain(
@@ -147,7 +154,7 @@ function whileClosing(
 }
 
 function whileUnavailable(name: string, host: Host, missing: string, { limits, nowMs }: RemovalCall): ActionResult {
-  const leftMs = removalLeftMs(host, limits, nowMs);
+  const leftMs = removalLeftMs(host, limits, nowMs) ?? 0;
   const message = `${name}: host ${host.hostId} is UNAVAILABLE and cannot ${missing}; it counts as removed in ${Math.ceil(leftMs / 1000)} s`;
   return tryAgain(message, Math.min(Math.max(leftMs, limits.closingRetryAfterMs), limits.waitingRetryAfterMs));
 }
@@ -159,21 +166,23 @@ function unconfirmedNote(devices: readonly Device[]): string {
   return `; nobody confirmed that it was let go, and its host may still hold: ${names}`;
 }
 
-function removalLeftMs(host: Host, limits: RemovalLimits, nowMs: number): number {
-  return Math.max(0, host.stateChangedAtMs + limits.unavailableRemovalTimeoutMs - nowMs);
+function removalLeftMs(host: Host, limits: RemovalLimits, nowMs: number): number | undefined {
+  const timesOutAtMs = removalTimesOutAtMs(host, limits.unavailableRemovalTimeoutMs);
+  return timesOutAtMs === undefined ? undefined : Math.max(0, timesOutAtMs - nowMs);
 }
 
-/** When nobody waits for an UNAVAILABLE host's word any more; undefined for a host that can still give it. */
+/** When nobody waits for the host's word any more; undefined for a host that can still give it. DEAD ends the wait. */
 export function removalTimesOutAtMs(host: Host, unavailableRemovalTimeoutMs: number): number | undefined {
+  if (host.state === "DEAD") return host.stateChangedAtMs;
   return host.state === "UNAVAILABLE" ? host.stateChangedAtMs + unavailableRemovalTimeoutMs : undefined;
 }
 
 /** Whether nobody waits for this host's word any more. */
 export function removalTimedOut(host: Host, limits: RemovalLimits, nowMs: number): boolean {
-  return host.state === "UNAVAILABLE" && removalLeftMs(host, limits, nowMs) === 0;
+  return host.state === "DEAD" || removalLeftMs(host, limits, nowMs) === 0;
 }
 
-/** CLOSING devices of a host that has been UNAVAILABLE for too long become DETACHED without its word. Returns how many. */
+/** CLOSING devices of a host that is DEAD, or UNAVAILABLE for too long, become DETACHED without its word. Returns how many. */
 export function giveUpOnHost(tx: RegistryTransaction, hostId: HostId, limits: RemovalLimits, nowMs: number): number {
   const host = tx.hosts.get(hostId);
   if (host === undefined || !removalTimedOut(host, limits, nowMs)) return 0;

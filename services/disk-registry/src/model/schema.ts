@@ -1,8 +1,18 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 
-/** Whether a host's agent is heard from. Nothing new is placed on a host that is not ONLINE. */
-type HostState = "ONLINE" | "WARNING" | "UNAVAILABLE";
+/**
+ * Whether a host's agent is heard from. Nothing new is placed on a host that is not ONLINE. DEAD is an operator's word, that
+ * another one takes back: whether its agent is heard changes nothing.
+ */
+type HostState = "ONLINE" | "WARNING" | "UNAVAILABLE" | "DEAD";
+
+/** What an operator said, and why. */
+export interface OperatorsWord {
+  readonly by: string;
+  readonly atMs: number;
+  readonly reason: string;
+}
 
 /** What agents and operators say of a device's hardware; says nothing of whether it may be used. */
 export type Health = "ONLINE" | "WARNING" | "ERROR";
@@ -28,10 +38,13 @@ export interface Host {
   readonly formerBootIds?: readonly string[] | undefined;
   /** With WARNING after it was UNAVAILABLE: when it counts as ONLINE again. */
   readonly probationEndsAtMs?: number | undefined;
+  /** With DEAD: whose word that is. */
+  readonly saidDead?: OperatorsWord | undefined;
   readonly removalRequested: boolean;
   /**
-   * What this registry knows of it may be outdated: a device was purged while nobody could tell its agent, or the tablet was
-   * restored or copied back. No heartbeat counts, and no order is given, before its agent has registered again.
+   * What this registry knows of it may be outdated: a device was purged or a disk was taken away while nobody could tell its
+   * agent, the host is DEAD, or the tablet was restored or copied back. No heartbeat counts, and no order is given, before
+   * its agent has registered again.
    */
   readonly mustRegister?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
@@ -187,6 +200,11 @@ export interface Start {
   readonly tabletGeneration: number;
   readonly deviceGeneration: number;
   readonly sessionNumber: number;
+}
+
+/** Whether nobody counts on the host's agent to answer. */
+export function isAway({ state }: Pick<Host, "state">): boolean {
+  return state === "UNAVAILABLE" || state === "DEAD";
 }
 
 /**

@@ -26,5 +26,6 @@ export function describeHost({ liveness, config }: Pick<Context, "liveness" | "c
   return hostMessage(host, {
     lastHeardAtMs: liveness.lastHeardAtMs(host.hostId),
     removalTimesOutAtMs: removalTimesOutAtMs(host, config.unavailableRemovalTimeoutMs),
+    isSuspected: liveness.whySuspected(host.hostId) !== undefined,
   });
 }

@@ -1,5 +1,13 @@
 import type { Label as LabelMessage } from "@diskmesh/api/registry";
-import { InvalidArgumentError, parseDeviceId, parseHostId, parseHostPort, quoted } from "@diskmesh/domain";
+import {
+  formatIdentity,
+  InvalidArgumentError,
+  parseDeviceId,
+  parseHostId,
+  parseHostPort,
+  quoted,
+} from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
 import type { DeviceSelector } from "../model/device-selection.js";
 import type { Label } from "../model/schema.js";
 
@@ -97,6 +105,16 @@ export function parseLabels(
 // A lone half of a surrogate pair would be stored as something else.
 function requireWellFormed(field: string, ...texts: readonly string[]): void {
   for (const text of texts) if (/\p{Surrogate}/u.test(text)) throw invalid(field, `${field} holds malformed Unicode`);
+}
+
+/** Whose word it is, for those who read of it later. */
+export const saidBy = ({ identity }: CallContext): string => formatIdentity(identity);
+
+/** Why an operator says something; may be empty. */
+export function parseReason(reason: string, maxLength: number): string {
+  if (reason.length > maxLength) throw invalid("reason", `reason is longer than ${maxLength} characters`);
+  if (hasControlCharacter(reason)) throw invalid("reason", `reason ${quoted(reason)} holds a control character`);
+  return reason;
 }
 
 /** Text that an agent gives for people, e.g. an error: shortened and made harmless rather than refused. */

@@ -2,12 +2,30 @@ import type { ActionResult as ActionResultMessage } from "@diskmesh/api/registry
 import type { Context } from "../context.js";
 import type { ActionResult } from "../model/action-result.js";
 import type { Device, RegistryTables, RegistryTransaction } from "../model/schema.js";
+import type { RegistryTablet } from "../stored-schema.js";
 import { actionResultMessage } from "./wire.js";
 
 /** Thrown out of a transaction to undo it: the answer is what would have been done. */
 class DryRun extends Error {
-  constructor(readonly result: ActionResult) {
+  constructor(readonly result: unknown) {
     super("dry run");
+  }
+}
+
+/** Runs a transaction, or finds out what it would do. */
+export async function transactUnlessDry<T>(
+  tablet: RegistryTablet,
+  dryRun: boolean,
+  transaction: (tx: RegistryTransaction) => T,
+): Promise<T> {
+  if (!dryRun) return tablet.transact(transaction);
+  try {
+    return await tablet.transact((tx) => {
+      throw new DryRun(transaction(tx));
+    });
+  } catch (error) {
+    if (error instanceof DryRun) return error.result as T;
+    throw error;
   }
 }
 
@@ -21,16 +39,10 @@ export async function runAction(
   action: (tx: RegistryTransaction) => ActionResult,
   named: (tables: RegistryTables) => readonly Device[],
 ): Promise<ActionResultMessage> {
-  try {
-    const done = await tablet.transact((tx) => {
-      const result = action(tx);
-      if (dryRun) throw new DryRun(result);
-      return { result, devices: named(tx) };
-    });
-    workers.wakeDevices(done.devices);
-    return actionResultMessage(done.result);
-  } catch (error) {
-    if (error instanceof DryRun) return actionResultMessage(error.result);
-    throw error;
-  }
+  const done = await transactUnlessDry(tablet, dryRun, (tx) => {
+    const result = action(tx);
+    return { result, devices: named(tx) };
+  });
+  if (!dryRun) workers.wakeDevices(done.devices);
+  return actionResultMessage(done.result);
 }

@@ -10,6 +10,7 @@ import {
   Health,
   type Host as HostMessage,
   HostState,
+  type OperatorsWord as OperatorsWordMessage,
   type OtherFleet as OtherFleetMessage,
   type Publication as PublicationMessage,
   PublicationState,
@@ -28,6 +29,7 @@ import type {
   Disk,
   Host,
   Health as ModelHealth,
+  OperatorsWord,
   OtherFleet,
   Publication,
   RegistryTables,
@@ -42,6 +44,7 @@ const dateIf = (ms: number | undefined): Date | undefined => (ms === undefined ?
 export interface HostTimes {
   readonly lastHeardAtMs: number | undefined;
   readonly removalTimesOutAtMs: number | undefined;
+  readonly isSuspected: boolean;
 }
 
 /** What is known of a device beside what is stored of it. */
@@ -69,7 +72,13 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     stateChangedAt: dateOf(host.stateChangedAtMs),
     probationEndsAt: dateIf(host.probationEndsAtMs),
     removalTimesOutAt: dateIf(times.removalTimesOutAtMs),
+    saidDead: host.saidDead && wordMessage(host.saidDead),
+    suspected: times.isSuspected,
   };
+}
+
+function wordMessage({ by, atMs, reason }: OperatorsWord): OperatorsWordMessage {
+  return { by, saidAt: dateOf(atMs), reason };
 }
 
 export function deviceMessage(device: Device, leader: Leader, progress: DeviceProgress): DeviceMessage {

@@ -4,7 +4,7 @@ import type { PartialOf } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { TestAgent } from "./test-agent.js";
-import { TestRegistry } from "./test-registry.js";
+import { type ConfigChange, TestRegistry } from "./test-registry.js";
 
 /** A registry that the tests of a file share, emptied after each, and what they often do with it. */
 export class SharedRegistry {
@@ -34,7 +34,7 @@ export class SharedRegistry {
   }
 
   /** Ends with the test. */
-  async startOwn(config: object = {}): Promise<void> {
+  async startOwn(config: ConfigChange = {}): Promise<void> {
     this.#own = await TestRegistry.start(config);
   }
 

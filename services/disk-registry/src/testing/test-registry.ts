@@ -15,6 +15,9 @@ export type RegistryClient = Client<typeof DiskRegistryServiceDefinition>;
 
 const HOST_IDS = ["h1", "h2", "h3"] as const;
 
+/** Parts of the configuration, which replace what tests have otherwise; of `heartbeat` its parts. */
+export type ConfigChange = { readonly [part: string]: unknown } & { readonly heartbeat?: object };
+
 /** A registry as its own process, with quick timeouts, and agents in this one. */
 export class TestRegistry {
   readonly #closers: (() => unknown)[] = [];
@@ -27,7 +30,7 @@ export class TestRegistry {
     readonly operator: RegistryClient,
   ) {}
 
-  static async start(change: object = {}, hostIds: readonly string[] = HOST_IDS): Promise<TestRegistry> {
+  static async start(change: ConfigChange = {}, hostIds: readonly string[] = HOST_IDS): Promise<TestRegistry> {
     const certificates = await testCertificates({ hostIds });
     const port = await freePort();
     const folder = temporaryFolder();
@@ -36,11 +39,12 @@ export class TestRegistry {
       listen: { host: "127.0.0.1", port },
       tls: certificates.files("disk-registry"),
       tablet: { storage: `${folder}/state` },
-      heartbeat: { intervalMs: 100, timeoutMs: 20_000, probationMs: 0 },
       orders: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000 },
       publications: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, rpcTimeoutMs: 3_000, unexportTimeoutMs: 500 },
       erase: { backoff: { minDelayMs: 20, maxDelayMs: 200 }, pollIntervalMs: 20 },
       ...change,
+      // Agents of many tests do not beat at all.
+      heartbeat: { intervalMs: 100, timeoutMs: 20_000, missedUntilSuspected: 200, probationMs: 0, ...change.heartbeat },
     };
     const process = await spawnService({
       name: "disk-registry",

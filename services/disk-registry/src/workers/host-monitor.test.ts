@@ -11,7 +11,7 @@ const config = configSchema.parse({
   listen: { host: "127.0.0.1", port: 0 },
   tls: files,
   tablet: { storage: "unused" },
-  heartbeat: { intervalMs: 2_000, timeoutMs: 10_000 },
+  heartbeat: { intervalMs: 1_000, timeoutMs: 5_000 },
 });
 
 /** The states of a host that nobody hears, after sleeps that lasted as long as told. */
@@ -42,7 +42,7 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
     read: async <T>(fn: (tables: TestFleet["tables"]) => T) => fn(fleet.tables),
     transact: async <T>(fn: Parameters<TestFleet["transact"]>[0]) => fleet.transact(fn) as T,
   };
-  const liveness = new Liveness(clock);
+  const liveness = new Liveness(clock, config.heartbeat);
   liveness.hear(hostId("h1"));
   const log = createLogger({ service: "disk-registry", level: "silent" });
   const monitor = new HostMonitor({ config, clock, liveness, log, tablet } as unknown as WorkContext);
@@ -53,12 +53,12 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
 
 describe("the host monitor", () => {
   it("silent for longer than the timeout, look after look -> UNAVAILABLE", async () => {
-    const states = await statesAfterSleeps([2_000, 2_000, 2_000, 2_000, 2_000, 2_000]);
+    const states = await statesAfterSleeps([1_000, 1_000, 1_000, 1_000, 1_000, 1_000]);
     expect(states).to.deep.equal(["ONLINE", "ONLINE", "ONLINE", "ONLINE", "ONLINE", "UNAVAILABLE"]);
   });
 
   it("this process was busy for longer than the timeout -> no host's silence", async () => {
-    const states = await statesAfterSleeps([2_000, 60_000, 2_000, 2_000, 2_000, 2_000]);
+    const states = await statesAfterSleeps([1_000, 60_000, 1_000, 1_000, 1_000, 1_000]);
     expect(states).to.deep.equal(["ONLINE", "ONLINE", "ONLINE", "ONLINE", "ONLINE", "UNAVAILABLE"]);
   });
 });

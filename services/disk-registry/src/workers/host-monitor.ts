@@ -4,18 +4,23 @@ import {
   endProbation,
   findProven,
   findSilent,
+  findSilentDead,
   type MassSilence,
   markUnavailable,
 } from "../model/heartbeats.js";
+import { requireRegistration } from "../model/remembered.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
 import { removalLimits } from "../requests/limits.js";
 import type { WorkContext } from "./work-context.js";
+
+/** A host is noticed so soon after its timeout. */
+const MAX_LOOK_INTERVAL_MS = 1_000;
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
 export class HostMonitor {
   readonly #stopping = new AbortController();
   readonly #running: Promise<void>;
-  #suspectedBefore = 0;
+  #massSilentBefore = 0;
   #mass: MassSilence | undefined;
 
   constructor(
@@ -46,8 +51,9 @@ export class HostMonitor {
 
   async #sleep(signal: AbortSignal): Promise<void> {
     const { clock, config, liveness } = this.context;
-    const dueAtMs = clock.monotonicMs() + config.heartbeat.intervalMs;
-    await clock.sleep(config.heartbeat.intervalMs, signal);
+    const lookInMs = Math.min(config.heartbeat.intervalMs, MAX_LOOK_INTERVAL_MS);
+    const dueAtMs = clock.monotonicMs() + lookInMs;
+    await clock.sleep(lookInMs, signal);
     // Late because the event loop was busy. Heartbeats that came meanwhile wait to be read, and timers run before that.
     liveness.wasDeaf(Math.max(0, clock.monotonicMs() - dueAtMs));
   }
@@ -60,6 +66,7 @@ export class HostMonitor {
     const nowMs = clock.nowMs();
     const found = await tablet.read((tables) => ({
       silence: findSilent(tables, (hostId) => liveness.silentForMs(hostId), config.heartbeat, nowMs),
+      silentDead: findSilentDead(tables, (hostId) => liveness.silentForMs(hostId), timeoutMs),
       proven: findProven(tables, nowMs),
       timedOut: [...tables.hosts.entries()]
         .filter((host) => removalTimedOut(host, limits, nowMs))
@@ -68,12 +75,14 @@ export class HostMonitor {
     }));
     const { silence, mass } = afterMassSilence(found.silence, this.#mass, timeoutMs, clock.monotonicMs());
     this.#mass = mass;
-    this.#alert(silence.suspected);
+    this.#alert(silence.massSilent);
     const { silent } = silence;
     if (silent.length > 0) {
       this.context.log.warn({ hosts: silent.length, first: silent[0] }, "hosts fell silent and are UNAVAILABLE");
       await tablet.transact((tx) => markUnavailable(tx, silent, timeoutMs, nowMs));
     }
+    const { silentDead } = found;
+    if (silentDead.length > 0) await tablet.transact((tx) => requireRegistration(tx, silentDead));
     if (found.proven.length > 0) {
       await tablet.transact((tx) => endProbation(tx, found.proven, nowMs));
       for (const hostId of found.proven) this.onOnline(hostId);
@@ -89,15 +98,16 @@ export class HostMonitor {
   }
 
   /** Once when it begins and once when it ends, not with every look. */
-  #alert(suspected: readonly HostId[]): void {
-    const about = { alert: "mass_silence", hosts: suspected.length };
-    if (suspected.length > 0 && this.#suspectedBefore === 0) {
+  #alert(massSilent: readonly HostId[]): void {
+    const about = { alert: "mass_silence", hosts: massSilent.length };
+    if (massSilent.length > 0 && this.#massSilentBefore === 0) {
       const text =
-        "more than half of the hosts fell silent at once: none is marked UNAVAILABLE; check the network and this process";
-      this.context.log.error({ ...about, first: suspected[0] }, text);
-    } else if (suspected.length === 0 && this.#suspectedBefore > 0) {
+        "more than half of the hosts fell silent at once: none is marked UNAVAILABLE, and none gets anything new; check the " +
+        "network and this process, and say by SetHostState which are dead";
+      this.context.log.error({ ...about, first: massSilent[0] }, text);
+    } else if (massSilent.length === 0 && this.#massSilentBefore > 0) {
       this.context.log.warn(about, "the hosts that fell silent at once are heard again, or are believed to be dead");
     }
-    this.#suspectedBefore = suspected.length;
+    this.#massSilentBefore = massSilent.length;
   }
 }

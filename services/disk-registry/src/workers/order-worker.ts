@@ -5,13 +5,14 @@ import {
   applyOutcomes,
   type DeviceOutcome,
   type HostOrders,
+  isToldOf,
   type Leader,
   type OrderKind,
   planOrders,
   recordOrderFailure,
   type Settled,
   stampOf,
-  whyNotTold,
+  whyNotToldToLetGo,
 } from "../model/orders.js";
 import type { Device, Host } from "../model/schema.js";
 import { outcomeOf } from "../requests/wire.js";
@@ -145,9 +146,10 @@ export class OrderWorker {
   async #nextLook(hostId: HostId): Promise<WorkResult> {
     const dueAtMs = await this.context.tablet.read((tables) => {
       const host = tables.hosts.get(hostId);
-      if (host === undefined || whyNotTold(host) !== undefined) return Number.POSITIVE_INFINITY;
+      if (host === undefined || whyNotToldToLetGo(host) !== undefined) return Number.POSITIVE_INFINITY;
       let earliest = Number.POSITIVE_INFINITY;
       for (const device of tables.devices.by("awaitingOrderByHost", hostId)) {
+        if (!isToldOf(host, device)) continue;
         earliest = Math.min(earliest, this.#triesOf(device)?.dueAtMs ?? 0);
         if (earliest === 0) break;
       }

@@ -1,7 +1,7 @@
 import { AbortedError, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
-import { type Leader, whyNotTold } from "../model/orders.js";
+import { type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
 import {
   completePublish,
   completeUnpublish,
@@ -155,7 +155,7 @@ export class PublicationWorker {
   async #unexport(plan: OrderedSession, signal: AbortSignal): Promise<void> {
     const { agents, config, log } = this.context;
     const { disk, publication, target: host } = plan;
-    if (host === undefined || whyNotTold(host) !== undefined) return;
+    if (host === undefined || whyNotToldToLetGo(host) !== undefined) return;
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),

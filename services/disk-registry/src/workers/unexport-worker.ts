@@ -1,6 +1,6 @@
 import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
-import { whyNotTold } from "../model/orders.js";
+import { whyNotToldToLetGo } from "../model/orders.js";
 import { leaderStamp } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -35,7 +35,7 @@ export class UnexportWorker {
       return tables.hosts.get(hostId);
     });
     // A host that is told nothing says what it serves when it registers.
-    if (host === undefined || whyNotTold(host) !== undefined) return "done";
+    if (host === undefined || whyNotToldToLetGo(host) !== undefined) return "done";
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), diskId, sessionNumber };
     const deadlineMs = config.publications.rpcTimeoutMs;
     await agents.order(host, { leader, deadlineMs }, (client) => client.unexportDisk(request, { signal, deadlineMs }));

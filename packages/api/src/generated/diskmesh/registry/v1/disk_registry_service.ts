@@ -14,6 +14,9 @@ import {
   Device,
   Disk,
   Host,
+  HostState,
+  hostStateFromJSON,
+  hostStateToNumber,
   Label,
 } from "./types.js";
 
@@ -64,6 +67,32 @@ export interface PurgeHostRequest {
 export interface PurgeHostResponse {
   /** The outcome. */
   result: ActionResult | undefined;
+}
+
+/** What an operator says of hosts. */
+export interface SetHostStateRequest {
+  /** Hosts that have registered; 1 to 1,000. */
+  hostIds: string[];
+  /** HOST_STATE_DEAD, or HOST_STATE_ONLINE to take that back: the host is then UNAVAILABLE until its agent registers. */
+  state: HostState;
+  /** Why, for people. Required with HOST_STATE_DEAD. */
+  reason: string;
+  /** Answer what would happen, change nothing. */
+  dryRun: boolean;
+}
+
+/** What the word changes. Hosts that are so already do not count. */
+export interface SetHostStateResponse {
+  /** The hosts whose state it changes. */
+  changedHostIds: string[];
+  /** How many devices they have. */
+  devices: number;
+  /** How many disks have one of these devices, and cannot be published while their host is DEAD. */
+  disksOnDevices: number;
+  /** How many disks are published to these hosts. */
+  publications: number;
+  /** How many of these hosts are VMs. */
+  vms: number;
 }
 
 /** Names the devices to add: by device_id, or by path (then all devices on it), never both. */
@@ -775,6 +804,200 @@ export const PurgeHostResponse: MessageFns<PurgeHostResponse> = {
     message.result = (object.result !== undefined && object.result !== null)
       ? ActionResult.fromPartial(object.result)
       : undefined;
+    return message;
+  },
+};
+
+function createBaseSetHostStateRequest(): SetHostStateRequest {
+  return { hostIds: [], state: HostState.UNSPECIFIED, reason: "", dryRun: false };
+}
+
+export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
+  encode(message: SetHostStateRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.hostIds) {
+      writer.uint32(10).string(v!);
+    }
+    if (message.state !== HostState.UNSPECIFIED) {
+      writer.uint32(16).int32(hostStateToNumber(message.state));
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    if (message.dryRun !== false) {
+      writer.uint32(32).bool(message.dryRun);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetHostStateRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetHostStateRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostIds.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.state = hostStateFromJSON(reader.int32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.dryRun = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetHostStateRequest>): SetHostStateRequest {
+    return SetHostStateRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetHostStateRequest>): SetHostStateRequest {
+    const message = createBaseSetHostStateRequest();
+    message.hostIds = object.hostIds?.map((e) => e) || [];
+    message.state = object.state ?? HostState.UNSPECIFIED;
+    message.reason = object.reason ?? "";
+    message.dryRun = object.dryRun ?? false;
+    return message;
+  },
+};
+
+function createBaseSetHostStateResponse(): SetHostStateResponse {
+  return { changedHostIds: [], devices: 0, disksOnDevices: 0, publications: 0, vms: 0 };
+}
+
+export const SetHostStateResponse: MessageFns<SetHostStateResponse> = {
+  encode(message: SetHostStateResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.changedHostIds) {
+      writer.uint32(10).string(v!);
+    }
+    if (message.devices !== 0) {
+      writer.uint32(16).int64(message.devices);
+    }
+    if (message.disksOnDevices !== 0) {
+      writer.uint32(24).int64(message.disksOnDevices);
+    }
+    if (message.publications !== 0) {
+      writer.uint32(32).int64(message.publications);
+    }
+    if (message.vms !== 0) {
+      writer.uint32(40).int64(message.vms);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetHostStateResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetHostStateResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.changedHostIds.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.devices = longToNumber(reader.int64());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.disksOnDevices = longToNumber(reader.int64());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.publications = longToNumber(reader.int64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.vms = longToNumber(reader.int64());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetHostStateResponse>): SetHostStateResponse {
+    return SetHostStateResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetHostStateResponse>): SetHostStateResponse {
+    const message = createBaseSetHostStateResponse();
+    message.changedHostIds = object.changedHostIds?.map((e) => e) || [];
+    message.devices = object.devices ?? 0;
+    message.disksOnDevices = object.disksOnDevices ?? 0;
+    message.publications = object.publications ?? 0;
+    message.vms = object.vms ?? 0;
     return message;
   },
 };
@@ -3394,6 +3617,20 @@ export const DiskRegistryServiceDefinition = {
       requestType: PurgeHostRequest as typeof PurgeHostRequest,
       requestStream: false,
       responseType: PurgeHostResponse as typeof PurgeHostResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * An operator's word that hosts are dead, or that they are not, after all; on all of them or on none. A DEAD host gets
+     * nothing new, is UNAVAILABLE at once, and its removal waits for nobody. It is no grant: a disk with a device there
+     * cannot be published. Heard again it stays DEAD, and what it serves is taken from it when it registers. Also the only
+     * end of a mass silence while more than half of the hosts are silent. NOT_FOUND when one of the hosts is not known.
+     */
+    setHostState: {
+      name: "SetHostState",
+      requestType: SetHostStateRequest as typeof SetHostStateRequest,
+      requestStream: false,
+      responseType: SetHostStateResponse as typeof SetHostStateResponse,
       responseStream: false,
       options: {},
     },

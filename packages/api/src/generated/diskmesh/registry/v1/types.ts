@@ -18,6 +18,8 @@ export const HostState = {
   WARNING: "HOST_STATE_WARNING",
   /** UNAVAILABLE - Silent for longer than the registry's heartbeat timeout. */
   UNAVAILABLE: "HOST_STATE_UNAVAILABLE",
+  /** DEAD - As UNAVAILABLE by an operator's word, whether it is heard or not, until SetHostState takes that back. */
+  DEAD: "HOST_STATE_DEAD",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -28,6 +30,7 @@ export namespace HostState {
   export type ONLINE = typeof HostState.ONLINE;
   export type WARNING = typeof HostState.WARNING;
   export type UNAVAILABLE = typeof HostState.UNAVAILABLE;
+  export type DEAD = typeof HostState.DEAD;
   export type UNRECOGNIZED = typeof HostState.UNRECOGNIZED;
 }
 
@@ -45,6 +48,9 @@ export function hostStateFromJSON(object: any): HostState {
     case 3:
     case "HOST_STATE_UNAVAILABLE":
       return HostState.UNAVAILABLE;
+    case 4:
+    case "HOST_STATE_DEAD":
+      return HostState.DEAD;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -62,6 +68,8 @@ export function hostStateToNumber(object: HostState): number {
       return 2;
     case HostState.UNAVAILABLE:
       return 3;
+    case HostState.DEAD:
+      return 4;
     case HostState.UNRECOGNIZED:
     default:
       return -1;
@@ -386,8 +394,31 @@ export interface Host {
   probationEndsAt:
     | Date
     | undefined;
-  /** With HOST_STATE_UNAVAILABLE: when its closing devices count as detached without its agent's word. */
-  removalTimesOutAt: Date | undefined;
+  /**
+   * With HOST_STATE_UNAVAILABLE: when its closing devices count as detached without its agent's word. Past with
+   * HOST_STATE_DEAD.
+   */
+  removalTimesOutAt:
+    | Date
+    | undefined;
+  /** With HOST_STATE_DEAD: who said so, when, and why. */
+  saidDead:
+    | OperatorsWord
+    | undefined;
+  /** So many heartbeats in a row are missing now (by default two) that nothing new goes there: no disk, VM or publication. */
+  suspected: boolean;
+}
+
+/** What an operator said. */
+export interface OperatorsWord {
+  /** The role and name in the operator's certificate. */
+  by: string;
+  /** When. */
+  saidAt:
+    | Date
+    | undefined;
+  /** Why, for people. */
+  reason: string;
 }
 
 /** A host that serves as a VM. */
@@ -591,6 +622,8 @@ function createBaseHost(): Host {
     stateChangedAt: undefined,
     probationEndsAt: undefined,
     removalTimesOutAt: undefined,
+    saidDead: undefined,
+    suspected: false,
   };
 }
 
@@ -637,6 +670,12 @@ export const Host: MessageFns<Host> = {
     }
     if (message.removalTimesOutAt !== undefined) {
       Timestamp.encode(toTimestamp(message.removalTimesOutAt), writer.uint32(114).fork()).join();
+    }
+    if (message.saidDead !== undefined) {
+      OperatorsWord.encode(message.saidDead, writer.uint32(122).fork()).join();
+    }
+    if (message.suspected !== false) {
+      writer.uint32(128).bool(message.suspected);
     }
     return writer;
   },
@@ -766,6 +805,22 @@ export const Host: MessageFns<Host> = {
             message.removalTimesOutAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.saidDead = OperatorsWord.decode(reader, reader.uint32());
+            continue;
+          }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.suspected = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -799,6 +854,89 @@ export const Host: MessageFns<Host> = {
     message.stateChangedAt = object.stateChangedAt ?? undefined;
     message.probationEndsAt = object.probationEndsAt ?? undefined;
     message.removalTimesOutAt = object.removalTimesOutAt ?? undefined;
+    message.saidDead = (object.saidDead !== undefined && object.saidDead !== null)
+      ? OperatorsWord.fromPartial(object.saidDead)
+      : undefined;
+    message.suspected = object.suspected ?? false;
+    return message;
+  },
+};
+
+function createBaseOperatorsWord(): OperatorsWord {
+  return { by: "", saidAt: undefined, reason: "" };
+}
+
+export const OperatorsWord: MessageFns<OperatorsWord> = {
+  encode(message: OperatorsWord, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.by !== "") {
+      writer.uint32(10).string(message.by);
+    }
+    if (message.saidAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.saidAt), writer.uint32(18).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OperatorsWord {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOperatorsWord();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.by = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.saidAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<OperatorsWord>): OperatorsWord {
+    return OperatorsWord.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OperatorsWord>): OperatorsWord {
+    const message = createBaseOperatorsWord();
+    message.by = object.by ?? "";
+    message.saidAt = object.saidAt ?? undefined;
+    message.reason = object.reason ?? "";
     return message;
   },
 };

@@ -1,0 +1,144 @@
+import { type Host, HostState, PublicationState } from "@diskmesh/api/registry";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { rejected } from "./testing/shared-registry.js";
+import type { TestAgent } from "./testing/test-agent.js";
+import { TestRegistry } from "./testing/test-registry.js";
+
+const DEAD = HostState.DEAD;
+const BACK = HostState.ONLINE;
+
+describe("dead hosts", function () {
+  this.timeout(240_000);
+  let registry: TestRegistry;
+  afterEach(() => registry.stop());
+
+  const hostOf = async (hostId: string): Promise<Host> => {
+    const { host } = await registry.operator.getHost({ hostId });
+    if (host === undefined) throw new Error("the answer has no host");
+    return host;
+  };
+
+  /** Registered, heard, and with all its devices in operation and clean. */
+  const readyAgent = async (hostId: string, deviceIds: string[]): Promise<TestAgent> => {
+    const agent = await registry.agent(hostId, deviceIds);
+    await agent.register();
+    agent.startHeartbeats(50);
+    await registry.operator.addHost({ hostId });
+    await eventually(async () => {
+      for (const deviceId of deviceIds) expect((await registry.device(deviceId)).dirty).to.equal(false);
+    });
+    return agent;
+  };
+
+  const createDisk = (diskId: string, hostId: string) =>
+    registry.operator.createDisk({ diskId, sizeBytes: MIB_BYTES, hostId });
+
+  it("two heartbeats missed -> nothing new goes there, until it is heard", async () => {
+    registry = await TestRegistry.start({
+      heartbeat: { intervalMs: 500, timeoutMs: 60_000, missedUntilSuspected: 2 },
+    });
+    const { operator } = registry;
+    const one = await readyAgent("h1", ["d1", "d2"]);
+    await readyAgent("h2", ["e1"]);
+    await eventually(() => createDisk("there", "h1"));
+    one.stopHeartbeats();
+    await eventually(async () => expect((await hostOf("h1")).suspected).to.equal(true));
+    expect((await hostOf("h1")).state).to.equal(HostState.ONLINE);
+    await rejected(createDisk("more", "h1"), "ResourceExhaustedError");
+    await eventually(async () => {
+      for (const vmCid of ["vm-1", "vm-2"]) await operator.assignHost({ vmCid, az: "z1" }).catch(() => {});
+      expect((await hostOf("h2")).assignment).not.to.equal(undefined);
+    });
+    expect((await hostOf("h1")).assignment).to.equal(undefined);
+    // There, and elsewhere with a device there.
+    for (const hostId of ["h1", "h2"]) {
+      const error = await rejected(operator.publishDisk({ diskId: "there", hostId }), "UnavailableError");
+      expect(error.message).to.contain("suspected of silence");
+    }
+    expect((await registry.disk("there")).publication).to.equal(undefined);
+    one.startHeartbeats(50);
+    await eventually(() => createDisk("more", "h1"));
+    await eventually(() => operator.publishDisk({ diskId: "there", hostId: "h1" }));
+  });
+
+  it("7 of 12 hosts die -> none UNAVAILABLE until an operator says so: then DEAD, removed at once, and DEAD when heard", async () => {
+    const hostIds = Array.from({ length: 12 }, (_, index) => `h${index + 1}`);
+    registry = await TestRegistry.start({ heartbeat: { intervalMs: 500, timeoutMs: 3_000 } }, hostIds);
+    const { operator } = registry;
+    const agents: TestAgent[] = [];
+    for (const hostId of hostIds)
+      agents.push(await readyAgent(hostId, hostId === "h1" ? ["d1"] : hostId === "h2" ? ["d2", "e2"] : []));
+    const [one, two] = agents as [TestAgent, TestAgent];
+    await createDisk("x", "h1");
+    await createDisk("y", "h2");
+    await operator.publishDisk({ diskId: "y", hostId: "h1" });
+    await operator.assignHost({ vmCid: "vm-1", az: "z1", diskIds: ["x"] });
+    const dying = hostIds.slice(0, 7);
+    for (const agent of agents.slice(0, 7)) agent.stopHeartbeats();
+    // The registry does not count time in which it was too busy to hear.
+    await eventually(() => registry.process.logs.includes('"alert":"mass_silence"'), { timeoutMs: 90_000 });
+    for (const hostId of dying) expect((await hostOf(hostId)).state).to.equal(HostState.ONLINE);
+
+    const say = { hostIds: dying, state: DEAD, reason: "the hall burnt down" };
+    const touched = { changedHostIds: dying, devices: 3, disksOnDevices: 2, publications: 1, vms: 1 };
+    expect(await operator.setHostState({ ...say, dryRun: true })).to.deep.equal(touched);
+    expect((await hostOf("h1")).state).to.equal(HostState.ONLINE);
+    expect(await operator.setHostState(say)).to.deep.equal(touched);
+    expect(await operator.setHostState(say)).to.deep.include({ changedHostIds: [], devices: 0 });
+    const dead = await hostOf("h1");
+    expect(dead.state).to.equal(DEAD);
+    expect(dead.saidDead).to.include({ by: "operator", reason: "the hall burnt down" });
+    expect(dead.saidDead?.saidAt?.getTime()).to.equal(dead.stateChangedAt?.getTime());
+    // It is no grant.
+    await rejected(operator.publishDisk({ diskId: "x", hostId: "h12" }), "UnavailableError");
+    await rejected(operator.unpublishDisk({ diskId: "y" }, { deadlineMs: 1_500 }), "UnavailableError");
+    expect((await operator.removeDevice({ deviceId: "e2" })).result).to.deep.include({
+      code: "ACTION_CODE_S_OK",
+      unerasedDeviceIds: [],
+    });
+    expect(await registry.device("e2")).to.include({ attachState: "ATTACH_STATE_DETACHED", detachConfirmed: false });
+
+    // Both were only cut off.
+    await rejected(two.heartbeat(), "AbortedError");
+    await two.register();
+    two.startHeartbeats(50);
+    await eventually(async () => expect((await registry.disk("y")).publication).to.equal(undefined));
+    await eventually(async () => expect((await registry.device("e2")).detachConfirmed).to.equal(true));
+    expect((await hostOf("h2")).state).to.equal(DEAD);
+    await rejected(createDisk("more", "h2"), "ResourceExhaustedError");
+    await one.register();
+    await eventually(() => expect([...one.exports.keys()]).to.deep.equal([]));
+    one.startHeartbeats(50);
+
+    await operator.setHostState({ hostIds: dying, state: BACK });
+    await one.register();
+    await two.register();
+    await eventually(async () => expect((await hostOf("h2")).state).to.equal(HostState.ONLINE));
+    expect((await hostOf("h2")).saidDead).to.equal(undefined);
+    const { disk } = await eventually(() => operator.publishDisk({ diskId: "y", hostId: "h1" }));
+    expect(disk?.publication?.state).to.equal(PublicationState.PUBLISHED);
+  });
+
+  it("a word that says nothing, of nobody, or by somebody else -> refused, nothing changes", async () => {
+    registry = await TestRegistry.start();
+    await readyAgent("h1", []);
+    const { operator } = registry;
+    const word = { hostIds: ["h1"], state: DEAD, reason: "why not" };
+    for (const change of [
+      { reason: "" },
+      { reason: "line\nbreak" },
+      { reason: "x".repeat(5_000) },
+      { hostIds: [] },
+      { hostIds: ["h1", "h1"] },
+      { hostIds: ["h 1"] },
+      { state: HostState.UNAVAILABLE },
+      { state: HostState.UNSPECIFIED },
+    ])
+      await rejected(operator.setHostState({ ...word, ...change }), "InvalidArgumentError");
+    await rejected(operator.setHostState({ ...word, hostIds: ["h1", "h9"] }), "NotFoundError");
+    await rejected(registry.client("cpi-dispatcher").setHostState(word), "PermissionDeniedError");
+    expect((await hostOf("h1")).state).to.equal(HostState.ONLINE);
+  });
+});

@@ -1,0 +1,50 @@
+import { HostState, type SetHostStateRequest, type SetHostStateResponse } from "@diskmesh/api/registry";
+import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { type HostWord, sayOfHosts, type Touched } from "../model/host-words.js";
+import { parseReason, requireAtMost, requireUnique, saidBy } from "../requests/requests.js";
+import { transactUnlessDry } from "../requests/run-action.js";
+
+const MAX_HOSTS = 1_000;
+
+export async function setHostState(
+  { tablet, config, clock, log, workers }: Context,
+  request: SetHostStateRequest,
+  call: CallContext,
+): Promise<SetHostStateResponse> {
+  const word = parseWord(request.state);
+  const reason = parseReason(request.reason, config.limits.maxTextLength);
+  if (word === "dead" && reason === "")
+    throw new InvalidArgumentError("reason is empty: say why the hosts are dead", { about: { field: "reason" } });
+  requireAtMost("host_ids", request.hostIds, MAX_HOSTS);
+  requireUnique("host_ids", request.hostIds);
+  if (request.hostIds.length === 0)
+    throw new InvalidArgumentError("host_ids is empty: name the hosts", { about: { field: "host_ids" } });
+  const hostIds = request.hostIds.map((hostId) => parseHostId(hostId, "host_ids"));
+  const said = { by: saidBy(call), atMs: clock.nowMs(), reason };
+  const touched = await transactUnlessDry(tablet, request.dryRun, (tx) => sayOfHosts(tx, hostIds, word, said));
+  if (!request.dryRun && touched.hostIds.length > 0) {
+    log.warn({ hostIds: touched.hostIds, by: said.by, reason }, `an operator says that hosts are ${word}`);
+    for (const hostId of touched.hostIds) workers.wakeHost(hostId);
+  }
+  return answerOf(touched);
+}
+
+function parseWord(state: HostState): HostWord {
+  if (state === HostState.DEAD) return "dead";
+  if (state === HostState.ONLINE) return "back";
+  throw new InvalidArgumentError("state is neither HOST_STATE_DEAD nor HOST_STATE_ONLINE, which takes that back", {
+    about: { field: "state" },
+  });
+}
+
+function answerOf({ hostIds, devices, heldDiskIds, servedDiskIds, vmCids }: Touched): SetHostStateResponse {
+  return {
+    changedHostIds: [...hostIds],
+    devices,
+    disksOnDevices: heldDiskIds.length,
+    publications: servedDiskIds.length,
+    vms: vmCids.length,
+  };
+}
