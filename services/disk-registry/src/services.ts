@@ -14,6 +14,7 @@ import { assignHost } from "./handlers/assign-host.js";
 import { createDisk } from "./handlers/create-disk.js";
 import { decideUnknownDisks } from "./handlers/decide-unknown-disks.js";
 import { deleteDisk } from "./handlers/delete-disk.js";
+import { fenceHost } from "./handlers/fence-host.js";
 import { getDevice } from "./handlers/get-device.js";
 import { getDisk } from "./handlers/get-disk.js";
 import { getFleet } from "./handlers/get-fleet.js";
@@ -58,6 +59,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     addHost: allow(INFRASTRUCTURE, changing(addHost)),
     removeHost: allow(INFRASTRUCTURE, changing(removeHost)),
     purgeHost: allow(INFRASTRUCTURE, changing(purgeHost)),
+    fenceHost: allow(INFRASTRUCTURE, changing(fenceHost)),
     setHostState: allow(INFRASTRUCTURE, changing(setHostState)),
     addDevice: allow(INFRASTRUCTURE, changing(addDevice)),
     removeDevice: allow(INFRASTRUCTURE, changing(removeDevice)),

@@ -4,6 +4,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { publishProgress, requestPublish, unpublishProgress } from "../model/publications.js";
 import { waitForPublication } from "../requests/wait-for-publication.js";
+import { silenceRuleOf } from "../requests/wire.js";
 
 export async function publishDisk(
   context: Context,
@@ -13,8 +14,9 @@ export async function publishDisk(
   const { tablet, workers, liveness } = context;
   const diskId = parseDiskId(request.diskId);
   const hostId = parseHostId(request.hostId);
+  const options = { whySuspected: liveness.whySuspected, onHostSilence: silenceRuleOf(request.onHostSilence) };
   for (;;) {
-    const { progress } = await tablet.transact((tx) => requestPublish(tx, diskId, hostId, liveness.whySuspected));
+    const { progress } = await tablet.transact((tx) => requestPublish(tx, diskId, hostId, options));
     workers.wakeDisk(diskId);
     if (progress !== "busy") break;
     await waitForPublication(context, call, diskId, (tables) => unpublishProgress(tables, diskId));

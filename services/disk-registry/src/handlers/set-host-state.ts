@@ -23,11 +23,14 @@ export async function setHostState(
     throw new InvalidArgumentError("host_ids is empty: name the hosts", { about: { field: "host_ids" } });
   const hostIds = request.hostIds.map((hostId) => parseHostId(hostId, "host_ids"));
   const said = { by: saidBy(call), atMs: clock.nowMs(), reason };
-  const touched = await transactUnlessDry(tablet, request.dryRun, (tx) => sayOfHosts(tx, hostIds, word, said));
+  const touched = await transactUnlessDry(tablet, request.dryRun, (tx) =>
+    sayOfHosts(tx, hostIds, word, said, request.fence),
+  );
   if (!request.dryRun && touched.hostIds.length > 0) {
     log.warn({ hostIds: touched.hostIds, by: said.by, reason }, `an operator says that hosts are ${word}`);
     for (const hostId of touched.hostIds) workers.wakeHost(hostId);
   }
+  if (!request.dryRun) workers.wakeFences(touched.fencedDiskIds);
   return answerOf(touched);
 }
 
@@ -39,12 +42,20 @@ function parseWord(state: HostState): HostWord {
   });
 }
 
-function answerOf({ hostIds, devices, heldDiskIds, servedDiskIds, vmCids }: Touched): SetHostStateResponse {
+function answerOf({
+  hostIds,
+  devices,
+  heldDiskIds,
+  servedDiskIds,
+  vmCids,
+  fencedDiskIds,
+}: Touched): SetHostStateResponse {
   return {
     changedHostIds: [...hostIds],
     devices,
     disksOnDevices: heldDiskIds.length,
     publications: servedDiskIds.length,
     vms: vmCids.length,
+    fences: fencedDiskIds.length,
   };
 }

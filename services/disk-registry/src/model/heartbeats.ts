@@ -1,4 +1,5 @@
 import { AbortedError, type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
+import type { FenceWord } from "./fences.js";
 import type { Leader } from "./orders.js";
 import type { Remembered } from "./remembered.js";
 import { type Health, type Host, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
@@ -174,6 +175,11 @@ export function findSilentDead(
   for (const { hostId, state, mustRegister } of tables.hosts.entries())
     if (state === "DEAD" && !mustRegister && silentForMs(hostId) > timeoutMs) silent.push(hostId);
   return silent;
+}
+
+/** Why disks are taken from a host that is UNAVAILABLE. */
+export function silenceWord(tables: RegistryTables, hostId: HostId, nowMs: number): FenceWord {
+  return { by: "disk-registry", atMs: nowMs, reason: tables.hosts.get(hostId)?.stateMessage ?? "" };
 }
 
 export function markUnavailable(

@@ -85,6 +85,7 @@ describe("an operator's word on hosts", () => {
       heldDiskIds: ["x"],
       servedDiskIds: ["y"],
       vmCids: ["vm-1"],
+      fencedDiskIds: [],
     });
     expect(fleet.host("h1").stateMessage).to.contain("operator ada").and.to.contain("burnt down");
     expect(fleet.disk("y").publication).to.deep.equal(published);

@@ -1,5 +1,6 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import { requireHost } from "./device-selection.js";
+import { fenceSilent } from "./fences.js";
 import { disksOn, disksServedBy } from "./remove-action.js";
 import type { Host, OperatorsWord, RegistryTables, RegistryTransaction } from "./schema.js";
 
@@ -17,6 +18,8 @@ export interface Touched {
   /** Disks that are published to one of them. */
   readonly servedDiskIds: readonly DiskId[];
   readonly vmCids: readonly string[];
+  /** Those that it takes from their host. */
+  readonly fencedDiskIds: readonly DiskId[];
 }
 
 /**
@@ -28,10 +31,13 @@ export function sayOfHosts(
   hostIds: readonly HostId[],
   word: HostWord,
   said: OperatorsWord,
+  /** Disks that are to be taken from a silent host are taken from these. */
+  fence = false,
 ): Touched {
   const hosts = hostIds.map((hostId) => requireHost(tx, hostId)).filter((host) => changes(host, word));
   for (const host of hosts) tx.hosts.put(word === "dead" ? dead(host, said) : back(host, said));
-  return touchedBy(tx, hosts);
+  const fenced = fence && word === "dead" ? fenceSilent(tx, hostIds, () => said) : [];
+  return { ...touchedBy(tx, hosts), fencedDiskIds: fenced };
 }
 
 function changes({ state }: Host, word: HostWord): boolean {
@@ -52,7 +58,7 @@ function back(host: Host, said: OperatorsWord): Host {
   return { ...rest, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: said.atMs, mustRegister: true };
 }
 
-function touchedBy(tables: RegistryTables, hosts: readonly Host[]): Touched {
+function touchedBy(tables: RegistryTables, hosts: readonly Host[]): Omit<Touched, "fencedDiskIds"> {
   const [held, served] = [new Set<DiskId>(), new Set<DiskId>()];
   let devices = 0;
   for (const { hostId } of hosts) {

@@ -186,7 +186,7 @@ describe("publications", () => {
     publishing.transact((tx) => completePublish(tx, x, at("PUBLISHING"), "/run/x.sock"));
     expect(publishing.disk("x").publication).to.deep.equal({ ...at("PUBLISHED"), exportPath: "/run/x.sock" });
     const unpublishing = scene({ publication: at("UNPUBLISHING") });
-    unpublishing.transact((tx) => completeUnpublish(tx, x, at("UNPUBLISHING")));
+    unpublishing.transact((tx) => completeUnpublish(tx, x, at("UNPUBLISHING"), true));
     expect(shown(unpublishing)).to.equal("none");
   });
 
@@ -194,7 +194,7 @@ describe("publications", () => {
     const newer = { ...at("UNPUBLISHING"), sessionNumber: 151 };
     const fleet = scene({ publication: newer });
     fleet.transact((tx) => completePublish(tx, x, at("PUBLISHING"), "/late"));
-    fleet.transact((tx) => completeUnpublish(tx, x, at("UNPUBLISHING")));
+    fleet.transact((tx) => completeUnpublish(tx, x, at("UNPUBLISHING"), true));
     fleet.transact((tx) => recordPublicationFailure(tx, x, at("PUBLISHING"), "late"));
     expect(fleet.disk("x").publication).to.deep.equal(newer);
   });

@@ -7,11 +7,12 @@ import {
   NotFoundError,
   UnavailableError,
 } from "@diskmesh/domain";
+import { named } from "./action-result.js";
 import { nextSessionNumber } from "./counters.js";
 import { requireHost } from "./device-selection.js";
 import { whyNotTold, whyNotToldToLetGo } from "./orders.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
-import type { Device, Disk, Host, Publication, RegistryTables, RegistryTransaction } from "./schema.js";
+import type { Device, Disk, Fence, Host, Publication, RegistryTables, RegistryTransaction } from "./schema.js";
 import { whyUnknown } from "./unknown-disks.js";
 
 /** What a request came to: the disk is where it was wanted, or is on its way there, or is in the way of itself for now. */
@@ -28,21 +29,47 @@ export function requireDisk(tables: RegistryTables, diskId: DiskId): Disk {
   return disk;
 }
 
+export interface PublishOptions {
+  readonly whySuspected?: WhySuspected;
+  /** Undefined: as it is, and KEEP for a new publication. */
+  readonly onHostSilence?: "KEEP" | "FENCE" | undefined;
+}
+
 /** Notes that a disk is wanted on a host. Nothing is sent anywhere before this is durable. */
 export function requestPublish(
   tx: RegistryTransaction,
   diskId: DiskId,
   hostId: HostId,
-  whySuspected = NOBODY_SUSPECTED,
+  { whySuspected = NOBODY_SUSPECTED, onHostSilence }: PublishOptions = {},
 ): PublicationStep {
   const disk = requireDisk(tx, diskId);
   const host = requireHost(tx, hostId);
   const { publication } = disk;
   if (publication?.state === "UNPUBLISHING") return { progress: "busy", disk };
   if (publication !== undefined && publication.hostId !== hostId) throw publishedElsewhere(disk, publication, hostId);
-  if (publication !== undefined) return { progress: publication.state === "PUBLISHED" ? "reached" : "under_way", disk };
+  if (publication !== undefined)
+    return {
+      progress: publication.state === "PUBLISHED" ? "reached" : "under_way",
+      disk: withSilenceRule(tx, disk, publication, onHostSilence),
+    };
   requirePublishable(tx, disk, host, whySuspected);
-  return { progress: "under_way", disk: putPublication(tx, disk, hostId, "PUBLISHING") };
+  const { fence: _, ...rest } = disk;
+  const rule = onHostSilence === "FENCE" && ({ onHostSilence } as const);
+  return { progress: "under_way", disk: putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule }) };
+}
+
+/** The last word on it counts. */
+function withSilenceRule(
+  tx: RegistryTransaction,
+  disk: Disk,
+  publication: Publication,
+  wanted: PublishOptions["onHostSilence"],
+): Disk {
+  const { onHostSilence, ...rest } = publication;
+  if (wanted === undefined || (onHostSilence ?? "KEEP") === wanted) return disk;
+  const put = { ...disk, publication: wanted === "FENCE" ? { ...rest, onHostSilence: wanted } : rest };
+  tx.disks.put(put);
+  return put;
 }
 
 /** How far a requested publication is. Throws when somebody else wanted something else since. */
@@ -78,23 +105,36 @@ export function unpublishProgress(tables: RegistryTables, diskId: DiskId): Publi
 export function beginUnpublish(tx: RegistryTransaction, disk: Disk): Disk {
   const { publication } = disk;
   if (publication === undefined || publication.state === "UNPUBLISHING") return disk;
-  return putPublication(tx, disk, publication.hostId, "UNPUBLISHING");
+  return putPublication(tx, disk, { ...publication, state: "UNPUBLISHING" });
+}
+
+/** Takes a disk from its host without asking the host. A friendly end that is under way becomes a fence. */
+export function takeAway(tx: RegistryTransaction, disk: Disk, fence: Fence): void {
+  const { publication } = disk;
+  if (publication?.hostId !== fence.hostId || isFence(disk)) return;
+  putPublication(tx, { ...disk, fence }, { ...publication, state: "UNPUBLISHING" });
+}
+
+/** Whether the disk is being taken from its host, or was, without asking the host. */
+export function isFence({ publication, fence }: Disk): boolean {
+  return fence !== undefined && (publication === undefined || publication.state === "UNPUBLISHING");
 }
 
 /** Publishes anew, under a new session: the host lost its export, or a device its session. */
 export function restartPublication(tx: RegistryTransaction, disk: Disk, publication: Publication): void {
-  putPublication(tx, disk, publication.hostId, "PUBLISHING");
+  putPublication(tx, disk, { ...publication, state: "PUBLISHING" });
 }
 
+/** With a new session. */
 function putPublication(
   tx: RegistryTransaction,
   disk: Disk,
-  hostId: HostId,
-  state: "PUBLISHING" | "UNPUBLISHING",
+  { hostId, state, onHostSilence }: Pick<Publication, "hostId" | "state" | "onHostSilence">,
 ): Disk {
-  const publication = {
+  const publication: Publication = {
     hostId,
     state,
+    ...(onHostSilence && { onHostSilence }),
     sessionNumber: nextSessionNumber(tx),
     exportPath: "",
     attempts: 0,
@@ -166,7 +206,9 @@ export interface SessionPlan {
   readonly groups: readonly SessionGroup[];
   /** The disk's devices in order. Purged ones are left out when fencing, since there is nothing of the disk left on them to protect. */
   readonly devices: readonly Device[];
-  /** What cannot be asked now, e.g. an UNAVAILABLE host. The rest is asked all the same. */
+  /** What cannot be asked now, e.g. on an UNAVAILABLE host, and why. The rest is asked all the same. */
+  readonly unasked: ReadonlyMap<DeviceId, string>;
+  /** Why the session cannot be everywhere now. */
   readonly blocked: string | undefined;
 }
 
@@ -178,18 +220,21 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
   const fencing = publication.state === "UNPUBLISHING";
   const groups = new Map<HostId, { host: Host; deviceIds: DeviceId[] }>();
   const devices: Device[] = [];
-  let blocked: string | undefined;
+  const unasked = new Map<DeviceId, string>();
+  let purged: string | undefined;
   for (const deviceId of disk.deviceIds) {
     const device = tables.devices.get(deviceId);
     const host = device === undefined ? undefined : tables.hosts.get(device.hostId);
     if (device === undefined || host === undefined || device.diskId !== diskId) {
-      if (!fencing) blocked ??= `device ${deviceId} was purged`;
+      if (!fencing) purged ??= `device ${deviceId} was purged`;
       continue;
     }
     devices.push(device);
-    blocked ??= whyNotNow(device, host, fencing);
-    const whyNot = fencing ? whyNotToldToLetGo(host) : whyNotTold(host);
-    if (whyNot !== undefined || device.unknownSession !== undefined) continue;
+    const whyNot = whyNotNow(device, host, fencing);
+    if (whyNot !== undefined) {
+      unasked.set(deviceId, whyNot);
+      continue;
+    }
     const group = groups.get(host.hostId) ?? { host, deviceIds: [] };
     group.deviceIds.push(deviceId);
     groups.set(host.hostId, group);
@@ -201,7 +246,8 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
     target: tables.hosts.get(publication.hostId),
     groups: [...groups.values()],
     devices,
-    blocked,
+    unasked,
+    blocked: purged ?? (named([...unasked.values()]) || undefined),
   };
 }
 
@@ -225,23 +271,35 @@ export function isCurrent(tables: RegistryTables, diskId: DiskId, seen: Publicat
 /** An agent has seen a higher session number than this one: the next try takes a new one. */
 export function renewSession(tx: RegistryTransaction, diskId: DiskId, seen: Publication): void {
   const disk = tx.disks.get(diskId);
-  if (disk === undefined || seen.state === "PUBLISHED" || !isCurrent(tx, diskId, seen)) return;
-  putPublication(tx, disk, seen.hostId, seen.state);
+  if (disk?.publication === undefined || seen.state === "PUBLISHED" || !isCurrent(tx, diskId, seen)) return;
+  putPublication(tx, disk, disk.publication);
 }
 
 /** Every device granted the session and the host serves it: PUBLISHED, unless something newer was wanted meanwhile. */
 export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: Publication, exportPath: string): void {
   const disk = tx.disks.get(diskId);
-  if (disk === undefined || !isCurrent(tx, diskId, seen)) return;
-  tx.disks.put({ ...disk, publication: { ...seen, state: "PUBLISHED", exportPath, attempts: 0, lastError: "" } });
+  const publication = disk?.publication;
+  if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
+  const done = { ...publication, state: "PUBLISHED", exportPath, attempts: 0, lastError: "" } as const;
+  tx.disks.put({ ...disk, publication: done });
 }
 
-/** Every device granted the session that nobody holds: the disk is published nowhere. */
-export function completeUnpublish(tx: RegistryTransaction, diskId: DiskId, seen: Publication): void {
+/**
+ * Every device granted the session that nobody holds: the disk is published nowhere. A host that was not told so may serve
+ * it on, in vain: its agent registers anew, and is told then.
+ */
+export function completeUnpublish(
+  tx: RegistryTransaction,
+  diskId: DiskId,
+  seen: Publication,
+  isHostTold: boolean,
+): void {
   const disk = tx.disks.get(diskId);
   if (disk === undefined || !isCurrent(tx, diskId, seen)) return;
   const { publication: _, ...unpublished } = disk;
   tx.disks.put(unpublished);
+  const host = tx.hosts.get(seen.hostId);
+  if (!isHostTold && host !== undefined && !host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
 }
 
 const MAX_ERROR_LENGTH = 2_048;

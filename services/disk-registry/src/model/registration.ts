@@ -11,7 +11,7 @@ import { mayHaveGiven } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
 import { backFromUnavailable } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
-import { beginUnpublish, restartPublication } from "./publications.js";
+import { restartPublication, takeAway } from "./publications.js";
 import type { Remembered } from "./remembered.js";
 import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
@@ -105,7 +105,7 @@ export function registerAgent(
     (reason === "" ? allowed : unknown).push(stamped);
   }
   mergeAllLost(tx, registration.hostId, own, nowMs);
-  restartBrokenPublications(tx, registration, before, own);
+  restartBrokenPublications(tx, registration, before, own, nowMs);
   return { allowed, unknown, ...unwantedExports(tx, registration) };
 }
 
@@ -220,13 +220,15 @@ function restartBrokenPublications(
   registration: Registration,
   before: Host | undefined,
   own: readonly TakenIn[],
+  nowMs: number,
 ): void {
   const { hostId, exports } = registration;
+  const deadReason = `the host registered while it was DEAD`;
   const served = new Map(exports.map((entry) => [entry.diskId, entry.sessionNumber]));
   const newBoot = before?.bootId !== registration.bootId;
   for (const disk of [...tx.disks.by("byPublicationHost", hostId)]) {
     const { publication } = disk;
-    if (before?.state === "DEAD") beginUnpublish(tx, disk);
+    if (before?.state === "DEAD") takeAway(tx, disk, { hostId, by: "disk-registry", atMs: nowMs, reason: deadReason });
     else if (publication?.state === "PUBLISHED")
       if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
   }

@@ -131,6 +131,17 @@ export interface Publication {
   readonly exportPath: string;
   readonly attempts: number;
   readonly lastError: string;
+  /** It is taken from the host by itself when the host is UNAVAILABLE; absent: only when somebody says so. */
+  readonly onHostSilence?: "FENCE" | undefined;
+}
+
+/** That a disk was taken from a host without asking it. */
+export interface Fence {
+  readonly hostId: HostId;
+  /** An operator, or this registry. */
+  readonly by: string;
+  readonly atMs: number;
+  readonly reason: string;
 }
 
 /** A name and a value; a list of them, never an object, since names that users choose are never field names in a store. */
@@ -158,6 +169,8 @@ export interface Disk {
   readonly az: string;
   readonly deviceIds: readonly DeviceId[];
   readonly publication?: Publication | undefined;
+  /** How its last publication ended, or ends, if that was a fence; forgotten with the next one. */
+  readonly fence?: Fence | undefined;
   /** The highest session that was given for it; absent when none was, or that was not recorded. */
   readonly lastSessionNumber?: number | undefined;
   readonly labels: readonly Label[];

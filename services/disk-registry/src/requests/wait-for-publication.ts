@@ -28,7 +28,8 @@ export async function waitForPublication(
   return reached;
 }
 
-function answerInMs({ config, clock }: Context, call: CallContext): number {
+/** How long the call may wait before it says how far things are. */
+export function answerInMs({ config, clock }: Context, call: CallContext): number {
   const leftMs = call.deadlineAtMs - clock.nowMs();
   return Math.max(0, leftMs - Math.min(config.publications.answerMarginMs, leftMs / 2));
 }

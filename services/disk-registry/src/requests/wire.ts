@@ -7,9 +7,11 @@ import {
   type DeviceIdentity as DeviceIdentityMessage,
   type Device as DeviceMessage,
   type Disk as DiskMessage,
+  type Fence as FenceMessage,
   Health,
   type Host as HostMessage,
   HostState,
+  OnHostSilence,
   type OperatorsWord as OperatorsWordMessage,
   type OtherFleet as OtherFleetMessage,
   type Publication as PublicationMessage,
@@ -27,6 +29,7 @@ import type {
   Device,
   DeviceIdentity,
   Disk,
+  Fence,
   Host,
   Health as ModelHealth,
   OperatorsWord,
@@ -134,11 +137,32 @@ export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {
     health: Health[health],
     healthMessage: message,
     createdAt: dateOf(disk.createdAtMs),
+    fence: disk.fence && fenceMessage(disk.fence),
   };
 }
 
-function publicationMessage(publication: Publication): PublicationMessage {
-  return { ...publication, state: PublicationState[publication.state] };
+function publicationMessage({ state, onHostSilence, ...publication }: Publication): PublicationMessage {
+  return { ...publication, state: PublicationState[state], onHostSilence: OnHostSilence[onHostSilence ?? "KEEP"] };
+}
+
+function fenceMessage({ hostId, by, atMs, reason }: Fence): FenceMessage {
+  return { hostId, by, fencedAt: dateOf(atMs), reason };
+}
+
+/** Undefined: not said. */
+export function silenceRuleOf(rule: OnHostSilence): "KEEP" | "FENCE" | undefined {
+  switch (rule) {
+    case OnHostSilence.UNSPECIFIED:
+      return undefined;
+    case OnHostSilence.KEEP:
+      return "KEEP";
+    case OnHostSilence.FENCE:
+      return "FENCE";
+    default:
+      throw new InvalidArgumentError("on_host_silence is a value that this registry does not know", {
+        about: { field: "on_host_silence" },
+      });
+  }
 }
 
 export function actionResultMessage(result: ActionResult): ActionResultMessage {

@@ -1,4 +1,5 @@
-import { type HostId, messageOf } from "@diskmesh/domain";
+import { type DiskId, type HostId, messageOf } from "@diskmesh/domain";
+import { fenceSilent } from "../model/fences.js";
 import {
   afterMassSilence,
   endProbation,
@@ -7,6 +8,7 @@ import {
   findSilentDead,
   type MassSilence,
   markUnavailable,
+  silenceWord,
 } from "../model/heartbeats.js";
 import { requireRegistration } from "../model/remembered.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
@@ -15,6 +17,13 @@ import type { WorkContext } from "./work-context.js";
 
 /** A host is noticed so soon after its timeout. */
 const MAX_LOOK_INTERVAL_MS = 1_000;
+
+export interface HostEvents {
+  /** The host is ONLINE: what waited for that goes on. */
+  readonly online: (hostId: HostId) => void;
+  /** Disks were taken from their host. */
+  readonly fenced: (diskIds: readonly DiskId[]) => void;
+}
 
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
 export class HostMonitor {
@@ -25,8 +34,7 @@ export class HostMonitor {
 
   constructor(
     private readonly context: WorkContext,
-    /** The host is ONLINE: what waited for that goes on. */
-    private readonly onOnline: (hostId: HostId) => void = () => {},
+    private readonly on: HostEvents = { online: () => {}, fenced: () => {} },
   ) {
     this.#running = this.#run();
   }
@@ -73,19 +81,27 @@ export class HostMonitor {
         .filter((host) => tables.devices.count("awaitingOrderByHost", host.hostId) > 0)
         .map((host) => host.hostId),
     }));
-    const { silence, mass } = afterMassSilence(found.silence, this.#mass, timeoutMs, clock.monotonicMs());
+    const before = this.#mass;
+    const { silence, mass } = afterMassSilence(found.silence, before, timeoutMs, clock.monotonicMs());
     this.#mass = mass;
     this.#alert(silence.massSilent);
     const { silent } = silence;
     if (silent.length > 0) {
       this.context.log.warn({ hosts: silent.length, first: silent[0] }, "hosts fell silent and are UNAVAILABLE");
-      await tablet.transact((tx) => markUnavailable(tx, silent, timeoutMs, nowMs));
+      // Who was part of a mass silence may be well, and cut off: that takes nothing from anybody without an operator's word.
+      const fences = before === undefined;
+      const fenced = await tablet.transact((tx) => {
+        markUnavailable(tx, silent, timeoutMs, nowMs);
+        return fences ? fenceSilent(tx, silent, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
+      });
+      if (fenced.length > 0) this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks are fenced");
+      this.on.fenced(fenced);
     }
     const { silentDead } = found;
     if (silentDead.length > 0) await tablet.transact((tx) => requireRegistration(tx, silentDead));
     if (found.proven.length > 0) {
       await tablet.transact((tx) => endProbation(tx, found.proven, nowMs));
-      for (const hostId of found.proven) this.onOnline(hostId);
+      for (const hostId of found.proven) this.on.online(hostId);
     }
     for (const hostId of found.timedOut) await this.#giveUp(hostId, nowMs);
   }

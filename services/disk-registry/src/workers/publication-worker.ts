@@ -1,4 +1,4 @@
-import { AbortedError, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import { AbortedError, type DeviceId, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
@@ -6,6 +6,7 @@ import {
   completePublish,
   completeUnpublish,
   isCurrent,
+  isFence,
   planSession,
   recordPublicationFailure,
   renewSession,
@@ -15,6 +16,9 @@ import {
 import type { Host, RegistryTransaction } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
+
+/** How long a fence that is complete waits for the host's word that it serves the disk no more. */
+const FENCED_HOST_MS = 200;
 
 /** What remains to be stored once everything outside is done. */
 type Complete = (tx: RegistryTransaction) => void;
@@ -33,17 +37,44 @@ type Grant = { readonly kind: "granted" } | { readonly kind: "refused" | "outdat
  * until the host is back or is purged. Nobody may believe in a fence that a device has not confirmed.
  */
 export class PublicationWorker {
-  constructor(
-    private readonly context: WorkContext,
-    private readonly unexportLater: (hostId: string, diskId: DiskId, sessionNumber: number) => void,
-  ) {}
+  readonly #running = new Map<DiskId, AbortController>();
+  /** By disk: what devices said that were asked for its session, unless they granted it. */
+  readonly #answers = new Map<DiskId, ReadonlyMap<DeviceId, string>>();
 
-  async process(diskId: DiskId, signal: AbortSignal): Promise<WorkResult> {
+  constructor(private readonly context: WorkContext) {}
+
+  /** Something else is wanted of the disk: whoever does not answer is not waited for. */
+  abandon(diskId: DiskId): void {
+    this.#running.get(diskId)?.abort(new AbortedError(`something else is wanted of disk ${diskId}`));
+  }
+
+  /** Why devices have not granted the disk's session that were asked for it last. */
+  answersOf(diskId: DiskId): ReadonlyMap<DeviceId, string> {
+    return this.#answers.get(diskId) ?? new Map();
+  }
+
+  async process(diskId: DiskId, closing: AbortSignal): Promise<WorkResult> {
+    const run = new AbortController();
+    const close = () => run.abort(closing.reason);
+    closing.addEventListener("abort", close, { once: true });
+    this.#running.set(diskId, run);
+    try {
+      return await this.#process(diskId, run.signal, closing);
+    } finally {
+      this.#running.delete(diskId);
+      closing.removeEventListener("abort", close);
+    }
+  }
+
+  async #process(diskId: DiskId, signal: AbortSignal, closing: AbortSignal): Promise<WorkResult> {
     const { tablet, fleet } = this.context;
     // Of before the plan: what is planned is not sent under a generation that was claimed since.
     const leader = fleet.leader();
     const planned = await tablet.read((tables) => planSession(tables, diskId));
-    if (planned === undefined) return "done";
+    if (planned === undefined) {
+      this.#answers.delete(diskId);
+      return "done";
+    }
     const plan: OrderedSession = { ...planned, leader };
     try {
       const complete = await (plan.publication.state === "PUBLISHING"
@@ -56,8 +87,8 @@ export class PublicationWorker {
       });
       return more ? { retryAfterMs: 0 } : "done";
     } catch (error) {
-      signal.throwIfAborted();
-      if (!(await this.#isCurrent(plan))) return { retryAfterMs: 0 };
+      closing.throwIfAborted();
+      if (signal.aborted || !(await this.#isCurrent(plan))) return { retryAfterMs: 0 };
       await this.#recordFailure(plan, error);
       throw error;
     }
@@ -76,16 +107,29 @@ export class PublicationWorker {
 
   async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
-    // First the friendly way, so that what the host has in flight still reaches the devices.
-    await this.#unexport(plan, signal);
+    const told = this.#unexport(plan, signal);
+    // Mostly the friendly way, so that what the host has in flight still reaches the devices. A fence waits for no host.
+    if (!isFence(disk)) await told;
     await this.#openSessions(plan, signal);
     if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
-    return (tx) => completeUnpublish(tx, disk.diskId, publication);
+    const isHostTold = await this.#within(FENCED_HOST_MS, told);
+    return (tx) => completeUnpublish(tx, disk.diskId, publication, isHostTold);
   }
 
   /** Resolves when every device that can be asked has granted the session. */
   async #openSessions(plan: OrderedSession, signal: AbortSignal): Promise<void> {
-    const grants = await Promise.all(plan.groups.map((group) => this.#openSession(plan, group, signal)));
+    const asked = plan.groups.flatMap((group) => group.deviceIds);
+    const answers = new Map(asked.map((deviceId) => [deviceId, "its agent has not answered yet"]));
+    this.#answers.set(plan.disk.diskId, answers);
+    const grants = await Promise.all(
+      plan.groups.map(async (group) => {
+        const grant = await this.#openSession(plan, group, signal);
+        for (const deviceId of group.deviceIds)
+          if (grant.kind === "granted") answers.delete(deviceId);
+          else answers.set(deviceId, grant.error);
+        return grant;
+      }),
+    );
     await this.#requireCurrent(plan);
     const refused = grants.filter((grant) => grant.kind !== "granted");
     if (refused.length === 0) return;
@@ -151,11 +195,13 @@ export class PublicationWorker {
     }
   }
 
-  /** Best effort: a host that does not hear it is fenced off all the same, and is told again later. */
-  async #unexport(plan: OrderedSession, signal: AbortSignal): Promise<void> {
-    const { agents, config, log } = this.context;
+  /** Best effort: a host that does not hear it is fenced off all the same. Says whether it serves the disk no more. */
+  async #unexport(plan: OrderedSession, signal: AbortSignal): Promise<boolean> {
+    const { agents, config, log, liveness } = this.context;
     const { disk, publication, target: host } = plan;
-    if (host === undefined || whyNotToldToLetGo(host) !== undefined) return;
+    if (host === undefined) return true;
+    if (whyNotToldToLetGo(host) !== undefined) return false;
+    if (isFence(disk) && liveness.whySuspected(host.hostId) !== undefined) return false;
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),
@@ -167,11 +213,23 @@ export class PublicationWorker {
       await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.unexportDisk(request, { signal, deadlineMs }),
       );
+      return true;
     } catch (error) {
-      signal.throwIfAborted();
       log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "the export could not be ended");
-      this.unexportLater(host.hostId, disk.diskId, publication.sessionNumber);
+      return false;
     }
+  }
+
+  /** What is not known by then does not count. */
+  async #within(timeMs: number, told: Promise<boolean>): Promise<boolean> {
+    const timer = new AbortController();
+    const timeIsUp = this.context.clock.sleep(timeMs, timer.signal).then(
+      () => false,
+      () => false,
+    );
+    const isTold = await Promise.race([told, timeIsUp]);
+    timer.abort();
+    return isTold;
   }
 
   async #requireCurrent(plan: OrderedSession): Promise<void> {

@@ -1,6 +1,7 @@
 import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
 import { whyNotToldToLetGo } from "../model/orders.js";
+import { requireRegistration } from "../model/remembered.js";
 import { leaderStamp } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -34,8 +35,12 @@ export class UnexportWorker {
       if (publication?.hostId === hostId && publication.sessionNumber <= sessionNumber) return undefined;
       return tables.hosts.get(hostId);
     });
-    // A host that is told nothing says what it serves when it registers.
-    if (host === undefined || whyNotToldToLetGo(host) !== undefined) return "done";
+    if (host === undefined) return "done";
+    if (whyNotToldToLetGo(host) !== undefined) {
+      // It says what it serves when it registers.
+      if (!host.mustRegister) await tablet.transact((tx) => requireRegistration(tx, [hostId]));
+      return "done";
+    }
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), diskId, sessionNumber };
     const deadlineMs = config.publications.rpcTimeoutMs;
     await agents.order(host, { leader, deadlineMs }, (client) => client.unexportDisk(request, { signal, deadlineMs }));

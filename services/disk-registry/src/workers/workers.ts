@@ -16,6 +16,7 @@ export class Workers {
   readonly #context: WorkContext;
   readonly #orderWorker: OrderWorker;
   readonly #eraseWorker: EraseWorker;
+  readonly #publicationWorker: PublicationWorker;
   readonly #orders: WorkQueue;
   readonly #publications: WorkQueue;
   readonly #erases: WorkQueue;
@@ -31,22 +32,23 @@ export class Workers {
         else if (device.dirty) this.wakeErase([device.deviceId]);
       }
     });
-    const publicationWorker = new PublicationWorker(context, (hostId, diskId, sessionNumber) =>
-      this.wakeUnexport({ hostId: hostId as HostId, diskId, sessionNumber }),
-    );
+    this.#publicationWorker = new PublicationWorker(context);
     this.#eraseWorker = new EraseWorker(context);
     const unexportWorker = new UnexportWorker(context);
     this.#orders = this.#queue("orders", orders, (hostId, signal) =>
       this.#orderWorker.process(hostId as HostId, signal),
     );
     this.#publications = this.#queue("publications", publications, (diskId, signal) =>
-      publicationWorker.process(diskId as DiskId, signal),
+      this.#publicationWorker.process(diskId as DiskId, signal),
     );
     this.#erases = this.#queue("erases", erase, (deviceId, signal) =>
       this.#eraseWorker.process(deviceId as DeviceId, signal),
     );
     this.#unexports = this.#queue("unexports", publications, (key, signal) => unexportWorker.process(key, signal));
-    this.#monitor = new HostMonitor(context, (hostId) => this.wakeHost(hostId));
+    this.#monitor = new HostMonitor(context, {
+      online: (hostId) => this.wakeHost(hostId),
+      fenced: (diskIds) => this.wakeFences(diskIds),
+    });
   }
 
   #queue(
@@ -124,6 +126,19 @@ export class Workers {
 
   wakeDisk(diskId: DiskId): void {
     this.#publications.enqueue(diskId);
+  }
+
+  /** The disks were taken from their host: what is asked of it meanwhile is given up. */
+  wakeFences(diskIds: readonly DiskId[]): void {
+    for (const diskId of diskIds) {
+      this.#publicationWorker.abandon(diskId);
+      this.wakeDisk(diskId);
+    }
+  }
+
+  /** Why devices have not granted the disk's session that were asked for it last. */
+  answersOf(diskId: DiskId): ReadonlyMap<DeviceId, string> {
+    return this.#publicationWorker.answersOf(diskId);
   }
 
   wakeErase(deviceIds: readonly DeviceId[]): void {

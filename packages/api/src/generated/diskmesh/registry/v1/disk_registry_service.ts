@@ -18,6 +18,9 @@ import {
   hostStateFromJSON,
   hostStateToNumber,
   Label,
+  OnHostSilence,
+  onHostSilenceFromJSON,
+  onHostSilenceToNumber,
 } from "./types.js";
 
 /** Names the host to add. */
@@ -69,6 +72,44 @@ export interface PurgeHostResponse {
   result: ActionResult | undefined;
 }
 
+/** Names the host to fence. */
+export interface FenceHostRequest {
+  /** A host that has registered. */
+  hostId: string;
+  /** Why, for people; may be empty. */
+  reason: string;
+  /** Answer which disks would be taken away, change nothing. */
+  dryRun: boolean;
+}
+
+/** What became of the disks that the host held. */
+export interface FenceHostResponse {
+  /** In order of disk_id. */
+  disks: FencedDisk[];
+}
+
+/** How far the fence of a disk is. */
+export interface FencedDisk {
+  /** The disk. */
+  diskId: string;
+  /** Every device refuses the host: the disk can be published elsewhere. */
+  complete: boolean;
+  /** How many devices have not been asked, have not answered or do not grant it. */
+  unaskedDeviceCount: number;
+  /** These devices; the first 1,000 of the whole answer. */
+  unaskedDevices: UnaskedDevice[];
+}
+
+/** A device that may still obey the fenced host. */
+export interface UnaskedDevice {
+  /** The device. */
+  deviceId: string;
+  /** Its host. */
+  hostId: string;
+  /** Why it could not be asked, or what its agent said. */
+  reason: string;
+}
+
 /** What an operator says of hosts. */
 export interface SetHostStateRequest {
   /** Hosts that have registered; 1 to 1,000. */
@@ -79,6 +120,11 @@ export interface SetHostStateRequest {
   reason: string;
   /** Answer what would happen, change nothing. */
   dryRun: boolean;
+  /**
+   * With HOST_STATE_DEAD: publications to these hosts with ON_HOST_SILENCE_FENCE are fenced at once. Otherwise nothing is:
+   * FenceHost does it, for all that a host holds.
+   */
+  fence: boolean;
 }
 
 /** What the word changes. Hosts that are so already do not count. */
@@ -93,6 +139,8 @@ export interface SetHostStateResponse {
   publications: number;
   /** How many of these hosts are VMs. */
   vms: number;
+  /** How many publications it fences. */
+  fences: number;
 }
 
 /** Names the devices to add: by device_id, or by path (then all devices on it), never both. */
@@ -364,6 +412,8 @@ export interface PublishDiskRequest {
   diskId: string;
   /** The host whose users read and write it. */
   hostId: string;
+  /** What becomes of the publication when the host is UNAVAILABLE; the last word on it counts. */
+  onHostSilence: OnHostSilence;
 }
 
 /** The disk is readable and writable on the host. */
@@ -808,8 +858,312 @@ export const PurgeHostResponse: MessageFns<PurgeHostResponse> = {
   },
 };
 
+function createBaseFenceHostRequest(): FenceHostRequest {
+  return { hostId: "", reason: "", dryRun: false };
+}
+
+export const FenceHostRequest: MessageFns<FenceHostRequest> = {
+  encode(message: FenceHostRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.dryRun !== false) {
+      writer.uint32(24).bool(message.dryRun);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FenceHostRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFenceHostRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.dryRun = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FenceHostRequest>): FenceHostRequest {
+    return FenceHostRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FenceHostRequest>): FenceHostRequest {
+    const message = createBaseFenceHostRequest();
+    message.hostId = object.hostId ?? "";
+    message.reason = object.reason ?? "";
+    message.dryRun = object.dryRun ?? false;
+    return message;
+  },
+};
+
+function createBaseFenceHostResponse(): FenceHostResponse {
+  return { disks: [] };
+}
+
+export const FenceHostResponse: MessageFns<FenceHostResponse> = {
+  encode(message: FenceHostResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.disks) {
+      FencedDisk.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FenceHostResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFenceHostResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.disks.push(FencedDisk.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FenceHostResponse>): FenceHostResponse {
+    return FenceHostResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FenceHostResponse>): FenceHostResponse {
+    const message = createBaseFenceHostResponse();
+    message.disks = object.disks?.map((e) => FencedDisk.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseFencedDisk(): FencedDisk {
+  return { diskId: "", complete: false, unaskedDeviceCount: 0, unaskedDevices: [] };
+}
+
+export const FencedDisk: MessageFns<FencedDisk> = {
+  encode(message: FencedDisk, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskId !== "") {
+      writer.uint32(10).string(message.diskId);
+    }
+    if (message.complete !== false) {
+      writer.uint32(16).bool(message.complete);
+    }
+    if (message.unaskedDeviceCount !== 0) {
+      writer.uint32(24).int32(message.unaskedDeviceCount);
+    }
+    for (const v of message.unaskedDevices) {
+      UnaskedDevice.encode(v!, writer.uint32(34).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): FencedDisk {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFencedDisk();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.complete = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.unaskedDeviceCount = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.unaskedDevices.push(UnaskedDevice.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<FencedDisk>): FencedDisk {
+    return FencedDisk.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<FencedDisk>): FencedDisk {
+    const message = createBaseFencedDisk();
+    message.diskId = object.diskId ?? "";
+    message.complete = object.complete ?? false;
+    message.unaskedDeviceCount = object.unaskedDeviceCount ?? 0;
+    message.unaskedDevices = object.unaskedDevices?.map((e) => UnaskedDevice.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseUnaskedDevice(): UnaskedDevice {
+  return { deviceId: "", hostId: "", reason: "" };
+}
+
+export const UnaskedDevice: MessageFns<UnaskedDevice> = {
+  encode(message: UnaskedDevice, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(18).string(message.hostId);
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): UnaskedDevice {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseUnaskedDevice();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<UnaskedDevice>): UnaskedDevice {
+    return UnaskedDevice.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<UnaskedDevice>): UnaskedDevice {
+    const message = createBaseUnaskedDevice();
+    message.deviceId = object.deviceId ?? "";
+    message.hostId = object.hostId ?? "";
+    message.reason = object.reason ?? "";
+    return message;
+  },
+};
+
 function createBaseSetHostStateRequest(): SetHostStateRequest {
-  return { hostIds: [], state: HostState.UNSPECIFIED, reason: "", dryRun: false };
+  return { hostIds: [], state: HostState.UNSPECIFIED, reason: "", dryRun: false, fence: false };
 }
 
 export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
@@ -825,6 +1179,9 @@ export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
     }
     if (message.dryRun !== false) {
       writer.uint32(32).bool(message.dryRun);
+    }
+    if (message.fence !== false) {
+      writer.uint32(40).bool(message.fence);
     }
     return writer;
   },
@@ -874,6 +1231,14 @@ export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
             message.dryRun = reader.bool();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.fence = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -895,12 +1260,13 @@ export const SetHostStateRequest: MessageFns<SetHostStateRequest> = {
     message.state = object.state ?? HostState.UNSPECIFIED;
     message.reason = object.reason ?? "";
     message.dryRun = object.dryRun ?? false;
+    message.fence = object.fence ?? false;
     return message;
   },
 };
 
 function createBaseSetHostStateResponse(): SetHostStateResponse {
-  return { changedHostIds: [], devices: 0, disksOnDevices: 0, publications: 0, vms: 0 };
+  return { changedHostIds: [], devices: 0, disksOnDevices: 0, publications: 0, vms: 0, fences: 0 };
 }
 
 export const SetHostStateResponse: MessageFns<SetHostStateResponse> = {
@@ -919,6 +1285,9 @@ export const SetHostStateResponse: MessageFns<SetHostStateResponse> = {
     }
     if (message.vms !== 0) {
       writer.uint32(40).int64(message.vms);
+    }
+    if (message.fences !== 0) {
+      writer.uint32(48).int64(message.fences);
     }
     return writer;
   },
@@ -976,6 +1345,14 @@ export const SetHostStateResponse: MessageFns<SetHostStateResponse> = {
             message.vms = longToNumber(reader.int64());
             continue;
           }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.fences = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -998,6 +1375,7 @@ export const SetHostStateResponse: MessageFns<SetHostStateResponse> = {
     message.disksOnDevices = object.disksOnDevices ?? 0;
     message.publications = object.publications ?? 0;
     message.vms = object.vms ?? 0;
+    message.fences = object.fences ?? 0;
     return message;
   },
 };
@@ -3105,7 +3483,7 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
 };
 
 function createBasePublishDiskRequest(): PublishDiskRequest {
-  return { diskId: "", hostId: "" };
+  return { diskId: "", hostId: "", onHostSilence: OnHostSilence.UNSPECIFIED };
 }
 
 export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
@@ -3115,6 +3493,9 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
     }
     if (message.hostId !== "") {
       writer.uint32(18).string(message.hostId);
+    }
+    if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
+      writer.uint32(24).int32(onHostSilenceToNumber(message.onHostSilence));
     }
     return writer;
   },
@@ -3148,6 +3529,14 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
             message.hostId = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.onHostSilence = onHostSilenceFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3167,6 +3556,7 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
     const message = createBasePublishDiskRequest();
     message.diskId = object.diskId ?? "";
     message.hostId = object.hostId ?? "";
+    message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
     return message;
   },
 };
@@ -3617,6 +4007,21 @@ export const DiskRegistryServiceDefinition = {
       requestType: PurgeHostRequest as typeof PurgeHostRequest,
       requestStream: false,
       responseType: PurgeHostResponse as typeof PurgeHostResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Takes every disk from a host that it holds, without asking it, whatever its state: each device whose agent answers
+     * refuses the host's sessions from then on, and a disk all of whose devices did can be published elsewhere. Names the
+     * devices that could not be asked; the work on them goes on, and the same call again says how far it is. Ends the
+     * publications for good: a host that returns is told to stop serving, and serves nothing again by itself. NOT_FOUND when
+     * the host is not known.
+     */
+    fenceHost: {
+      name: "FenceHost",
+      requestType: FenceHostRequest as typeof FenceHostRequest,
+      requestStream: false,
+      responseType: FenceHostResponse as typeof FenceHostResponse,
       responseStream: false,
       options: {},
     },

@@ -272,6 +272,58 @@ export function publicationStateToNumber(object: PublicationState): number {
   }
 }
 
+/** What becomes of a publication when its host is UNAVAILABLE. */
+export const OnHostSilence = {
+  /** UNSPECIFIED - Not said: KEEP for a new publication, and as it is for one that is there. */
+  UNSPECIFIED: "ON_HOST_SILENCE_UNSPECIFIED",
+  /** KEEP - Nothing: the host may be well and only cut off. It keeps the disk until somebody takes it away. */
+  KEEP: "ON_HOST_SILENCE_KEEP",
+  /** FENCE - It is fenced, as by FenceHost, as soon as the host becomes UNAVAILABLE by itself; not by the end of a mass silence. */
+  FENCE: "ON_HOST_SILENCE_FENCE",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type OnHostSilence = typeof OnHostSilence[keyof typeof OnHostSilence];
+
+export namespace OnHostSilence {
+  export type UNSPECIFIED = typeof OnHostSilence.UNSPECIFIED;
+  export type KEEP = typeof OnHostSilence.KEEP;
+  export type FENCE = typeof OnHostSilence.FENCE;
+  export type UNRECOGNIZED = typeof OnHostSilence.UNRECOGNIZED;
+}
+
+export function onHostSilenceFromJSON(object: any): OnHostSilence {
+  switch (object) {
+    case 0:
+    case "ON_HOST_SILENCE_UNSPECIFIED":
+      return OnHostSilence.UNSPECIFIED;
+    case 1:
+    case "ON_HOST_SILENCE_KEEP":
+      return OnHostSilence.KEEP;
+    case 2:
+    case "ON_HOST_SILENCE_FENCE":
+      return OnHostSilence.FENCE;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return OnHostSilence.UNRECOGNIZED;
+  }
+}
+
+export function onHostSilenceToNumber(object: OnHostSilence): number {
+  switch (object) {
+    case OnHostSilence.UNSPECIFIED:
+      return 0;
+    case OnHostSilence.KEEP:
+      return 1;
+    case OnHostSilence.FENCE:
+      return 2;
+    case OnHostSilence.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
+
 /** What a CMS action came to (seed 004). */
 export const ActionCode = {
   /** UNSPECIFIED - Never sent. */
@@ -540,6 +592,22 @@ export interface Publication {
   attempts: number;
   /** What the last try met. */
   lastError: string;
+  /** What becomes of it when the host is UNAVAILABLE. */
+  onHostSilence: OnHostSilence;
+}
+
+/** That a disk was taken from a host without asking the host. */
+export interface Fence {
+  /** From which. */
+  hostId: string;
+  /** Who wanted it: the role and name in an operator's certificate, or "disk-registry". */
+  by: string;
+  /** When it was wanted. It is complete once the disk has no publication. */
+  fencedAt:
+    | Date
+    | undefined;
+  /** Why, for people. */
+  reason: string;
 }
 
 /** One or more whole devices of one availability zone, in order, as one linear range of bytes. */
@@ -569,7 +637,11 @@ export interface Disk {
   /** Which device or host is at fault, if any. */
   healthMessage: string;
   /** When it was created. */
-  createdAt: Date | undefined;
+  createdAt:
+    | Date
+    | undefined;
+  /** How its last publication ended, or ends, if that was a fence; absent once it is published again. */
+  fence: Fence | undefined;
 }
 
 /** A name and a value. Kept as a list: names that users choose are never field names in the store. */
@@ -1623,6 +1695,7 @@ function createBasePublication(): Publication {
     exportPath: "",
     attempts: 0,
     lastError: "",
+    onHostSilence: OnHostSilence.UNSPECIFIED,
   };
 }
 
@@ -1645,6 +1718,9 @@ export const Publication: MessageFns<Publication> = {
     }
     if (message.lastError !== "") {
       writer.uint32(50).string(message.lastError);
+    }
+    if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
+      writer.uint32(56).int32(onHostSilenceToNumber(message.onHostSilence));
     }
     return writer;
   },
@@ -1710,6 +1786,14 @@ export const Publication: MessageFns<Publication> = {
             message.lastError = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 56) {
+              break;
+            }
+
+            message.onHostSilence = onHostSilenceFromJSON(reader.int32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1733,6 +1817,98 @@ export const Publication: MessageFns<Publication> = {
     message.exportPath = object.exportPath ?? "";
     message.attempts = object.attempts ?? 0;
     message.lastError = object.lastError ?? "";
+    message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
+    return message;
+  },
+};
+
+function createBaseFence(): Fence {
+  return { hostId: "", by: "", fencedAt: undefined, reason: "" };
+}
+
+export const Fence: MessageFns<Fence> = {
+  encode(message: Fence, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.by !== "") {
+      writer.uint32(18).string(message.by);
+    }
+    if (message.fencedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.fencedAt), writer.uint32(26).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(34).string(message.reason);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Fence {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseFence();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.by = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.fencedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Fence>): Fence {
+    return Fence.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Fence>): Fence {
+    const message = createBaseFence();
+    message.hostId = object.hostId ?? "";
+    message.by = object.by ?? "";
+    message.fencedAt = object.fencedAt ?? undefined;
+    message.reason = object.reason ?? "";
     return message;
   },
 };
@@ -1751,6 +1927,7 @@ function createBaseDisk(): Disk {
     health: Health.UNSPECIFIED,
     healthMessage: "",
     createdAt: undefined,
+    fence: undefined,
   };
 }
 
@@ -1791,6 +1968,9 @@ export const Disk: MessageFns<Disk> = {
     }
     if (message.createdAt !== undefined) {
       Timestamp.encode(toTimestamp(message.createdAt), writer.uint32(98).fork()).join();
+    }
+    if (message.fence !== undefined) {
+      Fence.encode(message.fence, writer.uint32(106).fork()).join();
     }
     return writer;
   },
@@ -1904,6 +2084,14 @@ export const Disk: MessageFns<Disk> = {
             message.createdAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.fence = Fence.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1935,6 +2123,7 @@ export const Disk: MessageFns<Disk> = {
     message.health = object.health ?? Health.UNSPECIFIED;
     message.healthMessage = object.healthMessage ?? "";
     message.createdAt = object.createdAt ?? undefined;
+    message.fence = (object.fence !== undefined && object.fence !== null) ? Fence.fromPartial(object.fence) : undefined;
     return message;
   },
 };

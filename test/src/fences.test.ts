@@ -1,0 +1,141 @@
+import { join } from "node:path";
+import { type Disk, HostState, OnHostSilence } from "@diskmesh/api/registry";
+import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { makeDeviceFile } from "./mesh/device-files.js";
+import { RegistryMesh } from "./mesh/registry-mesh.js";
+
+const SIZE = MIB_BYTES;
+const BLOCK = 4_096;
+const FIRST = Buffer.alloc(BLOCK, "of the first host");
+const SECOND = Buffer.alloc(BLOCK, "of the second host");
+const LATE = Buffer.alloc(BLOCK, "too late");
+const PATIENCE = { timeoutMs: 60_000, everyMs: 20 };
+const TIMEOUT_MS = 5_000;
+
+describe("disks of hosts that are gone", function () {
+  this.timeout(240_000);
+  let mesh: RegistryMesh;
+
+  beforeEach(async () => {
+    mesh = await RegistryMesh.start({
+      hostIds: ["h1", "h2", "h3"],
+      agent: (hostId, folder) => ({
+        devices: [{ deviceId: `${hostId}-d`, path: makeDeviceFile(join(folder, "files", hostId), SIZE) }],
+      }),
+      registry: { heartbeat: { intervalMs: 500, timeoutMs: TIMEOUT_MS, probationMs: 0, missedUntilSuspected: 6 } },
+    });
+    for (const hostId of ["h1", "h2", "h3"]) {
+      await eventually(() => mesh.operator.addHost({ hostId }), PATIENCE);
+      await eventually(async () => expect((await mesh.device(`${hostId}-d`)).dirty).to.equal(false), PATIENCE);
+    }
+    await eventually(() => mesh.operator.createDisk({ diskId: "x", sizeBytes: SIZE, hostId: "h2" }), PATIENCE);
+  });
+  afterEach(() => mesh?.[Symbol.asyncDispose]());
+
+  const diskX = async (): Promise<Disk> => {
+    const { disk } = await mesh.operator.getDisk({ diskId: "x" });
+    if (disk === undefined) throw new Error("the answer has no disk");
+    return disk;
+  };
+
+  /** Where each host served the disk. */
+  const exportPaths = new Map<string, string>();
+
+  const connectTo = async (hostId: string): Promise<void> => {
+    const client = await NbdClient.connect({ socketPath: exportPaths.get(hostId) ?? "" });
+    await client.disconnect();
+  };
+
+  /** A client of the disk on that host. */
+  const publish = async (hostId: string, onHostSilence: OnHostSilence = OnHostSilence.UNSPECIFIED): Promise<NbdClient> => {
+    const { disk } = await eventually(
+      () => mesh.operator.publishDisk({ diskId: "x", hostId, onHostSilence }),
+      PATIENCE,
+    );
+    const socketPath = disk?.publication?.exportPath ?? "";
+    exportPaths.set(hostId, socketPath);
+    return NbdClient.connect({ socketPath });
+  };
+
+  const outcomeOf = (write: Promise<unknown>): Promise<string> =>
+    write.then(
+      () => "written",
+      () => "refused",
+    );
+
+  const stateOf = async (hostId: string) => (await mesh.operator.getHost({ hostId })).host?.state;
+
+  it("a host stands still, and is fenced -> written elsewhere at once; it returns -> its late write is refused, it serves nothing", async () => {
+    const first = await publish("h1");
+    await first.write(0, FIRST, { fua: true });
+    mesh.agent("h1").signal("SIGSTOP");
+    try {
+      const late = outcomeOf(first.write(0, LATE, { fua: true }));
+      expect(
+        (await mesh.operator.fenceHost({ hostId: "h1", dryRun: true })).disks.map((disk) => disk.diskId),
+      ).to.deep.equal(["x"]);
+      const startedMs = performance.now();
+      const { disks } = await mesh.operator.fenceHost({ hostId: "h1", reason: "it stands still" });
+      expect(disks).to.deep.equal([{ diskId: "x", complete: true, unaskedDeviceCount: 0, unaskedDevices: [] }]);
+      expect((await diskX()).fence).to.deep.include({ hostId: "h1", by: "operator", reason: "it stands still" });
+      const second = await publish("h3");
+      await second.write(0, SECOND, { fua: true });
+      console.log(`      written elsewhere ${Math.round(performance.now() - startedMs)} ms after FenceHost was called`);
+      expect((await diskX()).fence).to.equal(undefined);
+      mesh.agent("h1").signal("SIGCONT");
+      expect(await late).to.equal("refused");
+      await eventually(async () => expect(await stateOf("h1")).to.equal(HostState.ONLINE), PATIENCE);
+      // Whoever is still connected is let go of; nobody connects again.
+      await eventually(async () => expect(await outcomeOf(connectTo("h1"))).to.equal("refused"), PATIENCE);
+      expect(await second.read(0, BLOCK)).to.deep.equal(SECOND);
+      await second.disconnect();
+    } finally {
+      mesh.agent("h1").signal("SIGCONT");
+    }
+  });
+
+  it("on_host_silence: FENCE, and the host dies -> fenced by itself, writable elsewhere; it returns -> nothing is served there", async () => {
+    const first = await publish("h1", OnHostSilence.FENCE);
+    await first.write(0, FIRST, { fua: true });
+    expect((await diskX()).publication?.onHostSilence).to.equal(OnHostSilence.FENCE);
+    const { host } = await mesh.operator.getHost({ hostId: "h1" });
+    await mesh.agent("h1").kill();
+    await eventually(async () => expect((await diskX()).publication).to.equal(undefined), PATIENCE);
+    const silentMs = Date.now() - (host?.lastHeartbeatAt?.getTime() ?? 0);
+    console.log(
+      `      unpublished ${silentMs} ms after a heartbeat that may have been the last; the timeout is ${TIMEOUT_MS} ms`,
+    );
+    const { fence } = await diskX();
+    expect(fence).to.deep.include({ hostId: "h1", by: "disk-registry" });
+    expect(fence?.reason).to.contain("no heartbeat");
+    const second = await publish("h3");
+    expect(await second.read(0, BLOCK)).to.deep.equal(FIRST);
+    await second.write(0, SECOND, { fua: true });
+    await mesh.agent("h1").start();
+    await eventually(async () => expect(await stateOf("h1")).to.equal(HostState.ONLINE), PATIENCE);
+    expect((await diskX()).publication?.hostId).to.equal("h3");
+    await second.disconnect();
+  });
+
+  it("a device of the disk is on a dead host, too -> it is named, and the disk stays where nobody can publish it", async () => {
+    const client = await publish("h1");
+    await client.disconnect();
+    await mesh.agent("h2").kill();
+    await mesh.operator.setHostState({ hostIds: ["h2"], state: HostState.DEAD, reason: "gone" });
+    const { disks } = await mesh.operator.fenceHost({ hostId: "h1" });
+    expect(disks.map(({ diskId, complete }) => [diskId, complete])).to.deep.equal([["x", false]]);
+    expect(disks[0]?.unaskedDevices.map(({ deviceId, hostId }) => [deviceId, hostId])).to.deep.equal([["h2-d", "h2"]]);
+    expect(disks[0]?.unaskedDevices[0]?.reason).to.contain("DEAD");
+    expect((await mesh.operator.fenceHost({ hostId: "h1" })).disks.length, "asked again").to.equal(1);
+    await mesh.agent("h2").start();
+    await eventually(async () => expect((await diskX()).publication).to.equal(undefined), PATIENCE);
+    // A DEAD host was asked, and is not published with.
+    const error = await mesh.operator.publishDisk({ diskId: "x", hostId: "h1" }).catch((reason: Error) => reason);
+    expect((error as Error).message)
+      .to.contain("h2-d")
+      .and.to.contain("DEAD");
+  });
+});
