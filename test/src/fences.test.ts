@@ -50,7 +50,10 @@ describe("disks of hosts that are gone", function () {
   };
 
   /** A client of the disk on that host. */
-  const publish = async (hostId: string, onHostSilence: OnHostSilence = OnHostSilence.UNSPECIFIED): Promise<NbdClient> => {
+  const publish = async (
+    hostId: string,
+    onHostSilence: OnHostSilence = OnHostSilence.UNSPECIFIED,
+  ): Promise<NbdClient> => {
     const { disk } = await eventually(
       () => mesh.operator.publishDisk({ diskId: "x", hostId, onHostSilence }),
       PATIENCE,
