@@ -11,6 +11,7 @@ import {
 } from "@diskmesh/api/registry";
 import { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError, ResourceExhaustedError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import type { Client } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -122,7 +123,7 @@ describe("a registry's store that was copied, and agents that stay up", function
     const [operator2, fleet2] = clients(SECOND);
 
     // Nobody has registered with the second yet: it orders nobody, and gives nothing away.
-    await refused(operator2.createDisk(aDisk("early")), ResourceExhaustedError, "does not fit");
+    await rejection(operator2.createDisk(aDisk("early")), ResourceExhaustedError, "does not fit");
     await group.process("host-2").restart(agentConfig("host-2", SECOND));
     await eventually(async () => expect((await devices(operator2)).filter(isReady)).to.have.length(4), PATIENCE);
     expect((await fleet.getFleet({})).standsStill, "nobody has told it").to.equal("");
@@ -134,8 +135,8 @@ describe("a registry's store that was copied, and agents that stay up", function
         "another registry leads this fleet: the agent of host host-2",
       );
     }, PATIENCE);
-    await refused(operator.removeDevice(remove), InvalidStateError, "another registry leads this fleet");
-    await refused(operator.createDisk(aDisk("lost")), InvalidStateError, "another registry leads this fleet");
+    await rejection(operator.removeDevice(remove), InvalidStateError, "another registry leads this fleet");
+    await rejection(operator.createDisk(aDisk("lost")), InvalidStateError, "another registry leads this fleet");
     const agent = group.client(DiskAgentServiceDefinition, "disk-agent", { names: ["host-2"] });
     const listed = (await agent.listDevices({})).devices.find(({ deviceId }) => deviceId === "host-2-device-1");
     expect(listed?.attached, "what the original ordered was not done").to.equal(true);
@@ -212,12 +213,3 @@ function aDisk(diskId: string) {
 
 const run = (file: string, args: readonly string[]) =>
   promisify(execFile)(process.execPath, [join(repositoryFolder, file), ...args]);
-
-async function refused(call: Promise<unknown>, kind: new (message: string) => Error, says: string): Promise<void> {
-  const error = await call.then(
-    () => undefined,
-    (reason: Error) => reason,
-  );
-  expect(error).to.be.instanceOf(kind);
-  expect(error?.message).to.contain(says);
-}

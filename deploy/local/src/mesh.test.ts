@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { TimeoutError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type Member, Mesh } from "./mesh.js";
@@ -65,13 +66,16 @@ describe("the processes of the mesh", () => {
 
   it("report a start that fails in one line with the last words of the process", async () => {
     const bad = member("bad", 'console.error("first"); console.error("no such table"); process.exit(3);');
-    const failure = await failureOf(mesh.start([bad], never));
-    expect(failure).to.match(/^bad did not start \(exit code 3\): no such table \(log: .*bad\.log; .*--fresh\)$/);
+    await rejection(
+      mesh.start([bad], never),
+      Error,
+      /^bad did not start \(exit code 3\): no such table \(log: .*bad\.log; .*--fresh\)$/,
+    );
   });
 
   it("report a program that is not there", async () => {
     const missing = { ...member("missing"), file: "no-such-program" };
-    expect(await failureOf(mesh.start([missing], never))).to.match(/^no-such-program is not on PATH: install it/);
+    await rejection(mesh.start([missing], never), Error, /^no-such-program is not on PATH: install it/);
   });
 
   it("report a process that never gets ready", async () => {
@@ -79,7 +83,7 @@ describe("the processes of the mesh", () => {
       ...member("slow"),
       waitUntilReady: () => Promise.reject(new TimeoutError("it does not serve")),
     };
-    expect(await failureOf(mesh.start([slow], never))).to.match(/^slow: it does not serve; it logged last: /);
+    await rejection(mesh.start([slow], never), Error, /^slow: it does not serve; it logged last: /);
   });
 
   it("give a start up when told to", async () => {
@@ -88,9 +92,9 @@ describe("the processes of the mesh", () => {
       ...member("deaf"),
       waitUntilReady: (_timeoutMs, signal) => sleep(60_000, undefined, { signal }),
     };
-    const start = failureOf(mesh.start([deaf], stopping.signal));
+    const start = rejection(mesh.start([deaf], stopping.signal));
     stopping.abort();
-    expect(await start).to.include("abort");
+    expect((await start).message).to.include("abort");
   });
 
   it("end with their launcher even when that is killed", async () => {
@@ -110,15 +114,6 @@ describe("the processes of the mesh", () => {
     await eventually(() => !isAlive(pid));
   });
 });
-
-async function failureOf(work: Promise<unknown>): Promise<string> {
-  try {
-    await work;
-  } catch (error) {
-    return (error as Error).message;
-  }
-  throw new Error("it did not fail");
-}
 
 function isAlive(pid: number): boolean {
   try {

@@ -1,5 +1,6 @@
 import { existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { MeshLayout } from "./layout.js";
@@ -13,15 +14,6 @@ describe("the state folder", () => {
 
   async function openAndClose(fresh = false, folder = stateFolder): Promise<void> {
     await using _state = await StateFolder.open(new MeshLayout(folder, 7000), { fresh });
-  }
-
-  async function refusal(fresh = false, folder = stateFolder): Promise<string> {
-    try {
-      await openAndClose(fresh, folder);
-    } catch (error) {
-      return (error as Error).message;
-    }
-    throw new Error("it was opened");
   }
 
   it("is made, private, and found again", async () => {
@@ -44,14 +36,14 @@ describe("the state folder", () => {
     await using _state = await StateFolder.open(new MeshLayout(stateFolder, 7000), { fresh: false });
     writeFileSync(join(stateFolder, "data.txt"), "kept");
     for (const fresh of [false, true])
-      expect(await refusal(fresh)).to.include(`${stateFolder}" is in use by process ${process.pid}`);
+      await rejection(openAndClose(fresh), Error, `${stateFolder}" is in use by process ${process.pid}`);
     expect(readFileSync(join(stateFolder, "data.txt"), "utf8")).to.equal("kept");
   });
 
   it("is made anew under the lock: no other launcher comes in between", async () => {
     await openAndClose();
     await using _state = await StateFolder.open(new MeshLayout(stateFolder, 7000), { fresh: true });
-    expect(await refusal()).to.include("is in use by process");
+    await rejection(openAndClose(), Error, "is in use by process");
   });
 
   const corruptions: [string, () => void][] = [
@@ -67,7 +59,7 @@ describe("the state folder", () => {
     it(`with ${what} is refused in one line that names --fresh, and --fresh mends it`, async () => {
       mkdirSync(join(stateFolder, ".."), { recursive: true });
       corrupt();
-      const message = await refusal();
+      const { message } = await rejection(openAndClose());
       expect(message).to.include(stateFolder).and.include("--fresh").and.not.include("\n");
       await openAndClose(true);
       await openAndClose();
@@ -76,7 +68,7 @@ describe("the state folder", () => {
   it("is not deleted by --fresh when it is somebody else's folder", async () => {
     const precious = temporaryFolder();
     writeFileSync(join(precious, "thesis.txt"), "years of work");
-    expect(await refusal(true, precious)).to.include("does not look like the state of a mesh");
+    await rejection(openAndClose(true, precious), Error, "does not look like the state of a mesh");
     expect(existsSync(join(precious, "thesis.txt"))).to.equal(true);
   });
 

@@ -10,6 +10,7 @@ import {
   TimeoutError,
   UnavailableError,
 } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import {
   type Context,
@@ -29,15 +30,6 @@ import { watchHeartbeats } from "./heartbeats.js";
 import { TestServer } from "./testing/test-server.js";
 
 const timing = { requestTimeoutMs: 2_000, callTimeoutMs: 5_000, taskPollIntervalMs: 20 };
-
-async function thrownBy(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it did not throw");
-}
 
 const until = (condition: () => boolean): Promise<boolean> => eventually(condition);
 
@@ -158,10 +150,10 @@ describe("mbus", () => {
         agentServer = startAgent(log);
         client = new AgentClient({ nats: director, directorId: "process-2", ...timing, log });
         await agentReady();
-        const error = await thrownBy(client.call("host-1", method, args));
+        const error = await rejection(client.call("host-1", method, args), AgentError);
         expect(received.at(-1)).to.deep.equal(args);
         expect(error).to.be.instanceOf(AgentError);
-        expect((error as AgentError).agentMessage).to.match(/cannot do it with .*<redacted>/);
+        expect(error.agentMessage).to.match(/cannot do it with .*<redacted>/);
         const written = lines.join("\n");
         expect(written).to.include(`asked an agent {"agentId":"host-1","method":"${method}"`).and.include("failed {");
         expect(`${written} ${error.stack} ${JSON.stringify(error)}`).not.to.include(CANARY);
@@ -185,66 +177,60 @@ describe("mbus", () => {
     });
 
     it("fails with the agent's text", async () => {
-      const error = await thrownBy(client.call("host-1", "fail", []));
-      expect(error).to.be.instanceOf(AgentError);
-      expect((error as AgentError).agentMessage).to.equal("Action Failed fail: the disk is on fire");
+      const error = await rejection(client.call("host-1", "fail", []), AgentError);
+      expect(error.agentMessage).to.equal("Action Failed fail: the disk is on fire");
     });
 
     it("fails with the text of a long method", async () => {
-      const error = await thrownBy(client.call("host-1", "long_fail", []));
-      expect((error as AgentError).agentMessage).to.match(/^Action Failed get_task: Task [0-9a-f-]+ result: no link$/);
+      const error = await rejection(client.call("host-1", "long_fail", []), AgentError);
+      expect(error.agentMessage).to.match(/^Action Failed get_task: Task [0-9a-f-]+ result: no link$/);
     });
 
     it("with too few arguments says how many", async () => {
-      const error = await thrownBy(client.call("host-1", "echo", []));
-      expect((error as AgentError).agentMessage).to.equal(
-        "Action Failed echo: Not enough arguments, expected 1, got 0",
-      );
+      const error = await rejection(client.call("host-1", "echo", []), AgentError);
+      expect(error.agentMessage).to.equal("Action Failed echo: Not enough arguments, expected 1, got 0");
     });
 
     for (const method of ["nobody_knows", "constructor", "__proto__"])
       it(`of the unknown method ${method} fails, or is ignored`, async () => {
-        expect(await thrownBy(client.call("host-1", method, []))).to.be.instanceOf(NotImplementedError);
+        await rejection(client.call("host-1", method, []), NotImplementedError);
         expect(await client.call("host-1", method, [], { unknownMethodIs: "ignored" })).to.equal(undefined);
       });
 
     it("whose result is above 1 MiB fails", async () => {
-      const error = await thrownBy(client.call("host-1", "huge", []));
-      expect((error as AgentError).agentMessage).to.equal("Response exceeded maximum allowed length");
+      const error = await rejection(client.call("host-1", "huge", []), AgentError);
+      expect(error.agentMessage).to.equal("Response exceeded maximum allowed length");
     });
 
     it("whose arguments are above 1 MiB is not sent", async () => {
-      expect(await thrownBy(client.call("host-1", "echo", ["x".repeat(2 ** 20)]))).to.be.instanceOf(
-        InvalidArgumentError,
-      );
+      await rejection(client.call("host-1", "echo", ["x".repeat(2 ** 20)]), InvalidArgumentError);
     });
 
     it("to a malformed agent id is not sent", async () => {
       for (const id of ["", "*", "host-1.x", ">"])
-        expect(await thrownBy(client.call(id, "ping", [])), id).to.be.instanceOf(InvalidArgumentError);
+        expect(await rejection(client.call(id, "ping", [])), id).to.be.instanceOf(InvalidArgumentError);
     });
 
     it("to an agent that is not there fails at once: nothing was done", async () => {
       const startedAtMs = performance.now();
-      const error = await thrownBy(client.call("host-2", "ping", []));
+      const error = await rejection(client.call("host-2", "ping", []));
       expect(error).to.be.instanceOf(UnavailableError).with.property("outcome", "not_done");
       expect(performance.now() - startedAtMs).to.be.below(timing.requestTimeoutMs / 2);
     });
 
     it("without a reply in time has an unknown outcome", async () => {
-      const error = await thrownBy(client.call("host-1", "hang", [], { requestTimeoutMs: 100 }));
+      const error = await rejection(client.call("host-1", "hang", [], { requestTimeoutMs: 100 }));
       expect(error).to.be.instanceOf(UnavailableError).with.property("outcome", "unknown");
     });
 
     it("that still runs when its time is over is cancelled at the agent", async () => {
-      const error = await thrownBy(client.call("host-1", "endless", [], { timeoutMs: 150 }));
-      expect(error).to.be.instanceOf(TimeoutError);
+      await rejection(client.call("host-1", "endless", [], { timeoutMs: 150 }), TimeoutError);
       await until(() => aborted.length === 1);
     });
 
     it("that the caller gives up is cancelled at the agent", async () => {
       const controller = new AbortController();
-      const failing = thrownBy(client.call("host-1", "endless", [], { signal: controller.signal }));
+      const failing = rejection(client.call("host-1", "endless", [], { signal: controller.signal }));
       await sleep(60);
       controller.abort();
       expect(await failing).to.be.instanceOf(CancelledError);
@@ -253,11 +239,11 @@ describe("mbus", () => {
 
     it("with a signal that is aborted already fails", async () => {
       const failing = client.call("host-1", "echo", [1], { signal: AbortSignal.abort() });
-      expect(await thrownBy(failing)).to.be.instanceOf(CancelledError);
+      await rejection(failing, CancelledError);
     });
 
     it("fails when the client is closed", async () => {
-      const failing = thrownBy(client.call("host-1", "hang", []));
+      const failing = rejection(client.call("host-1", "hang", []));
       await sleep(50);
       client.close();
       expect(await failing)
@@ -266,14 +252,14 @@ describe("mbus", () => {
     });
 
     it("of a long method ends when the client is closed", async () => {
-      const failing = thrownBy(client.call("host-1", "long", []));
+      const failing = rejection(client.call("host-1", "long", []));
       await sleep(30);
       client.close();
       expect(await failing).to.be.instanceOf(CancelledError);
     });
 
     it("learns that the agent was started anew while it ran", async () => {
-      const failing = thrownBy(client.call("host-1", "endless", []));
+      const failing = rejection(client.call("host-1", "endless", []));
       await sleep(60);
       await agentServer.close();
       agentServer = startAgent();
@@ -287,8 +273,8 @@ describe("mbus", () => {
   it("lets an agent run only so many requests at once, and polls and pings go on", async () => {
     const hanging = client.call("host-1", "hang", []);
     await sleep(50);
-    const error = await thrownBy(client.call("host-1", "echo", [1]));
-    expect((error as AgentError).agentMessage).to.include("maxRunningRequests");
+    const error = await rejection(client.call("host-1", "echo", [1]), AgentError);
+    expect(error.agentMessage).to.include("maxRunningRequests");
     expect(await client.call("host-1", "ping", [])).to.equal("pong");
     expect(await client.call("host-1", "long", [])).to.deep.equal({ done: true });
     release();
@@ -300,8 +286,8 @@ describe("mbus", () => {
       const large = "x".repeat(0.75 * RUNNING_SIZE_BYTES);
       const hanging = client.call("host-1", method, [large]);
       await eventually(async () => {
-        const error = await thrownBy(client.call("host-1", "long", [large]));
-        expect((error as AgentError).agentMessage).to.match(/more than \d+ may not \(runningRequestsSizeBytes\)/);
+        const error = await rejection(client.call("host-1", "long", [large]), AgentError);
+        expect(error.agentMessage).to.match(/more than \d+ may not \(runningRequestsSizeBytes\)/);
       });
       expect(await client.call("host-1", "ping", [])).to.equal("pong");
       release();
@@ -313,8 +299,7 @@ describe("mbus", () => {
     const options = { nats: director, directorId: "process-2", ...timing, maxPendingRequests: 1 };
     const limited = new AgentClient(options);
     const hanging = limited.call("host-1", "hang", []);
-    const error = await thrownBy(limited.call("host-1", "ping", []));
-    expect(error).to.be.instanceOf(ResourceExhaustedError);
+    await rejection(limited.call("host-1", "ping", []), ResourceExhaustedError);
     await sleep(50);
     release();
     await hanging;
@@ -462,7 +447,7 @@ describe("mbus", () => {
       await server.nats.kill();
       await until(() => !director.isConnected && !agent.isConnected);
       const startedAtMs = performance.now();
-      const error = await thrownBy(client.call("host-1", "count", [], { timeoutMs: 200 }));
+      const error = await rejection(client.call("host-1", "count", [], { timeoutMs: 200 }));
       expect(error).to.be.instanceOf(UnavailableError).with.property("outcome", "not_done");
       expect(performance.now() - startedAtMs).to.be.within(150, 1_000);
       await server.nats.start();
@@ -475,7 +460,7 @@ describe("mbus", () => {
     it("a request of a client that is closed meanwhile is not sent later", async () => {
       await server.nats.kill();
       await until(() => !director.isConnected && !agent.isConnected);
-      const failing = thrownBy(client.call("host-1", "hang", []));
+      const failing = rejection(client.call("host-1", "hang", []));
       await sleep(20);
       client.close();
       expect(await failing)
@@ -505,7 +490,7 @@ describe("mbus", () => {
     });
 
     it("a request under way fails at once with an unknown outcome", async () => {
-      const failing = thrownBy(client.call("host-1", "hang", []));
+      const failing = rejection(client.call("host-1", "hang", []));
       await sleep(50);
       const startedAtMs = performance.now();
       await server.nats.kill();
@@ -548,7 +533,7 @@ describe("mbus", () => {
     it("is not made without a server, to a malformed one, or without its files", async () => {
       const tls = server.certs.files("director");
       const connecting = (options: object) =>
-        thrownBy(connectNats({ servers: ["127.0.0.1:1"], tls, name: "t", ...options }));
+        rejection(connectNats({ servers: ["127.0.0.1:1"], tls, name: "t", ...options }));
       for (const servers of [[], [""], ["http://x:1"], ["tls://user:secret@x:1"], ["x:99999"]])
         expect(await connecting({ servers }), JSON.stringify(servers)).to.be.instanceOf(InvalidArgumentError);
       const missing = await connecting({ tls: { ...tls, keyFile: "/nowhere/key.pem" } });

@@ -4,13 +4,14 @@ import { dirname, join } from "node:path";
 import { promisify } from "node:util";
 import { AgentRegistrationServiceDefinition, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { NotFoundError, TimeoutError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { Handlers, ServiceDefinition } from "./definition.js";
 import { waitForHealth } from "./health-client.js";
 import { findProtoFolder } from "./infrastructure.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
 import { RpcServer } from "./server.js";
-import { Bench, rawClient, rejection } from "./testing/note-bench.js";
+import { Bench, rawClient } from "./testing/note-bench.js";
 
 const run = promisify(execFile);
 
@@ -68,9 +69,7 @@ describe("health and reflection", () => {
     const options = { address: address(), tls: files("operator"), serverRole: "disk-registry" as const };
     for (const service of names) {
       server.setServing(false);
-      const error = await rejection(waitForHealth({ ...options, service, timeoutMs: 150 }));
-      expect(error).to.be.instanceOf(TimeoutError);
-      expect(error.message).to.contain("NOT_SERVING");
+      await rejection(waitForHealth({ ...options, service, timeoutMs: 150 }), TimeoutError, "NOT_SERVING");
       await waitForHealth({ ...options, service, accept: "any", timeoutMs: 1000 });
       server.setServing(true);
       await waitForHealth({ ...options, service, timeoutMs: 1000 });

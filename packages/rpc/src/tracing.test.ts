@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import {
   type Context,
   type ContextManager,
@@ -14,7 +15,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { expect } from "chai";
-import { Bench, collect, rejection } from "./testing/note-bench.js";
+import { Bench, collect } from "./testing/note-bench.js";
 
 interface SeenSpan {
   readonly name: string;

@@ -1,3 +1,4 @@
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { type Clock, ManualClock, systemClock } from "./clock.js";
 
@@ -20,7 +21,7 @@ describe("clocks", () => {
       const sleeping = clock.sleep(60_000, aborting.signal).catch((error: unknown) => error);
       aborting.abort(reason);
       expect(await sleeping).to.equal(reason);
-      expect(await clock.sleep(1, AbortSignal.abort(reason)).catch((error: unknown) => error)).to.equal(reason);
+      expect(await rejection(clock.sleep(1, AbortSignal.abort(reason)))).to.equal(reason);
     });
   }
 

@@ -1,6 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { z } from "zod";
 import {
@@ -37,15 +38,6 @@ describe("loadConfig", () => {
   function load(text: string): z.output<typeof schema> {
     writeFileSync(file, text);
     return loadConfig(schema, ["--config", file], {});
-  }
-  function problem(text: string): string {
-    try {
-      load(text);
-    } catch (error) {
-      expect(error).to.be.instanceOf(ConfigError);
-      return (error as Error).message;
-    }
-    throw new Error("it was accepted");
   }
 
   it("fills in defaults", () => {
@@ -131,8 +123,8 @@ describe("loadConfig", () => {
     ["a list", "[1]", ["expected object"]],
   ];
   for (const [what, text, parts] of wrong)
-    it(`refuses ${what}, naming the file and the place in one line`, () => {
-      const message = problem(text);
+    it(`refuses ${what}, naming the file and the place in one line`, async () => {
+      const { message } = await rejection(() => load(text), ConfigError);
       for (const part of [file, ...parts]) expect(message).to.contain(part);
       expect(message).not.to.contain("\n");
       expect(message).not.to.contain("secret");

@@ -1,4 +1,5 @@
 import { DiskFullError, type DomainError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { ManualClock } from "./clock.js";
 import { Leadership, type Term } from "./leadership.js";
@@ -79,6 +80,6 @@ describe("Leadership of a service on a folder", () => {
   it("does not start on a full disk: an operator is there to be told", async () => {
     const scene = new Scene();
     scene.refusal = FULL;
-    expect(await scene.leadership.start().catch((error: unknown) => error)).to.equal(FULL);
+    expect(await rejection(scene.leadership.start())).to.equal(FULL);
   });
 });

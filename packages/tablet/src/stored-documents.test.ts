@@ -1,4 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
@@ -8,7 +9,6 @@ import { idealServer } from "./mongo/testing/ideal-server.js";
 import { type Table, table } from "./schema.js";
 import type { TabletStorage } from "./storage.js";
 import { Tablet } from "./tablet.js";
-import { errorOf } from "./testing/error-of.js";
 
 interface Host {
   readonly id: string;
@@ -72,13 +72,10 @@ for (const [store, makeLocation] of Object.entries(stores)) {
     }
 
     it("are refused when they have not the shape of their table, whether put or loaded", async () => {
-      const error = await errorOf(putAll(first, { id: "h1" }));
-      expect(error).to.be.instanceOf(TypeError);
+      const error = await rejection(putAll(first, { id: "h1" }), TypeError);
       expect(error.message).to.equal('table hosts, document "h1": state: expected a string');
       await putAll({ ...first, check: undefined }, { id: "h1" });
-      const refused = await errorOf(contents(first));
-      expect(refused).to.be.instanceOf(InvalidStateError);
-      expect(refused.message).to.contain('table hosts, document "h1": state: expected a string');
+      await rejection(contents(first), InvalidStateError, 'table hosts, document "h1": state: expected a string');
     });
 
     it("are brought up by a newer program before it serves, which can change and delete them", async () => {
@@ -98,13 +95,12 @@ for (const [store, makeLocation] of Object.entries(stores)) {
 
     it("are refused by an older program, and by one to which no upgrade leads", async () => {
       await putAll(first, { id: "h1", state: "up" });
-      const stuck = await errorOf(contents(withoutUpgrade));
+      const stuck = await rejection(contents(withoutUpgrade));
       expect(stuck.message).to.contain(
         'table hosts, document "h1": it has version 1, from which no upgrade leads to 2',
       );
       await contents(second);
-      const older = await errorOf(contents(first));
-      expect(older).to.be.instanceOf(InvalidStateError);
+      const older = await rejection(contents(first), InvalidStateError);
       expect(older.message).to.contain('document "h1": it has version 2, and this program knows no higher one than 1');
       expect(older.message).to.contain("run the version that wrote it");
     });

@@ -1,9 +1,9 @@
 import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { type Change, table } from "./schema.js";
 import type { Claim, ClaimOptions, Leader, TabletStorage } from "./storage.js";
 import { Tablet } from "./tablet.js";
-import { errorOf } from "./testing/error-of.js";
 import { ManualClock } from "./testing/manual-clock.js";
 
 const schema = { hosts: table<{ id: string }>()({ key: ({ id }) => id }) };
@@ -80,7 +80,7 @@ describe("Tablet on a storage with a lease", () => {
       leader.transact(() => 1),
       leader.transact(() => thrown()),
     ];
-    for (const read of reads) expect(await errorOf(read)).to.equal(expired);
+    for (const read of reads) expect(await rejection(read)).to.equal(expired);
     expect(() => leader.checkMayAct()).to.throw("the lease ran out");
     storage.leaseError = undefined;
     leader.checkMayAct();
@@ -92,7 +92,7 @@ describe("Tablet on a storage with a lease", () => {
     const read = leader.read(() => {
       storage.leaseError = expired;
     });
-    expect(await errorOf(read)).to.equal(expired);
+    expect(await rejection(read)).to.equal(expired);
   });
 
   it("leaves it to the commit whether a change is accepted", async () => {
@@ -113,7 +113,7 @@ describe("Tablet on a storage with a lease", () => {
     storage = new LeasedStorage();
     storage.renewError = new UnavailableError("taken");
     storage.loading = new Promise((resolve) => setTimeout(resolve, 50));
-    expect((await errorOf(open())).message).to.equal("taken");
+    expect((await rejection(open())).message).to.equal("taken");
     expect(storage.closed).to.equal(true);
   });
 
@@ -124,13 +124,13 @@ describe("Tablet on a storage with a lease", () => {
     const opening = open({ signal: giveUp.signal, onStandby, onFollowing });
     expect(storage.claimOptions).to.deep.equal({ signal: giveUp.signal, onStandby, onFollowing });
     giveUp.abort(new Error("stopped"));
-    expect((await errorOf(opening)).message).to.equal("stopped");
+    expect((await rejection(opening)).message).to.equal("stopped");
     expect(storage.closed).to.equal(true);
   });
 
   it("refuses a transaction that the storage could not take", async () => {
     const leader = await open();
-    const error = await errorOf(leader.transact(({ hosts }) => hosts.put({ id: "x".repeat(500) })));
+    const error = await rejection(leader.transact(({ hosts }) => hosts.put({ id: "x".repeat(500) })));
     expect(error.message).to.contain("limit of 1000 bytes");
   });
 });
@@ -169,7 +169,7 @@ describe("Tablet whose commit takes as long as it may", () => {
   it("is lost when there was none, and whether the change is durable is not known", async () => {
     await clock.passTo(COMMIT_TIMEOUT_MS + 1);
     expect((await tablet.lost).message).to.contain("a commit took longer than 30 ms");
-    expect(await errorOf(change)).to.include({ outcome: "unknown" });
+    expect(await rejection(change)).to.include({ outcome: "unknown" });
     commit();
   });
 });

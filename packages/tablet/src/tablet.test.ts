@@ -9,12 +9,12 @@ import {
   ResourceExhaustedError,
   UnavailableError,
 } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { openLmdbStorage } from "./lmdb/lmdb-storage.js";
 import { type Change, table } from "./schema.js";
 import type { Claim, Leader, OnDocument, StoredChange, TabletStorage } from "./storage.js";
 import { Tablet, type TabletLimits } from "./tablet.js";
-import { errorOf } from "./testing/error-of.js";
 
 interface Host {
   readonly hostId: string;
@@ -150,14 +150,14 @@ describe("Tablet", () => {
   it("is lost when it claims above a number while another process leads", async () => {
     const other = openLmdbStorage({ folder, exclusive: false });
     await other.claim({ writer: "other", address: "127.0.0.1:9" });
-    expect(await errorOf(tablet.claimAbove(7))).to.be.instanceOf(FencedError);
+    await rejection(tablet.claimAbove(7), FencedError);
     expect(await tablet.lost).to.be.instanceOf(FencedError);
     await other.close({ handOver: true });
   });
 
   it("refuses to claim above what is no generation, and goes on", async () => {
     for (const generation of [-1, 1.5, Number.NaN, 2 ** 53]) {
-      expect(await errorOf(tablet.claimAbove(generation))).to.be.instanceOf(InvalidArgumentError);
+      await rejection(tablet.claimAbove(generation), InvalidArgumentError);
     }
     await put("h1");
     expect(tablet.generation).to.equal(1);
@@ -180,9 +180,11 @@ describe("Tablet", () => {
     await tablet.close();
     const other = { devices: table<{ id: string }>()({ key: ({ id }) => id }) };
     const exclusive = openLmdbStorage({ folder });
-    const error = await errorOf(Tablet.open({ name: "registry", schema: other, storage: exclusive, address: "" }));
-    expect(error).to.be.instanceOf(InvalidStateError);
-    expect(error.message).to.contain("there is no table hosts");
+    await rejection(
+      Tablet.open({ name: "registry", schema: other, storage: exclusive, address: "" }),
+      InvalidStateError,
+      "there is no table hosts",
+    );
     const next = openLmdbStorage({ folder });
     await next.claim({ writer: "next", address: "" });
     await next.close({ handOver: true });
@@ -278,7 +280,7 @@ describe("Tablet", () => {
       await reopen({ pendingTransactions: 3 });
       storage.stop();
       const accepted = [put("a"), put("b"), put("c")];
-      expect(await errorOf(put("d"))).to.be.instanceOf(ResourceExhaustedError);
+      await rejection(put("d"), ResourceExhaustedError);
       storage.go();
       await Promise.all(accepted);
       await put("e");
@@ -287,7 +289,7 @@ describe("Tablet", () => {
       await reopen({ pendingSizeBytes: 1_000 });
       storage.stop();
       const large = put("large", { text: "x".repeat(1_000) });
-      expect((await errorOf(put("f"))).message).to.contain("limit is 1000");
+      await rejection(put("f"), Error, "limit is 1000");
       storage.go();
       await large;
       await put("g");
@@ -302,8 +304,8 @@ describe("Tablet", () => {
       const reads = [
         tablet.read(({ hosts }) => hosts.has("h1")).then((has) => seen.push(`read ${has}`)),
         tablet.transact((tx) => tx.hosts.has("h1")).then((has) => seen.push(`transacted ${has}`)),
-        errorOf(tablet.read(() => thrown("h1 exists"))).then((e) => seen.push(e.message)),
-        errorOf(tablet.transact(() => thrown("h1 exists already"))).then((e) => seen.push(e.message)),
+        rejection(tablet.read(() => thrown("h1 exists"))).then((e) => seen.push(e.message)),
+        rejection(tablet.transact(() => thrown("h1 exists already"))).then((e) => seen.push(e.message)),
       ];
       await turns(5);
       expect(seen).to.deep.equal([]);
@@ -342,8 +344,8 @@ describe("Tablet", () => {
 
     it("fails, rather than show it, when what it saw is lost", async () => {
       storage.stop();
-      const written = errorOf(put("h1"));
-      const read = errorOf(tablet.read(({ hosts }) => hosts.has("h1")));
+      const written = rejection(put("h1"));
+      const read = rejection(tablet.read(({ hosts }) => hosts.has("h1")));
       storage.failWith = new FencedError("claimed by another");
       storage.go();
       expect(await written).to.be.instanceOf(FencedError);
@@ -355,9 +357,9 @@ describe("Tablet", () => {
     it("drops everything, rejects all that is pending, and says that it is lost", async () => {
       await put("durable");
       storage.stop();
-      const inFlight = errorOf(put("in-flight"));
+      const inFlight = rejection(put("in-flight"));
       await turn();
-      const waiting = errorOf(put("waiting"));
+      const waiting = rejection(put("waiting"));
       const heard: unknown[] = [];
       tablet.watch((changes) => heard.push(changes));
       const newer = openLmdbStorage({ folder, exclusive: false });
@@ -367,8 +369,8 @@ describe("Tablet", () => {
         expect(error).to.be.instanceOf(FencedError);
         expect(error.message).to.contain("claimed by 127.0.0.1:9 with generation 2");
       }
-      expect(await errorOf(put("later"))).to.equal(await tablet.lost);
-      expect(await errorOf(hostIds())).to.equal(await tablet.lost);
+      expect(await rejection(put("later"))).to.equal(await tablet.lost);
+      expect(await rejection(hostIds())).to.equal(await tablet.lost);
       expect(heard).to.deep.equal([]);
       expect(storage.commits.length).to.equal(2);
       const keys: string[] = [];
@@ -382,25 +384,25 @@ describe("Tablet", () => {
       const newer = openLmdbStorage({ folder, exclusive: false });
       await newer.claim({ writer: "newer", address: "127.0.0.1:9" });
       expect(await tablet.lost).to.be.instanceOf(FencedError);
-      expect(await errorOf(hostIds())).to.be.instanceOf(FencedError);
+      await rejection(hostIds(), FencedError);
       await newer.close({ handOver: true });
     });
 
     it("does not know what became of the commit that was in flight when a renewal failed", async () => {
       await reopen({ renewIntervalMs: 5 });
       storage.stop();
-      const inFlight = errorOf(put("in-flight"));
+      const inFlight = rejection(put("in-flight"), UnavailableError);
       await turn();
-      const waiting = errorOf(put("waiting"));
+      const waiting = rejection(put("waiting"), FencedError);
       storage.renewError = new FencedError("claimed by another");
-      expect((await inFlight) as UnavailableError).to.include({ name: "UnavailableError", outcome: "unknown" });
-      expect((await waiting) as FencedError).to.include({ name: "FencedError", outcome: "not_done" });
+      expect(await inFlight).to.include({ name: "UnavailableError", outcome: "unknown" });
+      expect(await waiting).to.include({ name: "FencedError", outcome: "not_done" });
       storage.go();
     });
 
     it("does not hand over the lease it no longer has", async () => {
       storage.failWith = new FencedError("claimed by another");
-      await errorOf(put("h1"));
+      await rejection(put("h1"));
       await tablet.close();
       expect(storage.closed).to.deep.equal([{ handOver: false }]);
     });
@@ -408,8 +410,7 @@ describe("Tablet", () => {
 
   it("is lost when the storage fails, and says that the outcome is unknown", async () => {
     storage.failWith = new Error("disk on fire");
-    const error = (await errorOf(put("h1"))) as UnavailableError;
-    expect(error).to.be.instanceOf(UnavailableError);
+    const error = await rejection(put("h1"), UnavailableError);
     expect(error.outcome).to.equal("unknown");
     expect(error.message).to.contain("disk on fire");
     expect((await tablet.lost).message).to.contain("disk on fire");
@@ -418,10 +419,10 @@ describe("Tablet", () => {
   it("is lost when a commit takes too long", async () => {
     await reopen({ commitTimeoutMs: 20 });
     storage.stop();
-    const error = (await errorOf(put("h1"))) as UnavailableError;
+    const error = await rejection(put("h1"), UnavailableError);
     expect(error.outcome).to.equal("unknown");
     expect(error.message).to.contain("longer than 20 ms");
-    expect(await errorOf(put("h2"))).to.equal(await tablet.lost);
+    expect(await rejection(put("h2"))).to.equal(await tablet.lost);
   });
 
   describe("watch", () => {
@@ -475,8 +476,7 @@ describe("Tablet", () => {
       storage.stop();
       const accepted = put("a");
       const closing = tablet.close();
-      const refused = await errorOf(put("b"));
-      expect(refused).to.be.instanceOf(UnavailableError);
+      await rejection(put("b"), UnavailableError);
       expect(storage.closed).to.deep.equal([]);
       storage.go();
       await Promise.all([accepted, closing, tablet.close()]);

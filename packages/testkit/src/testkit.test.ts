@@ -4,6 +4,7 @@ import { createServer } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { testCertificates } from "./certificates.js";
 import { endsWithParent } from "./ends-with-parent.js";
@@ -15,15 +16,6 @@ import { skipBecause } from "./skip.js";
 
 const run = promisify(execFile);
 const SAMPLE = fileURLToPath(new URL("../../service/dist/sample-service.js", import.meta.url));
-
-async function rejection(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it was not rejected");
-}
 
 function isAlive(pid: number): boolean {
   try {
@@ -126,10 +118,8 @@ describe("spawnService", () => {
          ${end};
          setInterval(() => {}, 1000);`,
       );
-      const error = (await rejection(run(process.execPath, [script], { timeout: 60_000 }))) as Error & {
-        stdout: string;
-      };
-      const { pid, folder } = JSON.parse(error.stdout.split("\n")[0] as string);
+      const error = await rejection(run(process.execPath, [script], { timeout: 60_000 }));
+      const { pid, folder } = JSON.parse(String(error.stdout).split("\n")[0] as string);
       await eventually(() => !isAlive(pid));
       expect(existsSync(folder), end).to.equal(false);
     }
@@ -148,7 +138,7 @@ describe("spawnService", () => {
        console.log(new Child(${JSON.stringify(silent)}).pid);
        setTimeout(() => process.kill(process.pid, "SIGKILL"), 300);`,
     );
-    const { stdout } = (await rejection(run(process.execPath, [script]))) as Error & { stdout: string };
+    const { stdout } = await rejection(run(process.execPath, [script]));
     await eventually(() => !isAlive(Number(stdout)));
   });
 });
@@ -170,6 +160,10 @@ describe("eventually", () => {
       throw new Error("never");
     };
     expect((await rejection(eventually(check, { timeoutMs: 50 }))).message).to.equal("never");
-    expect((await rejection(eventually(() => false, { timeoutMs: 50 }))).message).to.contain("still false");
+    await rejection(
+      eventually(() => false, { timeoutMs: 50 }),
+      Error,
+      "still false",
+    );
   });
 });

@@ -1,4 +1,5 @@
 import { CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { Fence } from "./fence.js";
 
@@ -18,13 +19,6 @@ class Work {
   };
 }
 
-async function thrownBy(promise: Promise<unknown>): Promise<unknown> {
-  return promise.then(
-    () => expect.fail("it did not throw"),
-    (error: unknown) => error,
-  );
-}
-
 describe("the fence", () => {
   let fence: Fence;
   beforeEach(() => {
@@ -40,15 +34,16 @@ describe("the fence", () => {
   it("refuses lower generations, and says both", async () => {
     await fence.raise(director(3), never);
     let hasRun = false;
-    const error = await thrownBy(
+    const error = await rejection(
       fence.run(director(2), never, async () => {
         hasRun = true;
       }),
+      OutdatedError,
     );
     expect(error).to.be.instanceOf(OutdatedError).with.property("message").that.includes("2").and.includes("3");
     // By this a director that was restored from a backup claims above it.
-    expect((error as OutdatedError).about.leading_generation).to.equal("3");
-    expect(await thrownBy(fence.raise(director(1), never))).to.be.instanceOf(OutdatedError);
+    expect(error.about.leading_generation).to.equal("3");
+    await rejection(fence.raise(director(1), never), OutdatedError);
     expect(hasRun).to.equal(false);
   });
 
@@ -94,7 +89,7 @@ describe("the fence", () => {
     await Promise.all(running);
     expect(await fence.endCalls(director(1), "task-1", never)).to.equal(0);
     await fence.raise(director(2), never);
-    expect(await thrownBy(fence.endCalls(director(1), "task-2", never))).to.be.instanceOf(OutdatedError);
+    await rejection(fence.endCalls(director(1), "task-2", never), OutdatedError);
   });
 
   it("holds a higher generation's call back until lower ones have ended, even when nobody fenced", async () => {
@@ -117,7 +112,7 @@ describe("the fence", () => {
     const [first, second] = [new Work(), new Work()];
     const running = fence.run(director(1), never, first.run);
     await settled();
-    const overtaken = thrownBy(fence.run(director(2), never, second.run));
+    const overtaken = rejection(fence.run(director(2), never, second.run));
     const raising = fence.raise(director(3), never);
     first.end();
     await running;
@@ -132,7 +127,7 @@ describe("the fence", () => {
       never,
       (signal) => new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason))),
     );
-    const failed = thrownBy(failing);
+    const failed = rejection(failing);
     await settled();
     await fence.raise(director(2), never);
     expect(await failed).to.be.instanceOf(CancelledError);
@@ -143,10 +138,13 @@ describe("the fence", () => {
     const running = fence.run(director(1), never, work.run);
     await settled();
     const patience = new AbortController();
-    const raising = thrownBy(fence.raise(director(2), patience.signal));
+    const raising = rejection(fence.raise(director(2), patience.signal));
     patience.abort(new Error("enough"));
     expect(await raising).to.have.property("message", "enough");
-    expect(await thrownBy(fence.run(director(1), never, async () => {}))).to.be.instanceOf(OutdatedError);
+    await rejection(
+      fence.run(director(1), never, async () => {}),
+      OutdatedError,
+    );
     const again = fence.raise(director(2), never);
     work.end();
     await Promise.all([running, again]);
@@ -166,6 +164,6 @@ describe("the fence", () => {
   it("keeps directors apart, and only so many", async () => {
     await fence.raise(director(9, "d1"), never);
     expect(await fence.run(director(1, "d2"), never, async () => "free")).to.equal("free");
-    expect(await thrownBy(fence.raise(director(1, "d3"), never))).to.be.instanceOf(ResourceExhaustedError);
+    await rejection(fence.raise(director(1, "d3"), never), ResourceExhaustedError);
   });
 });

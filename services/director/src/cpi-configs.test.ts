@@ -1,5 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
 import { AbortedError, InvalidArgumentError, NotFoundError, ResourceExhaustedError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, manifest, TestDirector } from "./testing/test-director.js";
@@ -35,11 +36,6 @@ describe("cpi-configs", () => {
   const update = (content: string, type = "cpi", name = "") => director.configs.updateConfig({ type, name, content });
   const deploy = async (text: string) => (await director.deployments.deploy({ manifest: text, wait: true })).task;
   const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
-  const failure = (promise: Promise<unknown>): Promise<Error> =>
-    promise.then(
-      () => new Error("it was accepted"),
-      (error: Error) => error,
-    );
   const contextsOf = (method: string) =>
     director.dispatcher.contexts.filter((each) => each.method === method).map(({ context }) => context);
 
@@ -72,15 +68,14 @@ describe("cpi-configs", () => {
   ];
   for (const [cause, content, effect] of BAD) {
     it(`${cause} -> refused with the place, and without the secrets`, async () => {
-      const error = await failure(update(content));
-      expect(error).to.be.instanceOf(InvalidArgumentError);
+      const error = await rejection(update(content), InvalidArgumentError);
       expect(error.message).to.match(effect).and.not.contain(CANARY);
     });
   }
 
   it("a name that another config has -> refused", async () => {
     await update(cpiConfig(EAST));
-    expect((await failure(update(cpiConfig(EAST), "cpi", "more"))).message).to.match(/CPI `east` comes twice/);
+    await rejection(update(cpiConfig(EAST), "cpi", "more"), Error, /CPI `east` comes twice/);
   });
 
   it("another version than expected -> ABORTED with both; the expected one -> stored", async () => {
@@ -89,7 +84,7 @@ describe("cpi-configs", () => {
       content: cpiConfig(EAST),
       expectedLatestId: 0,
     });
-    const error = await failure(
+    const error = await rejection(
       director.configs.updateConfig({ type: "cpi", content: cpiConfig(WEST), expectedLatestId: 0 }),
     );
     const id = first.config?.configId ?? 0;
@@ -151,8 +146,8 @@ describe("cpi-configs", () => {
   it("deleted -> gone; again -> NOT_FOUND", async () => {
     await update(cpiConfig(EAST));
     await director.configs.deleteConfig({ type: "cpi", name: "default" });
-    expect(await failure(director.configs.getConfig({ type: "cpi" }))).to.be.instanceOf(NotFoundError);
-    expect(await failure(director.configs.deleteConfig({ type: "cpi" }))).to.be.instanceOf(NotFoundError);
+    await rejection(director.configs.getConfig({ type: "cpi" }), NotFoundError);
+    await rejection(director.configs.deleteConfig({ type: "cpi" }), NotFoundError);
   });
 
   it("changed -> the dispatcher is told, also what another config adds", async () => {
@@ -288,10 +283,10 @@ describe("cpi-configs", () => {
   it("an az without a CPI while there is a cpi-config -> an error that says what to do", async () => {
     await update(CLOUD_CONFIG, "cloud");
     await update(cpiConfig(EAST));
-    const error = await failure(director.deployments.deploy({ manifest: manifest("web", 1), wait: true }));
+    const error = await rejection(director.deployments.deploy({ manifest: manifest("web", 1), wait: true }));
     expect(error.message).to.match(/AZ `z1` must specify a CPI when CPI config is defined/);
     await update("azs: [{name: z1, cpi: nobody}]", "cloud");
-    const unknown = await failure(director.deployments.deploy({ manifest: manifest("web", 1), wait: true }));
+    const unknown = await rejection(director.deployments.deploy({ manifest: manifest("web", 1), wait: true }));
     expect(unknown.message).to.match(/CPI `nobody` of AZ `z1` not found in cpi-config: it has `east`/);
   });
 
@@ -326,7 +321,7 @@ describe("cpi-configs", () => {
     expect((await output("debug")).lines.join("\n")).to.match(/createVm with the default CPI: done after \d+ ms/);
     expect(await output("result")).to.deep.equal({ lines: ["/deployments/web"], nextLine: 1, complete: true });
     expect(JSON.parse((await output("event")).lines[0] ?? "")).to.include({ stage: "Preparing deployment" });
-    expect((await failure(output("secrets"))).message).to.match(/type "secrets" is not known/);
+    await rejection(output("secrets"), Error, /type "secrets" is not known/);
   });
 
   it("after all that -> no log of the director holds a secret", () => {

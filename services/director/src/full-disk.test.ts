@@ -2,6 +2,7 @@ import { mkdirSync, readdirSync, symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually, SmallDisk, skipBecause, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CLOUD_CONFIG, TestDirector } from "./testing/test-director.js";
@@ -36,9 +37,11 @@ describe("a director whose disk is full", () => {
     await update();
 
     disk.fill();
-    const failure = (await forever(update).catch((error: unknown) => error)) as UnavailableError;
-    expect(failure).to.be.instanceOf(UnavailableError);
-    expect(failure.message).to.contain(`the disk that holds ${disk.folder}/director is full: make room there`);
+    await rejection(
+      forever(update),
+      UnavailableError,
+      `the disk that holds ${disk.folder}/director is full: make room there`,
+    );
     await eventually(() => expect(director.process.logs).to.contain("tries again"));
     expect(director.process.exit).to.equal(undefined);
 
@@ -82,9 +85,11 @@ describe("a director whose disk is full", () => {
     director = await TestDirector.start({ stemcells: { folder } });
     disk.fill(1024 * 1024);
     const large = stemcellFile({}, { image: "an image ".repeat(200_000) });
-    const failure = (await director.upload(large).catch((error: unknown) => error)) as Error;
-    expect(failure).to.be.instanceOf(UnavailableError);
-    expect(failure.message).to.contain(`the disk that holds ${folder} (stemcells.folder) is full: make room there`);
+    await rejection(
+      director.upload(large),
+      UnavailableError,
+      `the disk that holds ${folder} (stemcells.folder) is full: make room there`,
+    );
     expect(readdirSync(folder)).to.deep.equal([]);
     expect((await director.upload(stemcellFile())).state).to.equal(TaskState.DONE);
   });

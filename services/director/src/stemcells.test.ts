@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually, stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
@@ -39,11 +40,6 @@ describe("stemcells", () => {
   });
 
   const list = async () => (await director.stemcells.listStemcells({})).stemcells;
-  const failure = (promise: Promise<unknown>): Promise<Error> =>
-    promise.then(
-      () => new Error("it was accepted"),
-      (error: Error) => error,
-    );
   const stored = () => (existsSync(folder) ? readdirSync(folder) : []);
 
   it("uploaded -> made with every CPI, listed, and its image is not kept", async () => {
@@ -133,7 +129,7 @@ describe("stemcells", () => {
   ];
   for (const [cause, file, digest, effect] of BAD) {
     it(`${cause} -> refused, and nothing is left`, async () => {
-      const error = await failure(director.upload(file, { digest }));
+      const error = await rejection(director.upload(file, { digest }));
       expect(error.message).to.match(effect);
       expect(error).to.be.instanceOf(InvalidArgumentError);
       expect(stored()).to.deep.equal([]);
@@ -155,11 +151,11 @@ describe("stemcells", () => {
       yield { part: { $case: "chunk" as const, value: file.subarray(0, 10) } };
       await new Promise((resolve) => setTimeout(resolve, 2_000));
     }
-    expect((await failure(director.stemcells.uploadStemcell(silent()))).message).to.match(/nothing came for 500 ms/);
+    await rejection(director.stemcells.uploadStemcell(silent()), Error, /nothing came for 500 ms/);
     async function* headless() {
       yield { part: { $case: "chunk" as const, value: file } };
     }
-    expect((await failure(director.stemcells.uploadStemcell(headless()))).message).to.match(/must be the header/);
+    await rejection(director.stemcells.uploadStemcell(headless()), Error, /must be the header/);
     await eventually(async () => stored().length === 0);
   });
 
@@ -194,8 +190,7 @@ describe("stemcells", () => {
     expect(forced.task?.state).to.equal(TaskState.DONE);
     expect((await list()).map(({ version }) => version)).to.deep.equal(["1.9", "1.9"]);
     expect(director.cpi.stemcells.size).to.equal(2);
-    const again = await failure(director.stemcells.deleteStemcell({ ...stemcell, wait: true }));
-    expect(again).to.be.instanceOf(NotFoundError);
+    await rejection(director.stemcells.deleteStemcell({ ...stemcell, wait: true }), NotFoundError);
   });
 
   it("its CPI is in no cpi-config any more -> it is not forgotten, since it is still there", async () => {
@@ -208,11 +203,11 @@ describe("stemcells", () => {
   });
 
   it("a stemcell that is not there, or not with that CPI -> the deploy is refused", async () => {
-    const missing = await failure(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
+    const missing = await rejection(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
     expect(missing.message).to.match(/there is no stemcell `ubuntu-noble` version `latest`: upload it/);
     director.cpi.formats.set("east", ["raw"]);
     await director.upload(stemcellFile({ stemcell_formats: ["qcow2"] }));
-    const elsewhere = await failure(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
+    const elsewhere = await rejection(director.deployments.deploy({ manifest: MANIFEST("z1"), wait: true }));
     expect(elsewhere.message).to.match(/was not made with CPI `east`: upload it again/);
   });
 

@@ -1,5 +1,6 @@
 import { type Task, TaskState } from "@diskmesh/api/director";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
@@ -141,10 +142,9 @@ describe("tasks", () => {
 
   it("cancelled after it has ended, or unknown -> refused", async () => {
     const task = await director.provide(name, first);
-    const refused = await director.tasks.cancelTask({ taskId: task.taskId }).catch((error: unknown) => error);
+    const refused = await rejection(director.tasks.cancelTask({ taskId: task.taskId }));
     expect(refused).to.be.instanceOf(InvalidStateError).with.property("message").that.contains("has ended (done)");
-    const unknown = await director.tasks.cancelTask({ taskId: 999_999 }).catch((error: unknown) => error);
-    expect(unknown).to.be.instanceOf(NotFoundError);
+    await rejection(director.tasks.cancelTask({ taskId: 999_999 }), NotFoundError);
   });
 
   it("watched by many from different places -> each sees its part as it comes, and the end", async () => {
@@ -258,7 +258,6 @@ describe("limits of tasks", () => {
     expect(tasks.length).to.be.within(10, 11);
     const oldest = tasks.at(-1)?.taskId ?? 0;
     expect(oldest).to.be.greaterThan(1);
-    const forgotten = await director.watch(1).catch((error: unknown) => error);
-    expect(forgotten).to.be.instanceOf(NotFoundError);
+    await rejection(director.watch(1), NotFoundError);
   });
 });

@@ -1,6 +1,7 @@
 import { TaskState } from "@diskmesh/api/director";
 import { VmCreationFailedError } from "@diskmesh/cpi";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
@@ -58,11 +59,6 @@ describe("VMs and disks of deployments", () => {
   const disks = async (orphaned = false) => (await director.deployments.listPersistentDisks({ orphaned })).disks;
   const deleteOrphan = async (diskCid: string) =>
     (await director.deployments.deleteOrphanedDisk({ diskCid, wait: true })).task;
-  const failure = (promise: Promise<unknown>): Promise<Error> =>
-    promise.then(
-      () => new Error("it was accepted"),
-      (error: Error) => error,
-    );
   const requests = () => [...director.cpi.vms.values()].map((vm) => vm.request);
 
   it("az, VM type and extensions -> merged, the later ones win; tags and settings in env", async () => {
@@ -135,7 +131,7 @@ describe("VMs and disks of deployments", () => {
   ];
   for (const [cause, group, effect] of REFUSED) {
     it(`${cause} -> refused before anything is done`, async () => {
-      expect((await failure(deploy(manifest(group)))).message).to.match(effect);
+      await rejection(deploy(manifest(group)), Error, effect);
       expect(director.cpi.calls).to.deep.equal([]);
     });
   }
@@ -274,13 +270,13 @@ describe("VMs and disks of deployments", () => {
 
   it("a disk id that is none, or a dynamic disk's -> refused", async () => {
     await deployed(manifest("env: {}"));
-    expect((await failure(deleteOrphan("../x"))).message).to.match(/disk_cid "\.\.\/x" is malformed/);
+    await rejection(deleteOrphan("../x"), Error, /disk_cid "\.\.\/x" is malformed/);
     await director.provide("data", (await instances())[0]?.instanceId ?? "");
     const { disk } = await director.disks.getDisk({ diskName: "data" });
     expect((await deleteOrphan(disk?.diskCid ?? ""))?.result).to.match(/is the dynamic disk `data`/);
     await director.detach("data");
     await director.delete("data");
-    expect(await failure(director.disks.getDisk({ diskName: "data" }))).to.be.instanceOf(NotFoundError);
+    await rejection(director.disks.getDisk({ diskName: "data" }), NotFoundError);
   });
 
   it("after all that -> no log of the director holds a secret", () => {

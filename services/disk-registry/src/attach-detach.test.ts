@@ -1,10 +1,11 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { OrderOutcome } from "@diskmesh/api/agent";
 import { AttachState, HostState } from "@diskmesh/api/registry";
-import { UnavailableError } from "@diskmesh/domain";
+import { AbortedError, NotFoundError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { rejected, SharedRegistry } from "./testing/shared-registry.js";
+import { SharedRegistry } from "./testing/shared-registry.js";
 
 describe("disk-registry takes devices in and out of operation", () => {
   const fleet = SharedRegistry.forAllTests();
@@ -217,7 +218,7 @@ describe("disk-registry takes devices in and out of operation", () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { deviceGeneration } = await fleet.registry.device("d1");
     await fleet.registry.operator.purgeHost({ hostId: "h1" });
-    await rejected(agent.heartbeat(), "NotFoundError");
+    await rejection(agent.heartbeat(), NotFoundError);
     await agent.register();
     expect(agent.held.size).to.equal(0);
     const device = await fleet.registry.device("d1");
@@ -260,10 +261,10 @@ describe("disk-registry takes devices in and out of operation", () => {
 
   it("an earlier start of the agent -> ABORTED, and orders to it are refused until it registers", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
-    await rejected(agent.heartbeat("h1", "some-other-boot"), "AbortedError");
+    await rejection(agent.heartbeat("h1", "some-other-boot"), AbortedError);
     await agent.stop();
     await agent.start();
-    await rejected(agent.heartbeat(), "AbortedError");
+    await rejection(agent.heartbeat(), AbortedError);
     await fleet.remove();
     await eventually(async () => expect((await fleet.registry.device("d1")).lastError).to.contain("started anew"));
     await agent.register();

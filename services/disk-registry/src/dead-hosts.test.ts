@@ -1,8 +1,16 @@
 import { type Host, HostState, PublicationState } from "@diskmesh/api/registry";
-import { MIB_BYTES } from "@diskmesh/domain";
+import {
+  AbortedError,
+  InvalidArgumentError,
+  MIB_BYTES,
+  NotFoundError,
+  PermissionDeniedError,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { rejected } from "./testing/shared-registry.js";
 import type { TestAgent } from "./testing/test-agent.js";
 import { TestRegistry } from "./testing/test-registry.js";
 
@@ -46,7 +54,7 @@ describe("dead hosts", function () {
     one.stopHeartbeats();
     await eventually(async () => expect((await hostOf("h1")).suspected).to.equal(true));
     expect((await hostOf("h1")).state).to.equal(HostState.ONLINE);
-    await rejected(createDisk("more", "h1"), "ResourceExhaustedError");
+    await rejection(createDisk("more", "h1"), ResourceExhaustedError);
     await eventually(async () => {
       for (const vmCid of ["vm-1", "vm-2"]) await operator.assignHost({ vmCid, az: "z1" }).catch(() => {});
       expect((await hostOf("h2")).assignment).not.to.equal(undefined);
@@ -54,7 +62,7 @@ describe("dead hosts", function () {
     expect((await hostOf("h1")).assignment).to.equal(undefined);
     // There, and elsewhere with a device there.
     for (const hostId of ["h1", "h2"]) {
-      const error = await rejected(operator.publishDisk({ diskId: "there", hostId }), "UnavailableError");
+      const error = await rejection(operator.publishDisk({ diskId: "there", hostId }), UnavailableError);
       expect(error.message).to.contain("suspected of silence");
     }
     expect((await registry.disk("there")).publication).to.equal(undefined);
@@ -94,8 +102,8 @@ describe("dead hosts", function () {
     expect(dead.saidDead).to.include({ by: "operator", reason: "the hall burnt down" });
     expect(dead.saidDead?.saidAt?.getTime()).to.equal(dead.stateChangedAt?.getTime());
     // It is no grant.
-    await rejected(operator.publishDisk({ diskId: "x", hostId: "h12" }), "UnavailableError");
-    await rejected(operator.unpublishDisk({ diskId: "y" }, { deadlineMs: 1_500 }), "UnavailableError");
+    await rejection(operator.publishDisk({ diskId: "x", hostId: "h12" }), UnavailableError);
+    await rejection(operator.unpublishDisk({ diskId: "y" }, { deadlineMs: 1_500 }), UnavailableError);
     expect((await operator.removeDevice({ deviceId: free })).result).to.deep.include({
       code: "ACTION_CODE_S_OK",
       unerasedDeviceIds: [],
@@ -103,7 +111,7 @@ describe("dead hosts", function () {
     expect(await registry.device(free)).to.include({ attachState: "ATTACH_STATE_DETACHED", detachConfirmed: false });
 
     // Both were only cut off.
-    await rejected(two.heartbeat(), "AbortedError");
+    await rejection(two.heartbeat(), AbortedError);
     await two.register();
     two.startHeartbeats(50);
     await eventually(async () => expect((await registry.disk("y")).publication).to.equal(undefined));
@@ -113,7 +121,7 @@ describe("dead hosts", function () {
       expect((await registry.device(free)).detachConfirmed).to.equal(true);
     });
     expect((await hostOf("h2")).state).to.equal(DEAD);
-    await rejected(createDisk("more", "h2"), "ResourceExhaustedError");
+    await rejection(createDisk("more", "h2"), ResourceExhaustedError);
     await one.register();
     await eventually(() => expect([...one.exports.keys()]).to.deep.equal([]));
     one.startHeartbeats(50);
@@ -143,9 +151,9 @@ describe("dead hosts", function () {
       { state: HostState.UNAVAILABLE },
       { state: HostState.UNSPECIFIED },
     ])
-      await rejected(operator.setHostState({ ...word, ...change }), "InvalidArgumentError");
-    await rejected(operator.setHostState({ ...word, hostIds: ["h1", "h9"] }), "NotFoundError");
-    await rejected(registry.client("cpi-dispatcher").setHostState(word), "PermissionDeniedError");
+      await rejection(operator.setHostState({ ...word, ...change }), InvalidArgumentError);
+    await rejection(operator.setHostState({ ...word, hostIds: ["h1", "h9"] }), NotFoundError);
+    await rejection(registry.client("cpi-dispatcher").setHostState(word), PermissionDeniedError);
     expect((await hostOf("h1")).state).to.equal(HostState.ONLINE);
   });
 });

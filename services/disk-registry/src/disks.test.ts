@@ -1,9 +1,18 @@
 import { OrderOutcome } from "@diskmesh/api/agent";
 import { AttachState, PublicationState } from "@diskmesh/api/registry";
-import { DeviceIoError, MIB_BYTES, UnavailableError } from "@diskmesh/domain";
+import {
+  AbortedError,
+  AlreadyExistsError,
+  DeviceIoError,
+  InvalidStateError,
+  MIB_BYTES,
+  ResourceExhaustedError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { rejected, SharedRegistry } from "./testing/shared-registry.js";
+import { SharedRegistry } from "./testing/shared-registry.js";
 
 describe("disk-registry makes disks of devices, and serves them on hosts", () => {
   const fleet = SharedRegistry.forAllTests();
@@ -27,7 +36,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect((await fleet.createDisk("x", { sizeBytes: 100 * MIB_BYTES })).disk?.deviceIds).to.deep.equal(
       disk?.deviceIds,
     );
-    await rejected(fleet.createDisk("x", { sizeBytes: 1 }), "AlreadyExistsError");
+    await rejection(fleet.createDisk("x", { sizeBytes: 1 }), AlreadyExistsError);
 
     const published = (await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" })).disk?.publication;
     expect(published).to.include({ state: PublicationState.PUBLISHED, hostId: "h2", exportPath: "/run/x.sock" });
@@ -40,8 +49,8 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(
       (await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" })).disk?.publication?.sessionNumber,
     ).to.equal(session);
-    await rejected(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), "InvalidStateError");
-    await rejected(fleet.registry.operator.deleteDisk({ diskId: "x" }), "InvalidStateError");
+    await rejection(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), InvalidStateError);
+    await rejection(fleet.registry.operator.deleteDisk({ diskId: "x" }), InvalidStateError);
     expect((await fleet.registry.operator.listDisks({ hostId: "h2" })).disks.map((d) => d.diskId)).to.deep.equal(["x"]);
 
     expect(
@@ -66,7 +75,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     await agent.register();
     await fleet.add();
     await fleet.inState("d1", AttachState.ATTACHED);
-    const error = await rejected(fleet.createDisk("x"), "ResourceExhaustedError");
+    const error = await rejection(fleet.createDisk("x"), ResourceExhaustedError);
     expect(error.message).to.contain("1 devices are being erased");
     expect(error.retryAfterMs).to.equal(1_000);
     agent.beforeErase = async () => undefined;
@@ -135,9 +144,9 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     await fleet.createDisk("x");
     await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     await one.stop();
-    const error = await rejected(
+    const error = await rejection(
       fleet.registry.operator.unpublishDisk({ diskId: "x" }, { deadlineMs: 2_000 }),
-      "UnavailableError",
+      UnavailableError,
     );
     expect(error.message).to.contain("disk x is still UNPUBLISHING").and.to.contain("h1");
     // Until the registry takes the host for away, orders to it fail one by one.
@@ -146,7 +155,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
         "device d1 on host h1 cannot be asked for the session: host h1 is UNAVAILABLE",
       ),
     );
-    await rejected(fleet.registry.operator.deleteDisk({ diskId: "x" }), "InvalidStateError");
+    await rejection(fleet.registry.operator.deleteDisk({ diskId: "x" }), InvalidStateError);
     const later = fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     await one.start();
     await one.register();
@@ -189,13 +198,13 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(one.exports.has("x")).to.equal(true);
 
     await operator.unpublishDisk({ diskId: "x" });
-    const refused = await rejected(operator.publishDisk({ diskId: "x", hostId: "h1" }), "InvalidStateError");
+    const refused = await rejection(operator.publishDisk({ diskId: "x", hostId: "h1" }), InvalidStateError);
     expect(refused.message).to.contain("host h1, which is to be removed");
     expect((await fleet.registry.disk("x")).publication).to.equal(undefined);
     expect(await fleet.remove()).to.deep.include({ code: "ACTION_CODE_E_TRY_AGAIN", dependentDiskIds: [] });
 
     await operator.unassignHost({ vmCid: vm });
-    const noHost = await rejected(operator.assignHost({ vmCid: "vm-3" }), "ResourceExhaustedError");
+    const noHost = await rejection(operator.assignHost({ vmCid: "vm-3" }), ResourceExhaustedError);
     expect(noHost.message).to.contain("no host is free");
     expect(one.held.has("d1"), "held until nothing is in the way").to.equal(true);
     await eventually(async () => expect((await fleet.remove())?.code).to.equal("ACTION_CODE_S_OK"));
@@ -237,7 +246,7 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
         await released;
       };
     });
-    const publishing = rejected(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), "AbortedError");
+    const publishing = rejection(fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h1" }), AbortedError);
     await reached;
     const unpublishing = fleet.registry.operator.unpublishDisk({ diskId: "x" });
     await publishing;

@@ -1,4 +1,5 @@
 import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually, SmallDisk, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { SharedRegistry } from "./testing/shared-registry.js";
@@ -30,9 +31,11 @@ describe("a disk-registry whose disk is full", () => {
     await label();
 
     (disk as SmallDisk).fill();
-    const failure = (await forever(label).catch((error: unknown) => error)) as UnavailableError;
-    expect(failure).to.be.instanceOf(UnavailableError);
-    expect(failure.message).to.contain(`the disk that holds ${folder}/registry is full: make room there`);
+    await rejection(
+      forever(label),
+      UnavailableError,
+      `the disk that holds ${folder}/registry is full: make room there`,
+    );
     await eventually(() => expect(process.logs).to.contain("tries again"));
     expect(process.exit).to.equal(undefined);
 

@@ -1,9 +1,11 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { AttachState } from "@diskmesh/api/registry";
+import { ResourceExhaustedError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { rejected, SharedRegistry } from "./testing/shared-registry.js";
+import { SharedRegistry } from "./testing/shared-registry.js";
 import { TestRegistry } from "./testing/test-registry.js";
 
 describe("disk-registry, as a process", () => {
@@ -15,7 +17,7 @@ describe("disk-registry, as a process", () => {
     const assign = (vmCid: string) => dispatcher.assignHost({ vmCid, az: "z1" });
     expect((await assign("vm-1")).host).to.deep.include({ hostId: "h1" });
     expect((await assign("vm-1")).host?.assignment?.vmCid).to.equal("vm-1");
-    await rejected(assign("vm-2"), "ResourceExhaustedError");
+    await rejection(assign("vm-2"), ResourceExhaustedError);
     await dispatcher.unassignHost({ vmCid: "vm-1" });
     expect((await assign("vm-2")).host?.hostId).to.equal("h1");
   });

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
 import { AttachState, type Device } from "@diskmesh/api/registry";
+import { rejection } from "@diskmesh/domain/testing";
 import { createClient, waitForHealth } from "@diskmesh/rpc";
 import { documentDatabase } from "@diskmesh/tablet/testing";
 import { eventually, type ServiceProcess, skipBecause } from "@diskmesh/testkit";
@@ -42,7 +43,7 @@ describe("two disk-registries on one database", function () {
         serverRole: "disk-registry",
         timeoutMs: 300,
       });
-      expect((await rejected(asked)).message).to.contain("NOT_SERVING");
+      await rejection(asked, Error, "NOT_SERVING");
     });
   /** How long after `sinceMs` one call of a client that knew the former leader is answered. */
   async function servedAfterMs(sinceMs: number): Promise<number> {
@@ -98,7 +99,7 @@ describe("two disk-registries on one database", function () {
         bootId: host?.bootId ?? "",
         devices: [{ deviceId: "d1", stamp }],
       });
-      expect((await rejected(late)).name).to.equal("OutdatedError");
+      expect((await rejection(late)).name).to.equal("OutdatedError");
     } finally {
       agent.close();
     }
@@ -248,13 +249,4 @@ interface ServesLine {
 function servesLine(logs: string): ServesLine {
   const line = logs.split("\n").findLast((text) => text.includes("disk-registry serves")) ?? "{}";
   return JSON.parse(line);
-}
-
-async function rejected(promise: Promise<unknown>): Promise<Error> {
-  try {
-    await promise;
-  } catch (error) {
-    return error as Error;
-  }
-  throw new Error("it was not rejected");
 }

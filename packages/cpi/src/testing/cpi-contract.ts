@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { fileURLToPath } from "node:url";
 import { DomainError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { Cpi, CpiCall, NewDisk } from "../cpi.js";
 import { type CpiReason, isCpiError } from "../errors.js";
@@ -331,13 +332,7 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
 
 /** Why a call failed, as callers on the wire read it. */
 export async function reasonOfFailed(failing: Promise<unknown>): Promise<string> {
-  try {
-    await failing;
-  } catch (error) {
-    if (error instanceof DomainError) return error.reason;
-    throw error;
-  }
-  throw new Error("the call did not fail");
+  return (await rejection(failing, DomainError)).reason;
 }
 
 function ignoreReason(reason: CpiReason): (error: unknown) => void {

@@ -1,6 +1,7 @@
 import { readFileSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { documentDatabase } from "../mongo/testing/document-database.js";
@@ -8,7 +9,6 @@ import { databaseUrl, newTabletName, removeTablet } from "../mongo/testing/test-
 import { openStorage } from "../open-storage.js";
 import { table } from "../schema.js";
 import { Tablet } from "../tablet.js";
-import { errorOf } from "../testing/error-of.js";
 import { restoreBackup } from "./restore.js";
 
 interface Host {
@@ -135,11 +135,10 @@ describe("backup and restore", () => {
     for (const url of [join(folder, "to"), ...(database === undefined ? [] : [database])]) {
       const tablet = await make(url);
       await backUp(tablet);
-      expect(await errorOf(restore(url, true))).to.be.instanceOf(UnavailableError);
+      await rejection(restore(url, true), UnavailableError);
       await tablet.transact((tx) => tx.hosts.put({ id: "h5", n: 0 }));
       await tablet.close();
-      const error = await errorOf(restore(url));
-      expect(error).to.be.instanceOf(InvalidStateError);
+      const error = await rejection(restore(url), InvalidStateError);
       expect(error.message).to.contain("is not empty").and.to.contain("--replace");
       const untouched = await open(url);
       expect(await contents(untouched)).to.include({ changed: 1 });
@@ -164,9 +163,8 @@ describe("backup and restore", () => {
         if (++commits === 1) throw new Error("the power failed");
       };
       const options = { file, schema, storage, tabletName, replace: false };
-      expect((await errorOf(restoreBackup(options))).message).to.equal("the power failed");
-      const error = await errorOf(open(url));
-      expect(error).to.be.instanceOf(InvalidStateError);
+      expect((await rejection(restoreBackup(options))).message).to.equal("the power failed");
+      const error = await rejection(open(url), InvalidStateError);
       expect(error.message).to.contain("a part of a backup").and.to.contain("--replace");
       await restore(url, true);
       await using next = await open(url);
@@ -182,9 +180,7 @@ describe("backup and restore", () => {
     });
 
     async function expectRefusal(reason: string, kind: typeof InvalidArgumentError | typeof InvalidStateError) {
-      const error = await errorOf(restore(join(folder, "to")));
-      expect(error).to.be.instanceOf(kind);
-      expect(error.message).to.contain(reason);
+      await rejection(restore(join(folder, "to")), kind, reason);
     }
 
     const edit = (change: (text: string) => string) => writeFileSync(file, change(readFileSync(file, "utf8")));

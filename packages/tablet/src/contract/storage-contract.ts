@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { FencedError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { Change } from "../schema.js";
 import type { Claim, TabletStorage } from "../storage.js";
@@ -106,9 +107,9 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const highest = Math.max(...generations);
         for (const { storage, generation } of claimed.filter((each) => each.generation > 0)) {
           const leading = storage.load(() => {}).then(() => storage.commit([put("hosts", "winner", { generation })]));
-          const error = await errorOf(leading);
+          const ended = await leading.catch((error: unknown) => error);
           // Where there is a lease, the highest is fenced too when its claim came after another had taken that.
-          if (generation !== highest || error !== undefined) expect(error).to.be.instanceOf(FencedError);
+          if (generation !== highest || ended !== undefined) expect(ended).to.be.instanceOf(FencedError);
         }
         const next = open();
         expect((await claim(next, "next")).generation).to.equal(highest + 1);
@@ -118,9 +119,9 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
 
       it("must come before anything else", async () => {
         const storage = open();
-        expect(await errorOf(storage.commit([put("hosts", "h", {})]))).to.be.instanceOf(Error);
-        expect(await errorOf(storage.load(() => {}))).to.be.instanceOf(Error);
-        expect(await errorOf(storage.renew())).to.be.instanceOf(Error);
+        await rejection(storage.commit([put("hosts", "h", {})]));
+        await rejection(storage.load(() => {}));
+        await rejection(storage.renew());
       });
     });
 
@@ -155,18 +156,18 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
       it("is refused when a newer leader has claimed", async () => {
         const older = await openLoaded("older");
         const newer = await openLoaded("newer");
-        expect(await errorOf(older.claimAbove(100))).to.be.instanceOf(FencedError);
+        await rejection(older.claimAbove(100), FencedError);
         await newer.commit([put("hosts", "h", {})]);
         expect((await claim(open(), "next")).generation).to.equal(3);
       });
 
       it("is refused when it comes before anything is loaded, or after the end", async () => {
         const storage = open();
-        expect(await errorOf(storage.claimAbove(1))).to.be.instanceOf(Error);
+        await rejection(storage.claimAbove(1));
         await claim(storage, "writer");
         await storage.load(() => {});
         await storage.close({ handOver: true });
-        expect(await errorOf(storage.claimAbove(1))).to.be.instanceOf(Error);
+        await rejection(storage.claimAbove(1));
       });
     });
 
@@ -175,14 +176,14 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const older = await openLoaded("older");
         await older.commit([put("hosts", "h1", { by: "older" }), put("hosts", "h2", { by: "older" })]);
         const newer = await openClaimed("newer");
-        const error = await errorOf(
+        await rejection(
           older.commit([
             put("hosts", "h1", { by: "late" }),
             remove("hosts", "h2"),
             put("devices", "d1", { by: "late" }),
           ]),
+          FencedError,
         );
-        expect(error).to.be.instanceOf(FencedError);
         expect(await contentsOf(newer)).to.deep.equal(
           new Map([
             ["hosts/h1", { by: "older" }],
@@ -195,7 +196,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const older = await openClaimed("older");
         await older.renew();
         const newer = await openClaimed("newer");
-        expect(await errorOf(older.renew())).to.be.instanceOf(FencedError);
+        await rejection(older.renew(), FencedError);
         await newer.renew();
       });
 
@@ -203,7 +204,7 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
         const older = await openLoaded("older");
         const newer = await openLoaded("newer");
         for (let i = 0; i < 3; i++) {
-          expect(await errorOf(older.commit([put("hosts", `late-${i}`, {})]))).to.be.instanceOf(FencedError);
+          await rejection(older.commit([put("hosts", `late-${i}`, {})]), FencedError);
           await newer.commit([put("hosts", "h", { i })]);
         }
         expect(await contentsOfNext()).to.deep.equal(new Map([["hosts/h", { i: 2 }]]));
@@ -461,13 +462,4 @@ async function contentsOf(storage: TrackedStorage): Promise<Contents> {
     contents.set(`${table}/${key}`, document);
   });
   return contents;
-}
-
-async function errorOf(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-    return undefined;
-  } catch (error) {
-    return error;
-  }
 }

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
-import { errorOf } from "../testing/error-of.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { checkDataFile } from "./data-file.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
@@ -249,7 +249,7 @@ describe("the check of a data file", function () {
       const file = new DataFile(sound);
       damage(file);
       writeFileSync(path, file.bytes);
-      const error = await errorOf(checkDataFile(path));
+      const error = await rejection(checkDataFile(path));
       expect(error.message)
         .to.match(/^data\.mdb is (damaged|not a database file)/)
         .and.to.contain(reason);

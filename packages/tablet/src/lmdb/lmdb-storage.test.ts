@@ -5,9 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { storageContract } from "../contract/storage-contract.js";
-import { errorOf } from "../testing/error-of.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openLmdbEventLog } from "./lmdb-event-log.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
@@ -50,8 +50,7 @@ describe("LMDB storage", () => {
     const first = open(folder);
     await first.claim(LEADER);
     const second = open(folder);
-    const error = await errorOf(second.claim(LEADER));
-    expect(error).to.be.instanceOf(UnavailableError);
+    const error = await rejection(second.claim(LEADER), UnavailableError);
     expect(error.message).to.contain(folder).and.to.contain(`process ${process.pid}`);
     await first.load();
     await first.commit([{ table: "hosts", key: "h", document: {} }]);
@@ -63,7 +62,7 @@ describe("LMDB storage", () => {
   it("opens at once after its process was killed", async () => {
     const child = spawn(process.execPath, [CHILD, folder]);
     await once(child.stdout, "data");
-    expect((await errorOf(open(folder).claim(LEADER))).message).to.contain(`process ${child.pid}`);
+    await rejection(open(folder).claim(LEADER), Error, `process ${child.pid}`);
     child.kill("SIGKILL");
     await once(child, "exit");
     const storage = open(folder);
@@ -81,8 +80,7 @@ describe("LMDB storage", () => {
       await storage.load();
       if (isThere) await storage.commit([{ table: "hosts", key: "h", document: { n: 1 } }]);
       const change = { table: "hosts", key: "h", document: { n: 2 }, version: 1, previous };
-      const error = await errorOf(storage.inner.commit([change]));
-      expect(error).to.be.instanceOf(InvalidStateError);
+      const error = await rejection(storage.inner.commit([change]), InvalidStateError);
       expect(error.message).to.contain("is not whole: table hosts, ").and.to.contain(says);
       await storage.close({ handOver: true });
       const contents: object[] = [];
@@ -99,7 +97,7 @@ describe("LMDB storage", () => {
     await storage.load();
     const document = {};
     const changes = ["before", "k".repeat(3_000), "after"].map((key) => ({ table: "hosts", key, document }));
-    expect((await errorOf(storage.commit(changes))).message).to.contain("larger than the maximum key size");
+    await rejection(storage.commit(changes), Error, "larger than the maximum key size");
     const keys: string[] = [];
     await storage.load((_, key) => keys.push(key));
     await storage.close({ handOver: true });
@@ -145,9 +143,11 @@ describe("LMDB storage", () => {
       await log.close();
       await expectRefusal(folder, 'it holds "diskmesh event log 1"');
       await makeTablet(1, join(parent, "tablet"));
-      const error = await errorOf(openLmdbEventLog({ folder: join(parent, "tablet") }).append("task-1", ["line"]));
-      expect(error).to.be.instanceOf(InvalidStateError);
-      expect(error.message).to.contain('it holds "diskmesh tablet 2"');
+      await rejection(
+        openLmdbEventLog({ folder: join(parent, "tablet") }).append("task-1", ["line"]),
+        InvalidStateError,
+        'it holds "diskmesh tablet 2"',
+      );
     });
   });
 
@@ -168,7 +168,7 @@ describe("LMDB storage", () => {
   /** Whether it is found at the claim or at the load does not matter, as long as it is an error. */
   async function expectRefusal(at: string, reason: string): Promise<void> {
     const storage = open(at);
-    const error = await errorOf(storage.claim(LEADER).then(() => storage.load(() => {})));
+    const error = await rejection(storage.claim(LEADER).then(() => storage.load(() => {})));
     await storage.close({ handOver: true });
     expect(error).to.be.instanceOf(InvalidStateError);
     expect(error.message).to.contain(at).and.to.contain(reason);

@@ -4,11 +4,11 @@ import { readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { InvalidStateError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type Database, open as openLmdb } from "lmdb";
 import { randomOf } from "../contract/random.js";
-import { errorOf } from "../testing/error-of.js";
 import { firstReleaseDocuments, makeFirstReleaseFolder } from "../testing/first-release.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import { openLmdbStorage } from "./lmdb-storage.js";
@@ -57,8 +57,7 @@ describe("a folder that is not whole", () => {
   }
 
   async function expectRefusal(...reasons: readonly string[]): Promise<void> {
-    const error = await errorOf(load());
-    expect(error).to.be.instanceOf(InvalidStateError);
+    const error = await rejection(load(), InvalidStateError);
     for (const reason of [folder, "restore", ...reasons]) expect(error.message).to.contain(reason);
   }
 
@@ -144,9 +143,9 @@ describe("a folder that is not whole", () => {
     await storage.renew();
     const content = readFileSync(join(folder, "data.mdb"));
     rmSync(join(folder, "data.mdb"));
-    const deleted = await errorOf(storage.renew());
+    const deleted = await rejection(storage.renew());
     writeFileSync(join(folder, "data.mdb"), content);
-    const replaced = await errorOf(storage.renew());
+    const replaced = await rejection(storage.renew());
     await storage.close({ handOver: true });
     for (const error of [deleted, replaced]) expect(error).to.be.instanceOf(InvalidStateError);
     expect(deleted.message).to.contain("was deleted while this process used it");
@@ -212,8 +211,7 @@ describe("a folder that is not whole", () => {
 
   it("is told from one of a newer format", async () => {
     await edit("_meta", (table) => table.putSync(Buffer.from("format"), "diskmesh tablet 3"));
-    const error = await errorOf(load());
-    expect(error).to.be.instanceOf(InvalidStateError);
+    const error = await rejection(load(), InvalidStateError);
     expect(error.message).to.contain("written by a newer diskmesh").and.to.contain("format 3");
   });
 

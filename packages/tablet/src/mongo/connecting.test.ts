@@ -1,7 +1,7 @@
 import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { freePort, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { errorOf } from "../testing/error-of.js";
 import type { DocumentServer } from "./document-server.js";
 import { connectToMongo } from "./driver-server.js";
 import { probe } from "./probe.js";
@@ -18,8 +18,10 @@ describe("connecting to MongoDB", () => {
   it("says which server cannot be reached, without the password", async () => {
     const port = await freePort();
     const address = `127.0.0.1:${port}/state`;
-    const error = await errorOf(connectToMongo(`mongodb://user:secret@${address}?serverSelectionTimeoutMS=200`));
-    expect(error).to.be.instanceOf(UnavailableError);
+    const error = await rejection(
+      connectToMongo(`mongodb://user:secret@${address}?serverSelectionTimeoutMS=200`),
+      UnavailableError,
+    );
     expect(error.message).to.contain(`${address} cannot be reached`).and.to.contain("ECONNREFUSED");
     expect(error.message).to.not.contain("secret").and.to.not.contain("user:");
   });
@@ -31,8 +33,7 @@ describe("connecting to MongoDB", () => {
       "mongodb://h/?secret=1",
       "mongodb://u:s%ecret@h",
     ]) {
-      const error = await errorOf(connectToMongo(url));
-      expect(error, url).to.be.instanceOf(InvalidArgumentError);
+      const error = await rejection(connectToMongo(url), InvalidArgumentError);
       expect(error.message)
         .to.contain("malformed")
         .and.to.not.match(/user:|sec\/ret|s%ecret|secret@/);
@@ -52,7 +53,7 @@ describe("connecting to MongoDB", () => {
   ];
   for (const [text, refused] of options) {
     it(`an address with ${text} -> ${refused === undefined ? "taken" : "refused by name"}`, async () => {
-      const error = await errorOf(
+      const error = await rejection(
         connectToMongo(`mongodb://user:secret@127.0.0.1:1/state?serverSelectionTimeoutMS=200&${text}`),
       );
       expect(error).to.be.instanceOf(refused === undefined ? UnavailableError : InvalidArgumentError);
@@ -73,8 +74,10 @@ describe("connecting to MongoDB", () => {
     });
 
     it("as one of a replica set that it is not -> names the set", async () => {
-      const error = await errorOf(connectToMongo(`${server.url}/state?replicaSet=rs7&serverSelectionTimeoutMS=500`));
-      expect(error).to.be.instanceOf(UnavailableError);
+      const error = await rejection(
+        connectToMongo(`${server.url}/state?replicaSet=rs7&serverSelectionTimeoutMS=500`),
+        UnavailableError,
+      );
       expect(error.message).to.contain("no server of replica set rs7").and.to.contain("leave it out");
     });
   });
@@ -91,8 +94,10 @@ describe("connecting to MongoDB", () => {
     after(() => old?.process?.kill());
 
     it("says so", async () => {
-      const error = await errorOf(connectToMongo(`${old.url}/state?serverSelectionTimeoutMS=2000`));
-      expect(error).to.be.instanceOf(InvalidStateError);
+      const error = await rejection(
+        connectToMongo(`${old.url}/state?serverSelectionTimeoutMS=2000`),
+        InvalidStateError,
+      );
       expect(error.message).to.contain("is too old").and.to.contain("/state");
     });
   });
@@ -145,8 +150,7 @@ describe("the probe", () => {
   });
 
   async function expectRefusal(operations: Partial<DocumentServer>, reason: string): Promise<void> {
-    const error = await errorOf(probe(changed(idealServer(), operations)));
-    expect(error).to.be.instanceOf(InvalidStateError);
+    const error = await rejection(probe(changed(idealServer(), operations)), InvalidStateError);
     expect(error.message).to.contain(reason).and.to.contain("MongoDB at simulation");
   }
 });

@@ -1,4 +1,5 @@
 import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { ManualClock } from "../testing/manual-clock.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
@@ -161,9 +162,7 @@ describe("Lease", () => {
     await take(a, "a");
     await server.update("tablets", "registry", {}, { set: { writer: "b", address: "b:1" }, increment: "renewals" });
     for (const refused of [a.renew(), a.hand("a2")]) {
-      const error = await refused.catch((thrown) => thrown);
-      expect(error).to.be.instanceOf(FencedError);
-      expect(error.message).to.contain("taken by b:1");
+      await rejection(refused, FencedError, "taken by b:1");
     }
     await a.clear();
     expect(await holder()).to.equal("b");

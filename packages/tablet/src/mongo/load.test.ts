@@ -1,4 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
@@ -55,8 +56,10 @@ describe("leftovers", () => {
     await server.insert("registry.hosts", { _id: "foreign" });
     const storage = storageOn(server);
     await storage.claim({ writer: "w", address: "" });
-    const error = await storage.load(() => {}).catch((thrown) => thrown);
-    expect(error).to.be.instanceOf(InvalidStateError);
+    const error = await rejection(
+      storage.load(() => {}),
+      InvalidStateError,
+    );
     expect(error.message).to.contain('_id "foreign"').and.to.contain("MongoDB at simulation");
     await storage.close({ handOver: true });
   });

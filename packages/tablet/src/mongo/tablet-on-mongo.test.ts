@@ -3,12 +3,12 @@ import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { table } from "../schema.js";
 import type { ClaimOptions } from "../storage.js";
 import { Tablet } from "../tablet.js";
-import { errorOf } from "../testing/error-of.js";
 import { DEFAULT_MONGO_LIMITS } from "./mongo-storage.js";
 import { openMongoStorage } from "./open-mongo.js";
 import { type DatabaseProcess, type DocumentDatabase, documentDatabase } from "./testing/document-database.js";
@@ -180,7 +180,7 @@ describe("a tablet on MongoDB", () => {
     const opening = open("127.0.0.1:2", { signal: giveUp.signal });
     await delay(300);
     giveUp.abort(new UnavailableError("stopped"));
-    expect((await errorOf(opening)).message).to.equal("stopped");
+    expect((await rejection(opening)).message).to.equal("stopped");
   });
 
   it("is lost by a leader whose lease another one took", async () => {
@@ -192,7 +192,7 @@ describe("a tablet on MongoDB", () => {
     const reason = await tablet.lost;
     expect(reason).to.be.instanceOf(FencedError);
     expect(reason.message).to.contain("taken by 127.0.0.1:9");
-    expect(await errorOf(numberOf(tablet, "a"))).to.equal(reason);
+    expect(await rejection(numberOf(tablet, "a"))).to.equal(reason);
   });
 
   describe("when its server", () => {
@@ -210,7 +210,7 @@ describe("a tablet on MongoDB", () => {
       try {
         await delay(LEASE_TIME_MS);
         const notChanging = tablet.transact(({ counters }) => counters.get("a")?.n);
-        for (const error of await Promise.all([errorOf(numberOf(tablet, "a")), errorOf(notChanging)])) {
+        for (const error of await Promise.all([rejection(numberOf(tablet, "a")), rejection(notChanging)])) {
           expect(error).to.be.instanceOf(UnavailableError);
           expect(error.message).to.contain("the lease ran out");
         }

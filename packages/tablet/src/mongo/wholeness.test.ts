@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { errorOf } from "../testing/error-of.js";
 import { firstReleaseDatabase, firstReleaseDocuments } from "../testing/first-release.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
@@ -76,8 +76,7 @@ describe("a database that is not whole", () => {
   }
 
   async function expectRefusal(on: DocumentServer, ...reasons: readonly string[]): Promise<void> {
-    const error = await errorOf(lead(on));
-    expect(error, error.stack).to.be.instanceOf(InvalidStateError);
+    const error = await rejection(lead(on), InvalidStateError);
     for (const reason of ["MongoDB at simulation", "restore a backup", ...reasons]) {
       expect(error.message).to.contain(reason);
     }
@@ -170,7 +169,7 @@ describe("a database that is not whole", () => {
     await storage.renew();
     await server.delete(LOG, {});
     await storage.commit([device(1, 6)]);
-    const error = await errorOf(storage.renew());
+    const error = await rejection(storage.renew());
     await storage.close({ handOver: true });
     expect(error).to.be.instanceOf(InvalidStateError);
     expect(error.message).to.contain("registry.log").and.to.contain("was deleted or replaced while this process led");
@@ -189,8 +188,7 @@ describe("a database that is not whole", () => {
       format: 3,
     };
     await server.insert(LOG, { ...first, ...newer });
-    const error = await errorOf(lead(server));
-    expect(error).to.be.instanceOf(InvalidStateError);
+    const error = await rejection(lead(server), InvalidStateError);
     expect(error.message).to.contain("written by a newer diskmesh").and.to.contain("format 3");
     expect((await server.find(LOG, { limit: 1, descending: true }))[0]?._id).to.equal(_id + 1);
   });
@@ -212,7 +210,7 @@ describe("a database that is not whole", () => {
         });
         await again.close({ handOver: true });
         await old.delete(`${name}.counters`, {});
-        const error = await errorOf(lead(old, undefined, name));
+        const error = await rejection(lead(old, undefined, name));
         expect(error.message).to.contain("table counters has 0 of 2 documents: 2 missing");
       }
     });

@@ -1,6 +1,7 @@
 import { truncateSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { InvalidCpiResponseError } from "@diskmesh/cpi";
+import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { dispatcherConfig } from "../config.js";
@@ -74,7 +75,7 @@ describe("what a CPI's executable answers", () => {
     writeFileSync(answerFile(), json + " ".repeat(64 * MIB - json.length));
     expect(await ask()).to.equal(true);
     truncateSync(answerFile(), 64 * MIB + 1);
-    const error = await ask().catch((thrown: unknown) => thrown);
+    const error = await rejection(ask());
     expect(error)
       .to.be.instanceOf(InvalidCpiResponseError)
       .with.property("message")

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { CpiUnusableError, InvalidCpiResponseError } from "@diskmesh/cpi";
 import { CancelledError, DiskFullError, InvalidArgumentError, TimeoutError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually, SmallDisk, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { environmentOf, processesOf } from "../testing/processes.js";
@@ -57,12 +58,6 @@ describe("a CPI's process", () => {
       onLine: (line) => lines.push(line),
     });
   const run = async (...call: Parameters<typeof runWhole>) => (await runWhole(...call)).text;
-
-  const failure = (running: Promise<unknown>) =>
-    running.then(
-      () => expect.fail("it did not fail"),
-      (error: unknown) => error as Error,
-    );
 
   it("gets the request and its end on standard input, and answers on standard output", async () => {
     expect(await run("cat; echo; echo done")).to.equal('{"method":"info"}\ndone\n');
@@ -119,7 +114,7 @@ describe("a CPI's process", () => {
   });
 
   it("that floods its log is killed, and no more is read than is allowed", async () => {
-    const error = await failure(run("yes >&2", { stderrBytesPerSecond: 1_000_000, maxStderrBytes: 1_500_000 }));
+    const error = await rejection(run("yes >&2", { stderrBytesPerSecond: 1_000_000, maxStderrBytes: 1_500_000 }));
     expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
     expect(error.message).to.include("more than 1500000 bytes to standard error (maxStderrBytes)");
     expect(lines.at(-1)).to.match(/the rest of the log is dropped/);
@@ -143,7 +138,7 @@ describe("a CPI's process", () => {
     ["answers lists without end", "yes [], | head -n 5000", "more than 1000 values (maxAnswerValues)"],
   ] as const)
     it(`that ${what} -> InvalidCpiResponseError that says so`, async () => {
-      const error = await failure(run(script));
+      const error = await rejection(run(script));
       expect(error).to.be.instanceOf(InvalidCpiResponseError).with.property("outcome", "unknown");
       expect(error.message)
         .to.match(/^Invalid CPI response - /)
@@ -154,7 +149,7 @@ describe("a CPI's process", () => {
     const long = `head -c 4000000 /dev/zero; echo there >&2; sleep 100`;
     const short = "head -c 2000000 /dev/zero; while [ ! -e $0.go ]; do sleep 0.01; done";
     const limits = { maxAnswerBytes: 10_000_000 };
-    const failing = failure(run(long, limits));
+    const failing = rejection(run(long, limits));
     await eventually(() => lines.length > 0);
     writeFileSync(join(folder, "cpi.sh.go"), "");
     const running = run(short, limits);
@@ -175,28 +170,26 @@ describe("a CPI's process", () => {
     };
     writeFileSync(join(folder, "plain"), "no program", { mode: 0o644 });
     for (const execPath of ["/nowhere/cpi", folder, join(folder, "plain")]) {
-      const error = await failure(runExecutable({ ...call, execPath }));
+      const error = await rejection(runExecutable({ ...call, execPath }));
       expect(error).to.be.instanceOf(CpiUnusableError).with.property("message").that.includes(execPath);
     }
   });
 
   it("is not started for a request that is too long, or that was given up", async () => {
-    expect(await failure(run("touch ran", { maxRequestBytes: 3 }))).to.be.instanceOf(InvalidArgumentError);
-    expect(await failure(run("touch ran", {}, AbortSignal.abort(new CancelledError("up"))))).to.be.instanceOf(
-      CancelledError,
-    );
+    await rejection(run("touch ran", { maxRequestBytes: 3 }), InvalidArgumentError);
+    await rejection(run("touch ran", {}, AbortSignal.abort(new CancelledError("up"))), CancelledError);
   });
 
   it("is killed at its timeout, with all it has started", async () => {
     const startedAtMs = performance.now();
-    const error = await failure(run("sleep 100 & sleep 100 & trap '' TERM; sleep 100", { timeoutMs: 300 }));
+    const error = await rejection(run("sleep 100 & sleep 100 & trap '' TERM; sleep 100", { timeoutMs: 300 }));
     expect(error).to.be.instanceOf(TimeoutError).with.property("message").that.includes("executables.callTimeoutMs");
     expect(performance.now() - startedAtMs).to.be.below(LIMITS.timeoutMs);
   });
 
   it("is killed when its caller gives up, with all it has started", async () => {
     const controller = new AbortController();
-    const running = failure(run('sleep 100 & echo "$!" >&2; wait', {}, controller.signal));
+    const running = rejection(run('sleep 100 & echo "$!" >&2; wait', {}, controller.signal));
     await eventually(() => lines.length === 1);
     const startedAtMs = performance.now();
     controller.abort(new CancelledError("enough"));
@@ -345,9 +338,11 @@ describe("the run folder", () => {
       onLine: () => {},
     };
     const execPath = writeScript(temporaryFolder(), "cpi", "sleep 100");
-    const error = (await runExecutable({ ...call, execPath }).catch((thrown: unknown) => thrown)) as Error;
-    expect(error).to.be.instanceOf(DiskFullError);
-    expect(error.message).to.contain(`the disk that holds ${runs} (executables.runFolder) is full: make room there`);
+    await rejection(
+      runExecutable({ ...call, execPath }),
+      DiskFullError,
+      `the disk that holds ${runs} (executables.runFolder) is full: make room there`,
+    );
     expect(readdirSync(runs)).to.deep.equal([]);
     expect(await processesOf(runs)).to.deep.equal([]);
   });
@@ -355,7 +350,6 @@ describe("the run folder", () => {
   it("is not taken from somebody else", async () => {
     const file = join(temporaryFolder(), "file");
     writeFileSync(file, "");
-    const error = await RunFolder.open(file).catch((thrown: unknown) => thrown);
-    expect(error).to.be.instanceOf(Error);
+    await rejection(RunFolder.open(file));
   });
 });

@@ -1,4 +1,5 @@
 import { reasonOfFailed } from "@diskmesh/cpi/testing";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import {
   answers,
@@ -159,7 +160,7 @@ describe("CPI executables behind the dispatcher", () => {
         const broken = bench.dispatcher.scriptCpi("a", script);
         await bench.dispatcher.setCpis([broken]);
         const has = () => bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" });
-        const error = await has().catch((thrown) => thrown);
+        const error = await rejection(has());
         expect(await reasonOfFailed(Promise.reject(error))).to.equal("CPI_UNUSABLE");
         expect(error).to.include({ outcome: "not_done", retryable: false });
         expect(error.message).to.include(says).and.to.include("(CPI 'a', method 'info')");

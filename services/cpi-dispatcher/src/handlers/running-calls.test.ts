@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { reasonOfFailed } from "@diskmesh/cpi/testing";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { OfferedCpi } from "../cpi-set.js";
@@ -80,7 +81,7 @@ describe("running calls of CPIs", () => {
         const stemcell = { imagePath: "/image", cloudProperties: {}, tags: {} };
         const { stemcells } = await client.createStemcell({ context: named, ...stemcell });
         expect(stemcells).to.deep.equal([{ cpi: "a", stemcellCid: "made", error: "" }]);
-        const error = await client.hasVm({ context: named, vmCid: "v" }).catch((thrown) => thrown);
+        const error = await rejection(client.hasVm({ context: named, vmCid: "v" }));
         expect(error.message).to.include("longer than 2000 ms (executables.callTimeoutMs)");
       } finally {
         await slow.close();

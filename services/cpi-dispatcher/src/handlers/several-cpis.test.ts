@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { CpiConfig } from "@diskmesh/api/cpi";
 import { reasonOfFailed } from "@diskmesh/cpi/testing";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import {
   answers,
@@ -186,7 +187,7 @@ describe("CPIs side by side behind the dispatcher", () => {
 
     it("find executables where BOSH installs them", async () => {
       await bench.dispatcher.setCpis([cpi({})]);
-      const error = await bench.director.info({ context: context({ cpi: "a" }) }).catch((thrown) => thrown);
+      const error = await rejection(bench.director.info({ context: context({ cpi: "a" }) }));
       expect(error.message).to.include(join(bench.dispatcher.folder, "aws_cpi/bin/cpi"));
     });
 
@@ -217,7 +218,7 @@ describe("CPIs side by side behind the dispatcher", () => {
           bench.dispatcher.scriptCpi("right", answers("true")),
         ]);
         const has = (name: string) => bench.director.hasVm({ context: context({ cpi: name }), vmCid: "v" });
-        const error = await has("wrong").catch((thrown) => thrown);
+        const error = await rejection(has("wrong"));
         expect(error.reason).to.equal("CPI_UNUSABLE");
         expect(error.message).to.include(why);
         expect((await has("right")).exists).to.equal(true);

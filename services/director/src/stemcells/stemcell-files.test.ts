@@ -1,5 +1,6 @@
 import { existsSync, readdirSync } from "node:fs";
 import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { stemcellFile, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -35,9 +36,7 @@ describe("the image of an uploaded stemcell", () => {
 
   it("the task surely was not started -> is gone", async () => {
     const error = new FencedError("another leads");
-    expect(await files.receive(bytes(), "", () => Promise.reject(error)).catch((reason: unknown) => reason)).to.equal(
-      error,
-    );
+    expect(await rejection(files.receive(bytes(), "", () => Promise.reject(error)))).to.equal(error);
     expect(readdirSync(folder)).to.deep.equal([]);
   });
 
@@ -48,7 +47,7 @@ describe("the image of an uploaded stemcell", () => {
       imagePath = files.imagePath(uploadId);
       return Promise.reject(error);
     });
-    expect(await failing.catch((reason: unknown) => reason)).to.equal(error);
+    expect(await rejection(failing)).to.equal(error);
     expect(existsSync(imagePath)).to.equal(true);
     files.sweep();
     await files.close();

@@ -1,4 +1,5 @@
-import { type DomainError, InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { InvalidArgumentError, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { collectGarbage, eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { NO_YAML_LIMITS } from "./limits.js";
@@ -31,55 +32,52 @@ describe("YAML reader", () => {
   });
   const read = (reader: YamlReader, text: string, options: { stored?: boolean; signal?: AbortSignal } = {}) =>
     reader.read({ format: "cloud_config", text, limits: LIMITS }, options);
-  const errorOf = (reading: Promise<unknown>): Promise<DomainError> =>
-    reading.then(
-      () => {
-        throw new Error("it was read");
-      },
-      (error: unknown) => error as DomainError,
-    );
 
   it("a small text and a large one -> both are read, and wrong ones refused with the line", async () => {
     const reader = newReader();
     expect((await read(reader, SMALL)).azs).to.have.length(1);
     expect((await read(reader, LARGE)).azs.at(-1)?.name).to.equal("z19");
     for (const text of ["azs: 1\n", `${LARGE}vm_types: 1\n`]) {
-      const error = await errorOf(read(reader, text));
-      expect(error).to.be.instanceOf(InvalidArgumentError);
-      expect(error.message).to.match(/the cloud config `default` is not as expected: line (1|22): /);
+      await rejection(
+        read(reader, text),
+        InvalidArgumentError,
+        /the cloud config `default` is not as expected: line (1|22): /,
+      );
     }
   });
 
   it("a thread takes too long -> an error that names the limit; the next text has its place", async () => {
     const reader = newReader({ timeoutMs: 1 });
-    const error = await errorOf(read(reader, LARGE));
-    expect(error).to.be.instanceOf(InvalidArgumentError);
-    expect(error.message).to.match(/`default` takes longer to read than 1 ms \(content\.yaml\.timeoutMs\)/);
+    await rejection(
+      read(reader, LARGE),
+      InvalidArgumentError,
+      /`default` takes longer to read than 1 ms \(content\.yaml\.timeoutMs\)/,
+    );
     expect((await read(reader, LARGE, { stored: true })).azs).to.have.length(20);
   });
 
   it("a thread reads for long -> ended after its time, even though nothing interrupts it from within", async () => {
     const reader = newReader({ timeoutMs: 300, workerMemoryMib: 2_048 });
-    const error = await errorOf(read(reader, SLOW));
+    const error = await rejection(read(reader, SLOW));
     expect(error.message).to.match(/takes longer to read than 300 ms \(content\.yaml\.timeoutMs\)/);
   });
 
   it("a thread takes too much memory -> an error that names the limit, and nothing else ends", async () => {
     const reader = newReader({ workerMemoryMib: 32 });
-    const error = await errorOf(read(reader, SLOW));
-    expect(error).to.be.instanceOf(InvalidArgumentError);
-    expect(error.message).to.match(/takes more memory to read than 32 MiB \(content\.yaml\.workerMemoryMib\)/);
+    await rejection(
+      read(reader, SLOW),
+      InvalidArgumentError,
+      /takes more memory to read than 32 MiB \(content\.yaml\.workerMemoryMib\)/,
+    );
     expect((await read(reader, LARGE)).azs).to.have.length(20);
   });
 
   it("all threads busy -> small texts are read, new ones wait, too many are refused, stored ones are not", async () => {
     const reader = newReader({ waiting: 1, workerMemoryMib: 2_048 });
     const stop = new AbortController();
-    const slow = errorOf(read(reader, SLOW, { signal: stop.signal }));
+    const slow = rejection(read(reader, SLOW, { signal: stop.signal }));
     const waits = read(reader, LARGE);
-    const error = await errorOf(read(reader, LARGE));
-    expect(error).to.be.instanceOf(ResourceExhaustedError);
-    expect(error.message).to.contain("content.yaml.waiting");
+    await rejection(read(reader, LARGE), ResourceExhaustedError, "content.yaml.waiting");
     const stored = read(reader, LARGE, { stored: true });
     expect((await read(reader, SMALL)).azs).to.have.length(1);
     stop.abort(new UnavailableError("the caller left"));
@@ -91,9 +89,9 @@ describe("YAML reader", () => {
   it("the caller leaves while it waits -> its place is the next one's", async () => {
     const reader = newReader({ workerMemoryMib: 2_048 });
     const stop = new AbortController();
-    const slow = errorOf(read(reader, SLOW, { signal: stop.signal }));
+    const slow = rejection(read(reader, SLOW, { signal: stop.signal }));
     const left = new AbortController();
-    const leaving = errorOf(read(reader, LARGE, { signal: left.signal }));
+    const leaving = rejection(read(reader, LARGE, { signal: left.signal }));
     const waits = read(reader, LARGE);
     left.abort(new UnavailableError("gone"));
     expect((await leaving).message).to.equal("gone");
@@ -121,9 +119,9 @@ describe("YAML reader", () => {
 
   it("closed -> who is served and who waits hear of it", async () => {
     const reader = newReader({ workerMemoryMib: 2_048 });
-    const all = [SLOW, LARGE, LARGE].map((text) => errorOf(read(reader, text)));
+    const all = [SLOW, LARGE, LARGE].map((text) => rejection(read(reader, text)));
     reader.close();
     for (const error of await Promise.all(all)) expect(error.message).to.equal("the director stops");
-    expect((await errorOf(read(reader, LARGE))).message).to.equal("the director stops");
+    expect((await rejection(read(reader, LARGE))).message).to.equal("the director stops");
   });
 });

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DiskFullError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { SmallDisk, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { CacheFile } from "./cache-file.js";
@@ -13,9 +14,11 @@ describe("an agent's cache on a full disk", () => {
     const cache = new CacheFile<string>({ path, encode: (text) => text, stored: undefined });
     await cache.store("first");
     disk.fill();
-    const failure = (await cache.store("x".repeat(8_192)).catch((error: unknown) => error)) as Error;
-    expect(failure).to.be.instanceOf(DiskFullError);
-    expect(failure.message).to.contain(`the disk that holds ${path} is full: make room there`);
+    await rejection(
+      cache.store("x".repeat(8_192)),
+      DiskFullError,
+      `the disk that holds ${path} is full: make room there`,
+    );
     expect(readFileSync(path, "utf8")).to.equal("first");
     disk.makeRoom();
     await cache.store("second");

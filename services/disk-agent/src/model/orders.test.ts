@@ -7,6 +7,7 @@ import {
   type Stamp,
   UnavailableError,
 } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { type AgentMemory, emptyMemory, isWanted, type OrderKind, withDevice } from "./memory.js";
 import { acceptRequest, decideOrder, isCurrentOrder, overtaken } from "./orders.js";
@@ -36,16 +37,6 @@ const registered = (tabletGeneration = 3, change: Partial<AgentMemory> = {}): Ag
 
 const after = (tabletGeneration: number, deviceGeneration: number, kind: OrderKind): AgentMemory =>
   withDevice(registered(tabletGeneration), DEVICE, { order: { tabletGeneration, deviceGeneration, kind } });
-
-function thrownBy(act: () => unknown): DomainError {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof DomainError) return error;
-    throw error;
-  }
-  throw new Error("nothing was thrown");
-}
 
 describe("acceptRequest (rule 1)", () => {
   const rows: [string, AgentMemory, { bootId: string; stamps: Stamp[] }, unknown, RegExp?][] = [
@@ -111,8 +102,9 @@ describe("acceptRequest (rule 1)", () => {
     });
 
   for (const change of [{ tabletId: "foreign" }, { incarnation: "copy" }, { incarnation: "parent" }])
-    it(`${JSON.stringify(change)} -> the error says who leads instead`, () => {
-      const error = thrownBy(() => acceptRequest(registered(), BOOT, { bootId: BOOT, stamps: [stamp(3, 1, change)] }));
+    it(`${JSON.stringify(change)} -> the error says who leads instead`, async () => {
+      const request = { bootId: BOOT, stamps: [stamp(3, 1, change)] };
+      const error = await rejection(() => acceptRequest(registered(), BOOT, request), DomainError);
       expect(error.about).to.deep.equal({ host_id: HOST, tablet_id: "tablet", incarnation: "child" });
     });
 

@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { clearDeadSocket, clearDeadSockets } from "./dead-socket.js";
@@ -75,9 +76,7 @@ describe("what is at the path of a socket", () => {
       ["file.sock", "it is no socket"],
       ["folder.sock", "it is no socket"],
     ]) {
-      const error = (await serve(name as string).catch((thrown: unknown) => thrown)) as Error;
-      expect(error).to.be.instanceOf(UnavailableError);
-      expect(error.message).to.contain(reason as string);
+      await rejection(serve(name as string), UnavailableError, reason as string);
     }
     expect(await clearDeadSocket(join(folder, "live.sock"))).to.equal("live");
     expect(readFileSync(join(folder, "file.sock"), "utf8")).to.equal("content");

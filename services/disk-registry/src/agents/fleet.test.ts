@@ -1,11 +1,19 @@
 import { cpSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { AttachState, FleetServiceDefinition, PublicationState, UnknownDiskVerdict } from "@diskmesh/api/registry";
-import { OutdatedError } from "@diskmesh/domain";
+import {
+  AbortedError,
+  InvalidArgumentError,
+  InvalidStateError,
+  NotFoundError,
+  OutdatedError,
+  ResourceExhaustedError,
+} from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { rejected, SharedRegistry } from "../testing/shared-registry.js";
+import { SharedRegistry } from "../testing/shared-registry.js";
 import type { TestAgent } from "../testing/test-agent.js";
 
 const AHEAD = 2 ** 20;
@@ -46,7 +54,7 @@ describe("disk-registry and what agents remember", () => {
     expect(free.disk?.deviceIds, "the device that nothing is known against").to.deep.equal(
       held === "d1" ? ["d2"] : ["d1"],
     );
-    await rejected(fleet.createDisk("z", { hostId: "h1", az: "" }), "ResourceExhaustedError");
+    await rejection(fleet.createDisk("z", { hostId: "h1", az: "" }), ResourceExhaustedError);
     expect(agent.sessions.get(held), "not erased").to.deep.include({ sessionNumber: session, diskId: "x" });
     expect(agent.exports.get("x"), "still served").to.equal(session);
     // What goes on has higher numbers than everything that the copy knew nothing of.
@@ -118,11 +126,11 @@ describe("disk-registry and what agents remember", () => {
     // Which tell the truth.
     agent.stopHeartbeats();
     const lie = { highestSessionNumber: 2 ** 40 };
-    const refused = await rejected(agent.register(lie), "InvalidStateError");
+    const refused = await rejection(agent.register(lie), InvalidStateError);
     expect(refused.message)
       .to.contain(`session number ${2 ** 40}, and ours is`)
       .and.to.contain("RaiseNumbers");
-    await rejected(agent.register({ highestTabletGeneration: 2 ** 40 }), "InvalidStateError");
+    await rejection(agent.register({ highestTabletGeneration: 2 ** 40 }), InvalidStateError);
     await honest.register();
     const after = await fleetNow();
     expect(after).to.deep.include({ tabletGeneration: before.tabletGeneration, sessionNumber: before.sessionNumber });
@@ -145,7 +153,7 @@ describe("disk-registry and what agents remember", () => {
   it("an agent that has lied tells the truth again, of what this leader gave -> nobody's counters go up", async () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const before = await fleetNow();
-    await rejected(agent.register({ highestSessionNumber: 2 ** 40 }), "InvalidStateError");
+    await rejection(agent.register({ highestSessionNumber: 2 ** 40 }), InvalidStateError);
     await agent.register({ highestSessionNumber: before.sessionNumber });
     const { tabletGeneration, sessionNumber } = before;
     expect(await fleetNow()).to.deep.include({ tabletGeneration, sessionNumber, refused: [] });
@@ -158,9 +166,9 @@ describe("disk-registry and what agents remember", () => {
     const raised = await fleetNow();
     expect(raised.sessionNumber).to.equal(sessionNumber + AHEAD);
     await agent.register({ highestSessionNumber: raised.sessionNumber });
-    const error = await rejected(
+    const error = await rejection(
       agent.register({ highestSessionNumber: raised.sessionNumber + 1 }),
-      "InvalidStateError",
+      InvalidStateError,
     );
     expect(error.message).to.contain("an agent's word was believed");
     expect(await fleetNow()).to.deep.include({
@@ -184,7 +192,7 @@ describe("disk-registry and what agents remember", () => {
     await fleet.registry.operator.publishDisk({ diskId: "x", hostId: "h2" });
     const highestSessionNumber = atFirst.sessionNumber + 1;
     expect((await fleetNow()).sessionNumber).to.equal(highestSessionNumber);
-    await rejected(agent.register({ highestSessionNumber }), "InvalidStateError");
+    await rejection(agent.register({ highestSessionNumber }), InvalidStateError);
     const [refused] = (await fleetNow()).refused;
     expect(refused?.sessionNumber).to.equal(highestSessionNumber);
     const numbers = { hostId: "h1", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: highestSessionNumber };
@@ -199,12 +207,12 @@ describe("disk-registry and what agents remember", () => {
     const agent = await fleet.readyAgent("h1", ["d1"]);
     const { tabletId } = await fleetNow();
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
-    const refused = await rejected(agent.heartbeat(), "InvalidStateError");
+    const refused = await rejection(agent.heartbeat(), InvalidStateError);
     expect(refused.message).to.contain("another registry leads this fleet");
-    await rejected(fleet.createDisk("x"), "InvalidStateError");
+    await rejection(fleet.createDisk("x"), InvalidStateError);
     await fleet.registry.process.kill();
     await fleet.registry.process.start();
-    await rejected(fleet.createDisk("x"), "InvalidStateError");
+    await rejection(fleet.createDisk("x"), InvalidStateError);
     const heard = await fleetNow();
     expect(heard.standsStill).to.contain(
       "another registry leads this fleet: the agent of host h1 obeys incarnation restored-elsewhere",
@@ -224,7 +232,7 @@ describe("disk-registry and what agents remember", () => {
 
     // As one does whose registration was answered here, and who never heard the answer.
     agent.obeys = { tabletId, incarnation: "restored-elsewhere" };
-    const unheard = await rejected(agent.heartbeat(), "AbortedError");
+    const unheard = await rejection(agent.heartbeat(), AbortedError);
     expect(unheard.message).to.contain("obeys incarnation restored-elsewhere, which this registry took over from");
   });
 
@@ -248,7 +256,7 @@ describe("disk-registry and what agents remember", () => {
     await fleet.registry.process.stop();
     rmSync(storeFolder(), { recursive: true });
     await fleet.registry.process.start();
-    const refused = await eventually(() => rejected(agent.register(), "InvalidStateError"));
+    const refused = await eventually(() => rejection(agent.register(), InvalidStateError));
     expect(refused.message).to.contain(`obeys tablet ${lost.tabletId}`).and.to.contain("AdoptFleet");
     const { tabletId, incarnation } = lost;
     await operator.adoptFleet({ tabletId, incarnation, sessionNumber: lost.sessionNumber });
@@ -280,21 +288,21 @@ describe("disk-registry and what agents remember", () => {
   it("bad input -> refused, and nothing is changed", async () => {
     const before = await fleetNow();
     const { tabletId, incarnation } = before;
-    await rejected(operator.adoptFleet({ tabletId, incarnation, sessionNumber: 0 }), "InvalidArgumentError");
-    await rejected(operator.adoptFleet({ incarnation, sessionNumber: 0 }), "InvalidArgumentError");
-    await rejected(operator.adoptFleet({ tabletId: "a b", incarnation, sessionNumber: 0 }), "InvalidArgumentError");
+    await rejection(operator.adoptFleet({ tabletId, incarnation, sessionNumber: 0 }), InvalidArgumentError);
+    await rejection(operator.adoptFleet({ incarnation, sessionNumber: 0 }), InvalidArgumentError);
+    await rejection(operator.adoptFleet({ tabletId: "a b", incarnation, sessionNumber: 0 }), InvalidArgumentError);
     const numbers = { hostId: "h1", tabletGeneration: 0, deviceGeneration: 0, sessionNumber: 0 };
-    await rejected(operator.raiseNumbers({ ...numbers, sessionNumber: 2 ** 50 }), "InvalidArgumentError");
-    await rejected(operator.raiseNumbers({ ...numbers, deviceGeneration: -1 }), "InvalidArgumentError");
-    await rejected(operator.raiseNumbers({ ...numbers, hostId: "" }), "InvalidArgumentError");
+    await rejection(operator.raiseNumbers({ ...numbers, sessionNumber: 2 ** 50 }), InvalidArgumentError);
+    await rejection(operator.raiseNumbers({ ...numbers, deviceGeneration: -1 }), InvalidArgumentError);
+    await rejection(operator.raiseNumbers({ ...numbers, hostId: "" }), InvalidArgumentError);
     const { REGISTRY, UNSPECIFIED } = UnknownDiskVerdict;
-    await rejected(operator.decideUnknownDisks(verdict(UNSPECIFIED, { hostId: "h1" })), "InvalidArgumentError");
-    await rejected(operator.decideUnknownDisks(verdict(REGISTRY, {})), "InvalidArgumentError");
-    await rejected(
+    await rejection(operator.decideUnknownDisks(verdict(UNSPECIFIED, { hostId: "h1" })), InvalidArgumentError);
+    await rejection(operator.decideUnknownDisks(verdict(REGISTRY, {})), InvalidArgumentError);
+    await rejection(
       operator.decideUnknownDisks(verdict(REGISTRY, { hostId: "h1", deviceIds: ["d1"] })),
-      "InvalidArgumentError",
+      InvalidArgumentError,
     );
-    await rejected(operator.decideUnknownDisks(verdict(REGISTRY, { deviceIds: ["none"] })), "NotFoundError");
+    await rejection(operator.decideUnknownDisks(verdict(REGISTRY, { deviceIds: ["none"] })), NotFoundError);
     expect(await fleetNow()).to.deep.equal(before);
   });
 

@@ -5,6 +5,7 @@ import {
   NotFoundError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, MIB, TestFleet } from "../testing/fleet-fixture.js";
 import { createDisk, deleteDisk, diskHealth, resizeDisk, setDiskLabels } from "./disks.js";
@@ -59,13 +60,12 @@ describe("disks", () => {
     }
   });
 
-  it("no space -> nothing changes; retry-after only when erasing will help", () => {
+  it("no space -> nothing changes; retry-after only when erasing will help", async () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2", { dirty: true })] });
-    const error = failure(() => create(fleet)) as ResourceExhaustedError;
-    expect(error).to.be.instanceOf(ResourceExhaustedError);
-    expect(error.message).to.contain("1 devices are being erased");
+    const error = await rejection(() => create(fleet), ResourceExhaustedError, "1 devices are being erased");
     expect(error.retryAfterMs).to.equal(500);
-    const hopeless = failure(() => create(fleet, { ...wanted, sizeBytes: 1000 * MIB })) as ResourceExhaustedError;
+    const tooLarge = { ...wanted, sizeBytes: 1000 * MIB };
+    const hopeless = await rejection(() => create(fleet, tooLarge), ResourceExhaustedError);
     expect(hopeless.retryAfterMs).to.equal(undefined);
     expect(fleet.device("d1").diskId).to.equal("");
     expect(fleet.tables.disks.size).to.equal(0);
@@ -250,12 +250,3 @@ describe("erase", () => {
     });
   }
 });
-
-function failure(fn: () => unknown): unknown {
-  try {
-    fn();
-  } catch (error) {
-    return error;
-  }
-  throw new Error("it did not throw");
-}

@@ -74,14 +74,3 @@ export class SharedRegistry {
     return this.registry.operator.createDisk({ diskId, sizeBytes: MIB_BYTES, az: "z1", ...change });
   }
 }
-
-/** What a promise is rejected with, which must have that name. */
-export async function rejected(promise: Promise<unknown>, name: string): Promise<Error & { retryAfterMs?: number }> {
-  try {
-    await promise;
-  } catch (error) {
-    expect((error as Error).name, (error as Error).message).to.equal(name);
-    return error as Error;
-  }
-  throw new Error(`it was not rejected with ${name}`);
-}
