@@ -1,5 +1,5 @@
+import { replaceFile } from "@diskmesh/atomic-file";
 import { agentName, HOSTS, type MeshLayout } from "./layout.js";
-import { writeAtomically } from "./state-folder.js";
 
 /** Writes where everything serves, for scripts. */
 export async function writeEndpoints(layout: MeshLayout): Promise<void> {
@@ -15,5 +15,5 @@ export async function writeEndpoints(layout: MeshLayout): Promise<void> {
     ),
     nats: { tls: layout.natsAddress },
   };
-  await writeAtomically(layout.endpointsFile, `${JSON.stringify(endpoints, null, 2)}\n`);
+  await replaceFile(layout.endpointsFile, `${JSON.stringify(endpoints, null, 2)}\n`);
 }

@@ -1,9 +1,9 @@
 import { join } from "node:path";
+import { replaceFile } from "@diskmesh/atomic-file";
 import { parseHostPort } from "@diskmesh/domain";
 import { stringify } from "yaml";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
 import { natsConfig } from "./nats-config.js";
-import { writeAtomically } from "./state-folder.js";
 
 // Below the time after which the launcher kills what has not stopped.
 const STOP_TIMEOUT_MS = 8000;
@@ -16,8 +16,8 @@ export async function writeConfigs(layout: MeshLayout): Promise<void> {
     ["disk-registry", registryConfig(layout)],
     ...HOSTS.map((host) => [agentName(host.hostId), agentConfig(layout, host)] as const),
   ]);
-  for (const [name, config] of configs) await writeAtomically(layout.configFile(name), stringify(config));
-  await writeAtomically(layout.configFile("nats-server", "conf"), natsConfig(layout));
+  for (const [name, config] of configs) await replaceFile(layout.configFile(name), stringify(config));
+  await replaceFile(layout.configFile("nats-server", "conf"), natsConfig(layout));
 }
 
 function directorConfig(layout: MeshLayout): object {

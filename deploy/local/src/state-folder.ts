@@ -1,5 +1,6 @@
-import { lstat, mkdir, open, readdir, readFile, rename, rm, stat, statfs } from "node:fs/promises";
+import { lstat, mkdir, readdir, readFile, rm, stat, statfs } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { replaceFile } from "@diskmesh/atomic-file";
 import { InvalidStateError, MIB_BYTES, ResourceExhaustedError, UnavailableError } from "@diskmesh/domain";
 import { FOLDER_LOCK_NAME, FolderLock } from "@diskmesh/file-lock";
 import { DEVICE_SIZE_BYTES, DEVICES_PER_HOST, HOSTS, type MeshLayout } from "./layout.js";
@@ -86,7 +87,7 @@ async function makeFolder(folder: string): Promise<void> {
 async function checkMarker(folder: string): Promise<void> {
   const file = join(folder, MARKER);
   const text = await readText(file);
-  if (text === undefined) return writeAtomically(file, `${JSON.stringify({ format: FORMAT })}\n`);
+  if (text === undefined) return replaceFile(file, `${JSON.stringify({ format: FORMAT })}\n`);
   if (parseObject(text)?.format !== FORMAT) throw corrupt(file, `is not the mark of a state of format ${FORMAT}`);
 }
 
@@ -110,19 +111,6 @@ async function checkSpace(layout: MeshLayout): Promise<void> {
       `${layout.stateFolder} has ${toMiB(bavail * bsize)} MiB left, and the mesh needs ${toMiB(missingBytes)} MiB: ` +
         "free some, or choose another folder by --state",
     );
-}
-
-/** Writes a file whole or not at all. */
-export async function writeAtomically(file: string, text: string): Promise<void> {
-  const temporary = `${file}.${process.pid}.tmp`;
-  const handle = await open(temporary, "w", 0o600);
-  try {
-    await handle.writeFile(text);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(temporary, file);
 }
 
 function corrupt(path: string, what: string): InvalidStateError {

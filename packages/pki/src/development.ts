@@ -1,6 +1,7 @@
-import { createHash, createPrivateKey, randomBytes, X509Certificate } from "node:crypto";
-import { chmod, mkdir, open, readFile, rename, rm } from "node:fs/promises";
+import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
+import { chmod, mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { replaceFile } from "@diskmesh/atomic-file";
 import {
   formatIdentity,
   type Identity,
@@ -45,7 +46,8 @@ interface Wanted {
 /**
  * Makes the certificates that a mesh on one machine needs, in one folder: `ca.pem`, `ca-key.pem`, and `<name>.pem` with
  * `<name>-key.pem` for each process. Certificates that are valid for another 30 days and were signed by that authority
- * are kept, so it can run at every start. Every certificate is for both ends of a connection on the loopback interface.
+ * are kept, so it can run at every start, in one process at a time. Every certificate is for both ends of a connection
+ * on the loopback interface.
  */
 export async function createDevelopmentCertificates(
   folder: string,
@@ -109,8 +111,8 @@ async function ensurePair(
   }
   const made = await make();
   // A crash between the two leaves a key that does not fit the certificate, which the next run sees and replaces.
-  await writeAtomically(keyFile, made.keyPem, 0o600);
-  await writeAtomically(certFile, made.certPem, 0o644);
+  await replaceFile(keyFile, made.keyPem);
+  await replaceFile(certFile, made.certPem, { mode: 0o644 });
   return made;
 }
 
@@ -170,21 +172,4 @@ function parseMatchingCertificate(pair: KeyPair): X509Certificate | undefined {
 
 function validLongEnough(certificate: X509Certificate): boolean {
   return Date.parse(certificate.validTo) - Date.now() > RENEW_BEFORE_MS;
-}
-
-async function writeAtomically(file: string, text: string, mode: number): Promise<void> {
-  const temporary = `${file}.${randomBytes(6).toString("hex")}.tmp`;
-  try {
-    const handle = await open(temporary, "wx", mode);
-    try {
-      await handle.writeFile(text);
-      await handle.sync();
-    } finally {
-      await handle.close();
-    }
-    await rename(temporary, file);
-  } catch (error) {
-    await rm(temporary, { force: true });
-    throw error;
-  }
 }

@@ -1,6 +1,6 @@
 /** What a simulator puts an agent together from: everything but the process around it. */
 export { type AgentEdges, registerWithRegistry, startHolding } from "./agent.js";
-export type { CacheFileHandle, CacheFileSystem } from "./cache/cache-file.js";
+export type { CacheFileSystem } from "./cache/cache-file.js";
 export { configSchema } from "./config.js";
 export type { AgentContext } from "./context.js";
 export type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./devices/open-file.js";

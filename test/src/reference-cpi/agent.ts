@@ -5,7 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type AgentMethod, AgentServer, connectNats } from "@diskmesh/mbus";
 import { told } from "../secrets/canaries.js";
 import type { MbusSettings } from "./protocol.js";
-import { readUserData, type Settings, writeWhole } from "./vm-process.js";
+import { writeWhole } from "./state.js";
+import { readUserData, type Settings } from "./vm-process.js";
 
 /**
  * A VM of the reference CPI: the agent's side of mbus, and disks as entries in a file. What it was asked is in
@@ -85,7 +86,7 @@ function agentMethods(folder: string, settings: Settings): Record<string, AgentM
   const read = (): Disks =>
     existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : { persistent: {}, mounted: [] };
   const change = (make: (disks: Disks) => Disks): object => {
-    writeWhole(file, JSON.stringify(make(read())));
+    writeWhole(file, make(read()));
     return {};
   };
   const without = (entries: Readonly<Record<string, unknown>>, cid: unknown): Record<string, unknown> =>

@@ -2,7 +2,7 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, wr
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { Misbehaviour } from "./protocol.js";
-import { writeWhole } from "./vm-process.js";
+import { writeWhole } from "./state.js";
 
 /** The reference CPI installed somewhere, as an executable file, with a state folder of its own. */
 export class ReferenceCpi {
@@ -32,7 +32,7 @@ export class ReferenceCpi {
   /** Tells it what to do wrong from now on, by method or "*". */
   misbehave(what: Misbehaviour): void {
     // In one step: its processes may look at any moment.
-    writeWhole(join(this.stateFolder, "misbehave.json"), JSON.stringify(what));
+    writeWhole(join(this.stateFolder, "misbehave.json"), what);
   }
 
   /** What the agent of a VM was asked, in order. */

@@ -13,6 +13,16 @@ export interface DiskState {
   readonly metadata: unknown;
 }
 
+/**
+ * Writes a file in one step, whoever else reads or writes it meanwhile. It need not outlast a power failure, as what
+ * `replaceFile` writes does.
+ */
+export function writeWhole(file: string, content: unknown): void {
+  const draft = `${file}.${process.pid}`;
+  writeFileSync(draft, JSON.stringify(content));
+  renameSync(draft, file);
+}
+
 /** Documents of one kind, one file each. Whoever dies in between leaves all of a document or nothing. */
 export class Documents<Document> {
   constructor(
@@ -39,9 +49,7 @@ export class Documents<Document> {
   }
 
   put(id: string, document: Document): void {
-    const temporary = `${this.#file(id)}.${process.pid}`;
-    writeFileSync(temporary, JSON.stringify(document));
-    renameSync(temporary, this.#file(id));
+    writeWhole(this.#file(id), document);
   }
 
   /** False when another has made it first. */

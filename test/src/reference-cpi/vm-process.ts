@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type MbusSettings, type Request, usesRegistry } from "./protocol.js";
@@ -106,12 +106,6 @@ async function registrySettings(request: Request, vmCid: string, method: string,
   });
   if (!response.ok) throw new Error(`the bosh-registry answered ${response.status} to ${method}`);
   return ((await response.json()) as { settings?: string }).settings ?? "";
-}
-
-/** Writes a file in one step. */
-export function writeWhole(file: string, text: string): void {
-  writeFileSync(`${file}.new`, text);
-  renameSync(`${file}.new`, file);
 }
 
 export const readUserData = (folder: string): UserData =>

@@ -1,11 +1,4 @@
-import type {
-  CacheFileHandle,
-  CacheFileSystem,
-  FileFacts,
-  FileOpener,
-  OpenedFile,
-  OpenHandle,
-} from "@diskmesh/disk-agent/simulation";
+import type { CacheFileSystem, FileFacts, FileOpener, OpenedFile, OpenHandle } from "@diskmesh/disk-agent/simulation";
 import { DeviceIoError } from "@diskmesh/domain";
 import type { Random } from "../random.js";
 import { type BlockContents, type Drive, newDrive, requireUnlocked } from "./drive.js";
@@ -320,7 +313,7 @@ class CacheDisk {
     this.#syncedNames = new Map(left);
   }
 
-  #open(process: SimProcess, path: string, flags: "r" | "w"): CacheFileHandle {
+  #open(process: SimProcess, path: string, flags: "r" | "w"): Awaited<ReturnType<CacheFileSystem["open"]>> {
     const { random, faults } = this.world;
     const fail = (): void => {
       if (random.chance(faults.failedCacheWrite)) throw new Error("ENOSPC: no space left on device");

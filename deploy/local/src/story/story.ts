@@ -1,10 +1,10 @@
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { DynamicDisk, Instance } from "@diskmesh/api/director";
+import { replaceFile } from "@diskmesh/atomic-file";
 import type { NbdClient } from "@diskmesh/disk-agent/nbd-client";
 import { InvalidStateError } from "@diskmesh/domain";
 import type { MeshLayout } from "../layout.js";
-import { writeAtomically } from "../state-folder.js";
 import { deploy, describeInstance, updateCloudConfig } from "./deployment.js";
 import { checksumOf, detachDisk, disconnectNbd, findDisk, linkOf, provideDisk, writeData } from "./disk.js";
 import { addHosts, devicesAttached, devicesErased } from "./hosts.js";
@@ -45,7 +45,7 @@ export async function tellStory(scene: Scene, tell: Tell): Promise<Instance> {
     (written) => `sha256 ${short(written.checksum)} through ${link}`,
   );
   try {
-    await writeAtomically(checksumFile(scene.layout), `${JSON.stringify({ sha256: checksum })}\n`);
+    await replaceFile(checksumFile(scene.layout), `${JSON.stringify({ sha256: checksum })}\n`);
     const session = await currentSession(scene, disk.diskCid);
     await tell(
       "disk detached",

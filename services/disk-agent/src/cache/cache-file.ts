@@ -1,24 +1,13 @@
 import * as nodeFiles from "node:fs/promises";
-import { dirname } from "node:path";
+import { type FileSystem, replaceFile } from "@diskmesh/atomic-file";
 import { diskFullError, messageOf, UnavailableError } from "@diskmesh/domain";
 
-/** What is needed of a file system; Node's own is one. */
-export interface CacheFileSystem {
-  open(path: string, flags: "r" | "w", mode: number): Promise<CacheFileHandle>;
+/** What the cache takes of a file system; Node's own is one. */
+export interface CacheFileSystem extends FileSystem {
   readFile(path: string, encoding: "utf8"): Promise<string>;
-  rename(from: string, to: string): Promise<void>;
 }
 
-export interface CacheFileHandle {
-  writeFile(text: string): Promise<void>;
-  sync(): Promise<void>;
-  close(): Promise<void>;
-}
-
-/**
- * One small file that is replaced as a whole: write-temp, fsync, rename, fsync-directory. Changes that come while a
- * write is under way go together into the next one.
- */
+/** One small file that is replaced as a whole. Changes that come while it is written go together into the next write. */
 export class CacheFile<Contents> {
   readonly #path: string;
   readonly #encode: (contents: Contents) => string;
@@ -56,7 +45,7 @@ export class CacheFile<Contents> {
 
   async #writeNow(contents: Contents): Promise<void> {
     try {
-      await replaceFile(this.#files, this.#path, this.#encode(contents));
+      await replaceFile(this.#path, this.#encode(contents), { files: this.#files });
       this.#stored = contents;
     } catch (error) {
       const text = "the agent cannot remember the order";
@@ -64,17 +53,6 @@ export class CacheFile<Contents> {
       throw noRoom ?? new UnavailableError(`${text} in ${this.#path}: ${messageOf(error)}`, { cause: error });
     }
   }
-}
-
-/** Replaces a file so that after a crash at any moment either the old or the new text is there, whole. */
-export async function replaceFile(files: CacheFileSystem, path: string, text: string): Promise<void> {
-  const temporary = `${path}.new`;
-  await using file = await openDisposable(files, temporary, "w");
-  await file.handle.writeFile(text);
-  await file.handle.sync();
-  await files.rename(temporary, path);
-  await using folder = await openDisposable(files, dirname(path), "r");
-  await folder.handle.sync();
 }
 
 /** A file that was read, whatever it holds. */
@@ -87,9 +65,4 @@ export async function readIfThere(path: string, files: CacheFileSystem = nodeFil
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === "ENOENT" ? undefined : { problem: messageOf(error) };
   }
-}
-
-async function openDisposable(files: CacheFileSystem, path: string, flags: "r" | "w") {
-  const handle = await files.open(path, flags, 0o600);
-  return { handle, [Symbol.asyncDispose]: () => handle.close() };
 }

@@ -1,6 +1,7 @@
 import * as nodeFiles from "node:fs/promises";
+import { replaceFile } from "@diskmesh/atomic-file";
 import { messageOf, UnavailableError } from "@diskmesh/domain";
-import { type CacheFileSystem, replaceFile } from "./cache-file.js";
+import type { CacheFileSystem } from "./cache-file.js";
 
 const TEXT =
   "An agent has run with this folder. Without its cache it opens no device before it has registered; " +
@@ -23,7 +24,7 @@ export async function hasEarlierLife(
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") return true;
   }
   try {
-    await replaceFile(files, markFile, TEXT);
+    await replaceFile(markFile, TEXT, { files });
   } catch (error) {
     throw new UnavailableError(`the agent cannot write ${markFile}: ${messageOf(error)}`, { cause: error });
   }
