@@ -15,10 +15,10 @@ export {
   tabletConfig,
   tlsConfig,
 } from "./config.js";
+export { EitherSignal } from "./either-signal.js";
 export type { Term, Waiting } from "./leadership.js";
 export { startLeadingService } from "./leading-service.js";
 export { Lifecycle } from "./lifecycle.js";
-export { createLogger } from "./log.js";
 export { createRpcServer } from "./rpc-server.js";
 export { runService } from "./run-service.js";
 export { Slots } from "./slots.js";

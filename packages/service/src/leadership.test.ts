@@ -1,9 +1,8 @@
-import { DiskFullError, type DomainError, UnavailableError } from "@diskmesh/domain";
+import { DiskFullError, type DomainError, silentLogger, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { ManualClock } from "./clock.js";
 import { Leadership, type Term } from "./leadership.js";
-import { createLogger } from "./log.js";
 
 /** A service on a folder, whose terms begin and end as the test says. */
 class Scene {
@@ -26,7 +25,7 @@ class Scene {
     onFailure: (error) => this.failures.push(error),
     clock: this.clock,
     random: () => 1,
-    log: createLogger({ service: "test", level: "silent" }),
+    log: silentLogger,
     lead: async (): Promise<Term<string>> => {
       if (this.refusal !== undefined) throw this.refusal;
       const lost = new Promise<Error>((resolve) => {

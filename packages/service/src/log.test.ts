@@ -52,13 +52,14 @@ describe("createLogger", () => {
       requestId: "r-1",
       unexpected: false,
     };
-    report({ ...failure, status: "NOT_FOUND", error: new NotFoundError("no disk d") });
+    report({ ...failure, status: "NOT_FOUND", error: new NotFoundError("no disk d", { about: { disk_id: "d" } }) });
     report({ ...failure, status: "UNAVAILABLE", error: new NotFoundError("x") });
     report({ ...failure, status: "INTERNAL", error: new TypeError("bug"), unexpected: true, identity: undefined });
     expect(lines.map((line) => line.level)).to.deep.equal(["info", "warn", "error"]);
     expect(lines[0]).to.include({
       caller: "disk-agent host-1",
       error: "no disk d",
+      diskId: "d",
       durationMs: 1.2,
       requestId: "r-1",
     });

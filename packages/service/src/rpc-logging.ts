@@ -16,7 +16,7 @@ export function rpcLogging(log: Logger): Required<Pick<RpcServerOptions, "onErro
 function logFailure(log: Logger, failure: RpcFailure): void {
   const { error, identity, durationMs, unexpected, ...rest } = failure;
   const caller = identity ? formatIdentity(identity) : "unknown";
-  const fields = { ...rest, caller, durationMs: Math.round(durationMs * 10) / 10 };
+  const fields = { ...aboutFields(error), ...rest, caller, durationMs: Math.round(durationMs * 10) / 10 };
   const text = `${failure.method} failed with ${failure.status}`;
   if (unexpected) log.error({ ...fields, error }, text);
   // Of a standby, by thousands of callers that look for the leader.
@@ -24,6 +24,13 @@ function logFailure(log: Logger, failure: RpcFailure): void {
   else if (failure.status === "UNAVAILABLE" || failure.status === "RESOURCE_EXHAUSTED")
     log.warn({ ...fields, error: (error as Error).message }, text);
   else log.info({ ...fields, error: (error as Error).message }, text);
+}
+
+/** What the error is about, under the names that log lines have for it: `disk_id` on the wire is `diskId` here. */
+function aboutFields(error: unknown): Record<string, string> {
+  if (!(error instanceof DomainError)) return {};
+  const camelCase = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.fromEntries(Object.entries(error.about).map(([name, value]) => [camelCase(name), value]));
 }
 
 /** One line a second at most: whoever is refused can come again as often as it likes, and must not fill the disk. */

@@ -1,13 +1,17 @@
-/** Time as a tablet uses it: monotonic, and injected so that a simulation can be its clock. */
+/**
+ * Time as a tablet uses it, injected so that a simulation can be its clock: with timers that act in the very turn in which
+ * they are due.
+ */
 export interface TabletClock {
-  nowMs(): number;
+  /** Milliseconds since some moment; never goes back. */
+  monotonicMs(): number;
   /** Calls back once when the time has passed. Returns what cancels it. */
   after(delayMs: number, action: () => void): () => void;
 }
 
 /** The process's own monotonic clock. A timer alone does not keep the process running. */
 export const monotonicClock: TabletClock = {
-  nowMs: () => performance.now(),
+  monotonicMs: () => performance.now(),
   after(delayMs, action) {
     const timer = setTimeout(action, delayMs);
     timer.unref();

@@ -61,8 +61,8 @@ export class Follower {
     const { clock, intervalMs, onFollowing } = this.#options;
     const isRead = await readView(this.#options, state, async () => {
       if (this.#stop.signal.aborted) return false;
-      if (clock.nowMs() < readAtMs + intervalMs) return true;
-      readAtMs = clock.nowMs();
+      if (clock.monotonicMs() < readAtMs + intervalMs) return true;
+      readAtMs = clock.monotonicMs();
       return readLog(this.#options, state);
     });
     if (isRead) onFollowing();

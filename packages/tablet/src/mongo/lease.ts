@@ -52,12 +52,12 @@ export class Lease {
   ): Promise<void> {
     const { clock, leaseTimeMs } = this.#options;
     let seen = await this.#readOrMake();
-    let seenAtMs = clock.nowMs();
+    let seenAtMs = clock.monotonicMs();
     let toldAddress: string | undefined;
     for (;;) {
-      if (seen.writer === "" || clock.nowMs() >= seenAtMs + leaseTimeMs) {
+      if (seen.writer === "" || clock.monotonicMs() >= seenAtMs + leaseTimeMs) {
         // What is relied on is counted from before the lease was asked for.
-        const sentAtMs = clock.nowMs();
+        const sentAtMs = clock.monotonicMs();
         if (await this.#takeOver(seen, writer, address)) {
           this.#writer = writer;
           this.#safeUntilMs = sentAtMs + this.#options.safeLeaseTimeMs;
@@ -67,13 +67,13 @@ export class Lease {
         if (seen.address !== toldAddress) onStandby(seen.address);
         toldAddress = seen.address;
         // Not beyond the lease time: every moment of that is one without a leader.
-        const leftMs = seenAtMs + leaseTimeMs - clock.nowMs();
+        const leftMs = seenAtMs + leaseTimeMs - clock.monotonicMs();
         await sleep(clock, Math.max(0, Math.min(leaseTimeMs / LOOKS, leftMs)), signal);
       }
       const looked = await this.#readOrMake();
       if (looked.writer === seen.writer && looked.renewals === seen.renewals) continue;
       seen = looked;
-      seenAtMs = clock.nowMs();
+      seenAtMs = clock.monotonicMs();
     }
   }
 
@@ -83,7 +83,7 @@ export class Lease {
       const { clock, server, patience, tabletName, safeLeaseTimeMs } = this.#options;
       let sentAtMs = 0;
       const renewed = await patience.answerOf(() => {
-        sentAtMs = clock.nowMs();
+        sentAtMs = clock.monotonicMs();
         return server.update(COLLECTION, tabletName, { writer: this.#writer }, { set: {}, increment: "renewals" });
       }, FOREVER_MS);
       if (!renewed) throw await this.#takenAway();
@@ -119,7 +119,7 @@ export class Lease {
   /** Throws UnavailableError when another process may have the lease already. */
   check(): void {
     const { clock, tabletName } = this.#options;
-    const overdueMs = clock.nowMs() - this.#safeUntilMs;
+    const overdueMs = clock.monotonicMs() - this.#safeUntilMs;
     if (overdueMs < 0) return;
     throw servedElsewhere(
       `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago and could not be renewed yet, so that another process may lead; try again`,

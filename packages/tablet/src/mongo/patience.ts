@@ -29,7 +29,7 @@ export class Patience {
   /** Rejects with UnavailableError, outcome unknown, when there is no answer for too long. */
   async answerOf<T>(operation: () => Promise<T>, giveUpAfterMs = this.#options.giveUpAfterMs): Promise<T> {
     const { clock, signal, serverName } = this.#options;
-    const giveUpAtMs = clock.nowMs() + giveUpAfterMs;
+    const giveUpAtMs = clock.monotonicMs() + giveUpAfterMs;
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS)) {
       signal.throwIfAborted();
       try {
@@ -37,7 +37,7 @@ export class Patience {
       } catch (error) {
         if (!(error instanceof LostAnswerError)) throw error;
         signal.throwIfAborted();
-        if (clock.nowMs() >= giveUpAtMs) {
+        if (clock.monotonicMs() >= giveUpAtMs) {
           throw new UnavailableError(
             `MongoDB at ${serverName} has not answered for ${giveUpAfterMs} ms: ${messageOf(error)}; check that it runs and has a primary`,
             { cause: error, outcome: "unknown" },

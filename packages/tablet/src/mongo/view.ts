@@ -172,7 +172,7 @@ export class View {
     }
     this.#sizeBytes -= batchSizeBytes;
     this.#makeRoom();
-    this.#keep({ upTo, sizeBytes: batchSizeBytes, appliedAtMs: this.#options.clock.nowMs() });
+    this.#keep({ upTo, sizeBytes: batchSizeBytes, appliedAtMs: this.#options.clock.monotonicMs() });
     await this.#deleteKept();
   }
 
@@ -185,7 +185,7 @@ export class View {
   async #deleteKept(): Promise<void> {
     const { clock, limits, log } = this.#options;
     const { keptLogMs, keptLogSizeBytes } = limits;
-    const nowMs = clock.nowMs();
+    const nowMs = clock.monotonicMs();
     const isOver = (share: number): boolean => {
       const oldest = this.#kept[0];
       if (oldest === undefined) return false;
@@ -218,7 +218,7 @@ export class View {
    */
   async #rest(refused: string): Promise<void> {
     const { clock, signal, server, tabletName, onTrouble } = this.#options;
-    const nowMs = clock.nowMs();
+    const nowMs = clock.monotonicMs();
     if (this.#restMs === 0 || nowMs - this.#toldAtMs >= TROUBLE_EVERY_MS) {
       this.#toldAtMs = nowMs;
       onTrouble(
@@ -227,7 +227,7 @@ export class View {
     }
     this.#restMs = Math.min(LONGEST_REST_MS, Math.max(FIRST_REST_MS, this.#restMs * 2));
     const untilMs = nowMs + this.#restMs;
-    while (!signal.aborted && this.#claimsWanted.length === 0 && clock.nowMs() < untilMs)
+    while (!signal.aborted && this.#claimsWanted.length === 0 && clock.monotonicMs() < untilMs)
       await sleep(clock, REST_STEP_MS, signal).catch(() => {});
   }
 

@@ -5,7 +5,7 @@ export class ManualClock implements TabletClock {
   #now = 0;
   readonly #timers = new Set<{ readonly atMs: number; readonly action: () => void }>();
 
-  nowMs(): number {
+  monotonicMs(): number {
     return this.#now;
   }
 

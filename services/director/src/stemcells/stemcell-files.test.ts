@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
-import { FencedError, UnavailableError } from "@diskmesh/domain";
+import { FencedError, silentLogger, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { stemcellFile, temporaryFolder } from "@diskmesh/testkit";
@@ -7,8 +7,6 @@ import { expect } from "chai";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import type { StemcellManifest } from "../yaml/stemcell-manifest.js";
 import { StemcellFiles } from "./stemcell-files.js";
-
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} };
 
 describe("the image of an uploaded stemcell", () => {
   const folder = temporaryFolder();
@@ -23,7 +21,7 @@ describe("the image of an uploaded stemcell", () => {
       return { name, version, digest, operatingSystem: name, formats: [], cloudProperties: {}, apiVersion: 3 };
     };
     const limits = { uploadSizeBytes: 10_000, unpackedSizeBytes: 50_000, entries: 4, uploads: 1 };
-    files = new StemcellFiles({ ...limits, folder, readManifest, tablet, log: silent });
+    files = new StemcellFiles({ ...limits, folder, readManifest, tablet, log: silentLogger });
   });
   after(async () => {
     await files.close();

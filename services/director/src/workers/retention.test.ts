@@ -1,4 +1,5 @@
-import { Changes, createLogger, systemClock } from "@diskmesh/service";
+import { silentLogger } from "@diskmesh/domain";
+import { Changes, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -23,7 +24,6 @@ describe("the retention of ended tasks", () => {
     eventLog = openEventLog(folder, "director");
     // Of a former director.
     for (let taskId = 1; taskId <= 4; taskId++) await addEnded(taskId, 300);
-    const log = createLogger({ service: "test", level: "silent" });
     const taskLog = new TaskLog({
       eventLog,
       changes: new Changes<number>(),
@@ -34,9 +34,15 @@ describe("the retention of ended tasks", () => {
       stopping: new AbortController().signal,
       clock: systemClock,
       random: Math.random,
-      log,
+      log: silentLogger,
     });
-    retention = new Retention({ tablet, taskLog, retentionCount: 100, retainedOutputSizeBytes: 1_000, log });
+    retention = new Retention({
+      tablet,
+      taskLog,
+      retentionCount: 100,
+      retainedOutputSizeBytes: 1_000,
+      log: silentLogger,
+    });
   });
   afterEach(async () => {
     await retention.close();

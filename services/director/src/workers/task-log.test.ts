@@ -1,4 +1,5 @@
-import { Changes, createLogger, systemClock } from "@diskmesh/service";
+import { silentLogger } from "@diskmesh/domain";
+import { Changes, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -25,7 +26,7 @@ describe("the logs of tasks", () => {
       stopping: new AbortController().signal,
       clock: systemClock,
       random: Math.random,
-      log: createLogger({ service: "test", level: "silent" }),
+      log: silentLogger,
       ...limits,
     });
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Changes, createLogger, systemClock } from "@diskmesh/service";
+import { silentLogger } from "@diskmesh/domain";
+import { Changes, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog, openStorage, Tablet } from "@diskmesh/tablet";
 import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -50,7 +51,6 @@ describe("task runner", () => {
     detach: Planner<"detach_dynamic_disk">,
     { workers = 4, lockDeadlineMs = 60_000, timeoutMs = 60_000 } = {},
   ): Promise<void> {
-    const log = createLogger({ service: "test", level: "silent" });
     const changes = new Changes<number>();
     const slowLog: EventLog = {
       append: async (stream, lines) => {
@@ -72,7 +72,7 @@ describe("task runner", () => {
       stopping: new AbortController().signal,
       clock,
       random: Math.random,
-      log,
+      log: silentLogger,
     });
     locks = new LockKeeper({
       times: { deployment: LONG, stemcell: LONG, instance: LONG, disk: { ...LONG, deadlineMs: lockDeadlineMs } },
@@ -80,7 +80,7 @@ describe("task runner", () => {
       onGranted: (taskIds) => runner.resume(taskIds),
     });
     const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: timeoutMs };
-    times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: 10 });
+    times = new TaskTimes({ tablet, locks, clock, log: silentLogger, timeoutsMs, checkIntervalMs: 10 });
     // Only the tablet is asked for: the planners here do not use the rest.
     const context = { tablet } as unknown as JobContext;
     const planners = { detach_dynamic_disk: detach } as unknown as Planners;
@@ -97,7 +97,7 @@ describe("task runner", () => {
       queueLengths: { urgent: 100, normal: 100, dynamic_disks: 100 },
       clock,
       random: Math.random,
-      log,
+      log: silentLogger,
     });
     await runner.start();
   }

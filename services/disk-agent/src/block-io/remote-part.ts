@@ -15,7 +15,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import type { Client, PartialOf } from "@diskmesh/rpc";
-import { type Clock, Slots } from "@diskmesh/service";
+import { type Clock, EitherSignal, Slots } from "@diskmesh/service";
 import type { DiskPart } from "../exports/disk-part.js";
 import { AsyncQueue } from "./async-queue.js";
 import { errorOfErrno } from "./errno.js";
@@ -171,11 +171,10 @@ export class RemotePart implements DiskPart {
     const stream = new AbortController();
     const outgoing = new AsyncQueue<Request>();
     this.#stream = stream;
+    using ended = new EitherSignal(stream.signal, this.#closed.signal);
     try {
       void outgoing.push({ operationId: 0, operation: { $case: "open", value: { diskId, deviceId, sessionNumber } } });
-      for await (const answer of client.blockIo(outgoing, {
-        signal: AbortSignal.any([stream.signal, this.#closed.signal]),
-      })) {
+      for await (const answer of client.blockIo(outgoing, { signal: ended.signal })) {
         if (this.#outgoing) this.#settle(answer);
         else {
           onOpened();

@@ -1,5 +1,6 @@
+import { silentLogger } from "@diskmesh/domain";
 import { RpcServer } from "@diskmesh/rpc";
-import { createLogger, Lifecycle, systemClock } from "@diskmesh/service";
+import { Lifecycle, systemClock } from "@diskmesh/service";
 import { type Change, type OnDocument, Tablet, type TabletStorage } from "@diskmesh/tablet";
 import { type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { grpcAgents } from "../agents/agent-clients.js";
@@ -63,11 +64,10 @@ export class CountingRegistry implements AsyncDisposable {
     });
     const storage = new CountingStorage(fleet);
     const tablet = await Tablet.open({ name: "registry", schema, storage, address: "here" });
-    const log = createLogger({ service: "disk-registry", level: "silent" });
-    const lifecycle = new Lifecycle(log);
+    const lifecycle = new Lifecycle(silentLogger);
     const connectAgent = grpcAgents({ tls, defaultDeadlineMs: 5_000 });
     const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
-    const context = await buildContext(lifecycle, { config, log, tablet, edges });
+    const context = await buildContext(lifecycle, { config, log: silentLogger, tablet, edges });
     const server = lifecycle.use("server", new RpcServer({ tls, limits: config.rpc }));
     addServices(server, () => context);
     const address = `127.0.0.1:${await server.listen(config.listen)}`;

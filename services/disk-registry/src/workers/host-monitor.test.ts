@@ -1,4 +1,4 @@
-import { createLogger } from "@diskmesh/service";
+import { silentLogger } from "@diskmesh/domain";
 import { expect } from "chai";
 import { Liveness } from "../agents/liveness.js";
 import { configSchema } from "../config.js";
@@ -44,8 +44,7 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
   };
   const liveness = new Liveness(clock, config.heartbeat);
   liveness.hear(hostId("h1"));
-  const log = createLogger({ service: "disk-registry", level: "silent" });
-  const monitor = new HostMonitor({ config, clock, liveness, log, tablet } as unknown as WorkContext);
+  const monitor = new HostMonitor({ config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext);
   await ended;
   await monitor.close();
   return states;

@@ -82,13 +82,13 @@ export const ABLATIONS: Readonly<Record<string, Ablation & { readonly climate: C
       changed(server, {
         update: async (collection, id, where, change) => {
           const done = await server.update(collection, id, where, change);
-          if (done) answeredAtMs.set(process, process.clock.nowMs());
+          if (done) answeredAtMs.set(process, process.clock.monotonicMs());
           return done;
         },
       }),
     checkLease: (process) => {
       const safeUntilMs = (answeredAtMs.get(process) ?? Number.NEGATIVE_INFINITY) + SAFE_LEASE_TIME_MS;
-      if (process.clock.nowMs() >= safeUntilMs) throw new UnavailableError("the lease ran out");
+      if (process.clock.monotonicMs() >= safeUntilMs) throw new UnavailableError("the lease ran out");
     },
   },
   "a new leader renews its lease before it serves": { climate: "lossy", onLeases: true, server: withoutFirstRenewal },

@@ -209,7 +209,7 @@ export class SimulatedProcess {
   constructor(world: World) {
     this.world = world;
     this.clock = {
-      nowMs: () => world.now,
+      monotonicMs: () => world.now,
       after: (delayMs, action) => this.#after(delayMs, action),
     };
   }
