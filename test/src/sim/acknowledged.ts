@@ -1,13 +1,4 @@
-import type { World } from "./world.js";
-
-/** What must be durable from the moment that somebody was told so, until something else is asked for. */
-interface Fact {
-  readonly text: string;
-  readonly holds: () => boolean;
-}
-
-/** What was acknowledged at one moment. */
-export type AcknowledgedCopy = ReadonlyMap<string, readonly Fact[]>;
+import type { AcknowledgedCopy, Fact, Operation, World } from "./parts.js";
 
 /** Requests about one host or one disk, and what was acknowledged of it. */
 class Scope {
@@ -16,14 +7,6 @@ class Scope {
   /** Requests of which a copy may still take effect. */
   active = 0;
   facts: readonly Fact[] = [];
-}
-
-/** One request, until no copy of it can take effect any more. */
-export interface Operation {
-  /** It was acknowledged: these facts hold, if nothing else was asked for meanwhile. */
-  acknowledge(facts: readonly Fact[]): void;
-  /** No copy of it can take effect any more. */
-  gone(): void;
 }
 
 /** A model of all results that clients were told: none of them may be lost. */

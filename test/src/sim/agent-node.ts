@@ -5,7 +5,6 @@ import {
   type AgentEdges,
   addServices,
   configSchema,
-  type DiskPart,
   type ListenNbd,
   registerWithRegistry,
   startHolding,
@@ -13,25 +12,10 @@ import {
 import { type Identity, messageOf, silentLogger } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { BLOCK_BYTES, type Machine } from "./machine.js";
+import type { AgentRun, DevicePlace, Served, World } from "./parts.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimServer } from "./sim-server.js";
 import { SimProcess } from "./timeline.js";
-import type { World } from "./world.js";
-
-export interface DevicePlace {
-  readonly deviceId: string;
-  readonly path: string;
-  readonly firstBlock: number;
-  readonly blockCount: number;
-}
-
-/** A disk that an agent serves to whoever uses it on that host. */
-export interface Served {
-  readonly diskId: string;
-  readonly disk: DiskPart;
-  readonly sizeBytes: number;
-  closed: boolean;
-}
 
 /** Each machine has a file system of its own. */
 export const CACHE_FILE = "/sim/agent-cache.json";
@@ -82,13 +66,10 @@ function cachedConfigOf(host: string, devices: readonly DevicePlace[]): ReturnTy
   return config;
 }
 
-/** One run of an agent process, from its start to its crash. */
-export class AgentNode {
+export class AgentNode implements AgentRun {
   readonly process: SimProcess;
   context: AgentContext | undefined;
-  /** It has run before and lost its cache: it may open nothing before it has registered. */
   readonly mustAsk: boolean;
-  /** By disk id. */
   readonly served = new Map<string, Served>();
   readonly #lifecycle: Lifecycle;
 

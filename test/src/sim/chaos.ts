@@ -1,7 +1,7 @@
 import type { Machine } from "./machine.js";
+import type { World } from "./parts.js";
 import { REGISTRY_PLACES } from "./registry-node.js";
 import { STORE_PLACE } from "./store.js";
-import type { World } from "./world.js";
 
 /** Everything that goes wrong between two steps, and those who use the fleet meanwhile. */
 export class Chaos {

@@ -1,5 +1,4 @@
-import type { AgentNode } from "./agent-node.js";
-import type { World } from "./world.js";
+import type { AgentRun, World } from "./parts.js";
 
 type StoredDevice = NonNullable<ReturnType<World["store"]["device"]>>;
 
@@ -21,7 +20,7 @@ export function whatIsNotSettled(world: World): readonly string[] {
 
 function deviceTrouble(
   world: World,
-  node: AgentNode,
+  node: AgentRun,
   { deviceId, path }: { readonly deviceId: string; readonly path: string },
 ): readonly string[] {
   const device = world.store.device(deviceId);
@@ -60,7 +59,7 @@ function deviceTrouble(
 }
 
 /** Whether the hardware is not what the registry recorded. */
-function isBroken(node: AgentNode, deviceId: string, replaced: boolean): boolean {
+function isBroken(node: AgentRun, deviceId: string, replaced: boolean): boolean {
   const path = node.devices.find((place) => place.deviceId === deviceId)?.path ?? "";
   const open = node.machine.openDrive(path);
   return replaced || (open !== undefined && open !== node.machine.drives.get(path));
@@ -70,7 +69,7 @@ function isBroken(node: AgentNode, deviceId: string, replaced: boolean): boolean
  * Whether another agent holds the file, the device says so, and the registry cannot know that both are on one file, since
  * the one that could never open it cannot tell: which of the two is meant only an operator knows.
  */
-function isHeldElsewhere(world: World, node: AgentNode, path: string, device: StoredDevice): boolean {
+function isHeldElsewhere(world: World, node: AgentRun, path: string, device: StoredDevice): boolean {
   if (!device.lastError.includes("is locked by agent")) return false;
   const drive = node.machine.drives.get(path);
   for (const other of world.agents())

@@ -1,7 +1,6 @@
 import { messageOf } from "@diskmesh/domain";
-import type { AgentNode, Served } from "./agent-node.js";
 import { BLOCK_BYTES, blockOf, writeNumberOf } from "./machine.js";
-import type { World } from "./world.js";
+import type { AgentRun, Served, World } from "./parts.js";
 
 /** Reads and writes disks wherever they are served, block by block, as a file system on top would. */
 export class DiskUser {
@@ -23,7 +22,7 @@ export class DiskUser {
     return true;
   }
 
-  async #read(node: AgentNode, served: Served, block: number): Promise<void> {
+  async #read(node: AgentRun, served: Served, block: number): Promise<void> {
     const { world } = this;
     const { diskId, disk } = served;
     const session = node.context?.exports.list().find((entry) => entry.diskId === diskId)?.sessionNumber;
@@ -37,7 +36,7 @@ export class DiskUser {
     }
   }
 
-  async #write(node: AgentNode, served: Served, block: number): Promise<void> {
+  async #write(node: AgentRun, served: Served, block: number): Promise<void> {
     const { world } = this;
     const { diskId, disk } = served;
     // A new run of the agent has nothing to do with the user of the last one.

@@ -1,16 +1,8 @@
 import type { ExportDiskRequest, OpenSessionRequest } from "@diskmesh/api/agent";
 import type { Device } from "@diskmesh/disk-registry/simulation";
+import type { Life, World } from "./parts.js";
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
-import type { World } from "./world.js";
-
-/** What a host serves: which disk of that name, and in which history of the registry it was told to. */
-export interface Life {
-  /** Tells disks of one id apart. */
-  readonly name: string;
-  readonly diskId: string;
-  readonly epoch: number;
-}
 
 const NOBODYS: Life = { name: "", diskId: "", epoch: -1 };
 

@@ -1,11 +1,8 @@
 import { UnknownDiskVerdict } from "@diskmesh/api/registry";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
-import type { Selector } from "./requests.js";
-import type { Plan } from "./scenarios.js";
-import type { World } from "./world.js";
-
-export const DISK_IDS = ["disk-1", "disk-2", "disk-3"] as const;
+import type { Plan, Selector, World } from "./parts.js";
+import { DISK_IDS } from "./requests.js";
 
 /** Infrastructure automation and orchestrators at once: asks for everything, at any time. */
 export class Operator {

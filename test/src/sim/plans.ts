@@ -1,9 +1,9 @@
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
-import { DISK_IDS, isIdle } from "./operator.js";
+import { isIdle } from "./operator.js";
+import type { Plan, World } from "./parts.js";
 import { REGISTRY_PLACES } from "./registry-node.js";
-import type { Plan } from "./scenarios.js";
-import type { World } from "./world.js";
+import { DISK_IDS } from "./requests.js";
 
 /** Somebody who asks once asks again after so many turns. */
 const PATIENCE_TURNS = 6;

@@ -3,10 +3,10 @@ import { addServices, buildContext, type Context, configSchema, schema } from "@
 import { messageOf, silentLogger } from "@diskmesh/domain";
 import { Lifecycle } from "@diskmesh/service";
 import { Tablet } from "@diskmesh/tablet";
+import type { RegistryRun, World } from "./parts.js";
 import { SimServer } from "./sim-server.js";
 import { SimStorage, type SimStore } from "./store.js";
 import { SimProcess } from "./timeline.js";
-import type { World } from "./world.js";
 
 /** Where every registry process is reached; which of several answers is chance. */
 export const REGISTRY_ADDRESS = "registry:7030";
@@ -30,8 +30,7 @@ const config = configSchema.parse({
 
 export const unavailableRemovalTimeoutMs = config.unavailableRemovalTimeoutMs;
 
-/** One run of a registry process, from its start to its crash. */
-export class RegistryNode {
+export class RegistryNode implements RegistryRun {
   readonly process: SimProcess;
   context: Context | undefined;
   readonly #storage: SimStorage;

@@ -8,27 +8,14 @@ import {
 import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
-import type { Operation } from "./acknowledged.js";
 import { isExaggerated } from "./lies.js";
-import { DISK_IDS } from "./operator.js";
+import type { CmsMethod, CmsRequest, Operation, Selector, World } from "./parts.js";
 import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimProcess } from "./timeline.js";
-import type { World } from "./world.js";
 
 type Registry = Client<typeof DiskRegistryServiceDefinition>;
 
-/** Devices of a host: one by its id, all on a path, or all. */
-export interface Selector {
-  readonly hostId: string;
-  readonly deviceId?: string;
-  readonly path?: string;
-}
-
-export type CmsRequest = Selector & {
-  readonly dryRun?: boolean;
-  readonly force?: boolean;
-  readonly keepData?: boolean;
-};
+export const DISK_IDS = ["disk-1", "disk-2", "disk-3"] as const;
 
 /** What can be asked of a registry. Holds each answer against what becomes of it. */
 export class Requests {
@@ -90,10 +77,7 @@ export class Requests {
     });
   }
 
-  cms(
-    method: "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice",
-    request: CmsRequest,
-  ): void {
+  cms(method: CmsMethod, request: CmsRequest): void {
     const { hostId } = request;
     const everyDisk = method.startsWith("purge") ? DISK_IDS.map((diskId) => `disk ${diskId}`) : [];
     const operation = this.#begin(request, [`host ${hostId}`, ...everyDisk]);

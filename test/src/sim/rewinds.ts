@@ -1,8 +1,6 @@
-import type { AcknowledgedCopy } from "./acknowledged.js";
+import type { AcknowledgedCopy, Confirmed, World } from "./parts.js";
 import { restored, SimStore, type StoreCopy } from "./store.js";
 import type { SimProcess } from "./timeline.js";
-import type { Confirmed } from "./watch-orders.js";
-import type { World } from "./world.js";
 
 /** What the registry had at one moment, and what clients had been told by then. */
 interface Backup {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { Violation } from "./violation.js";
-import { World } from "./world.js";
+import { SimulatedWorld } from "./world.js";
 
 export interface SeedResult {
   readonly seed: number;
@@ -14,7 +14,7 @@ export interface SeedResult {
 
 /** Runs one seed from an empty fleet to its convergence. The same seed and steps give the same result. */
 export async function runSeed(seed: number, steps: number): Promise<SeedResult> {
-  const world = new World(seed);
+  const world = new SimulatedWorld(seed);
   const failed = (reason: unknown): void =>
     world.violation(`unhandled: ${reason instanceof Error ? (reason.stack ?? reason.message) : String(reason)}`);
   process.on("unhandledRejection", failed);

@@ -1,10 +1,7 @@
 import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
+import type { Plan, World } from "./parts.js";
 import { purgeWhileSilent, serveFromAfar, takeTurnsOnSharedBytes, tenantsAcrossARewind } from "./plans.js";
-import type { World } from "./world.js";
-
-/** What an operator asks for, one thing a turn. */
-export type Plan = Generator<void, void, void>;
 
 export type ScenarioName =
   | "broken streams"

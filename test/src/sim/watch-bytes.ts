@@ -1,21 +1,8 @@
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import type { BlockContents, Drive } from "./drive.js";
-import type { Life } from "./lives.js";
 import type { BlockWrite, MachineWatch } from "./machine.js";
+import type { Life, UserWrite, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
-import type { World } from "./world.js";
-
-/** A block that a disk's user wrote, or tried to. */
-export interface UserWrite {
-  readonly number: number;
-  readonly diskId: string;
-  readonly session: number;
-  /** Of the disk. */
-  readonly block: number;
-  readonly life: Life;
-  /** It has reached a drive. */
-  landed: boolean;
-}
 
 interface Note {
   readonly deviceId: string;

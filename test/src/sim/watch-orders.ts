@@ -10,11 +10,10 @@ import {
 import type { Stamp } from "@diskmesh/api/common";
 import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
 import type { AgentMemory } from "@diskmesh/disk-agent/simulation";
-import type { AgentNode } from "./agent-node.js";
 import { Bound, compare, type Order, text } from "./bound.js";
 import type { NetworkWatch } from "./network.js";
+import type { AgentRun, Confirmed, World } from "./parts.js";
 import type { SimProcess } from "./timeline.js";
-import type { World } from "./world.js";
 
 /** Outcomes of an order that the agent has obeyed, whatever came of it. */
 const OBEYED: ReadonlySet<OrderOutcome> = new Set([
@@ -33,11 +32,6 @@ interface OrderRequest {
   readonly stamp?: Stamp | undefined;
   readonly devices?: readonly { readonly stamp?: Stamp | undefined }[];
 }
-
-/** By device: the numbers of the orders and sessions that its agent has confirmed. */
-export type Confirmed = Readonly<
-  Record<"confirmedAttach" | "confirmedDetach" | "granted" | "erased", ReadonlyMap<string, ReadonlySet<number>>>
->;
 
 /**
  * Watches every order on its way and what agents make of it: stamps and session numbers are given out once, and durable
@@ -192,7 +186,7 @@ export class OrderWatch implements NetworkWatch {
   }
 
   /** The agent runs, with what it remembered. */
-  started({ machine, context }: AgentNode, forgot: boolean): void {
+  started({ machine, context }: AgentRun, forgot: boolean): void {
     if (context === undefined) return;
     const { memory } = context.ledger;
     if (forgot) this.#bound.set(machine.host, new Bound());
@@ -216,7 +210,7 @@ export class OrderWatch implements NetworkWatch {
   }
 
   /** After every step. */
-  check(node: AgentNode): void {
+  check(node: AgentRun): void {
     const { context, machine } = node;
     if (!node.process.alive) return;
     if (node.mustAsk && !context?.ledger.memory.tabletId)
@@ -270,7 +264,7 @@ export class OrderWatch implements NetworkWatch {
     bound.former.add(before.incarnation);
   }
 
-  #checkClosed({ machine, devices, context, process }: AgentNode, bound: Bound): void {
+  #checkClosed({ machine, devices, context, process }: AgentRun, bound: Bound): void {
     for (const { deviceId, path } of devices) {
       if (!bound.isDetached(deviceId)) continue;
       if (context?.devices.find(deviceId as never)?.holds)

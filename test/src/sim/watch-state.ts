@@ -1,9 +1,9 @@
 import type { Device, Disk, Host } from "@diskmesh/disk-registry/simulation";
 import type { Change } from "@diskmesh/tablet";
+import type { World } from "./parts.js";
 import { unavailableRemovalTimeoutMs } from "./registry-node.js";
 import type { SimStore } from "./store.js";
 import type { SimProcess } from "./timeline.js";
-import type { World } from "./world.js";
 
 /** What one commit gives out. While nobody went back in time, there is nothing else to be above of. */
 const MAX_AT_ONCE = 2 ** 10;

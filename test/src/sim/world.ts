@@ -1,6 +1,6 @@
 import { Random } from "../random.js";
 import { Acknowledged } from "./acknowledged.js";
-import { AgentNode, CACHE_FILE, type DevicePlace } from "./agent-node.js";
+import { AgentNode, CACHE_FILE } from "./agent-node.js";
 import { Chaos } from "./chaos.js";
 import { whatIsNotSettled } from "./convergence.js";
 import { DiskUser } from "./disk-user.js";
@@ -10,13 +10,14 @@ import { Lives } from "./lives.js";
 import { Machine } from "./machine.js";
 import { SimNetwork } from "./network.js";
 import { Operator } from "./operator.js";
+import type { AgentRun, DevicePlace, RegistryRun, World } from "./parts.js";
 import { REGISTRY_PLACES, RegistryNode } from "./registry-node.js";
 import { Requests } from "./requests.js";
 import { Rewinds } from "./rewinds.js";
 import { type Scenario, scenarioOf } from "./scenarios.js";
 import { SimStore } from "./store.js";
 import { settled, Timeline } from "./timeline.js";
-import { type Observer, Violation } from "./violation.js";
+import { Violation } from "./violation.js";
 import { ByteWatch } from "./watch-bytes.js";
 import { OrderWatch } from "./watch-orders.js";
 import { StateWatch } from "./watch-state.js";
@@ -27,7 +28,7 @@ const CONVERGENCE_LOOK_MS = 500;
 const LONGEST_BUILD_STEPS = 160;
 
 /** One simulated fleet: some machines with their agents, registries, a store, a network, and those who use them. */
-export class World implements Observer {
+export class SimulatedWorld implements World {
   readonly timeline = new Timeline();
   readonly random: Random;
   /** What is tried in this run; undefined: anything. */
@@ -50,8 +51,8 @@ export class World implements Observer {
   readonly state: StateWatch;
   readonly #places = new Map<string, readonly DevicePlace[]>();
   readonly #machines = new Map<string, Machine>();
-  readonly #agents = new Map<string, AgentNode>();
-  readonly #registries = new Set<RegistryNode>();
+  readonly #agents = new Map<string, AgentRun>();
+  readonly #registries = new Set<RegistryRun>();
   readonly #serviceRandom: Random;
   readonly #trouble: Faults;
   /** Before anything goes wrong, the fleet is built up: so long, or until a disk is in use. */
@@ -119,11 +120,11 @@ export class World implements Observer {
     return this.#places.get(host) ?? [];
   }
 
-  agents(): readonly AgentNode[] {
+  agents(): readonly AgentRun[] {
     return [...this.#agents.values()];
   }
 
-  agentOf(host: string): AgentNode | undefined {
+  agentOf(host: string): AgentRun | undefined {
     return this.#agents.get(host);
   }
 
@@ -131,12 +132,12 @@ export class World implements Observer {
     return [...this.#machines.values()];
   }
 
-  registries(): readonly RegistryNode[] {
+  registries(): readonly RegistryRun[] {
     return [...this.#registries];
   }
 
   /** The registry that the store obeys. */
-  leader(): RegistryNode | undefined {
+  leader(): RegistryRun | undefined {
     return this.registries().find(
       ({ store, context }) => store === this.store && context?.fleet.leader().tabletGeneration === store.generation,
     );
@@ -167,12 +168,12 @@ export class World implements Observer {
 
   readonly #forgot = new Map<string, boolean>();
 
-  agentStarted(node: AgentNode): void {
+  agentStarted(node: AgentRun): void {
     this.orders.started(node, this.#forgot.get(node.machine.host) === true);
     this.#forgot.set(node.machine.host, false);
   }
 
-  endAgent(node: AgentNode, powerLoss: boolean): void {
+  endAgent(node: AgentRun, powerLoss: boolean): void {
     if (!node.process.alive) return;
     this.trace(`${node.process.name}: ${powerLoss ? "loses power" : "dies"}`);
     node.crash(powerLoss);
@@ -187,7 +188,7 @@ export class World implements Observer {
     this.trace(`${node.process.name}: starts`);
   }
 
-  endRegistry(node: RegistryNode): void {
+  endRegistry(node: RegistryRun): void {
     if (!node.process.alive) return;
     this.trace(`${node.process.name}: ends`);
     node.crash();

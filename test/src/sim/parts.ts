@@ -1,0 +1,201 @@
+import type { UnknownDiskVerdict } from "@diskmesh/api/registry";
+import type { AgentContext, DiskPart } from "@diskmesh/disk-agent/simulation";
+import type { Context as RegistryContext, Device as StoredDevice } from "@diskmesh/disk-registry/simulation";
+import type { Random } from "../random.js";
+import type { BlockContents } from "./drive.js";
+import type { Faults } from "./faults.js";
+import type { Machine } from "./machine.js";
+import type { SimNetwork } from "./network.js";
+import type { SimStore } from "./store.js";
+import type { SimProcess, Timeline } from "./timeline.js";
+import type { Observer } from "./violation.js";
+
+/** What the parts of the simulated world know of it, and through it of each other. */
+export interface World extends Observer {
+  readonly timeline: Timeline;
+  readonly random: Random;
+  /** Of now. */
+  readonly faults: Faults;
+  readonly hosts: readonly string[];
+  readonly network: SimNetwork;
+  /** The one that counts. */
+  store: SimStore;
+  readonly scenario: { readonly plan?: (world: World) => Plan } | undefined;
+  readonly isBuilding: boolean;
+  placesOf(host: string): readonly DevicePlace[];
+  agents(): readonly AgentRun[];
+  agentOf(host: string): AgentRun | undefined;
+  agentStarted(agent: AgentRun): void;
+  endAgent(agent: AgentRun, powerLoss: boolean): void;
+  machines(): readonly Machine[];
+  registries(): readonly RegistryRun[];
+  leader(): RegistryRun | undefined;
+  startRegistry(): void;
+  endRegistry(registry: RegistryRun): void;
+  serviceRandom(): () => number;
+  epochMs(): number;
+  readonly orders: {
+    readonly confirmedAttach: ReadonlyMap<string, ReadonlySet<number>>;
+    readonly confirmedDetach: ReadonlyMap<string, ReadonlySet<number>>;
+    readonly granted: ReadonlyMap<string, ReadonlySet<number>>;
+    readonly highestGranted: ReadonlyMap<string, number>;
+    readonly erased: ReadonlyMap<string, ReadonlySet<number>>;
+    copy(): Confirmed;
+    rewind(then: Confirmed): void;
+  };
+  readonly bytes: {
+    begin(diskId: string, session: number, block: number, life: Life): UserWrite;
+    acknowledge(write: UserWrite): void;
+    requireOwn(life: Life, diskId: string, contents: BlockContents): void;
+    requireAlone(device: StoredDevice): void;
+    requireClean(device: StoredDevice, registeredBootId: string | undefined): void;
+    requireErased(host: string, deviceId: string): void;
+    isInTheWay(hostId: string, deviceId: string): boolean;
+    isShared(hostId: string, deviceId: string): boolean;
+  };
+  readonly lives: {
+    sent(method: string, request: unknown, from: SimProcess): void;
+    received(method: string, request: unknown, server: SimProcess, from: SimProcess): void;
+    granted(deviceId: string, diskId: string, session: number): void;
+    allocated(deviceId: string, diskId: string): void;
+    rewind(from: SimStore, to: SimStore): void;
+    giveUp(deviceId: string): void;
+    decide(deviceId: string): void;
+    cannotTell(host: string): void;
+    requireNotForgotten(deviceId: string, session: number, replaced: Life): void;
+    ofExport(host: string, diskId: string, session: number): Life;
+    isRight(device: StoredDevice): boolean;
+    isDecided(deviceId: string): boolean;
+    isKnown(life: Life, diskId: string): boolean;
+    isErase(deviceId: string, session: number): boolean;
+  };
+  readonly rewinds: {
+    readonly epoch: number;
+    readonly isAlone: boolean;
+    began(process: SimProcess, store: SimStore): void;
+    storeOf(process: SimProcess): SimStore;
+    epochOf(process: SimProcess): number;
+    hasRegistered(host: string): void;
+    isUnheard(host: string): boolean;
+    betweenSteps(): void;
+    backUp(): void;
+    goBack(): void;
+    stop(): void;
+  };
+  readonly acknowledged: {
+    begin(names: readonly string[]): Operation;
+    check(): void;
+    copy(): AcknowledgedCopy;
+    rewind(then: AcknowledgedCopy): void;
+  };
+  readonly requests: {
+    hear(request: unknown, byLeader: boolean): void;
+    cms(method: CmsMethod, request: CmsRequest): void;
+    createDisk(diskId: string, sizeBytes: number, hostId: string): void;
+    deleteDisk(diskId: string): void;
+    publishDisk(diskId: string, hostId: string): void;
+    unpublishDisk(diskId: string, hostId: string): void;
+    decideUnknown(device: StoredDevice, verdict: UnknownDiskVerdict): void;
+    sayWhoLeads(): void;
+  };
+  readonly operator: { act(): void };
+  readonly user: { act(): boolean };
+  readonly state: { watch(store: SimStore): void };
+}
+
+/** One run of an agent process, from its start to its crash. */
+export interface AgentRun {
+  readonly process: SimProcess;
+  readonly machine: Machine;
+  readonly devices: readonly DevicePlace[];
+  readonly context: AgentContext | undefined;
+  /** It has run before and lost its cache: it may open nothing before it has registered. */
+  readonly mustAsk: boolean;
+  /** By disk id. */
+  readonly served: ReadonlyMap<string, Served>;
+  crash(powerLoss: boolean): void;
+}
+
+/** One run of a registry process, from its start to its crash. */
+export interface RegistryRun {
+  readonly process: SimProcess;
+  readonly context: RegistryContext | undefined;
+  /** Whose history it goes on with. */
+  readonly store: SimStore;
+  crash(): void;
+}
+
+export interface DevicePlace {
+  readonly deviceId: string;
+  readonly path: string;
+  readonly firstBlock: number;
+  readonly blockCount: number;
+}
+
+/** A disk that an agent serves to whoever uses it on that host. */
+export interface Served {
+  readonly diskId: string;
+  readonly disk: DiskPart;
+  readonly sizeBytes: number;
+  closed: boolean;
+}
+
+/** What a host serves: which disk of that name, and in which history of the registry it was told to. */
+export interface Life {
+  /** Tells disks of one id apart. */
+  readonly name: string;
+  readonly diskId: string;
+  readonly epoch: number;
+}
+
+/** A block that a disk's user wrote, or tried to. */
+export interface UserWrite {
+  readonly number: number;
+  readonly diskId: string;
+  readonly session: number;
+  /** Of the disk. */
+  readonly block: number;
+  readonly life: Life;
+  /** It has reached a drive. */
+  landed: boolean;
+}
+
+/** By device: the numbers of the orders and sessions that its agent has confirmed. */
+export type Confirmed = Readonly<
+  Record<"confirmedAttach" | "confirmedDetach" | "granted" | "erased", ReadonlyMap<string, ReadonlySet<number>>>
+>;
+
+/** What must be durable from the moment that somebody was told so, until something else is asked for. */
+export interface Fact {
+  readonly text: string;
+  readonly holds: () => boolean;
+}
+
+/** What was acknowledged at one moment. */
+export type AcknowledgedCopy = ReadonlyMap<string, readonly Fact[]>;
+
+/** One request, until no copy of it can take effect any more. */
+export interface Operation {
+  /** It was acknowledged: these facts hold, if nothing else was asked for meanwhile. */
+  acknowledge(facts: readonly Fact[]): void;
+  /** No copy of it can take effect any more. */
+  gone(): void;
+}
+
+/** Devices of a host: one by its id, all on a path, or all. */
+export interface Selector {
+  readonly hostId: string;
+  readonly deviceId?: string;
+  readonly path?: string;
+}
+
+export type CmsRequest = Selector & {
+  readonly dryRun?: boolean;
+  readonly force?: boolean;
+  readonly keepData?: boolean;
+};
+
+export type CmsMethod = "addHost" | "removeHost" | "purgeHost" | "addDevice" | "removeDevice" | "purgeDevice";
+
+/** What an operator asks for, one thing a turn. */
+export type Plan = Generator<void, void, void>;
