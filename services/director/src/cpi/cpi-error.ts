@@ -68,7 +68,10 @@ export async function tolerate<Result>(
   }
 }
 
-/** A limit that passes, such as one on calls, was met before anybody looked; and so was a CPI that cannot be asked. */
+/**
+ * Whether a CPI looked at the call and said no. Nobody looked when the call met a limit that passes, such as one on calls
+ * at once, or when the CPI cannot be asked at all.
+ */
 function isRefusal(cause: DomainError): boolean {
   if (isCpiError(cause, "CPI_UNUSABLE")) return false;
   return cause.outcome === "not_done" && !passes(cause) && REFUSALS.some((known) => cause instanceof known);

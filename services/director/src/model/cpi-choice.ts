@@ -37,7 +37,7 @@ export function sameCpi(a: string, b: string, names: CpiNames): boolean {
   return a === b || (currentCpi(a, names) ?? a) === (currentCpi(b, names) ?? b);
 }
 
-/** What to record of a thing that a CPI made. What the default one made stays without, so that it may be adopted. */
+/** The CPI to record with what it made. Nothing is recorded of the default one, so that a CPI of a cpi-config may adopt it. */
 export function cpiToRecord(asked: string, answered: string): string {
   return asked === "" || answered === "" ? asked : answered;
 }

@@ -26,8 +26,7 @@ export function decideVmChange(
   isSameCpi: (recorded: string, wanted: string) => boolean,
 ): VmChange {
   const { basis: was } = instance;
-  // Of what it was made is not known, perhaps since a director made it that did not record that: then nothing is known to
-  // have changed.
+  // An earlier release made the VM and did not record of what: nobody can say that anything has changed.
   if (!was) return KEEP;
   const moves = !isSameCpi(instance.cpi, wanted.cpi);
   if (moves && disk !== undefined && !isSameCpi(disk.cpi, wanted.cpi)) throw diskStaysBehind(instance, wanted, disk);

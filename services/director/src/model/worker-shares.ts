@@ -20,9 +20,9 @@ export interface Taken {
 }
 
 /**
- * The workers of one queue, so many for each set of CPIs: tasks have to do with the same CPIs, or none of them ever
- * waits for another. So whoever asks CPIs that work is not kept waiting by those that hang, not even where a task asks
- * both kinds: it has a share with its like. Whoever gets no worker waits in line for the next one of its share.
+ * The workers of one queue: a share of so many for each set of CPIs that tasks ask. A task waits only for tasks of its own
+ * share, which ask the same CPIs: a CPI that hangs keeps nobody waiting who does not ask it, and a task that asks it and
+ * others waits with its like. Whoever gets no worker waits in line for the next one of its share.
  */
 export class WorkerShares {
   readonly #shares = new Map<string, { readonly holders: Set<number>; readonly waiting: Set<number> }>();

@@ -32,7 +32,7 @@ export async function createDisk(
       return { disk: intended, begunBefore: existing !== undefined };
     });
     const { cpi, az, token } = disk;
-    // Near a VM it is the VM's CPI that makes it, which may be the default one whatever the az says since.
+    // The CPI of the VM makes it, which may be the default one, whichever CPI the az has got since.
     const target = vmCid === "" ? { cpi, az, azCpi: cpi } : recorded(disk);
     const cloudProperties = { ...disk.cloudProperties, name };
     const making = { token, madeFor: `dynamic disk ${name}`, begunBefore, target, cloudProperties, vmCid };

@@ -16,7 +16,7 @@ export async function cpiFacts(context: JobContext, run: TaskRun, target: CpiTar
   try {
     return await context.cpi.call("info", target, {}, run);
   } catch (error) {
-    // CPIs of old know no info.
+    // Old CPIs do not have the method.
     if (error instanceof CpiCallError && error.isNotImplemented) return { apiVersion: 1, findsByToken: false };
     throw error;
   }
@@ -31,8 +31,9 @@ export interface Making extends Pick<PossibleOrphan, "token" | "kind" | "cpi" | 
 }
 
 /**
- * Calls what makes a VM or a disk. Undefined when an earlier attempt may have made it and the CPI could not find it: that
- * is a possible orphan then, and the intent is taken back, so that the next step begins anew or has nothing to delete.
+ * Calls what makes a VM or a disk. Returns undefined when an earlier attempt may have made it and the CPI could not find
+ * it: it is recorded as a possible orphan and the intent is taken back, so that the next step begins anew, or finds
+ * nothing to delete.
  */
 export async function makeOnce<Made>(
   context: JobContext,

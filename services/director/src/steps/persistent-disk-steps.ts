@@ -130,7 +130,10 @@ async function unmount(context: JobContext, run: TaskRun, agentId: string, diskC
     await tellAgent(context, run, agentId, method, [diskCid], context.config.agents.detachTimeoutMs);
 }
 
-/** Before the instance's VM is deleted. What may have been created is found out, or it would be lost. */
+/**
+ * Detaches the instance's disk before its VM is deleted for good. It first finishes a creation that was begun: a disk
+ * whose id nobody knows would be lost.
+ */
 export async function detachForGood(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const disk = await context.tablet.read((tables) => persistentDiskOf(tables, instance.instanceId));
   if (disk === undefined) return;
@@ -142,7 +145,7 @@ export async function detachForGood(context: JobContext, run: TaskRun, instance:
   }
 }
 
-/** Before the instance's VM is made anew. */
+/** Detaches the instance's disk before its VM is made anew. */
 export async function detachFromVm(
   context: JobContext,
   run: TaskRun,

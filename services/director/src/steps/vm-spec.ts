@@ -47,7 +47,7 @@ export function planVm(
   const cpi = cpiOfAz(az, cpis);
   const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
   const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
-  // Where VMs are made without, another one is no reason to touch them.
+  // A CPI that makes its VMs without stemcells has no reason to make them anew for another one.
   const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
   const { networks, ips } = settleNetworks(group.networks, config.networks, {
     group: group.name,
