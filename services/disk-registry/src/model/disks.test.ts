@@ -225,6 +225,13 @@ describe("erase", () => {
     expect(fleet.device("d1").lastError).to.equal("");
   });
 
+  it("an order fails meanwhile, whatever its error says -> that is kept, and not the erase's", () => {
+    const fleet = new TestFleet({ devices: [dirty({ eraseSessionNumber: 201, attempts: 1, lastError: "erase: no" })] });
+    fleet.transact((tx) => recordEraseFailure(tx, d1, 201, "EIO"));
+    fleet.transact((tx) => completeErase(tx, d1, 201));
+    expect(fleet.device("d1")).to.include({ dirty: false, lastError: "erase: no" });
+  });
+
   it("to be removed -> erased all the same, and not said to be free soon", () => {
     const fleet = new TestFleet({ devices: [dirty({ removalRequested: true })] });
     const create = () =>

@@ -3,9 +3,6 @@ import { nextSessionNumber } from "./counters.js";
 import { whyNotTold } from "./orders.js";
 import { type Device, type Host, isErasable, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
-/** Tells errors of erasing from errors of orders, which share a field. */
-const ERASE_ERROR = "erase: ";
-
 export interface EraseOrder {
   readonly host: Host;
   readonly deviceId: DeviceId;
@@ -40,7 +37,7 @@ export function beginErase(tx: RegistryTransaction, deviceId: DeviceId): EraseOr
 export function completeErase(tx: RegistryTransaction, deviceId: DeviceId, sessionNumber: number): boolean {
   const device = tx.devices.get(deviceId);
   if (device === undefined || device.eraseSessionNumber !== sessionNumber || device.diskId !== "") return false;
-  const lastError = device.lastError.startsWith(ERASE_ERROR) ? "" : device.lastError;
+  const lastError = isOfOrder(device) ? device.lastError : "";
   tx.devices.put({ ...device, dirty: false, eraseSessionNumber: 0, lastError });
   return true;
 }
@@ -60,7 +57,7 @@ export function abandonEraseSession(
   if (device?.eraseSessionNumber === sessionNumber) tx.devices.put({ ...device, eraseSessionNumber: 0 });
 }
 
-/** Keeps what the last try met, for whoever waits for the device. */
+/** Keeps what the last try met, for whoever waits for the device, unless an order to it fails as well. */
 export function recordEraseFailure(
   tx: RegistryTransaction,
   deviceId: DeviceId,
@@ -68,7 +65,12 @@ export function recordEraseFailure(
   error: string,
 ): void {
   const device = tx.devices.get(deviceId);
-  if (device?.eraseSessionNumber !== sessionNumber) return;
-  const lastError = `${ERASE_ERROR}${error}`;
+  if (device?.eraseSessionNumber !== sessionNumber || isOfOrder(device)) return;
+  const lastError = `erase: ${error}`;
   if (device.lastError !== lastError) tx.devices.put({ ...device, lastError });
+}
+
+/** Whether the last error is that of an order, which is tried until it succeeds; else it is that of an erase. */
+function isOfOrder(device: Device): boolean {
+  return device.attempts > 0;
 }
