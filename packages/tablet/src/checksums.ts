@@ -47,6 +47,25 @@ export function checksumInAnyOrder(table: string, key: string, { document, versi
   return checksumOf(table, key, version, textInOrder(document));
 }
 
+/** Checksums in any order of documents that were committed lately: what changes often is asked for when it is replaced. */
+export class KnownChecksums {
+  // By table: a document has the same key for as long as it lives, and nobody changes it.
+  readonly #byTable = new Map<string, WeakMap<object, bigint>>();
+
+  remember(table: string, document: object, checksum: bigint): void {
+    let known = this.#byTable.get(table);
+    if (known === undefined) {
+      known = new WeakMap();
+      this.#byTable.set(table, known);
+    }
+    known.set(document, checksum);
+  }
+
+  of(table: string, key: string, versioned: Versioned): bigint {
+    return this.#byTable.get(table)?.get(versioned.document) ?? checksumInAnyOrder(table, key, versioned);
+  }
+}
+
 const PLAIN_NAME = /^[A-Za-z_][\w.:-]*$/;
 
 /** JSON with fields in order of name. Written piece by piece: to sort a copy for JSON.stringify costs half as much again. */
@@ -54,15 +73,36 @@ function textInOrder(value: unknown): string {
   if (typeof value === "number" || typeof value === "boolean") return `${value}`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(textInOrder).join(",")}]`;
-  const names = Object.keys(value).sort();
+  const { sorted } = shapeOf(Object.keys(value));
+  // JSON.stringify writes other names escaped, or whole numbers first: stored sums are of what it wrote.
+  if (sorted === undefined) return JSON.stringify(inOrder(value));
   const fields = value as Readonly<Record<string, unknown>>;
   let text = "";
-  for (const name of names) {
-    // JSON.stringify writes these escaped, or whole numbers first: stored sums are of what it wrote.
-    if (!PLAIN_NAME.test(name)) return JSON.stringify(inOrder(value));
+  for (const name of sorted)
     if (fields[name] !== undefined) text += `${text === "" ? "" : ","}"${name}":${textInOrder(fields[name])}`;
-  }
   return `{${text}}`;
+}
+
+interface Shape {
+  readonly names: readonly string[];
+  /** Undefined when a name is not plain. */
+  readonly sorted: readonly string[] | undefined;
+}
+
+/** As many as tables have in all their variants, and some more. */
+const SHAPES_MAX = 64;
+const shapes: Shape[] = [];
+
+/** Documents of a table mostly have the same names in the same order: they are sorted and looked at once. */
+function shapeOf(names: readonly string[]): Shape {
+  const known = shapes.find(
+    (shape) => shape.names.length === names.length && shape.names.every((name, index) => name === names[index]),
+  );
+  if (known !== undefined) return known;
+  const shape = { names, sorted: names.every((name) => PLAIN_NAME.test(name)) ? [...names].sort() : undefined };
+  shapes.unshift(shape);
+  shapes.length = Math.min(shapes.length, SHAPES_MAX);
+  return shape;
 }
 
 function inOrder(value: unknown): unknown {

@@ -1,5 +1,5 @@
 import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
-import { checksumInAnyOrder, StateSums } from "../checksums.js";
+import { KnownChecksums, StateSums } from "../checksums.js";
 import { monotonicClock, sleep, type TabletClock } from "../clock.js";
 import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
@@ -64,6 +64,7 @@ interface Attempt {
   documentsRead: number;
   /** Of what is committed. */
   sums: StateSums;
+  readonly checksums: KnownChecksums;
   follower?: Follower;
   view?: View;
 }
@@ -151,10 +152,11 @@ export class MongoStorage implements TabletStorage {
     let sizeBytes = 0;
     const sums = new StateSums(attempt.sums);
     const logged = changes.map(({ table, key, document, version, previous }): LoggedChange => {
-      if (previous !== null) sums.remove(table, checksumInAnyOrder(table, key, previous));
+      if (previous !== null) sums.remove(table, attempt.checksums.of(table, key, previous));
       if (document === null) return { table, id: key, document: null };
       const encoded = encodeDocument(table, key, { document, version });
       sums.add(table, encoded.checksum);
+      attempt.checksums.remember(table, document, encoded.checksum);
       sizeBytes += encoded.sizeBytes;
       return { table, id: key, document: encoded.fields };
     });
@@ -231,6 +233,7 @@ export class MongoStorage implements TabletStorage {
       loadOptions: { server, tabletName, patience, log, onRead },
       documentsRead: 0,
       sums: new StateSums(),
+      checksums: new KnownChecksums(),
     };
     return attempt;
   }
