@@ -2,17 +2,13 @@ import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@disk
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, freePort, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
-import type { DocumentServer } from "./document-server.js";
 import { connectToMongo } from "./driver-server.js";
-import { probe } from "./probe.js";
-import { changed } from "./simulation/candidate.js";
 import {
   type DocumentDatabase,
   documentDatabase,
   hasJavaServer,
   startJavaServer,
 } from "./testing/document-database.js";
-import { idealServer } from "./testing/ideal-server.js";
 
 describe("connecting to MongoDB", () => {
   it("says which server cannot be reached, without the password", async () => {
@@ -102,65 +98,3 @@ describe("connecting to MongoDB", () => {
     });
   });
 });
-
-describe("the probe", () => {
-  it("accepts a server whose conditional writes are atomic, and leaves nothing behind", async () => {
-    const server = idealServer();
-    await probe(server);
-    expect(await server.find("tablets.probe", { limit: 10 })).to.deep.equal([]);
-  });
-
-  it("is not disturbed by others at the same time", async () => {
-    const server = idealServer();
-    await Promise.all(Array.from({ length: 5 }, (_, i) => turns(i).then(() => probe(server))));
-    expect(await server.find("tablets.probe", { limit: 10 })).to.deep.equal([]);
-  });
-
-  it("refuses a server that lets two racing inserts win", async () => {
-    await expectRefusal({ insert: async () => true }, "racing inserts of one _id 20 were accepted");
-  });
-
-  it("refuses a server that lets two racing updates win", async () => {
-    const lying = idealServer();
-    const update: DocumentServer["update"] = async (collection, id, _, change) =>
-      lying.update(collection, id, {}, change);
-    await expectRefusal({ ...pick(lying), update }, "racing conditional updates 20 were accepted");
-  });
-
-  it("refuses a server that forgets an update", async () => {
-    let updates = 0;
-    const update = async (): Promise<boolean> => updates++ === 0;
-    await expectRefusal({ update }, "that it accepted is not there");
-  });
-
-  it("refuses a server on which outdated writes win", async () => {
-    const lying = idealServer();
-    const write: DocumentServer["write"] = (collection, writes) =>
-      lying.write(
-        collection,
-        writes.map((one) => ({ ...one, seq: one.document === null ? one.seq + 1 : one.seq })),
-      );
-    await expectRefusal({ ...pick(lying), write }, "an outdated delete");
-    const blind = idealServer();
-    const overwrite: DocumentServer["write"] = async (collection, [one]) => {
-      await blind.delete(collection, {});
-      return blind.write(collection, one ? [one] : []);
-    };
-    await expectRefusal({ ...pick(blind), write: overwrite }, "an outdated document");
-  });
-
-  async function expectRefusal(operations: Partial<DocumentServer>, reason: string): Promise<void> {
-    const error = await rejection(probe(changed(idealServer(), operations)), InvalidStateError);
-    expect(error.message).to.contain(reason).and.to.contain("MongoDB at simulation");
-  }
-});
-
-/** The operations of one server, for another that differs from it in some. */
-function pick(server: DocumentServer): Partial<DocumentServer> {
-  const { name: _, ...operations } = changed(server, {});
-  return operations;
-}
-
-async function turns(count: number): Promise<void> {
-  for (let i = 0; i < count; i++) await new Promise((resolve) => setImmediate(resolve));
-}

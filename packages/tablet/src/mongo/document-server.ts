@@ -1,3 +1,6 @@
+/** What one process asks a server at once, each on a connection of its own; the rest waits. */
+export const CONNECTIONS_MAX = 32;
+
 /** Values as MongoDB holds them, by field name. */
 export type Fields = Readonly<Record<string, unknown>>;
 

@@ -14,6 +14,7 @@ import {
   ReadConcern,
 } from "mongodb";
 import {
+  CONNECTIONS_MAX,
   type DocumentChange,
   type DocumentServer,
   type Fields,
@@ -23,6 +24,7 @@ import {
   type ViewWrite,
   type WriteResult,
 } from "./document-server.js";
+import { unfitEngine } from "./fitness.js";
 import { checkUrlOptions } from "./url.js";
 
 /** How long the driver looks for a server that takes writes, per try, unless the address says otherwise. */
@@ -30,7 +32,6 @@ const SELECTION_TIMEOUT_MS = 5_000;
 const CONNECT_TIMEOUT_MS = 10_000;
 /** A connection on which nothing comes for so long while an answer is due counts as broken. */
 const SOCKET_TIMEOUT_MS = 20_000;
-const CONNECTIONS_MAX = 20;
 const DEFAULT_DATABASE = "diskmesh";
 
 const DUPLICATE_KEY = 11_000;
@@ -57,6 +58,7 @@ export async function connectToMongo(url: string): Promise<DocumentServer> {
     // The driver connects without talking to the database: this finds out whether it may.
     const server = new DriverServer(client, decodeURIComponent(database), name);
     await server.collections("");
+    await server.refuseUnfitEngine();
     return server;
   } catch (error) {
     await client.close().catch(() => {});
@@ -75,6 +77,8 @@ function newClient(url: string): MongoClient {
       connectTimeoutMS: CONNECT_TIMEOUT_MS,
       socketTimeoutMS: SOCKET_TIMEOUT_MS,
       maxPoolSize: CONNECTIONS_MAX,
+      // What is sent at once shall arrive at once, also at first: the probe needs it.
+      maxConnecting: CONNECTIONS_MAX,
       ignoreUndefined: true,
     });
   } catch (error) {
@@ -131,6 +135,19 @@ class DriverServer implements DocumentServer {
       readConcern: new ReadConcern("majority"),
       readPreference: "primary",
     });
+  }
+
+  /** InvalidStateError when it is known to be of a kind that no tablet can be on. */
+  async refuseUnfitEngine(): Promise<void> {
+    const buildInfo = await this.#ask("telling its version", () => this.#database.command({ buildInfo: 1 })).catch(
+      (error: unknown) => {
+        // One that does not say is found out by the probe.
+        if (error instanceof InvalidStateError) return {};
+        throw error;
+      },
+    );
+    const unfit = unfitEngine(buildInfo);
+    if (unfit !== undefined) throw new InvalidStateError(`MongoDB at ${this.name} cannot hold a tablet: ${unfit}`);
   }
 
   collections(prefix: string): Promise<string[]> {

@@ -16,6 +16,7 @@ const REFUSED: Readonly<Record<string, string>> = {
   connecttimeoutms: "diskmesh has its own",
   sockettimeoutms: "diskmesh has its own",
   maxpoolsize: "diskmesh has its own",
+  maxconnecting: "diskmesh has its own",
   timeoutms: "diskmesh decides how long an operation may take",
   waitqueuetimeoutms: "diskmesh decides how long an operation may take",
   wtimeout: "diskmesh decides how long an operation may take",
