@@ -111,10 +111,10 @@ describe("calls, bounded", () => {
           return request;
         },
       });
-      const error = await rejection(bench.client().get({ text: "", count: 0 }, { deadlineMs: 200 }));
-      expect(error).to.be.instanceOf(TimeoutError).and.include({ outcome: "unknown" });
-      await delay(100);
-      expect(reasons[0]).to.be.within(100, 200);
+      const error = await rejection(bench.client().get({ text: "", count: 0 }, { deadlineMs: 1_000 }), TimeoutError);
+      expect(error.outcome).to.equal("unknown");
+      while (reasons.length < 2) await delay(10);
+      expect(reasons[0]).to.be.within(1, 1_000);
       // The client's clock started first, so mostly its cancellation arrives before the server's own timer ends.
       expect((reasons[1] as Error).name).to.be.oneOf(["TimeoutError", "CancelledError"]);
     });

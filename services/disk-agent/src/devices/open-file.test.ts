@@ -63,7 +63,7 @@ describe("opening device files", () => {
     }
   });
 
-  const errorOf = (path: string, opener = fileOpener) =>
+  const outcomeOf = (path: string, opener = fileOpener) =>
     opener.open(path).then(
       async ({ handle }) => {
         await handle.close();
@@ -75,9 +75,9 @@ describe("opening device files", () => {
   it("a file that is open already -> refused, with this process's id, until it is closed", async () => {
     const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
     const { handle } = await fileOpener.open(path);
-    expect(await errorOf(path)).to.match(new RegExp(`a" cannot be used: it is locked by process ${process.pid} `));
+    expect(await outcomeOf(path)).to.match(new RegExp(`a" cannot be used: it is locked by process ${process.pid} `));
     await handle.close();
-    expect(await errorOf(path)).to.equal("opened");
+    expect(await outcomeOf(path)).to.equal("opened");
   });
 
   for (const kind of ["flock", "posix", "ofd", "ofd byte"] as const)
@@ -85,18 +85,18 @@ describe("opening device files", () => {
       const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
       {
         await using outsider = await Outsider.lock(path, kind);
-        expect(await errorOf(path)).to.match(new RegExp(`locked,? .*by process ${outsider.pid} \\(python3\\)`));
+        expect(await outcomeOf(path)).to.match(new RegExp(`locked,? .*by process ${outsider.pid} \\(python3\\)`));
       }
-      expect(await errorOf(path)).to.equal("opened");
+      expect(await outcomeOf(path)).to.equal("opened");
     });
 
   it("a file system without locks -> refused, unless the configuration says otherwise", async () => {
     const path = makeDeviceFile(temporaryFolder(), "a", SIZE);
     const lock = () => ({ outcome: "impossible", reason: "ENOLCK: no locks available" }) as const;
-    expect(await errorOf(path, makeFileOpener({ requireLocks: true, lock }))).to.match(/ENOLCK.*requireFileLocks/);
-    expect(await errorOf(path, makeFileOpener({ requireLocks: false, lock }))).to.equal("opened");
+    expect(await outcomeOf(path, makeFileOpener({ requireLocks: true, lock }))).to.match(/ENOLCK.*requireFileLocks/);
+    expect(await outcomeOf(path, makeFileOpener({ requireLocks: false, lock }))).to.equal("opened");
     await using outsider = await Outsider.lock(path, "flock");
-    expect(await errorOf(path, makeFileOpener({ requireLocks: false, lock }))).to.contain(`${outsider.pid}`);
+    expect(await outcomeOf(path, makeFileOpener({ requireLocks: false, lock }))).to.contain(`${outsider.pid}`);
   });
 
   it("no program that this process starts inherits the descriptor, so none inherits the lock", async () => {
@@ -108,7 +108,7 @@ describe("opening device files", () => {
       expect(countDescriptors(heir.pid as number, path)).to.equal(0);
       expect(countDescriptors(process.pid, path)).to.equal(1);
       await handle.close();
-      expect(await errorOf(path)).to.equal("opened");
+      expect(await outcomeOf(path)).to.equal("opened");
     } finally {
       heir.kill("SIGKILL");
     }
