@@ -1,11 +1,11 @@
 import { parseArgs } from "node:util";
-import { switchOn } from "./mutation-switch.js";
+import { makeReady, switchOn } from "./mutation-switch.js";
 import { findMutation, MUTATIONS } from "./mutations.js";
 
 const DEFAULT_STEPS = 300;
 const DEFAULT_SEEDS = "1..1000";
 
-const usage = `usage: npm run sim -- [--seeds A..B | --seed N] [--steps N] [--trace] [--mutate NAME]
+const usage = `usage: npm run sim -- [--seeds A..B | --seed N] [--steps N] [--trace] [--mutate NAME|all]
        npm run sim -- --list-mutations
 
 Runs the registry's and the agents' own code under a simulated clock, network, disks and store, once per seed.
@@ -14,6 +14,7 @@ Runs the registry's and the agents' own code under a simulated clock, network, d
   --steps N          steps under faults per seed, ${DEFAULT_STEPS} unless given; then everything must converge
   --trace            print the trace of a seed that breaks no promise too
   --mutate NAME      with that mistake made in the code; ends at the first seed that finds it
+  --mutate all       with each mistake in turn; fails when one is not found within the seeds that it states
   --list-mutations   the mistakes, one a line
 `;
 
@@ -50,8 +51,16 @@ async function main(): Promise<void> {
   }
   const steps = parseWhole("--steps", values.steps);
   const { from, to } = values.seed === undefined ? parseSeeds(values.seeds) : only(parseWhole("--seed", values.seed));
+  if (values.mutate === "all") {
+    makeReady(MUTATIONS);
+    const { findEach } = await import("./run-in-order.js");
+    return findEach(MUTATIONS, steps);
+  }
   const mutation = values.mutate === undefined ? undefined : findMutation(values.mutate);
-  if (mutation !== undefined) switchOn(mutation);
+  if (mutation !== undefined) {
+    makeReady([mutation]);
+    switchOn(mutation);
+  }
   if (mutation !== undefined || from === to) {
     // Late, since it loads what a mutation replaces.
     const { runInOrder } = await import("./run-in-order.js");

@@ -39,7 +39,7 @@ export const load: LoadHook = async (url, context, nextLoad) => {
     `import * as real from ${JSON.stringify(realUrl)};`,
     `import { replacementsIn } from ${JSON.stringify(switchUrl)};`,
     `export * from ${JSON.stringify(realUrl)};`,
-    `export const { ${names.join(", ")} } = replacementsIn(${JSON.stringify(module)}, real);`,
+    `export const { ${names.join(", ")} } = replacementsIn(${JSON.stringify(module)}, ${JSON.stringify(names)}, real);`,
   ].join("\n");
   return { format: "module", source, shortCircuit: true };
 };

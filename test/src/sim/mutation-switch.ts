@@ -13,22 +13,28 @@ const FOLDERS: Readonly<Record<string, string>> = {
   sim: "test/dist/sim",
 };
 
-let replacements: readonly Replacement[] = [];
+let made: Mutation | undefined;
+const values = new Map<Replacement, unknown>();
 const reached = new Set<Replacement>();
 
 /**
- * Makes a mistake in this process, from here on: nothing that it changes may have been loaded before. Services know
- * nothing of it, and nothing but a call of this, in their own process, can do it to them.
+ * Readies this process for some mistakes, from here on: nothing that they change may have been loaded before. Services
+ * know nothing of it, and nothing but a call of this, in their own process, can do it to them.
  */
-export function switchOn(mutation: Mutation): void {
-  replacements = mutation.replaced;
+export function makeReady(mutations: readonly Mutation[]): void {
   const byUrl = new Map<string, MutatedModule>();
-  for (const { module } of replacements) {
-    const names = replacements.filter((each) => each.module === module).map(({ name }) => name);
-    byUrl.set(urlOf(module), { module, names });
+  for (const { module, name } of mutations.flatMap(({ replaced }) => replaced)) {
+    const names = byUrl.get(urlOf(module))?.names ?? [];
+    byUrl.set(urlOf(module), { module, names: [...new Set([...names, name])] });
   }
   const data: MutatedModules = { byUrl, switchUrl: import.meta.url };
   register("./mutation-hooks.js", import.meta.url, { data });
+}
+
+/** Makes one of them, until it makes another. */
+export function switchOn(mutation: Mutation): void {
+  made = mutation;
+  reached.clear();
 }
 
 function urlOf(module: keyof Modules): string {
@@ -42,31 +48,39 @@ function urlOf(module: keyof Modules): string {
  * For the mutated module alone: what it exports in the place of what it has.
  * @public the source that mutation-hooks.ts writes imports it
  */
-export function replacementsIn(module: string, real: Readonly<Record<string, unknown>>): Record<string, unknown> {
-  const own = replacements.filter((each) => each.module === module);
-  return Object.fromEntries(own.map((each) => [each.name, noting(each, each.make(real as never))]));
+export function replacementsIn(
+  module: string,
+  names: readonly string[],
+  real: Readonly<Record<string, unknown>>,
+): Record<string, unknown> {
+  const now = (name: string): unknown => {
+    const replacement = made?.replaced.find((each) => each.module === module && each.name === name);
+    if (replacement === undefined) return real[name];
+    reached.add(replacement);
+    if (!values.has(replacement)) values.set(replacement, replacement.make(real as never));
+    return values.get(replacement);
+  };
+  return Object.fromEntries(names.map((name) => [name, switched(real[name], () => now(name))]));
 }
 
-/** What is called, or made, is noted as reached; other values are once they are loaded. */
-function noting(replacement: Replacement, value: unknown): unknown {
-  const note = (): void => void reached.add(replacement);
-  if (typeof value !== "function") {
-    note();
-    return value;
-  }
-  return new Proxy(value, {
-    apply: (target, self, args) => {
-      note();
-      return Reflect.apply(target, self, args);
-    },
-    construct: (target, args, newTarget) => {
-      note();
-      return Reflect.construct(target, args, newTarget) as object;
-    },
+type Called = (...args: unknown[]) => unknown;
+
+/** What is there at the time of each call and each look, also for those who took it, or a part of it, long before. */
+function switched(value: unknown, now: () => unknown): unknown {
+  if (typeof value === "object" && value !== null)
+    return new Proxy(value, {
+      get: (target, key) => switched(Reflect.get(target, key), () => Reflect.get(now() as object, key)),
+    });
+  if (typeof value !== "function") return value;
+  const standing: object = new Proxy(value, {
+    apply: (_target, self, args) => Reflect.apply(now() as Called, self, args),
+    construct: (_target, args, newTarget) =>
+      Reflect.construct(now() as Called, args, newTarget === standing ? (now() as Called) : newTarget) as object,
   });
+  return standing;
 }
 
 /** What the run never came to: a mutation that changes nothing proves nothing. */
 export function unreachedPlaces(): readonly string[] {
-  return replacements.filter((each) => !reached.has(each)).map(({ module, name }) => `${name} of ${module}`);
+  return (made?.replaced ?? []).filter((each) => !reached.has(each)).map(({ module, name }) => `${name} of ${module}`);
 }

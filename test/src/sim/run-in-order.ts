@@ -1,6 +1,6 @@
 import { historyOf, reasonOf } from "./failure.js";
 import type { Mutation } from "./mutation.js";
-import { unreachedPlaces } from "./mutation-switch.js";
+import { switchOn, unreachedPlaces } from "./mutation-switch.js";
 import { runSeed, type SeedResult } from "./run-seed.js";
 import { scenarioOf } from "./scenarios.js";
 
@@ -31,6 +31,25 @@ export async function runInOrder(options: {
   }
   process.stdout.write(`seeds ${from}..${to}${made}, ${steps} steps: no violation\n`);
   for (const place of unreachedPlaces()) process.stdout.write(`nothing ever came to ${place}: mend the mutation\n`);
+}
+
+/** Makes each mistake in turn, until a seed finds it. One that none of its seeds finds makes the exit code 1. */
+export async function findEach(mutations: readonly Mutation[], steps: number): Promise<void> {
+  for (const mutation of mutations) {
+    const { name, withinSeeds } = mutation;
+    switchOn(mutation);
+    const seed = await firstFailing(mutation, steps);
+    if (seed === undefined) process.exitCode = 1;
+    process.stdout.write(`${name}: ${seed === undefined ? "no" : `seed ${seed}`} of at most ${withinSeeds}\n`);
+  }
+}
+
+async function firstFailing({ withinSeeds, scenario }: Mutation, steps: number): Promise<number | undefined> {
+  for (let seed = 1; seed <= withinSeeds; seed++) {
+    if (scenario !== undefined && scenarioOf(seed)?.name !== scenario) continue;
+    if ((await runSeed(seed, steps)).violation !== undefined) return seed;
+  }
+  return undefined;
 }
 
 function printTrace({ lines, hash }: Pick<SeedResult, "lines" | "hash">): void {

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { settled } from "./timeline.js";
 import { Violation } from "./violation.js";
 import { SimulatedWorld } from "./world.js";
 
@@ -24,6 +25,8 @@ export async function runSeed(seed: number, steps: number): Promise<SeedResult> 
   } catch (error) {
     if (!(error instanceof Violation)) throw error;
     violation = error.message;
+    // What was under way when the run ended fails now, rather than in the next run.
+    await settled();
   } finally {
     process.off("unhandledRejection", failed);
   }

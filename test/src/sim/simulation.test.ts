@@ -7,7 +7,7 @@ import { runSeed } from "./run-seed.js";
 const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
 
 /** The fixed set of `npm test`; `npm run sim` runs any other. */
-const SEEDS = "1..1200";
+const SEEDS = "1..400";
 const STEPS = 200;
 const MUTATION_STEPS = 300;
 
@@ -53,20 +53,11 @@ describe("simulation", function () {
   });
 
   it("each mistake is found within the seeds that its entry states", async () => {
-    const queue = [...MUTATIONS];
-    const missed: string[] = [];
-    const worker = async (): Promise<void> => {
-      for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-        const { name, withinSeeds } = next;
-        const seeds = `1..${withinSeeds}`;
-        const { output, code } = await sim("--mutate", name, "--seeds", seeds, "--steps", String(MUTATION_STEPS));
-        const found = /^found with .* after (\d+) seeds$/m.exec(output)?.[1];
-        if (code !== 1 || found === undefined) missed.push(`${name}: exit code ${code}: ${output.slice(-500)}`);
-        else console.log(`      ${name}: seed ${found} of at most ${withinSeeds}`);
-      }
-    };
-    await Promise.all([worker(), worker()]);
-    expect(missed).to.deep.equal([]);
+    const { output, code } = await sim("--mutate", "all", "--steps", String(MUTATION_STEPS));
+    console.log(output.replace(/^/gm, "      ").trimEnd());
+    expect(code, output).to.equal(0);
+    const found = output.match(/^[\w-]+(?=: seed \d+ of at most \d+$)/gm);
+    expect(found).to.deep.equal(MUTATIONS.map(({ name }) => name));
   });
 
   it("a mistake whose place no seed comes to -> it says so", async () => {
