@@ -8,27 +8,23 @@ const { EVENT_TEST_PASS, EVENT_TEST_FAIL, EVENT_TEST_PENDING } = Mocha.Runner.co
 const { Base } = Mocha.reporters;
 const LEFT_OPEN_LIMIT_MS = 10_000;
 
-const options = Object.fromEntries(
-  Object.entries(cli.loadOptions(process.argv.slice(2))).map(([name, value]) => [
-    name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()),
-    value,
-  ]),
-);
+const inCamelCase = ([name, value]) => [name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()), value];
+const options = Object.fromEntries(Object.entries(cli.loadOptions(process.argv.slice(2))).map(inCamelCase));
 // Opened by their first use, and then of no test's opening.
 for (const stream of [process.stdout, process.stderr]) stream.write("");
 
 process.once("disconnect", () => process.exit());
 process.on("message", async ({ file }) => {
-  if (file === undefined) process.exit();
   const before = process.getActiveResourcesInfo();
-  const counted = { passed: 0, failed: 0, skipped: [] };
-  await run(file, counted).catch((error) => fail("could not be loaded", error));
+  const counted = { passed: 0, skipped: [] };
+  const failed = await run(file, counted).catch((error) => fail("could not be loaded", error));
   const left = await leftOpen(before);
   // A test that failed may not have come to closing what it opened.
-  if (left.length > 0 && counted.failed === 0) fail("left open after its tests", left.join(", "));
-  process.send({ counted, isClean: left.length === 0 });
+  if (left.length > 0 && failed === 0) fail("left open after its tests", left.join(", "));
+  process.send({ counted });
 });
 
+/** Returns how many tests and hooks failed. */
 async function run(file, counted) {
   class Reporter extends Base {
     constructor(runner, mochaOptions) {
@@ -37,16 +33,14 @@ async function run(file, counted) {
         counted.passed += 1;
       });
       runner.on(EVENT_TEST_PENDING, (test) => counted.skipped.push(test.fullTitle()));
-      runner.on(EVENT_TEST_FAIL, (test, error) => {
-        counted.failed += 1;
-        fail(test.fullTitle(), error);
-      });
+      runner.on(EVENT_TEST_FAIL, (test, error) => fail(test.fullTitle(), error));
     }
   }
   const mocha = new Mocha({ ...options, reporter: Reporter }).addFile(file);
   await mocha.loadFilesAsync();
-  await new Promise((resolve) => mocha.run(resolve));
+  const failed = await new Promise((resolve) => mocha.run(resolve));
   mocha.dispose();
+  return failed;
 }
 
 function fail(title, error) {

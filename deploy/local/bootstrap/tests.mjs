@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import { relative } from "node:path";
 import { builtFiles } from "./build.mjs";
-import { TestProcess } from "./test-process.mjs";
+import { runTestFile, startTestProcess } from "./test-process.mjs";
 import { touchedTests } from "./touched-tests.mjs";
 
 /** A test that cannot run here says why in its title; see skipBecause in packages/testkit. */
@@ -38,31 +38,29 @@ export async function runTests(root, args, { failedChecks = [], fileTimeoutMs = 
   return report(await runFiles(root, files, mochaArgs, fileTimeoutMs), failedChecks);
 }
 
-async function runFiles(root, files, mochaArgs, fileTimeoutMs) {
+async function runFiles(root, files, mochaArgs, timeoutMs) {
   const queue = [...files];
   const results = [];
   const running = new Set();
   const runNext = async () => {
-    let process;
+    let child;
     for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
-      if (!process?.isAlive) process = new TestProcess(root, mochaArgs);
+      if (!child?.connected) child = startTestProcess(root, mochaArgs);
       const startedMs = performance.now();
       const name = relative(root, file);
       running.add(name);
       const onFailure = (failure) => print(describeFailure(name, failure, Number.POSITIVE_INFINITY));
-      const result = { name, ...(await process.run(file, { timeoutMs: fileTimeoutMs, onFailure })) };
+      const result = { name, ...(await runTestFile(child, file, { timeoutMs, onFailure })) };
       running.delete(name);
       results.push(result);
       printResult(result, `${results.length}/${files.length}`, performance.now() - startedMs);
+      // What a file left that failed is no matter of the next.
+      if (child.connected && result.failures.length > 0) child.disconnect();
     }
-    await process?.end();
+    if (child?.connected) child.disconnect();
   };
   const progress = setInterval(() => print(`running: ${[...running].join(", ")}`), PROGRESS_EVERY_MS);
-  try {
-    await Promise.all(Array.from({ length: JOBS }, runNext));
-  } finally {
-    clearInterval(progress);
-  }
+  await Promise.all(Array.from({ length: JOBS }, runNext)).finally(() => clearInterval(progress));
   return results;
 }
 

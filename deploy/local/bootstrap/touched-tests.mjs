@@ -9,17 +9,12 @@ const MODULE = /["'`](@diskmesh\/[\w./-]+|[^"'`\s]+\.js)["'`]/g;
 
 /** Of the test files given, those that run, start or lie beside what differs from the last commit. */
 export function touchedTests(root, tests) {
-  const importers = importersOf(root);
-  const touched = new Set();
-  const touch = (file) => {
-    if (touched.has(file)) return;
-    touched.add(file);
-    for (const importer of importers.get(file) ?? []) touch(importer);
-  };
-  for (const path of changedPaths(root)) {
-    const source = path.match(/^(.*)\/src\/(.*)\.ts$/);
-    if (source) touch(join(root, source[1], "dist", `${source[2]}.js`));
-    else if (!path.endsWith(".md")) for (const test of testsBeside(root, path, tests)) touch(test);
+  const files = builtFiles(root);
+  const named = new Map(files.map((file) => [file, modulesIn(file, files)]));
+  const touched = new Set(changedPaths(root).flatMap((path) => touchedBy(root, path, tests)));
+  for (let known = 0; known < touched.size; ) {
+    known = touched.size;
+    for (const [file, modules] of named) if (modules.some((one) => touched.has(one))) touched.add(file);
   }
   return tests.filter((test) => touched.has(test));
 }
@@ -29,31 +24,29 @@ function changedPaths(root) {
   return [...git("diff", "--name-only", "-z", "HEAD"), ...git("ls-files", "--others", "--exclude-standard", "-z")];
 }
 
-// Settings and what no compiler knows: all tests of the workspace, or all that there are.
-function testsBeside(root, path, tests) {
+function touchedBy(root, path, tests) {
+  const source = path.match(/^(.*)\/src\/(.*)\.ts$/);
+  if (source) return [join(root, source[1], "dist", `${source[2]}.js`)];
+  if (path.endsWith(".md")) return [];
+  // Settings and what no compiler knows: all tests of the workspace, or all that there are.
   const workspace = workspaceFolders(root).find((folder) => path.startsWith(`${folder}/`));
-  return workspace === undefined ? tests : tests.filter((test) => test.startsWith(join(root, workspace, "/")));
+  return tests.filter((test) => test.startsWith(join(root, workspace ?? "", "/")));
 }
 
-function importersOf(root) {
-  const files = builtFiles(root);
-  const importers = new Map(files.map((file) => [file, []]));
-  for (const file of files)
-    for (const [, name] of readFileSync(file, "utf8").matchAll(MODULE))
-      for (const module of modulesOf(name, file, files)) importers.get(module)?.push(file);
-  return importers;
+function modulesIn(file, files) {
+  return [...readFileSync(file, "utf8").matchAll(MODULE)].flatMap(([, name]) => {
+    if (/^\.\.?\/[^$]*$/.test(name)) return [resolve(dirname(file), name)];
+    if (name.startsWith("@diskmesh/")) return resolvedFrom(file, name);
+    // A path that is put together: every file that it could be.
+    const end = name.slice(name.lastIndexOf("}") + 1).replace(/^[./]*/, "/");
+    return files.filter((one) => one.endsWith(end));
+  });
 }
 
-function modulesOf(name, file, files) {
-  if (name.startsWith("@diskmesh/")) {
-    try {
-      return [createRequire(file).resolve(name)];
-    } catch {
-      return [];
-    }
+function resolvedFrom(file, name) {
+  try {
+    return [createRequire(file).resolve(name)];
+  } catch {
+    return [];
   }
-  if (/^\.\.?\/[^$]*$/.test(name)) return [resolve(dirname(file), name)];
-  // A path that is put together: every file that it could be.
-  const end = name.slice(name.lastIndexOf("}") + 1).replace(/^[./]*/, "/");
-  return files.filter((one) => one.endsWith(end));
 }
