@@ -3,7 +3,7 @@ import { CancelledError, ResourceExhaustedError, TimeoutError } from "@diskmesh/
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { CallContext } from "./call-context.js";
-import { abortReason, Bench, collect, deferred, type Note, rawClient } from "./testing/note-bench.js";
+import { abortReason, Bench, collect, deferred, eventually, type Note, rawClient } from "./testing/note-bench.js";
 
 describe("calls, bounded", () => {
   const bench = new Bench();
@@ -60,9 +60,11 @@ describe("calls, bounded", () => {
 
     it("refuse calls above maxConcurrentCalls with a time to retry, and let them in again later", async () => {
       const gate = deferred();
+      let begun = 0;
       await bench.serve(
         {
           get: async (request) => {
+            begun += 1;
             await gate.promise;
             return request;
           },
@@ -71,7 +73,7 @@ describe("calls, bounded", () => {
       );
       const client = bench.client();
       const running = [client.get({ text: "", count: 1 }), client.get({ text: "", count: 2 })];
-      await delay(100);
+      await eventually(async () => expect(begun).to.equal(2));
       const error = await rejection(client.get({ text: "", count: 3 }));
       expect(error).to.be.instanceOf(ResourceExhaustedError).and.include({ retryAfterMs: 200, outcome: "not_done" });
       gate.resolve();
@@ -113,7 +115,7 @@ describe("calls, bounded", () => {
       });
       const error = await rejection(bench.client().get({ text: "", count: 0 }, { deadlineMs: 1_000 }), TimeoutError);
       expect(error.outcome).to.equal("unknown");
-      while (reasons.length < 2) await delay(10);
+      await eventually(async () => expect(reasons).to.have.length(2));
       expect(reasons[0]).to.be.within(1, 1_000);
       // The client's clock started first, so mostly its cancellation arrives before the server's own timer ends.
       expect((reasons[1] as Error).name).to.be.oneOf(["TimeoutError", "CancelledError"]);
@@ -159,18 +161,24 @@ describe("calls, bounded", () => {
   describe("cancelling", () => {
     it("aborts the handler of each kind, with the reason", async () => {
       const reasons: Record<string, unknown> = {};
+      const begun = new Set<string>();
       await bench.serve({
         get: async (request, call) => {
+          begun.add("get");
           reasons.get = await abortReason(call);
           return request;
         },
         async *list(request, call) {
+          begun.add("list");
           yield request;
           reasons.list = await abortReason(call);
         },
         async *talk(requests, call) {
           try {
-            for await (const request of requests) yield request;
+            for await (const request of requests) {
+              begun.add("talk");
+              yield request;
+            }
           } catch (error) {
             reasons.talkRequests = error;
           }
@@ -183,21 +191,24 @@ describe("calls, bounded", () => {
       const get = rejection(client.get({ text: "", count: 0 }, { signal }));
       const list = rejection(collect(client.list({ text: "", count: 0 }, { signal })));
       const talk = rejection(collect(client.talk(endless(), { signal })));
-      await delay(150);
+      await eventually(async () => expect(begun.size).to.equal(3));
       cancelling.abort(new Error("enough"));
       for (const error of await Promise.all([get, list, talk])) {
         expect(error).to.be.instanceOf(CancelledError);
         expect(error.message).to.contain("enough");
       }
-      await delay(100);
-      for (const name of ["get", "list", "talk", "talkRequests"])
-        expect(reasons[name], name).to.be.instanceOf(CancelledError);
+      await eventually(async () => {
+        for (const name of ["get", "list", "talk", "talkRequests"])
+          expect(reasons[name], name).to.be.instanceOf(CancelledError);
+      });
     });
 
     it("never looks to the handler like the end of the requests", async () => {
       const ends: unknown[] = [];
+      let begun = 0;
       await bench.serve({
         async add(requests) {
+          begun += 1;
           try {
             for await (const _request of requests);
             ends.push("the end");
@@ -215,7 +226,7 @@ describe("calls, bounded", () => {
         cancelling.abort();
         await add;
       }
-      await delay(100);
+      await eventually(async () => expect(ends.length).to.equal(begun).and.to.be.above(0));
       expect(new Set(ends)).to.deep.equal(new Set(["CancelledError"]));
     });
 
@@ -228,8 +239,7 @@ describe("calls, bounded", () => {
         },
       });
       for await (const _note of bench.client().list({ text: "", count: 0 })) break;
-      await delay(100);
-      expect(reason).to.be.instanceOf(CancelledError);
+      await eventually(async () => expect(reason).to.be.instanceOf(CancelledError));
     });
 
     it("refuses a call whose signal had aborted before", async () => {

@@ -117,12 +117,14 @@ describe("a crowded server", () => {
     await bench.serve({}, { limits: { maxConnectionsPerAddress: 2 } });
     const clients = [bench.client(), bench.client()];
     for (const client of clients) await client.get(ask);
-    await rejection(bench.client().get(ask), UnavailableError);
+    // It goes on trying, so the place that becomes free is its own.
+    const third = bench.client();
+    await rejection(third.get(ask), UnavailableError);
     expect(bench.refused.map(({ reason }) => reason)).to.include("rpc.maxConnectionsPerAddress");
     for (const client of clients) expect(await client.get(ask)).to.deep.equal(ask);
     clients[0]?.close();
     await eventually(async () => {
-      expect(await bench.client().get(ask)).to.deep.equal(ask);
+      expect(await third.get(ask)).to.deep.equal(ask);
     });
   });
 

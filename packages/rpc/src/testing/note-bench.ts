@@ -224,11 +224,12 @@ function framed(message: Buffer): Buffer {
 }
 
 /** Tries until nothing is thrown. */
-export async function eventually(attempt: () => Promise<void>, withinMs = 10_000): Promise<void> {
+export async function eventually(attempt: () => Promise<unknown>, withinMs = 10_000): Promise<void> {
   const untilMs = performance.now() + withinMs;
   for (;;) {
     try {
-      return await attempt();
+      await attempt();
+      return;
     } catch (error) {
       if (performance.now() > untilMs) throw error;
       await new Promise((resolve) => setTimeout(resolve, 50));
