@@ -56,9 +56,13 @@ describe("a tablet on MongoDB", () => {
   async function open(
     address = "127.0.0.1:1",
     waiting: ClaimOptions = {},
-    { leaseTimeMs = LEASE_TIME_MS, keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs } = {},
+    {
+      leaseTimeMs = LEASE_TIME_MS,
+      keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs,
+      giveUpAfterMs = DEFAULT_MONGO_LIMITS.giveUpAfterMs,
+    } = {},
   ): Promise<CounterTablet> {
-    const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8, keptLogMs };
+    const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8, keptLogMs, giveUpAfterMs };
     const storage = openMongoStorage({ url, tabletName, limits });
     const renewIntervalMs = LEASE_TIME_MS / 5;
     const tablet = await Tablet.open({
@@ -222,12 +226,14 @@ describe("a tablet on MongoDB", () => {
       tablet.checkMayAct();
     });
 
-    it("is killed and started again, goes on, and nothing that was acknowledged is lost", async () => {
-      const tablet = await open(undefined, {}, { leaseTimeMs: LONG_LEASE_TIME_MS });
+    it("is killed and started again, goes on, and nothing that was acknowledged is lost", async function () {
+      this.timeout(400_000);
+      // A busy machine takes long to start it.
+      const tablet = await open(undefined, {}, { leaseTimeMs: LONG_LEASE_TIME_MS, giveUpAfterMs: 100_000 });
       const acknowledged = new Map<string, number>();
       let count = 0;
       let writing = true;
-      const work = Array.from({ length: WRITERS }, async (_, writer) => {
+      const writers = Array.from({ length: WRITERS }, async (_, writer) => {
         for (let n = 1; writing; n++) {
           const id = `k${writer}-${n % 5}`;
           await put(tablet, id, n);
@@ -235,14 +241,17 @@ describe("a tablet on MongoDB", () => {
           count++;
         }
       });
+      const written = Promise.all(writers);
       for (let kill = 0; kill < 3; kill++) {
         const before = count;
-        await eventually(() => count > before + 100 + 50 * kill);
+        const isWriting = eventually(() => count > before + 100 + 50 * kill, { timeoutMs: 100_000 });
+        // A writer that fails ends the test.
+        await Promise.race([written, isWriting]);
         await database.kill();
         await database.start();
       }
       writing = false;
-      await Promise.all(work);
+      await written;
       await tablet.close();
       const next = await open();
       const found = await next.read(({ counters }) =>
