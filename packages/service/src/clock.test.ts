@@ -12,7 +12,7 @@ describe("clocks", () => {
     it(`${name} sleeps as long as told`, async () => {
       const startedMs = clock.monotonicMs();
       await Promise.all([clock.sleep(30), pass(30)]);
-      expect(clock.monotonicMs() - startedMs).to.be.within(29, 500);
+      expect(clock.monotonicMs() - startedMs).to.be.within(29, 10_000);
     });
 
     it(`${name} wakes with the reason when the signal aborts, before or while it sleeps`, async () => {

@@ -124,7 +124,7 @@ describe("a device of another host", () => {
     proxy.holdAnswers();
     const began = performance.now();
     expect(await nameOf(remote.write(0, Buffer.alloc(4096, 1), false))).to.equal("UnavailableError");
-    expect(performance.now() - began).to.be.within(OPERATION_TIMEOUT_MS - 50, OPERATION_TIMEOUT_MS + 1_000);
+    expect(performance.now() - began).to.be.within(OPERATION_TIMEOUT_MS - 50, OPERATION_TIMEOUT_MS + 10_000);
     proxy.cut();
     await remote.write(0, Buffer.alloc(4096, 2), false);
     expect(bytes()[0]).to.equal(2);
