@@ -28,6 +28,8 @@ export interface Waiting {
   readonly onFollowing: () => void;
   /** What an operator should look at; undefined: it is over. */
   readonly onTrouble: (trouble: string | undefined) => void;
+  /** What an operator may want to put in order; nothing is in danger. */
+  readonly onWarning: (warning: string) => void;
 }
 
 export interface LeadershipOptions<Context> {
@@ -151,8 +153,10 @@ export class Leadership<Context> {
       if (trouble === undefined) log.info({}, "the database takes all writes again");
       else log.error({ alert: "store_refuses_writes" }, trouble);
     };
+    const onWarning = (warning: string): void => log.warn({}, warning);
+    const waiting = { signal: this.#stop.signal, onStandby, onFollowing, onTrouble, onWarning };
     try {
-      const { context, lost } = await lead(scope, { signal: this.#stop.signal, onStandby, onFollowing, onTrouble });
+      const { context, lost } = await lead(scope, waiting);
       this.#context = context;
       this.#trouble = undefined;
       server.setServing(true);

@@ -1,5 +1,5 @@
 import type { Versioned } from "./checksums.js";
-import type { Change } from "./schema.js";
+import type { Change, Schema } from "./schema.js";
 
 /** A change as a storage gets it: with what it needs to keep the checksums of the whole state. */
 export interface StoredChange extends Change {
@@ -38,6 +38,8 @@ export interface RestoredClaim extends Claim {
 }
 
 export interface ClaimOptions {
+  /** Of the tablet's tables. What else there is beside them is somebody else's. Absent: all there is counts as a table. */
+  readonly schema?: Schema | undefined;
   /** Begins a restore, which ends with `claimAbove`; until then, every other claim is refused. */
   readonly restore?: RestoredClaim | undefined;
   /** Ends the wait for a leader that still lives. */
@@ -48,6 +50,8 @@ export interface ClaimOptions {
   readonly onFollowing?: (() => void) | undefined;
   /** Called while this process leads, with what an operator should look at, at first and now and then; undefined: it is over. */
   readonly onTrouble?: ((trouble: string | undefined) => void) | undefined;
+  /** Called, at most once a load, with what an operator may want to put in order; nothing is in danger. */
+  readonly onWarning?: ((warning: string) => void) | undefined;
 }
 
 /**

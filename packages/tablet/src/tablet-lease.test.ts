@@ -65,7 +65,7 @@ describe("Tablet on a storage with a lease", () => {
     await tablet?.close();
   });
 
-  async function open(options: ClaimOptions = {}): Promise<Tablet<typeof schema>> {
+  async function open(options: Omit<ClaimOptions, "schema"> = {}): Promise<Tablet<typeof schema>> {
     const limits = { renewIntervalMs: 5 };
     tablet = await Tablet.open({ name: "registry", schema, storage, address: "a:1", limits, ...options });
     return tablet;

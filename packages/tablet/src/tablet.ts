@@ -38,7 +38,7 @@ const DEFAULT_TABLET_LIMITS: TabletLimits = {
 };
 
 /** The options of a claim are for waiting until this process may lead. */
-export interface TabletOptions<S extends Schema> extends ClaimOptions {
+export interface TabletOptions<S extends Schema> extends Omit<ClaimOptions, "schema" | "restore"> {
   /** For messages, e.g. "registry". */
   readonly name: string;
   readonly schema: S;
@@ -108,14 +108,11 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
    * again when that fails.
    */
   static async open<S extends Schema>(options: TabletOptions<S>): Promise<Tablet<S>> {
-    const { name, schema, storage, address, signal, onStandby, onFollowing, onTrouble } = options;
+    const { name, schema, storage, address, signal } = options;
     const memory = new MemoryTables(schema);
     let tablet: Tablet<S> | undefined;
     try {
-      const claim = await storage.claim(
-        { writer: randomUUID(), address },
-        { signal, onStandby, onFollowing, onTrouble },
-      );
+      const claim = await storage.claim({ writer: randomUUID(), address }, options);
       // Made before the load, which may outlast a lease: it renews that from here on.
       tablet = new Tablet(options, claim, memory);
       const upgrades: StoredChange[] = [];

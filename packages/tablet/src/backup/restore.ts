@@ -49,7 +49,7 @@ export async function restoreBackup(options: RestoreOptions): Promise<Claim & { 
     timer ??= setTimeout(() => giveUp.abort(reason), options.leaderWaitMs ?? LEADER_WAIT_MS);
   };
   try {
-    const waiting = { restore: { ...restored, replace }, onStandby, signal: giveUp.signal };
+    const waiting = { schema, restore: { ...restored, replace }, onStandby, signal: giveUp.signal };
     await storage.claim({ writer: randomUUID(), address: "a restore" }, waiting);
     clearTimeout(timer);
     await storage.load(() => {});

@@ -2,6 +2,8 @@ import { InvalidArgumentError, InvalidStateError, UnavailableError } from "@disk
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually, freePort, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import type { Db } from "mongodb";
+import { collectionsOf } from "./collections.js";
 import { connectToMongo } from "./driver-server.js";
 import {
   type DocumentDatabase,
@@ -9,6 +11,17 @@ import {
   hasJavaServer,
   startJavaServer,
 } from "./testing/document-database.js";
+import { databaseUrl, withDatabase } from "./testing/test-location.js";
+
+const DATABASE = "test_collections";
+
+/** As mongos has it. */
+const config = (database: Db) => database.client.db("config").collection<{ _id: string; key: object }>("collections");
+
+async function shard(database: Db, key: object): Promise<void> {
+  await database.createCollection("t.log");
+  await config(database).insertOne({ _id: `${DATABASE}.t.log`, key });
+}
 
 describe("connecting to MongoDB", () => {
   it("says which server cannot be reached, without the password", async () => {
@@ -76,6 +89,44 @@ describe("connecting to MongoDB", () => {
         rejection(connectToMongo(url), UnavailableError, /no server of replica set rs7.*leave it out/),
       );
     });
+  });
+
+  describe("to a server with collections (none capped, collated, expiring or views: the Java server makes none)", () => {
+    let url: string;
+
+    before(async function () {
+      this.timeout(400_000);
+      const found = await documentDatabase();
+      if (typeof found === "string") return skipBecause(this, found);
+      url = databaseUrl(found.url, DATABASE);
+    });
+
+    afterEach(async () => {
+      if (url === undefined) return;
+      await withDatabase(url, async (database) => {
+        await database.dropDatabase();
+        await config(database).deleteMany({ _id: /^test_collections\./ });
+      });
+    });
+
+    const made: readonly [string, (database: Db) => Promise<unknown>, string | undefined][] = [
+      ["plainly", (database) => database.createCollection("t.log"), undefined],
+      [
+        "with an index that is not unique",
+        (database) => database.collection("t.hosts").createIndex({ state: 1 }),
+        undefined,
+      ],
+      ["sharded by _id", (database) => shard(database, { _id: 1 }), undefined],
+      ["sharded by something else", (database) => shard(database, { hostId: 1 }), "sharded by"],
+    ];
+    for (const [how, make, refused] of made) {
+      it(`${how} -> ${refused === undefined ? "taken" : "refused by name"}`, async () => {
+        await withDatabase(url, make);
+        const connecting = connectToMongo(url, collectionsOf("t", undefined));
+        if (refused === undefined) await (await connecting).close();
+        else await rejection(connecting, InvalidStateError, new RegExp(refused));
+      });
+    }
   });
 
   describe("to a server that is too old", () => {

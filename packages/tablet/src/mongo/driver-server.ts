@@ -2,6 +2,7 @@ import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } 
 import {
   type AnyBulkWriteOperation,
   type Collection,
+  type CollectionInfo,
   type Db,
   type Filter,
   MongoBulkWriteError,
@@ -13,6 +14,7 @@ import {
   MongoServerSelectionError,
   ReadConcern,
 } from "mongodb";
+import type { IsOurs } from "./collections.js";
 import {
   CONNECTIONS_MAX,
   type DocumentChange,
@@ -24,7 +26,7 @@ import {
   type ViewWrite,
   type WriteResult,
 } from "./document-server.js";
-import { unfitEngine } from "./fitness.js";
+import { unfitCollection, unfitEngine } from "./fitness.js";
 import { checkUrlOptions } from "./url.js";
 
 /** How long the driver looks for a server that takes writes, per try, unless the address says otherwise. */
@@ -47,7 +49,7 @@ const NOT_DONE_CODES: readonly unknown[] = [121, 8_000, 12_501, 14_031, 16_500];
 type Documents = Collection<StoredDocument>;
 
 /** Connects, or rejects with what is wrong. No message shows a user name or a password. */
-export async function connectToMongo(url: string): Promise<DocumentServer> {
+export async function connectToMongo(url: string, isOurs: IsOurs = () => false): Promise<DocumentServer> {
   checkUrlOptions(url);
   const client = newClient(url);
   const database = /^[^/]*\/\/[^/]*\/([^?]+)/.exec(url)?.[1] ?? DEFAULT_DATABASE;
@@ -59,6 +61,7 @@ export async function connectToMongo(url: string): Promise<DocumentServer> {
     const server = new DriverServer(client, decodeURIComponent(database), name);
     await server.collections("");
     await server.refuseUnfitEngine();
+    await server.refuseUnfitCollections(isOurs);
     return server;
   } catch (error) {
     await client.close().catch(() => {});
@@ -139,15 +142,41 @@ class DriverServer implements DocumentServer {
 
   /** InvalidStateError when it is known to be of a kind that no tablet can be on. */
   async refuseUnfitEngine(): Promise<void> {
-    const buildInfo = await this.#ask("telling its version", () => this.#database.command({ buildInfo: 1 })).catch(
-      (error: unknown) => {
-        // One that does not say is found out by the probe.
-        if (error instanceof InvalidStateError) return {};
-        throw error;
-      },
+    // One that does not say is found out by the probe.
+    const buildInfo = await this.#askIfAllowed("telling its version", {}, () =>
+      this.#database.command({ buildInfo: 1 }),
     );
     const unfit = unfitEngine(buildInfo);
     if (unfit !== undefined) throw new InvalidStateError(`MongoDB at ${this.name} cannot hold a tablet: ${unfit}`);
+  }
+
+  /** InvalidStateError when one of them would not keep what a tablet writes. */
+  async refuseUnfitCollections(isOurs: IsOurs): Promise<void> {
+    const listed = await this.#ask("listing collections", () =>
+      this.#database.listCollections<CollectionInfo>({}, { nameOnly: false }).toArray(),
+    );
+    const ours = listed.filter(({ name }) => isOurs(name));
+    const shardKeys = ours.length > 0 ? await this.#shardKeys() : new Map<string, Fields>();
+    for (const { name, type, options } of ours) {
+      const indexes = await this.#askIfAllowed(`listing the indexes of ${name}`, [], () =>
+        type === "view" || type === "timeseries" ? Promise.resolve([]) : this.#database.collection(name).indexes(),
+      );
+      const unfit = unfitCollection({ type, options: options as Fields, indexes, shardKey: shardKeys.get(name) });
+      if (unfit === undefined) continue;
+      throw new InvalidStateError(`${name} in MongoDB at ${this.name} cannot belong to a tablet: ${unfit}`);
+    }
+  }
+
+  /** By collection. None where nothing is sharded, and for users who may not read that. */
+  async #shardKeys(): Promise<Map<string, Fields>> {
+    const prefix = `${this.#database.databaseName}.`;
+    const range = { _id: { $gte: prefix, $lt: `${prefix}\uffff` } };
+    const sharded = await this.#askIfAllowed("reading how collections are sharded", [], () =>
+      this.#client.db("config").collection<StoredDocument & { _id: string }>("collections").find(range).toArray(),
+    );
+    // Old servers keep those that were dropped.
+    const live = sharded.filter(({ dropped }) => dropped !== true);
+    return new Map(live.map(({ _id, key }) => [String(_id).slice(prefix.length), key as Fields]));
   }
 
   collections(prefix: string): Promise<string[]> {
@@ -221,6 +250,16 @@ class DriverServer implements DocumentServer {
 
   #documents(collection: string): Documents {
     return this.#database.collection<StoredDocument>(collection);
+  }
+
+  /** As `#ask`, for what is good to know: `otherwise` from servers that do not say it, or not to this user. */
+  async #askIfAllowed<T>(what: string, otherwise: T, operation: () => Promise<T>): Promise<T> {
+    try {
+      return await this.#ask(what, operation);
+    } catch (error) {
+      if (error instanceof InvalidStateError) return otherwise;
+      throw error;
+    }
   }
 
   async #ask<T>(what: string, operation: () => Promise<T>): Promise<T> {

@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { unfitEngine } from "./fitness.js";
+import { type CollectionFacts, unfitCollection, unfitEngine } from "./fitness.js";
 
 describe("whether a server can hold a tablet", () => {
   const engines: readonly [string, Record<string, unknown>, boolean][] = [
@@ -19,6 +19,39 @@ describe("whether a server can hold a tablet", () => {
         expect(unfit)
           .to.contain(`FerretDB ${JSON.stringify(buildInfo.ferretdbVersion)}`)
           .and.contain("FerretDB 2");
+    });
+  }
+
+  const id = { v: 2, key: { _id: 1 }, name: "_id_" };
+  const plain: CollectionFacts = { type: "collection", options: {}, indexes: [id] };
+  const collections: readonly [string, CollectionFacts, string | undefined][] = [
+    ["plain", plain, undefined],
+    ["that a server says nothing of", { indexes: [] }, undefined],
+    ["with an index", { ...plain, indexes: [id, { key: { n: 1 }, name: "n_1" }] }, undefined],
+    ["with a validator", { ...plain, options: { validator: { n: 1 } } }, undefined],
+    ["with the simple collation", { ...plain, options: { collation: { locale: "simple" } } }, undefined],
+    ["not capped", { ...plain, options: { capped: false } }, undefined],
+    ["clustered", { ...plain, options: { clusteredIndex: { key: { _id: 1 }, unique: true } } }, undefined],
+    ["sharded by _id", { ...plain, shardKey: { _id: 1 } }, undefined],
+    ["sharded by a hash of _id", { ...plain, shardKey: { _id: "hashed" } }, undefined],
+    ["capped", { ...plain, options: { capped: true, size: 4096 } }, "capped"],
+    ["with a default collation", { ...plain, options: { collation: { locale: "en", strength: 2 } } }, "collation"],
+    ["with a TTL index", { ...plain, indexes: [id, { name: "old", expireAfterSeconds: 0 }] }, 'index "old" deletes'],
+    ["clustered, with a TTL", { ...plain, options: { expireAfterSeconds: 60 } }, "after a time"],
+    ["that is a view", { type: "view", options: { viewOn: "x", pipeline: [] }, indexes: [] }, "a view"],
+    ["that is a view of a server that tells no types", { options: { viewOn: "x" }, indexes: [] }, "a view"],
+    ["that is a time series", { type: "timeseries", options: { timeseries: {} }, indexes: [] }, "a time series"],
+    ["sharded by something else", { ...plain, shardKey: { hostId: 1 } }, 'sharded by {"hostId":1}'],
+    ["sharded by _id and more", { ...plain, shardKey: { _id: 1, n: 1 } }, "sharded by"],
+  ];
+  for (const [title, facts, refused] of collections) {
+    it(`a collection ${title} -> ${refused === undefined ? "taken" : "refused"}`, () => {
+      const unfit = unfitCollection(facts);
+      if (refused === undefined) expect(unfit).to.equal(undefined);
+      else
+        expect(unfit)
+          .to.contain(refused)
+          .and.to.match(/: (copy its documents|drop|shard it by _id)/);
     });
   }
 });

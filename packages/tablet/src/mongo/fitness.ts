@@ -6,3 +6,30 @@ export function unfitEngine({ ferretdbVersion }: Fields): string | undefined {
   if (typeof ferretdbVersion !== "string" || /^v?[2-9]/.test(ferretdbVersion)) return undefined;
   return `it is FerretDB ${JSON.stringify(ferretdbVersion.slice(0, 40))}, which lets two conditional writes win; use FerretDB 2 or MongoDB`;
 }
+
+/** What a server says of one collection: its entry of listCollections, its indexes, and on mongos how it is sharded. */
+export interface CollectionFacts {
+  readonly type?: unknown;
+  readonly options?: Fields | undefined;
+  readonly indexes: readonly Fields[];
+  readonly shardKey?: Fields | undefined;
+}
+
+const MAKE_PLAIN = "copy its documents into a plain collection, drop it, and give that its name";
+
+/** Why a collection would lose or hide documents of a tablet, and what to do; undefined: it is as it should be. */
+export function unfitCollection({ type, options = {}, indexes, shardKey }: CollectionFacts): string | undefined {
+  if (type === "view" || options.viewOn !== undefined) return "it is a view, which takes no writes: drop it";
+  if (type === "timeseries" || options.timeseries !== undefined)
+    return `it is a time series, whose documents cannot be replaced: ${MAKE_PLAIN}`;
+  if (options.capped) return `it is capped and drops its oldest documents: ${MAKE_PLAIN}`;
+  if (options.expireAfterSeconds !== undefined) return `it drops documents after a time: ${MAKE_PLAIN}`;
+  const locale = (options.collation as Fields | undefined)?.locale;
+  if (locale !== undefined && locale !== "simple")
+    return `it has a default collation, by which different ids may count as one: ${MAKE_PLAIN}`;
+  const ttl = indexes.find(({ expireAfterSeconds }) => expireAfterSeconds !== undefined);
+  if (ttl !== undefined) return `its index ${JSON.stringify(ttl.name)} deletes documents after a time: drop that index`;
+  if (shardKey !== undefined && Object.keys(shardKey).join() !== "_id")
+    return `it is sharded by ${JSON.stringify(shardKey)}, so that two documents can have one _id: shard it by _id, or not at all`;
+  return undefined;
+}

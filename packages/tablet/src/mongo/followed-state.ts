@@ -40,6 +40,8 @@ export class FollowedState {
   #checkpoint: number;
   /** Commits after the checkpoint. */
   #unapplied: CommitEntry[] = [];
+  /** What has a collection in the view and is no table that this version knows. */
+  readonly #strays: string[] = [];
   #last: Pick<Entry, "generation" | "writer"> | undefined;
   #lastNumber: number;
   readonly #where: string;
@@ -97,6 +99,15 @@ export class FollowedState {
     else this.#put(table, id, stored);
   }
 
+  /** Notes that a collection of the view is not added, because no table has its name. */
+  leaveOut(table: string): void {
+    this.#strays.push(table);
+  }
+
+  get strays(): readonly string[] {
+    return this.#strays;
+  }
+
   endView(): void {
     this.#told = undefined;
   }
@@ -107,7 +118,14 @@ export class FollowedState {
 
   /** What is wrong with a state to which all of the view was added; undefined: nothing. */
   difference(): string | undefined {
-    return this.#expected === undefined ? undefined : this.#sums.differenceFrom(this.#expected);
+    const expected = this.#expected;
+    // A tablet without sums is a new one, or of the first release; then nothing says that a stray is none of its tables.
+    const known = expected ?? this.#sums.stored();
+    const isTold = expected !== undefined || Object.keys(known).length === 0;
+    const unknown = this.#strays.find((table) => !isTold || Object.hasOwn(known, table));
+    if (unknown !== undefined)
+      return `table ${JSON.stringify(unknown)} is none that this version knows; run the version that wrote it`;
+    return expected === undefined ? undefined : this.#sums.differenceFrom(expected);
   }
 
   /** The document that keeps programs of the first release out. */

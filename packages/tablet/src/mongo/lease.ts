@@ -1,6 +1,7 @@
 import { FencedError, LEADER_ADDRESS, servedElsewhere } from "@diskmesh/domain";
 import { sleep, type TabletClock } from "../clock.js";
 import { OneAtATime } from "../one-at-a-time.js";
+import { LEASES } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
@@ -23,8 +24,6 @@ export interface LeaseOptions {
   /** A leader relies on it for so long: less, because no two clocks run alike. */
   readonly safeLeaseTimeMs: number;
 }
-
-const COLLECTION = "tablets";
 
 /** A candidate looks so many times in a lease time. */
 const LOOKS = 10;
@@ -84,7 +83,7 @@ export class Lease {
       let sentAtMs = 0;
       const renewed = await patience.answerOf(() => {
         sentAtMs = clock.monotonicMs();
-        return server.update(COLLECTION, tabletName, { writer: this.#writer }, { set: {}, increment: "renewals" });
+        return server.update(LEASES, tabletName, { writer: this.#writer }, { set: {}, increment: "renewals" });
       }, FOREVER_MS);
       if (!renewed) throw await this.#takenAway();
       this.#safeUntilMs = sentAtMs + safeLeaseTimeMs;
@@ -97,7 +96,7 @@ export class Lease {
       const { server, patience, tabletName } = this.#options;
       const where = { writer: this.#writer };
       const change = { set: { writer }, increment: "renewals" };
-      const handed = await patience.answerOf(() => server.update(COLLECTION, tabletName, where, change), FOREVER_MS);
+      const handed = await patience.answerOf(() => server.update(LEASES, tabletName, where, change), FOREVER_MS);
       // An earlier try whose answer was lost may have done it.
       if (!handed && (await this.#read())?.writer !== writer) throw await this.#takenAway();
       this.#writer = writer;
@@ -112,7 +111,7 @@ export class Lease {
       this.#safeUntilMs = Number.NEGATIVE_INFINITY;
       const change = { set: { writer: "", address: "" }, increment: "renewals" };
       const where = { writer: this.#writer };
-      await patience.answerOf(() => server.update(COLLECTION, tabletName, where, change), CLEAR_TIMEOUT_MS);
+      await patience.answerOf(() => server.update(LEASES, tabletName, where, change), CLEAR_TIMEOUT_MS);
     });
   }
 
@@ -130,7 +129,7 @@ export class Lease {
     const { server, patience, tabletName } = this.#options;
     const where = { writer: seen.writer, renewals: seen.renewals };
     const change = { set: { writer, address }, increment: "renewals" };
-    if (await patience.answerOf(() => server.update(COLLECTION, tabletName, where, change))) return true;
+    if (await patience.answerOf(() => server.update(LEASES, tabletName, where, change))) return true;
     // An earlier try whose answer was lost may have done it.
     return (await this.#read())?.writer === writer;
   }
@@ -150,13 +149,13 @@ export class Lease {
       const stored = await this.#read();
       if (stored !== undefined) return stored;
       const fresh: StoredLease = { _id: tabletName, writer: "", renewals: 0, address: "" };
-      await patience.answerOf(() => server.insert(COLLECTION, { ...fresh }));
+      await patience.answerOf(() => server.insert(LEASES, { ...fresh }));
     }
   }
 
   async #read(): Promise<StoredLease | undefined> {
     const { server, patience, tabletName } = this.#options;
-    const stored = await patience.answerOf(() => server.get(COLLECTION, tabletName), FOREVER_MS);
+    const stored = await patience.answerOf(() => server.get(LEASES, tabletName), FOREVER_MS);
     return stored as StoredLease | undefined;
   }
 }

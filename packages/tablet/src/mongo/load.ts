@@ -1,5 +1,6 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { CURE } from "../format.js";
+import type { IsOurs } from "./collections.js";
 import type { DocumentServer, StoredDocument } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";
 import { type ClaimEntry, type Entry, EVERY_KIND, type LoadEntry, type TabletLog } from "./log.js";
@@ -10,6 +11,7 @@ export interface LoadOptions {
   readonly tabletName: string;
   readonly patience: Patience;
   readonly log: TabletLog;
+  readonly isOurs: IsOurs;
   /** Called with the number of documents and log entries of each read. */
   readonly onRead: (documents: number) => void;
 }
@@ -74,11 +76,15 @@ export async function readView(
   state: FollowedState,
   betweenPages: () => Promise<boolean> = async () => true,
 ): Promise<boolean> {
-  const { server, tabletName, patience, onRead } = options;
+  const { server, tabletName, patience, isOurs, onRead } = options;
   const prefix = `${tabletName}.`;
   for (const collection of await patience.answerOf(() => server.collections(prefix))) {
     const table = collection.slice(prefix.length);
     if (table === "log") continue;
+    if (!isOurs(collection)) {
+      state.leaveOut(table);
+      continue;
+    }
     for await (const page of pagesOf(options, collection)) {
       onRead(page.length);
       for (const stored of page) {

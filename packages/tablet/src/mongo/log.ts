@@ -5,6 +5,7 @@ import type { StoredSums } from "../checksums.js";
 import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
 import { OneAtATime } from "../one-at-a-time.js";
 import type { RestoredClaim } from "../storage.js";
+import type { IsOurs } from "./collections.js";
 import type { DocumentServer, Fields, StoredDocument } from "./document-server.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
@@ -76,6 +77,7 @@ export interface LogOptions {
   readonly server: DocumentServer;
   readonly tabletName: string;
   readonly patience: Patience;
+  readonly isOurs: IsOurs;
 }
 
 /** Entries that one read fetches. */
@@ -87,6 +89,7 @@ export class TabletLog {
   readonly #tabletName: string;
   readonly #collection: string;
   readonly #patience: Patience;
+  readonly #isOurs: IsOurs;
   readonly #turns = new OneAtATime();
   /** The number of the own entry that was appended last. */
   #last = 0;
@@ -97,11 +100,12 @@ export class TabletLog {
   #kept: OwnClaim | undefined;
   #sums: StoredSums = {};
 
-  constructor({ server, tabletName, patience }: LogOptions) {
+  constructor({ server, tabletName, patience, isOurs }: LogOptions) {
     this.#server = server;
     this.#tabletName = tabletName;
     this.#collection = `${tabletName}.log`;
     this.#patience = patience;
+    this.#isOurs = isOurs;
   }
 
   get claimed(): OwnClaim {
@@ -255,8 +259,7 @@ export class TabletLog {
 
   /** Before a restore. The collections stay, with all that others made of them: indexes, users' rights. */
   async deleteEverything(): Promise<void> {
-    const prefix = `${this.#tabletName}.`;
-    for (const collection of await this.#patience.answerOf(() => this.#server.collections(prefix)))
+    for (const collection of await this.#collections())
       await this.#patience.answerOf(() => this.#server.delete(collection, {}));
   }
 
@@ -266,17 +269,20 @@ export class TabletLog {
 
   /** Throws InvalidStateError when there are tables, but no log. */
   async #refuseLost(): Promise<undefined> {
-    const prefix = `${this.#tabletName}.`;
-    const collections = await this.#patience.answerOf(() => this.#server.collections(prefix));
-    for (const collection of collections) {
+    for (const collection of await this.#collections()) {
       const page = await this.#patience.answerOf(() => this.#server.find(collection, { limit: 1 }));
       if (collection === this.#collection || page.length === 0) continue;
       // Another candidate may have begun this tablet since: then it has a log.
       if ((await this.#lastEntry()) !== undefined) return;
       throw new InvalidStateError(
-        `${this.#where} is not whole: its log, ${this.#collection}, is missing, and ${collection} shows that there was one; ${CURE}; if it must not come back, drop ${prefix}*`,
+        `${this.#where} is not whole: its log, ${this.#collection}, is missing, and ${collection} shows that there was one; ${CURE}; if it must not come back, drop ${this.#tabletName}.*`,
       );
     }
+  }
+
+  async #collections(): Promise<string[]> {
+    const found = await this.#patience.answerOf(() => this.#server.collections(`${this.#tabletName}.`));
+    return found.filter(this.#isOurs);
   }
 
   /** All claims are those of one tablet; who is the latest, and whether it leads, does not matter here. */

@@ -3,6 +3,7 @@ import { KnownChecksums, StateSums } from "../checksums.js";
 import { monotonicClock, sleep, type TabletClock } from "../clock.js";
 import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
+import { collectionsOf, type IsOurs, strayWarning } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";
 import { Follower } from "./follower.js";
@@ -35,7 +36,7 @@ export const DEFAULT_MONGO_LIMITS: MongoStorageLimits = {
 
 export interface MongoStorageOptions {
   readonly tabletName: string;
-  readonly connect: () => Promise<DocumentServer>;
+  readonly connect: (isOurs: IsOurs) => Promise<DocumentServer>;
   readonly limits?: Partial<MongoStorageLimits> | undefined;
   readonly clock?: TabletClock | undefined;
 }
@@ -60,6 +61,7 @@ interface Attempt {
   readonly ended: AbortController;
   readonly viewEnded: AbortController;
   readonly onTrouble: (trouble: string | undefined) => void;
+  readonly onWarning: (warning: string) => void;
   readonly loadOptions: LoadOptions;
   documentsRead: number;
   /** Of what is committed. */
@@ -73,7 +75,7 @@ interface Attempt {
 export class MongoStorage implements TabletStorage {
   readonly commitSizeBytesMax = COMMIT_SIZE_BYTES_MAX;
   readonly #tabletName: string;
-  readonly #connect: () => Promise<DocumentServer>;
+  readonly #connect: MongoStorageOptions["connect"];
   readonly #limits: MongoStorageLimits;
   readonly #clock: TabletClock;
   #attempt: Attempt | undefined;
@@ -90,9 +92,10 @@ export class MongoStorage implements TabletStorage {
   }
 
   async claim(leader: Leader, options: ClaimOptions = {}): Promise<Claim> {
-    const { signal, onStandby, onFollowing, onTrouble = () => {}, restore } = options;
+    const { signal, onStandby, onFollowing, restore, schema } = options;
     if (this.#attempt !== undefined) throw new InvalidStateError(`tablet ${this.#tabletName} is claimed twice`);
-    const attempt = this.#newAttempt(await this.#connect(), leader.writer, onTrouble);
+    const isOurs = collectionsOf(this.#tabletName, schema);
+    const attempt = this.#newAttempt(await this.#connect(isOurs), leader.writer, isOurs, options);
     this.#attempt = attempt;
     const waitSignal = AbortSignal.any([attempt.ended.signal, ...(signal ? [signal] : [])]);
     const onWait = (leaderAddress: string): void => {
@@ -123,6 +126,7 @@ export class MongoStorage implements TabletStorage {
       onDocument(table, key, stored);
       if (++loaded % LOAD_TURN_DOCUMENTS === 0) await sleep(clock, 0, ended.signal);
     }
+    if (state.strays.length > 0) attempt.onWarning(strayWarning(tabletName, server.name, state.strays));
     const { checkpoint } = state;
     attempt.sums = state.sums;
     log.begin(state.sums.stored());
@@ -212,11 +216,16 @@ export class MongoStorage implements TabletStorage {
     attempt.follower.start();
   }
 
-  #newAttempt(server: DocumentServer, writer: string, onTrouble: Attempt["onTrouble"]): Attempt {
+  #newAttempt(
+    server: DocumentServer,
+    writer: string,
+    isOurs: IsOurs,
+    { onTrouble = () => {}, onWarning = () => {} }: ClaimOptions,
+  ): Attempt {
     const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
     const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
     const patience = new Patience({ clock, signal: ended.signal, serverName: server.name, giveUpAfterMs });
-    const log = new TabletLog({ server, tabletName, patience });
+    const log = new TabletLog({ server, tabletName, patience, isOurs });
     const onRead = (documents: number): void => {
       attempt.documentsRead += documents;
     };
@@ -230,7 +239,8 @@ export class MongoStorage implements TabletStorage {
       ended,
       viewEnded: new AbortController(),
       onTrouble,
-      loadOptions: { server, tabletName, patience, log, onRead },
+      onWarning,
+      loadOptions: { server, tabletName, patience, log, isOurs, onRead },
       documentsRead: 0,
       sums: new StateSums(),
       checksums: new KnownChecksums(),

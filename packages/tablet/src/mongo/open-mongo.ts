@@ -1,5 +1,6 @@
 import { UnavailableError } from "@diskmesh/domain";
 import type { EventLog, TabletStorage } from "../storage.js";
+import type { IsOurs } from "./collections.js";
 import { type DocumentServer, LostAnswerError } from "./document-server.js";
 import { MongoEventLog } from "./mongo-event-log.js";
 import { MongoStorage, type MongoStorageLimits } from "./mongo-storage.js";
@@ -14,7 +15,7 @@ export interface MongoOptions {
 
 /** A tablet in collections of a MongoDB-compatible database, for several processes of which one leads. */
 export function openMongoStorage({ url, tabletName, limits }: MongoOptions): TabletStorage {
-  return new MongoStorage({ tabletName, limits, connect: () => connectAndProbe(url) });
+  return new MongoStorage({ tabletName, limits, connect: (isOurs) => connectAndProbe(url, isOurs) });
 }
 
 /** The event log that goes with a tablet. */
@@ -23,13 +24,13 @@ export function openMongoEventLog({ url, tabletName }: MongoOptions): EventLog {
 }
 
 /** The driver is loaded only when it is used: it is large, and a tablet on one machine starts without it. */
-async function connect(url: string): Promise<DocumentServer> {
+async function connect(url: string, isOurs?: IsOurs): Promise<DocumentServer> {
   const { connectToMongo } = await import("./driver-server.js");
-  return connectToMongo(url);
+  return connectToMongo(url, isOurs);
 }
 
-async function connectAndProbe(url: string): Promise<DocumentServer> {
-  const server = await connect(url);
+async function connectAndProbe(url: string, isOurs: IsOurs): Promise<DocumentServer> {
+  const server = await connect(url, isOurs);
   try {
     await probe(server);
     return server;

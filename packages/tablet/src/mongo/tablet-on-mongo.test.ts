@@ -55,7 +55,7 @@ describe("a tablet on MongoDB", () => {
 
   async function open(
     address = "127.0.0.1:1",
-    waiting: ClaimOptions = {},
+    waiting: Omit<ClaimOptions, "schema"> = {},
     {
       leaseTimeMs = LEASE_TIME_MS,
       keptLogMs = DEFAULT_MONGO_LIMITS.keptLogMs,

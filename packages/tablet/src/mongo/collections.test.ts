@@ -1,0 +1,82 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type Schema, table } from "../schema.js";
+import type { ClaimOptions } from "../storage.js";
+import { TrackedStorage } from "../testing/tracked-storage.js";
+import type { DocumentServer } from "./document-server.js";
+import { MongoStorage } from "./mongo-storage.js";
+import { changed } from "./simulation/candidate.js";
+import { idealServer } from "./testing/ideal-server.js";
+
+const hosts = table<{ id: string }>()({ key: ({ id }) => id });
+const schema: Schema = { hosts };
+const COPY = "registry.hosts.backup_2025";
+
+describe("collections beside those of a tablet", () => {
+  let server: DocumentServer;
+  let warnings: string[];
+  let loaded: string[];
+
+  beforeEach(async () => {
+    [server, warnings, loaded] = [idealServer(), [], []];
+    const first = await lead({ schema });
+    await first.commit([{ table: "hosts", key: "a", document: { id: "a" } }]);
+    await eventually(async () => expect(await server.get("registry.hosts", "a")).to.include({ id: "a" }));
+    await first.close({ handOver: true });
+    await server.insert(COPY, { _id: "a", id: "a" });
+    loaded = [];
+  });
+
+  async function lead(options: ClaimOptions): Promise<TrackedStorage> {
+    const limits = { leaseTimeMs: 0, applyIntervalMs: 1 };
+    const connect = async (): Promise<DocumentServer> => changed(server, {});
+    const storage = new TrackedStorage(new MongoStorage({ tabletName: "registry", connect, limits }));
+    await storage.claim(
+      { writer: `w${Math.random()}`, address: "" },
+      { onWarning: (text) => warnings.push(text), ...options },
+    );
+    await storage
+      .load((_, key) => loaded.push(key))
+      .catch(async (error) => {
+        await storage.close({ handOver: true });
+        throw error;
+      });
+    return storage;
+  }
+
+  it("are not read, and named in one warning a load", async () => {
+    await server.insert("registry.old", { _id: "x", text: "by hand" });
+    const storage = await lead({ schema });
+    expect(loaded).to.deep.equal(["a"]);
+    expect(warnings).to.have.length(1);
+    expect(warnings[0]).to.contain(COPY).and.to.contain("registry.old").and.to.contain("MongoDB at simulation");
+    await storage.close({ handOver: true });
+    await (await lead({ schema })).close({ handOver: true });
+    expect(warnings).to.have.length(2);
+  });
+
+  it("stay when a restore replaces the tablet", async () => {
+    const deleted: string[] = [];
+    const inner = server;
+    server = changed(inner, { delete: async (collection) => void deleted.push(collection) });
+    const claim = { tabletId: "t", incarnation: "i", parentIncarnations: [], generation: 9 };
+    // What is not deleted keeps the restore from going on.
+    await rejection(lead({ schema, restore: { ...claim, replace: true } }), InvalidStateError, /not empty/);
+    expect(deleted.sort()).to.deep.equal(["registry.format", "registry.hosts", "registry.log"]);
+  });
+
+  it("do not keep a new tablet from being made", async () => {
+    server = idealServer();
+    await server.insert(COPY, { _id: "a", id: "a" });
+    await (await lead({ schema })).close({ handOver: true });
+    expect(warnings[0]).to.contain(COPY);
+  });
+
+  it("are refused when they are tables that this version does not know", async () => {
+    const error = await rejection(lead({ schema: { disks: hosts } }), InvalidStateError);
+    expect(error.message).to.contain('table "hosts" is none that this version knows').and.contain("run the version");
+    expect(warnings).to.deep.equal([]);
+  });
+});
