@@ -1,8 +1,8 @@
 import { sealDocument } from "./document.js";
 import type { StoredChange } from "./storage.js";
 
-/** Bytes of a change beside its document. */
-const CHANGE_OVERHEAD_BYTES = 1_024;
+/** Bytes of a change beside its document, with the longest key. */
+const CHANGE_OVERHEAD_BYTES = 2_048;
 
 /** Groups changes, in order, so that each group fits one commit. A document that is larger alone is a group of its own. */
 export function* commitSized(

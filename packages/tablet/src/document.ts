@@ -19,8 +19,9 @@ export function checkKey(table: string, key: unknown): asserts key is string {
 }
 
 /**
- * Freezes the document in depth and returns its size in bytes, no less than it takes as JSON or BSON. Throws a TypeError that names the place of the
- * first value that would come back from storage as something else. Properties that are undefined count as absent.
+ * Freezes the document in depth and returns its size in bytes, no less than it takes as JSON, as BSON, or as JSON in
+ * BSON. Throws a TypeError that names the place of the first value that would come back from storage as something else.
+ * Properties that are undefined count as absent.
  */
 export function sealDocument(document: unknown): number {
   if (typeof document !== "object" || document === null || Array.isArray(document)) {
@@ -41,11 +42,11 @@ export function freezeDocument(document: object): void {
 function seal(value: unknown, path: string, depthLeft: number): number {
   switch (typeof value) {
     case "string":
-      return Buffer.byteLength(value) + 5;
+      return textSizeBytes(value) + 5;
     case "number":
       if (!Number.isFinite(value)) throw new TypeError(`${path} is ${value}, which no storage holds`);
-      // The longest number in JSON has 24 characters; the exact length is not worth printing it.
-      return Number.isInteger(value) && Math.abs(value) < 1e6 ? 6 : 24;
+      // The longest number in JSON has 24 characters; the exact length is not worth printing it. BSON takes up to 8 bytes.
+      return Number.isInteger(value) && Math.abs(value) < 1e6 ? 8 : 24;
     case "boolean":
       return 5;
     case "object":
@@ -55,6 +56,11 @@ function seal(value: unknown, path: string, depthLeft: number): number {
     default:
       throw new TypeError(`${path} is a ${typeof value}, which no storage holds`);
   }
+}
+
+/** JSON writes quotes, backslashes, control characters and lone surrogates in up to six bytes. */
+function textSizeBytes(text: string): number {
+  return Buffer.byteLength(/[^ !#-[\]-\ud7ff\ue000-\uffff]/.test(text) ? JSON.stringify(text) : text);
 }
 
 function sealArray(array: readonly unknown[], path: string, depthLeft: number): number {
@@ -73,7 +79,7 @@ function sealObject(object: object, path: string, depthLeft: number): number {
   let sizeBytes = 5;
   for (const name of Object.keys(object)) {
     const value = (object as Record<string, unknown>)[name];
-    if (value !== undefined) sizeBytes += name.length + 4 + seal(value, path, depthLeft);
+    if (value !== undefined) sizeBytes += textSizeBytes(name) + 4 + seal(value, path, depthLeft);
   }
   Object.freeze(object);
   return sizeBytes;

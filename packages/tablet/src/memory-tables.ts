@@ -19,8 +19,8 @@ interface Replaced {
   sizeBytes: number;
 }
 
-/** Bytes of a change beside its document: table and key, with what an engine adds around them. */
-const CHANGE_OVERHEAD_BYTES = 64;
+/** Bytes of a change beside its document and key: the table, and what an engine adds, as checksum and version. */
+const CHANGE_OVERHEAD_BYTES = 192;
 
 export interface Transacted<T> {
   readonly result: T;
