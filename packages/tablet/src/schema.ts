@@ -5,6 +5,8 @@ export interface Table<Doc, Index extends string = string> {
   readonly indexes: { readonly [Name in Index]: (doc: Doc) => string | undefined };
   /** Says what is wrong with a document of this table, or undefined. Absent: any object will do. */
   readonly check?: ((document: object) => string | undefined) | undefined;
+  /** Fields by which people query the documents in a database, one list a query: each becomes an index there. */
+  readonly queries?: readonly (readonly string[])[] | undefined;
   /**
    * The version of the documents' shape, 1 when absent; it goes up whenever older programs must not use what this one
    * writes. Stored documents of lower versions are brought up by `upgrade` before anything serves, those of higher ones

@@ -50,7 +50,7 @@ export interface ClaimOptions {
   readonly onFollowing?: (() => void) | undefined;
   /** Called while this process leads, with what an operator should look at, at first and now and then; undefined: it is over. */
   readonly onTrouble?: ((trouble: string | undefined) => void) | undefined;
-  /** Called, at most once a load, with what an operator may want to put in order; nothing is in danger. */
+  /** Called, a few times a load at most, with what an operator may want to put in order; nothing is in danger. */
   readonly onWarning?: ((warning: string) => void) | undefined;
 }
 

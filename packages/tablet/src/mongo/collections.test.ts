@@ -14,7 +14,7 @@ const hosts = table<{ id: string }>()({ key: ({ id }) => id });
 const schema: Schema = { hosts };
 const COPY = "registry.hosts.backup_2025";
 
-describe("collections beside those of a tablet", () => {
+describe("collections in the database of a tablet", () => {
   let server: DocumentServer;
   let warnings: string[];
   let loaded: string[];
@@ -46,7 +46,27 @@ describe("collections beside those of a tablet", () => {
     return storage;
   }
 
-  it("are not read, and named in one warning a load", async () => {
+  it("get indexes for queries, and do without those that the server refuses", async () => {
+    const made: string[] = [];
+    const inner = server;
+    await inner.delete(COPY, {});
+    server = changed(inner, {
+      index: async (collection, fields) => {
+        made.push(`${collection} ${fields.join()}`);
+        if (made.length === 1) throw new InvalidStateError("too many indexes");
+      },
+    });
+    const queries = [["state", "sinceMs"], ["az"]];
+    const storage = await lead({ schema: { hosts: { ...hosts, queries }, disks: hosts } });
+    await eventually(() => expect(made).to.deep.equal(["registry.hosts state,sinceMs", "registry.hosts az"]));
+    const indexWarnings = warnings.filter((text) => text.includes("index"));
+    expect(indexWarnings).to.have.length(1);
+    expect(indexWarnings[0]).to.contain("queries of hosts by state, sinceMs").and.to.contain("too many indexes");
+    await storage.commit([{ table: "hosts", key: "b", document: { id: "b" } }]);
+    await storage.close({ handOver: true });
+  });
+
+  it("beside its tables are not read, and named in one warning a load", async () => {
     await server.insert("registry.old", { _id: "x", text: "by hand" });
     const storage = await lead({ schema });
     expect(loaded).to.deep.equal(["a"]);
@@ -57,7 +77,7 @@ describe("collections beside those of a tablet", () => {
     expect(warnings).to.have.length(2);
   });
 
-  it("stay when a restore replaces the tablet", async () => {
+  it("beside its tables stay when a restore replaces the tablet", async () => {
     const deleted: string[] = [];
     const inner = server;
     server = changed(inner, { delete: async (collection) => void deleted.push(collection) });
@@ -67,7 +87,7 @@ describe("collections beside those of a tablet", () => {
     expect(deleted.sort()).to.deep.equal(["registry.format", "registry.hosts", "registry.log"]);
   });
 
-  it("do not keep a new tablet from being made", async () => {
+  it("beside its tables do not keep a new tablet from being made", async () => {
     server = idealServer();
     await server.insert(COPY, { _id: "a", id: "a" });
     await (await lead({ schema })).close({ handOver: true });

@@ -51,6 +51,8 @@ export interface DocumentServer {
   write(collection: string, writes: readonly ViewWrite[]): Promise<WriteResult>;
   /** Deletes all in the range, in any order, perhaps only some when it fails. */
   delete(collection: string, range: Range): Promise<void>;
+  /** Makes an index that is not unique, in this order of fields, unless it is there. */
+  index(collection: string, fields: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }
 

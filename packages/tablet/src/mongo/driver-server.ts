@@ -244,6 +244,12 @@ class DriverServer implements DocumentServer {
     });
   }
 
+  index(collection: string, fields: readonly string[]): Promise<void> {
+    return this.#ask(`making an index of ${collection}`, async () => {
+      await this.#documents(collection).createIndex(Object.fromEntries(fields.map((field) => [field, 1])));
+    });
+  }
+
   async close(): Promise<void> {
     await this.#client.close();
   }

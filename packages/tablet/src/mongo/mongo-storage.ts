@@ -1,7 +1,8 @@
-import { InvalidStateError, UnavailableError } from "@diskmesh/domain";
+import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { KnownChecksums, StateSums } from "../checksums.js";
 import { monotonicClock, sleep, type TabletClock } from "../clock.js";
 import { FORMAT_KEY, FORMAT_TABLE, STORE_FORMAT } from "../format.js";
+import type { Schema } from "../schema.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
 import { collectionsOf, type IsOurs, strayWarning } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
@@ -62,6 +63,7 @@ interface Attempt {
   readonly viewEnded: AbortController;
   readonly onTrouble: (trouble: string | undefined) => void;
   readonly onWarning: (warning: string) => void;
+  readonly schema: Schema | undefined;
   readonly loadOptions: LoadOptions;
   documentsRead: number;
   /** Of what is committed. */
@@ -139,6 +141,7 @@ export class MongoStorage implements TabletStorage {
     const options = { server, tabletName, patience, clock, log, lease, limits, nextWriter, signal, onTrouble };
     attempt.view = new View(options, checkpoint, state.outcomes());
     void attempt.view.keepUpToDate().catch((error) => end(attempt, error));
+    void this.#makeIndexes(attempt);
     const format = { document: { format: STORE_FORMAT }, version: 1 };
     const previous = state.formatDocument ?? null;
     if ((previous?.document as { format?: number } | undefined)?.format === STORE_FORMAT) return;
@@ -220,7 +223,7 @@ export class MongoStorage implements TabletStorage {
     server: DocumentServer,
     writer: string,
     isOurs: IsOurs,
-    { onTrouble = () => {}, onWarning = () => {} }: ClaimOptions,
+    { schema, onTrouble = () => {}, onWarning = () => {} }: ClaimOptions,
   ): Attempt {
     const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
     const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
@@ -240,12 +243,28 @@ export class MongoStorage implements TabletStorage {
       viewEnded: new AbortController(),
       onTrouble,
       onWarning,
+      schema,
       loadOptions: { server, tabletName, patience, log, isOurs, onRead },
       documentsRead: 0,
       sums: new StateSums(),
       checksums: new KnownChecksums(),
     };
     return attempt;
+  }
+
+  /** For people's queries. The leader needs none of them, so it waits for none, and one that fails is left out. */
+  async #makeIndexes({ server, schema = {}, ended, onWarning }: Attempt): Promise<void> {
+    for (const [table, { queries = [] }] of Object.entries(schema)) {
+      for (const fields of queries) {
+        if (ended.signal.aborted) return;
+        try {
+          await server.index(`${this.#tabletName}.${table}`, fields);
+        } catch (error) {
+          if (ended.signal.aborted) return;
+          onWarning(`queries of ${table} by ${fields.join(", ")} have no index and may be slow: ${messageOf(error)}`);
+        }
+      }
+    }
   }
 
   #claimed(): Attempt {

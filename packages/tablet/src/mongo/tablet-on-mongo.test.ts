@@ -19,7 +19,7 @@ interface Counter {
   readonly n: number;
 }
 
-const schema = { counters: table<Counter>()({ key: ({ id }) => id }) };
+const schema = { counters: table<Counter>()({ key: ({ id }) => id, queries: [["n", "id"]] }) };
 type CounterTablet = Tablet<typeof schema>;
 
 /** Long beside what a busy machine makes a renewal wait. */
@@ -117,6 +117,19 @@ describe("a tablet on MongoDB", () => {
         expect(await log.countDocuments({ kind: "commit" })).to.equal(0);
         expect(await log.countDocuments({ kind: "checkpoint" })).to.equal(1);
         expect(await log.countDocuments({ kind: { $in: ["claim", "load"] } })).to.equal(2);
+      });
+    });
+  });
+
+  it("makes an index for a query, and makes it only once", async () => {
+    await (await open()).close();
+    const tablet = await open();
+    await put(tablet, "a", 1);
+    await withDatabase(url, async (database) => {
+      const view = database.collection(`${tabletName}.counters`);
+      await eventually(async () => {
+        const made = (await view.indexes()).map(({ key, unique }) => ({ key, unique: unique === true }));
+        expect(made.filter(({ key }) => !("_id" in key))).to.deep.equal([{ key: { n: 1, id: 1 }, unique: false }]);
       });
     });
   });

@@ -262,12 +262,14 @@ const table =
 const hosts = table<Host>()({
   key: (host) => host.hostId,
   indexes: { byAz: (host) => host.az, byVm: (host) => host.assignment?.vmCid },
+  queries: [["state", "stateChangedAtMs"]],
   // What was done after the backup is forgotten here, and remembered there.
   onRestore: (host) => ({ ...host, mustRegister: true }),
 });
 
 const devices = table<Device>()({
   key: (device) => device.deviceId,
+  queries: [["hostId", "attachState"], ["attempts"]],
   indexes: {
     byHost: (device) => device.hostId,
     byFileIdentity: (device) => device.fileIdentity || undefined,

@@ -258,6 +258,7 @@ export function changed(server: DocumentServer, operations: Partial<DocumentServ
     update: (...args) => server.update(...args),
     write: (...args) => server.write(...args),
     delete: (...args) => server.delete(...args),
+    index: (...args) => server.index(...args),
     close: () => server.close(),
     ...operations,
   };

@@ -101,6 +101,8 @@ export class SimulatedServer implements DocumentServer {
     return this.#send({ parts: halves(parts), writes: deletes, result: () => undefined });
   }
 
+  async index(): Promise<void> {}
+
   async close(): Promise<void> {}
 
   get #documents(): SimulatedProcess["world"]["documents"] {
