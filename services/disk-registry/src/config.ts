@@ -60,6 +60,8 @@ export const configSchema = z.strictObject({
       closingMs: durationMsConfig.default(1_000),
       /** While disks are in the way, a device cannot be erased, or a host is UNAVAILABLE. */
       waitingMs: durationMsConfig.default(10_000),
+      /** While a broken disk is in the way, it grows from `waitingMs` to this. */
+      maxWaitingMs: durationMsConfig.default(300_000),
       /** While devices are erased. */
       erasingMs: durationMsConfig.default(1_000),
     })

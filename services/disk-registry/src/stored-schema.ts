@@ -7,6 +7,7 @@ import {
   type Disk,
   type DiskRequest,
   type Fence,
+  type ForeignDevice,
   type Gap,
   type Host,
   type Label,
@@ -43,6 +44,10 @@ const host = shapeOf<Host>()({
   removalRequested: flag,
   mustRegister: z.literal(true).optional(),
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
+  foreignDevices: z
+    .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))
+    .readonly()
+    .optional(),
   createdAtMs: z.number(),
 });
 
@@ -68,6 +73,7 @@ const device = shapeOf<Device>()({
   lastError: text,
   dirty: flag,
   removalRequested: flag,
+  removalRequestedAtMs: z.number().optional(),
   keepData: z.literal(true).optional(),
   detachConfirmed: flag,
   diskId: text,
@@ -94,6 +100,7 @@ const disk = shapeOf<Disk>()({
     attempts: whole,
     lastError: text,
     onHostSilence: z.literal("FENCE").optional(),
+    unasked: z.literal(true).optional(),
   }).optional(),
   fence: shapeOf<Fence>()({ hostId: text, by: text, atMs: z.number(), reason: text }).optional(),
   lastSessionNumber: whole.optional(),

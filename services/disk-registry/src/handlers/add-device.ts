@@ -2,16 +2,16 @@ import type { AddDeviceRequest, AddDeviceResponse } from "@diskmesh/api/registry
 import type { Context } from "../context.js";
 import * as model from "../model/add-action.js";
 import { namedDevices } from "../model/device-selection.js";
+import { addCall } from "../requests/removal-call.js";
 import { parseDeviceSelector } from "../requests/requests.js";
 import { runAction } from "../requests/run-action.js";
 
 export async function addDevice(context: Context, request: AddDeviceRequest): Promise<AddDeviceResponse> {
   const selector = parseDeviceSelector(request);
-  const { clock, config } = context;
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.addDevice(tx, selector, clock.nowMs(), config.serialNumbersOfMany),
+    (tx) => model.addDevice(tx, selector, addCall(context)),
     (tables) => namedDevices(tables, selector),
   );
   return { result };

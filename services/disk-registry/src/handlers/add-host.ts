@@ -3,15 +3,15 @@ import { parseHostId } from "@diskmesh/domain";
 import type { Context } from "../context.js";
 import * as model from "../model/add-action.js";
 import { devicesOfHost } from "../model/device-selection.js";
+import { addCall } from "../requests/removal-call.js";
 import { runAction } from "../requests/run-action.js";
 
 export async function addHost(context: Context, request: AddHostRequest): Promise<AddHostResponse> {
   const hostId = parseHostId(request.hostId);
-  const { clock, config } = context;
   const result = await runAction(
     context,
     request.dryRun,
-    (tx) => model.addHost(tx, hostId, clock.nowMs(), config.serialNumbersOfMany),
+    (tx) => model.addHost(tx, hostId, addCall(context)),
     (tables) => devicesOfHost(tables, hostId),
   );
   return { result };

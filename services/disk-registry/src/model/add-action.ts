@@ -1,63 +1,104 @@
 import { type HostId, isKnownSame } from "@diskmesh/domain";
-import { type ActionResult, actionResult } from "./action-result.js";
+import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { distrusted } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, onSameBytes, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
-import type { Device, RegistryTransaction } from "./schema.js";
+import { type Device, type Host, isAway, type RegistryTransaction } from "./schema.js";
+
+/** How a host or device is added, and what is known beside the tables. */
+export interface AddCall {
+  readonly nowMs: number;
+  /** When to ask again while a host is UNAVAILABLE. */
+  readonly waitingRetryAfterMs: number;
+  readonly shared?: SharedSerialNumbers | undefined;
+}
 
 /** Takes a host and all its devices into operation. */
-export function addHost(
-  tx: RegistryTransaction,
-  hostId: HostId,
-  nowMs: number,
-  shared = NO_SHARED_SERIAL_NUMBERS,
-): ActionResult {
+export function addHost(tx: RegistryTransaction, hostId: HostId, call: AddCall): ActionResult {
   const host = findHost(tx, hostId);
   if ("refused" in host) return host.refused;
-  const wished = host.found.removalRequested;
+  const { foreignDevices = [], removalRequested: wished } = host.found;
+  const dead = whyDead(host.found);
+  if (dead !== undefined) return dead;
   if (wished) tx.hosts.put({ ...host.found, removalRequested: false });
   const devices = devicesOfHost(tx, hostId);
-  const { changed, refused } = addAll(tx, devices, nowMs, shared);
+  const { changed, refused, hindered } = addAll(tx, devices, call);
+  const name = `host ${hostId} with its ${devices.length} devices`;
   if (refused.length > 0) {
     const taken = devices.length - refused.length;
     const what = `host ${hostId} is in operation with ${taken} of its ${devices.length} devices; the others are refused`;
     return actionResult("E_INVALID_STATE", `${what}: ${refused.join("; ")}`);
   }
-  if (changed === 0 && !wished) {
-    return actionResult("S_ALREADY", `host ${hostId} is in operation with its ${devices.length} devices`);
+  if (devices.length === 0 && foreignDevices.length > 0) {
+    const ids = named(foreignDevices.map((device) => `${device.deviceId} (host ${device.hostId})`));
+    const cure = "give them other ids, or purge them there first";
+    return actionResult(
+      "E_INVALID_STATE",
+      `host ${hostId} has no device: the ids of all belong to other hosts: ${ids}: ${cure}`,
+    );
   }
-  return actionResult(
-    "S_OK",
-    `host ${hostId} is in operation; ${changed} of its ${devices.length} devices were taken in`,
-  );
+  if (isAway(host.found)) return whileAway(name, host.found, call);
+  const not = hindered.length === 0 ? "" : `; not in operation: ${hindered.join("; ")}`;
+  if (hindered.length > 0 && hindered.length === devices.length)
+    return actionResult("E_INVALID_STATE", `${name} is taken in${not}`);
+  if (changed === 0 && !wished) return actionResult("S_ALREADY", `${name} is in operation${not}`);
+  return actionResult("S_OK", `${name} is in operation; ${changed} of them were taken in${not}`);
 }
 
 /** Takes one device, or all devices on a path, into operation. */
-export function addDevice(
-  tx: RegistryTransaction,
-  selector: DeviceSelector,
-  nowMs: number,
-  shared = NO_SHARED_SERIAL_NUMBERS,
-): ActionResult {
+export function addDevice(tx: RegistryTransaction, selector: DeviceSelector, call: AddCall): ActionResult {
   const devices = findDevices(tx, selector);
   if ("refused" in devices) return devices.refused;
   const names = devices.found.map((device) => device.deviceId).join(", ");
-  const { changed, refused } = addAll(tx, devices.found, nowMs, shared);
+  const host = tx.hosts.get(devices.found[0]?.hostId ?? "");
+  const impossible = host && (whyDead(host) ?? whyLeaving(host, names));
+  if (impossible !== undefined) return impossible;
+  const { changed, refused, hindered } = addAll(tx, devices.found, call);
   if (refused.length > 0) return actionResult("E_INVALID_STATE", refused.join("; "));
+  if (host !== undefined && isAway(host)) return whileAway(names, host, call);
+  if (hindered.length > 0)
+    return actionResult("E_INVALID_STATE", `taken in, and not in operation: ${hindered.join("; ")}`);
   if (changed === 0) return actionResult("S_ALREADY", `in operation already: ${names}`);
   return actionResult("S_OK", `in operation: ${names}`);
 }
 
-/** How many devices it changed, and why it left others as they are: what lies on the bytes of another is not taken in. */
+function whyDead({ state, hostId, stateMessage }: Host): ActionResult | undefined {
+  if (state !== "DEAD") return undefined;
+  return actionResult("E_INVALID_STATE", `${stateMessage}; host ${hostId} is added once SetHostState takes that back`);
+}
+
+function whyLeaving({ removalRequested, hostId }: Host, names: string): ActionResult | undefined {
+  if (!removalRequested) return undefined;
+  const message = `host ${hostId} of device ${names} is to be removed, and nothing is placed there: take the host back with AddHost first`;
+  return actionResult("E_INVALID_STATE", message);
+}
+
+/** What was noted is done once the host is heard. */
+function whileAway(name: string, { stateMessage }: Host, { waitingRetryAfterMs }: AddCall): ActionResult {
+  return tryAgain(
+    `${name}: taken in, and not in operation before the host is heard: ${stateMessage}`,
+    waitingRetryAfterMs,
+  );
+}
+
+/** Why a device that is taken in cannot be used, and what to do; undefined when it can, or is on its way. */
+function hindranceOf({ deviceId, diskId, health, healthMessage, replacement }: Device): string | undefined {
+  if (replacement !== undefined)
+    return `device ${deviceId}: other hardware is in its place, and disk ${diskId} is on it: put the former hardware back, or delete the disk and add the device again`;
+  if (health !== "ERROR") return undefined;
+  return `device ${deviceId} is in error, and is attached once that is mended: ${healthMessage}`;
+}
+
+/** How many devices it changed, why it left others as they are (what lies on another's bytes), and what cannot be used. */
 function addAll(
   tx: RegistryTransaction,
   devices: readonly Device[],
-  nowMs: number,
-  shared: SharedSerialNumbers,
-): { readonly changed: number; readonly refused: readonly string[] } {
+  { nowMs, shared = NO_SHARED_SERIAL_NUMBERS }: AddCall,
+): { readonly changed: number; readonly refused: readonly string[]; readonly hindered: readonly string[] } {
   let changed = 0;
   const refused: string[] = [];
+  const hindered: string[] = [];
   for (const device of devices) {
     const why = whyRefused(tx, asAccepted(device), shared);
     if (why !== undefined) {
@@ -65,11 +106,13 @@ function addAll(
       continue;
     }
     const added = withoutWish(takenIn(tx, device, nowMs, shared));
+    const hindrance = hindranceOf(added);
+    if (hindrance !== undefined) hindered.push(hindrance);
     if (added === device) continue;
     tx.devices.put(added);
     changed++;
   }
-  return { changed, refused };
+  return { changed, refused, hindered };
 }
 
 /** What would be taken in: with the hardware that was found in its place, and without any claim that it is to get. */
@@ -91,7 +134,7 @@ function takenIn(tx: RegistryTransaction, device: Device, nowMs: number, shared:
 
 function withoutWish(device: Device): Device {
   if (!device.removalRequested) return device;
-  const { keepData: _, ...rest } = device;
+  const { keepData: _, removalRequestedAtMs: __, ...rest } = device;
   return { ...rest, removalRequested: false };
 }
 

@@ -23,6 +23,7 @@ const limits: RemovalLimits = {
   closingRetryAfterMs: 1_000,
   erasingRetryAfterMs: 2_000,
   waitingRetryAfterMs: 10_000,
+  maxWaitingRetryAfterMs: 300_000,
 };
 const h1 = hostId("h1");
 const call = (keepData: boolean): RemovalCall => ({
@@ -38,10 +39,13 @@ const call = (keepData: boolean): RemovalCall => ({
 
 type Act = (tx: RegistryTransaction) => ActionResult;
 const actions = {
-  addHost: (tx: RegistryTransaction) => addHost(tx, h1, NOW_MS),
-  addD1: (tx: RegistryTransaction) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS),
-  addPath: (tx: RegistryTransaction) => addDevice(tx, { hostId: h1, path: "/dev/shared" }, NOW_MS),
-  addD1OfH2: (tx: RegistryTransaction) => addDevice(tx, { hostId: hostId("h2"), deviceId: deviceId("d1") }, NOW_MS),
+  addHost: (tx: RegistryTransaction) => addHost(tx, h1, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+  addD1: (tx: RegistryTransaction) =>
+    addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+  addPath: (tx: RegistryTransaction) =>
+    addDevice(tx, { hostId: h1, path: "/dev/shared" }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+  addD1OfH2: (tx: RegistryTransaction) =>
+    addDevice(tx, { hostId: hostId("h2"), deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
   removeHost: (tx: RegistryTransaction) => removeHost(tx, h1, call(false)),
   removeHostKeeping: (tx: RegistryTransaction) => removeHost(tx, h1, call(true)),
   removeD1: (tx: RegistryTransaction) => removeDevice(tx, { deviceId: deviceId("d1") }, call(false)),
@@ -80,6 +84,7 @@ interface Row {
   /** "state generation flags" by device after the action; null when it is gone. */
   readonly devices?: Readonly<Record<string, string | null>>;
   readonly wish?: boolean;
+  readonly retryAfterMs?: number;
   /** "bytes erased / bytes to erase" in MiB. */
   readonly erase?: string;
   readonly unerased?: readonly string[];
@@ -197,6 +202,155 @@ const rows: readonly Row[] = [
     devices: { d1: "ATTACHING 101 dirty" },
   },
   {
+    cause: "AddDevice on a host that is to be removed",
+    action: "addD1",
+    code: "E_INVALID_STATE",
+    says: "host h1 of device d1 is to be removed, and nothing is placed there: take the host back with AddHost first",
+    fleet: { hosts: [aHost("h1", { removalRequested: true })], devices: [unknown("d1")] },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddDevice of a device in error: noted, and not in operation",
+    action: "addD1",
+    code: "E_INVALID_STATE",
+    says: "taken in, and not in operation: device d1 is in error, and is attached once that is mended: EIO",
+    fleet: { devices: [unknown("d1", { health: "ERROR", healthMessage: "EIO" })] },
+    devices: { d1: "ATTACHING 101 dirty" },
+  },
+  {
+    cause: "AddDevice of a device in error again",
+    action: "addD1",
+    code: "E_INVALID_STATE",
+    says: "in error",
+    fleet: { devices: [attached("d1", { attachState: "ATTACHING", health: "ERROR", healthMessage: "EIO" })] },
+    devices: { d1: "ATTACHING 1" },
+  },
+  {
+    cause: "AddDevice while a disk is on what was replaced",
+    action: "addD1",
+    code: "E_INVALID_STATE",
+    says: "other hardware is in its place, and disk x is on it: put the former hardware back, or delete the disk",
+    fleet: {
+      devices: [
+        held("d1", "x", {
+          health: "ERROR",
+          replacement: { path: "/dev/new", offsetBytes: 0, sizeBytes: 5, blockSizeBytes: 1, serialNumber: "new" },
+        }),
+      ],
+    },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "AddDevice on an UNAVAILABLE host: noted, and not in operation before it is heard",
+    action: "addD1",
+    code: "E_TRY_AGAIN",
+    says: "d1: taken in, and not in operation before the host is heard: silent",
+    fleet: { hosts: silentSince(NOW_MS), devices: [unknown("d1")] },
+    devices: { d1: "ATTACHING 101 dirty" },
+  },
+  {
+    cause: "AddHost of an UNAVAILABLE host",
+    action: "addHost",
+    code: "E_TRY_AGAIN",
+    says: "host h1 with its 1 devices: taken in, and not in operation before the host is heard: silent",
+    fleet: { hosts: silentSince(NOW_MS), devices: [attached("d1")] },
+    devices: { d1: "ATTACHED 1" },
+  },
+  {
+    cause: "AddHost of a DEAD host",
+    action: "addHost",
+    code: "E_INVALID_STATE",
+    says: "host h1 is added once SetHostState takes that back",
+    wish: true,
+    fleet: { hosts: [aHost("h1", { state: "DEAD", removalRequested: true })], devices: [unknown("d1")] },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddDevice on a DEAD host",
+    action: "addD1",
+    code: "E_INVALID_STATE",
+    says: "SetHostState",
+    fleet: { hosts: [aHost("h1", { state: "DEAD" })], devices: [unknown("d1")] },
+    devices: { d1: "UNKNOWN 1 dirty" },
+  },
+  {
+    cause: "AddHost, one of its devices in error: in operation with the others",
+    action: "addHost",
+    code: "S_OK",
+    says: "; not in operation: device d2 is in error, and is attached once that is mended: EIO",
+    fleet: { devices: [unknown("d1"), unknown("d2", { health: "ERROR", healthMessage: "EIO" })] },
+  },
+  {
+    cause: "AddHost, all its devices in error",
+    action: "addHost",
+    code: "E_INVALID_STATE",
+    says: "not in operation: device d1 is in error",
+    fleet: { devices: [attached("d1", { health: "ERROR", healthMessage: "EIO" })] },
+  },
+  {
+    cause: "AddHost of a host all of whose devices were refused",
+    action: "addHost",
+    code: "E_INVALID_STATE",
+    says: "host h1 has no device: the ids of all belong to other hosts: d1 (host h2)",
+    fleet: {
+      hosts: [aHost("h1", { foreignDevices: [{ deviceId: deviceId("d1"), hostId: hostId("h2") }] }), aHost("h2")],
+      devices: [attached("d1", { hostId: hostId("h2") })],
+    },
+  },
+  { cause: "AddHost of a host without a device", action: "addHost", code: "S_ALREADY", fleet: {} },
+  {
+    cause: "RemoveHost of a dead host with a disk: its state and the ways out, first after the usual time",
+    action: "removeHost",
+    code: "E_TRY_AGAIN",
+    says:
+      "holds 1 disks (delete them with DeleteDisk, or give them up with the host by PurgeHost with force): " +
+      "x (PUBLISHED to h2, ERROR: device d1 on host h1: its host is UNAVAILABLE)",
+    dependent: ["x"],
+    retryAfterMs: 10_000,
+    fleet: {
+      hosts: [...silentSince(NOW_MS), aHost("h2")],
+      devices: [held("d1", "x")],
+      disks: [aDisk("x", ["d1"], { publication: publishedTo("h2", "PUBLISHED") })],
+    },
+  },
+  ...[
+    ["after 100 s -> 100 s", 100_000, 100_000],
+    ["after an hour -> 5 min", 3_600_000, 300_000],
+    ["after the clock was set back -> the usual time", -100_000, 10_000],
+  ].map(
+    ([when, ageMs, retryAfterMs]): Row => ({
+      cause: `RemoveDevice of a broken device with a disk, ${when}`,
+      action: "removeD1",
+      code: "E_TRY_AGAIN",
+      says: "x (unpublished, ERROR: device d1 on host h1: EIO)",
+      dependent: ["x"],
+      retryAfterMs: Number(retryAfterMs),
+      fleet: {
+        devices: [
+          held("d1", "x", {
+            health: "ERROR",
+            healthMessage: "EIO",
+            removalRequested: true,
+            removalRequestedAtMs: NOW_MS - Number(ageMs),
+          }),
+        ],
+        disks: [aDisk("x", ["d1"])],
+      },
+    }),
+  ),
+  {
+    cause: "RemoveDevice of a device with a disk that is well, after an hour: the usual time",
+    action: "removeD1",
+    code: "E_TRY_AGAIN",
+    says: "holds 1 disks (delete them): x (unpublished, ONLINE)",
+    dependent: ["x"],
+    retryAfterMs: 10_000,
+    fleet: {
+      devices: [held("d1", "x", { removalRequested: true, removalRequestedAtMs: NOW_MS - 3_600_000 })],
+      disks: [aDisk("x", ["d1"])],
+    },
+  },
+  {
     cause: "RemoveHost with free devices",
     action: "removeHost",
     code: "E_TRY_AGAIN",
@@ -231,7 +385,7 @@ const rows: readonly Row[] = [
     cause: "RemoveHost of a host that serves a disk of other hosts' devices holds all its own back",
     action: "removeHost",
     code: "E_TRY_AGAIN",
-    says: "serves 1 disks (unpublish them): y",
+    says: "serves 1 disks (unpublish them): y (PUBLISHED to h1, ONLINE)",
     dependent: ["y"],
     wish: true,
     fleet: {
@@ -582,6 +736,7 @@ describe("CMS actions", () => {
       const fleet = new TestFleet(row.fleet);
       const result = fleet.transact(actions[row.action]);
       expect(result.code, result.message).to.equal(row.code);
+      if (row.retryAfterMs !== undefined) expect(result.retryAfterMs).to.equal(row.retryAfterMs);
       if (row.says !== undefined) expect(result.message).to.contain(row.says);
       expect(result.dependentDiskIds).to.deep.equal(row.dependent ?? []);
       const erase = result.erase && `${result.erase.bytesErased / MIB} / ${result.erase.bytesToErase / MIB}`;
@@ -621,7 +776,7 @@ describe("CMS actions", () => {
   it("a device leaves while it is erased -> what its agent says later of that erase makes nothing clean", () => {
     const fleet = new TestFleet({ devices: [attached("d1", { ...dirty, eraseSessionNumber: 150 })] });
     fleet.transact((tx) => removeDevice(tx, { deviceId: deviceId("d1") }, call(true)));
-    fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS));
+    fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     expect(fleet.transact((tx) => completeErase(tx, deviceId("d1"), 150))).to.equal(false);
     expect(fleet.device("d1").dirty).to.equal(true);
   });

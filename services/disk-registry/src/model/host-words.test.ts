@@ -16,6 +16,7 @@ const limits = {
   closingRetryAfterMs: 1,
   erasingRetryAfterMs: 1,
   waitingRetryAfterMs: 10,
+  maxWaitingRetryAfterMs: 300_000,
 };
 const call = { keepData: false, limits, eraseState: () => ({ erasedBytes: 0, failedTries: 0 }), nowMs: NOW_MS };
 const published: Publication = {

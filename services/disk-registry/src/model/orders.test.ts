@@ -277,7 +277,7 @@ describe("orders", () => {
   it("AddHost of 256 devices -> one order with all of them, each its own generation", () => {
     const devices = Array.from({ length: 256 }, (_, i) => aDevice(`d${i}`, { attachState: "UNKNOWN" }));
     const fleet = new TestFleet({ devices });
-    fleet.transact((tx) => addHost(tx, h1, NOW_MS));
+    fleet.transact((tx) => addHost(tx, h1, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     const orders = planOrders(fleet.tables, h1, all);
     expect(orders?.attach.length).to.equal(256);
     expect(orders?.detach.length).to.equal(0);

@@ -1,9 +1,11 @@
 import { AbortedError, InvalidStateError, NotFoundError, UnavailableError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
+import { deleteDisk } from "./disks.js";
 import {
   completePublish,
   completeUnpublish,
+  markAsked,
   planSession,
   publishProgress,
   recordPublicationFailure,
@@ -117,6 +119,19 @@ describe("publications", () => {
       UnavailableError,
       "its device d2: host h2 is UNAVAILABLE: no heartbeat",
     ],
+    [
+      "a device's host is to be removed",
+      { h2: { removalRequested: true } },
+      InvalidStateError,
+      "its device d2 on host h2 is to be removed: take it back with AddDevice, or its host with AddHost",
+    ],
+    ["a device is to be removed", { device: { removalRequested: true } }, InvalidStateError, "d1 on host h1 is to be"],
+    [
+      "a device's host is DEAD",
+      { h2: { state: "DEAD", stateMessage: "host h2 is DEAD: smoke" } },
+      UnavailableError,
+      "its device d2: host h2 is DEAD: smoke",
+    ],
     ["a device is CLOSING", { device: { attachState: "CLOSING" } }, InvalidStateError, "d1 on host h1 is CLOSING"],
     ["a device is another disk's", { device: { diskId: diskId("y") } }, InvalidStateError, "d1 was purged"],
   ];
@@ -134,6 +149,54 @@ describe("publications", () => {
     expect(fleet.transact((tx) => requestPublish(tx, x, h1)).progress).to.equal("under_way");
     expect(planSession(fleet.tables, x)?.blocked).to.contain("d1 on host h1 is ATTACHING");
   });
+
+  it("noted while a device is ATTACHING, and taken back before anybody was asked -> gone, though that device's host is away", () => {
+    const fleet = scene({ device: { attachState: "ATTACHING" } });
+    fleet.transact((tx) => requestPublish(tx, x, h2));
+    expect(fleet.disk("x").publication?.unasked).to.equal(true);
+    fleet.transact((tx) => tx.hosts.put(aHost("h1", { state: "UNAVAILABLE" })));
+    expect(fleet.transact((tx) => requestUnpublish(tx, x, undefined)).progress).to.equal("reached");
+    expect(fleet.disk("x").publication).to.equal(undefined);
+    fleet.transact((tx) => deleteDisk(tx, x));
+    expect(fleet.tables.disks.get(x)).to.equal(undefined);
+  });
+
+  it("the same, once somebody may have been asked -> only a fence ends it", () => {
+    const fleet = scene({ device: { attachState: "ATTACHING" } });
+    const seen = fleet.transact((tx) => requestPublish(tx, x, h2)).disk.publication as Publication;
+    expect(fleet.transact((tx) => markAsked(tx, x, seen))).to.equal(true);
+    expect(fleet.transact((tx) => requestUnpublish(tx, x, undefined)).progress).to.equal("under_way");
+    expect(fleet.disk("x").publication?.state).to.equal("UNPUBLISHING");
+    expect(
+      fleet.transact((tx) => markAsked(tx, x, seen)),
+      "nobody is asked any more",
+    ).to.equal(false);
+    const sendable = scene();
+    sendable.transact((tx) => requestPublish(tx, x, h2));
+    expect(sendable.disk("x").publication?.unasked).to.equal(undefined);
+  });
+
+  const vanished: readonly [string, Partial<Host>, string[], string | undefined][] = [
+    ["its host has registered without it", {}, ["d2"], undefined],
+    ["its host is to register", { mustRegister: true }, ["d1", "d2"], "before its agent has registered"],
+    [
+      "its host is away",
+      { state: "UNAVAILABLE", stateMessage: "h1 is silent" },
+      ["d1", "d2"],
+      "PurgeHost or PurgeDevice",
+    ],
+  ];
+  for (const [cause, host, waitedFor, blocked] of vanished) {
+    it(`a fence, and a device has vanished: ${cause} -> ${blocked ?? "that part counts as fenced"}`, () => {
+      const device = { missing: true, health: "ERROR", attachState: "ATTACHING" } as const;
+      const fleet = scene({ publication: at("UNPUBLISHING", h2), device, h1: host });
+      const plan = planSession(fleet.tables, x);
+      expect(plan?.devices.map(({ deviceId }) => deviceId)).to.deep.equal(waitedFor);
+      expect(plan?.groups.map((group) => group.deviceIds)).to.deep.equal([["d2"]]);
+      if (blocked === undefined) expect(plan?.blocked).to.equal(undefined);
+      else expect(plan?.blocked).to.contain(blocked);
+    });
+  }
 
   it("unknown disk or host -> NOT_FOUND", () => {
     const fleet = scene();

@@ -55,7 +55,25 @@ export function requestPublish(
   requirePublishable(tx, disk, host, whySuspected);
   const { fence: _, ...rest } = disk;
   const rule = onHostSilence === "FENCE" && ({ onHostSilence } as const);
-  return { progress: "under_way", disk: putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule }) };
+  const noted = putPublication(tx, rest, { hostId, state: "PUBLISHING", ...rule });
+  return { progress: "under_way", disk: markUnasked(tx, noted) };
+}
+
+/** A device that is not yet to be asked may never be. */
+function markUnasked(tx: RegistryTransaction, disk: Disk): Disk {
+  if (disk.publication === undefined || planSession(tx, disk.diskId)?.blocked === undefined) return disk;
+  const put: Disk = { ...disk, publication: { ...disk.publication, unasked: true } };
+  tx.disks.put(put);
+  return put;
+}
+
+/** Before the first device is asked. False when something newer was wanted meanwhile: then nobody is. */
+export function markAsked(tx: RegistryTransaction, diskId: DiskId, seen: Publication): boolean {
+  const disk = tx.disks.get(diskId);
+  if (disk?.publication === undefined || !isCurrent(tx, diskId, seen)) return false;
+  const { unasked: _, ...publication } = disk.publication;
+  tx.disks.put({ ...disk, publication });
+  return true;
 }
 
 /** The last word on it counts. */
@@ -93,7 +111,8 @@ export function requestUnpublish(tx: RegistryTransaction, diskId: DiskId, hostId
   const { publication } = disk;
   if (publication === undefined) return { progress: "reached", disk };
   if (hostId !== undefined && publication.hostId !== hostId) return { progress: "reached", disk };
-  return { progress: "under_way", disk: beginUnpublish(tx, disk) };
+  const ending = beginUnpublish(tx, disk);
+  return { progress: ending.publication === undefined ? "reached" : "under_way", disk: ending };
 }
 
 /** How far a requested unpublication is: anything but UNPUBLISHING means that the fence was complete. */
@@ -106,6 +125,11 @@ export function beginUnpublish(tx: RegistryTransaction, disk: Disk): Disk {
   const { publication } = disk;
   if (publication === undefined || publication.state === "UNPUBLISHING") return disk;
   return putPublication(tx, disk, { ...publication, state: "UNPUBLISHING" });
+}
+
+/** A device came back that counted as fenced while it was nowhere: now it can be asked. */
+export function fenceAnew(tx: RegistryTransaction, disk: Disk, hostId: HostId): void {
+  putPublication(tx, disk, { hostId: disk.fence?.hostId ?? hostId, state: "UNPUBLISHING" });
 }
 
 /** Takes a disk from its host without asking the host. A friendly end that is under way becomes a fence. */
@@ -125,12 +149,17 @@ export function restartPublication(tx: RegistryTransaction, disk: Disk, publicat
   putPublication(tx, disk, { ...publication, state: "PUBLISHING" });
 }
 
-/** With a new session. */
+/** With a new session; one that nobody was asked for ends with none. */
 function putPublication(
   tx: RegistryTransaction,
   disk: Disk,
-  { hostId, state, onHostSilence }: Pick<Publication, "hostId" | "state" | "onHostSilence">,
+  { hostId, state, onHostSilence, unasked }: Pick<Publication, "hostId" | "state" | "onHostSilence" | "unasked">,
 ): Disk {
+  if (unasked && state === "UNPUBLISHING") {
+    const { publication: _, ...unpublished } = disk;
+    tx.disks.put(unpublished);
+    return unpublished;
+  }
   const publication: Publication = {
     hostId,
     state,
@@ -186,6 +215,8 @@ function deviceFault(tables: RegistryTables, disk: Disk, deviceId: DeviceId): st
   if (unknown !== undefined) return `its ${unknown}`;
   if (device.health === "ERROR")
     return `its device ${deviceId} on host ${device.hostId} is in error: ${device.healthMessage}`;
+  if (device.removalRequested || tables.hosts.get(device.hostId)?.removalRequested)
+    return `its device ${deviceId} on host ${device.hostId} is to be removed: take it back with AddDevice, or its host with AddHost`;
   if (device.attachState === "ATTACHED" || device.attachState === "ATTACHING") return undefined;
   return `its device ${deviceId} on host ${device.hostId} is ${device.attachState}`;
 }
@@ -204,7 +235,10 @@ export interface SessionPlan {
   /** The host that serves, is to serve, or served the disk. */
   readonly target: Host | undefined;
   readonly groups: readonly SessionGroup[];
-  /** The disk's devices in order. Purged ones are left out when fencing, since there is nothing of the disk left on them to protect. */
+  /**
+   * The disk's devices in order. When fencing, purged ones are left out, since there is nothing of the disk left on them to
+   * protect, and those of which a start of their agent that has registered knows nothing: nobody holds them.
+   */
   readonly devices: readonly Device[];
   /** What cannot be asked now, e.g. on an UNAVAILABLE host, and why. The rest is asked all the same. */
   readonly unasked: ReadonlyMap<DeviceId, string>;
@@ -229,6 +263,7 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
       if (!fencing) purged ??= `device ${deviceId} was purged`;
       continue;
     }
+    if (fencing && device.missing && whyNotToldToLetGo(host) === undefined) continue;
     devices.push(device);
     const whyNot = whyNotNow(device, host, fencing);
     if (whyNot !== undefined) {
@@ -253,8 +288,10 @@ export function planSession(tables: RegistryTables, diskId: DiskId): SessionPlan
 
 function whyNotNow(device: Device, host: Host, fencing: boolean): string | undefined {
   const whyNot = fencing ? whyNotToldToLetGo(host) : whyNotTold(host);
-  if (whyNot !== undefined)
-    return `device ${device.deviceId} on host ${host.hostId} cannot be asked for the session: ${whyNot}`;
+  if (whyNot !== undefined) {
+    const cure = fencing ? "; if it never comes back, PurgeHost or PurgeDevice with force ends the wait" : "";
+    return `device ${device.deviceId} on host ${host.hostId} cannot be asked for the session: ${whyNot}${cure}`;
+  }
   const unknown = whyUnknown(device);
   if (unknown !== undefined) return unknown;
   // A fence is asked of a device in any state: its agent may still do I/O for an older session.

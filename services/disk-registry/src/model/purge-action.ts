@@ -53,7 +53,13 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
     if (!host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
     return;
   }
-  const { replacement, keepData: _, unknownSession, ...rest } = advance(tx, device, "purge", nowMs);
+  const {
+    replacement,
+    keepData: _,
+    removalRequestedAtMs: __,
+    unknownSession,
+    ...rest
+  } = advance(tx, device, "purge", nowMs);
   // What its agent remembers counts as given: its disk's sessions were, and an operator has seen what else it says, and
   // wants the device forgotten.
   const given = [rest.lastSessionNumber, unknownSession?.sessionNumber, tx.disks.get(device.diskId)?.lastSessionNumber];

@@ -394,7 +394,11 @@ describe("registration", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1")] });
     register(fleet, registration([reported("d1", bigger)]));
     expect(fleet.device("d1").healthMessage).to.contain("sizeBytes was").and.to.contain("AddDevice accepts");
-    expect(fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS)).code).to.equal("S_OK");
+    expect(
+      fleet.transact((tx) =>
+        addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+      ).code,
+    ).to.equal("S_OK");
     expect(fleet.device("d1")).to.include({
       sizeBytes: 128 * MIB,
       dirty: true,
@@ -409,7 +413,7 @@ describe("registration", () => {
   it("replaced hardware with a disk -> AddDevice does not accept it; the former hardware put back is ONLINE", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1", { diskId: diskId("x") })], disks: [aDisk("x", ["d1"])] });
     register(fleet, registration([reported("d1", bigger)]));
-    fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, NOW_MS));
+    fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("d1") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     expect(fleet.device("d1")).to.include({ health: "ERROR", sizeBytes: 64 * MIB, dirty: false });
     register(fleet, registration([reported("d1")]));
     expect(fleet.device("d1")).to.include({ health: "ONLINE" });
@@ -494,6 +498,31 @@ describe("publications at registration", () => {
       expect(`${after?.state} ${after?.sessionNumber}`).to.equal(effect);
     });
   }
+
+  for (const [cause, sessionNumber, effect] of [
+    ["with an older session than the disk's last", 100, "UNPUBLISHING 201"],
+    ["with the disk's last", 150, "none"],
+  ] as const)
+    it(`a device that counted as fenced while it was gone is back, ${cause} -> ${effect}`, () => {
+      const disk = aDisk("x", ["d1"], { lastSessionNumber: 150 });
+      const device = aDevice("d1", { diskId: diskId("x"), missing: true, attachState: "ATTACHING" });
+      const fleet = new TestFleet({ devices: [device], disks: [disk] });
+      register(fleet, registration([reported("d1", { sessionNumber, sessionDiskId: diskId("x") })]));
+      const after = fleet.disk("x").publication;
+      expect(after === undefined ? "none" : `${after.state} ${after.sessionNumber}`).to.equal(effect);
+    });
+
+  it("ids of other hosts' devices -> refused, and shown until they are gone", () => {
+    const fleet = new TestFleet({
+      hosts: [aHost("h1"), aHost("h2")],
+      devices: [aDevice("d9", { hostId: hostId("h2") })],
+    });
+    const { unknown } = register(fleet, registration([reported("d9")]));
+    expect(unknown.map((device) => device.deviceId)).to.deep.equal(["d9"]);
+    expect(fleet.host("h1").foreignDevices).to.deep.equal([{ deviceId: "d9", hostId: "h2" }]);
+    register(fleet, registration([]));
+    expect(fleet.host("h1").foreignDevices).to.equal(undefined);
+  });
 
   it("exports that nobody wants -> named, to be ended", () => {
     const fleet = new TestFleet(publishedFleet(elsewhere));

@@ -11,11 +11,18 @@ import { mayHaveGiven } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
 import { backFromUnavailable } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
-import { restartPublication, takeAway } from "./publications.js";
+import { fenceAnew, restartPublication, takeAway } from "./publications.js";
 import type { Remembered } from "./remembered.js";
 import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
-import { type Device, type Host, isLeftAlone, type RegistryTables, type RegistryTransaction } from "./schema.js";
+import {
+  type Device,
+  type ForeignDevice,
+  type Host,
+  isLeftAlone,
+  type RegistryTables,
+  type RegistryTransaction,
+} from "./schema.js";
 import { markUnknown } from "./unknown-disks.js";
 
 export interface ReportedExport {
@@ -59,7 +66,11 @@ export interface RegistrationAnswer {
 interface TakenIn {
   readonly device: Device;
   readonly reported: ReportedDevice;
+  /** The registration before this one did not tell of it. */
+  readonly wasMissing: boolean;
 }
+
+const MAX_FOREIGN_DEVICES = 64;
 
 /** How many replaced starts of an agent are remembered: two agents that run at once are told apart by one. */
 const MAX_FORMER_BOOTS = 4;
@@ -86,10 +97,12 @@ export function registerAgent(
   const allowed: StampedDevice[] = [];
   const unknown: StampedDevice[] = [];
   const own: TakenIn[] = [];
+  const foreign: ForeignDevice[] = [];
   for (const reported of registration.devices) {
     const known = tx.devices.get(reported.deviceId);
     if (known !== undefined && known.hostId !== registration.hostId) {
       const { generation, reason } = foreignDevice(tx, known);
+      foreign.push({ deviceId: known.deviceId, hostId: known.hostId });
       unknown.push({ deviceId: known.deviceId, stamp: { ...leader, deviceGeneration: generation }, reason });
       continue;
     }
@@ -98,12 +111,13 @@ export function registerAgent(
         ? newDevice(tx, registration.hostId, reported, nowMs)
         : mergeReported(tx, known, reported, newStart, shared, nowMs);
     const device = markUnknown(tx, merged, reported);
-    own.push({ device, reported });
+    own.push({ device, reported, wasMissing: known?.missing === true });
     if (isLeftAlone(device)) continue;
     const reason = whyNotAllowed(tx, device, shared);
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
     (reason === "" ? allowed : unknown).push(stamped);
   }
+  noteForeign(tx, registration.hostId, foreign.slice(0, MAX_FOREIGN_DEVICES));
   mergeAllLost(tx, registration.hostId, own, nowMs);
   restartBrokenPublications(tx, registration, before, own, nowMs);
   return { allowed, unknown, ...unwantedExports(tx, registration) };
@@ -139,6 +153,15 @@ function putHost(
     before.rack === rack &&
     before.bootId === bootId;
   if (!unchanged) tx.hosts.put({ ...registered, ...reported, ...formerBoots(before, bootId) });
+}
+
+/** For operators: nothing else tells why the host lacks a device. */
+function noteForeign(tx: RegistryTransaction, hostId: HostId, foreign: readonly ForeignDevice[]): void {
+  const host = tx.hosts.get(hostId);
+  if (host === undefined) return;
+  const { foreignDevices: known = [], ...rest } = host;
+  const isKnown = JSON.stringify(known) === JSON.stringify(foreign);
+  if (!isKnown) tx.hosts.put(foreign.length === 0 ? rest : { ...rest, foreignDevices: foreign });
 }
 
 function formerBoots(before: Host, bootId: string): Pick<Host, "formerBootIds"> {
@@ -233,9 +256,11 @@ function restartBrokenPublications(
       if (newBoot || served.get(disk.diskId) !== publication.sessionNumber) restartPublication(tx, disk, publication);
   }
   const moved = before?.address !== registration.address;
-  for (const { device, reported } of own) {
+  for (const { device, reported, wasMissing } of own) {
     const disk = device.diskId === "" ? undefined : tx.disks.get(device.diskId);
     const publication = disk?.publication;
+    const mayBeHeld = wasMissing && reported.sessionNumber < (disk?.lastSessionNumber ?? 0);
+    if (disk !== undefined && publication === undefined && mayBeHeld) fenceAnew(tx, disk, hostId);
     if (disk === undefined || publication?.state !== "PUBLISHED") continue;
     const hasSession = reported.sessionNumber === publication.sessionNumber && device.unknownSession === undefined;
     if (moved || !hasSession) restartPublication(tx, disk, publication);

@@ -2,6 +2,7 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import { diskHealth } from "./disks.js";
 import {
   type EraseLimits,
   type EraseWatch,
@@ -22,6 +23,8 @@ import {
 export interface RemovalLimits extends EraseLimits {
   /** How long an UNAVAILABLE host's word is waited for. */
   readonly unavailableRemovalTimeoutMs: number;
+  /** The longest that anybody is told to wait. */
+  readonly maxWaitingRetryAfterMs: number;
   /** When to ask again while agents are letting go. */
   readonly closingRetryAfterMs: number;
 }
@@ -67,8 +70,8 @@ interface Removal {
 function removeAll(tx: RegistryTransaction, removal: Removal, call: RemovalCall): ActionResult {
   const { name } = removal;
   const { limits, nowMs } = call;
-  const devices = removal.devices.map((device) => noteWish(tx, device, call.keepData));
-  const inUse = whileInUse({ ...removal, devices }, limits);
+  const devices = removal.devices.map((device) => noteWish(tx, device, call));
+  const inUse = whileInUse(tx, { ...removal, devices }, call);
   if (inUse !== undefined) return inUse;
   const host = tx.hosts.get(devices[0]?.hostId ?? "");
   const isLost = host !== undefined && removalTimedOut(host, limits, nowMs);
@@ -98,12 +101,19 @@ export function disksServedBy(tables: RegistryTables, hostId: HostId): readonly 
   return [...tables.disks.by("byPublicationHost", hostId)].map((disk) => disk.diskId).sort();
 }
 
-function whileInUse({ name, devices, servedDiskIds, vmCid }: Removal, limits: RemovalLimits): ActionResult | undefined {
+function whileInUse(tables: RegistryTables, removal: Removal, call: RemovalCall): ActionResult | undefined {
+  const { name, devices, servedDiskIds, vmCid } = removal;
   const heldDiskIds = disksOn(devices);
+  const isBroken = heldDiskIds.some((diskId) => isBrokenDisk(tables, diskId));
   const uses: string[] = [];
-  if (heldDiskIds.length > 0) uses.push(`holds ${heldDiskIds.length} disks (delete them): ${heldDiskIds.join(", ")}`);
+  if (heldDiskIds.length > 0) {
+    const waysOut = isBroken
+      ? "delete them with DeleteDisk, or give them up with the host by PurgeHost with force"
+      : "delete them";
+    uses.push(`holds ${heldDiskIds.length} disks (${waysOut}): ${described(tables, heldDiskIds)}`);
+  }
   if (servedDiskIds.length > 0)
-    uses.push(`serves ${servedDiskIds.length} disks (unpublish them): ${servedDiskIds.join(", ")}`);
+    uses.push(`serves ${servedDiskIds.length} disks (unpublish them): ${described(tables, servedDiskIds)}`);
   if (vmCid !== undefined) uses.push(`is VM ${vmCid} (delete it)`);
   const unknown = devices.filter(isLeftAlone).map((device) => device.deviceId);
   if (unknown.length > 0)
@@ -111,15 +121,43 @@ function whileInUse({ name, devices, servedDiskIds, vmCid }: Removal, limits: Re
   if (uses.length === 0) return undefined;
   const dependentDiskIds = [...new Set([...heldDiskIds, ...servedDiskIds])].sort();
   const message = `${name} is to be removed, and still ${uses.join("; it ")}`;
-  return tryAgain(message, limits.waitingRetryAfterMs, dependentDiskIds);
+  const retryAfterMs = isBroken ? brokenRetryAfterMs(devices, call) : call.limits.waitingRetryAfterMs;
+  return tryAgain(message, retryAfterMs, dependentDiskIds);
+}
+
+function isBrokenDisk(tables: RegistryTables, diskId: DiskId): boolean {
+  const disk = tables.disks.get(diskId);
+  return disk !== undefined && diskHealth(tables, disk).health === "ERROR";
+}
+
+/** Each with its state: who is to decide about a disk wants to know whether it is in use, and whether it can be. */
+function described(tables: RegistryTables, diskIds: readonly DiskId[]): string {
+  const texts = diskIds.map((diskId) => {
+    const disk = tables.disks.get(diskId);
+    if (disk === undefined) return diskId;
+    const { publication } = disk;
+    const { health, message } = diskHealth(tables, disk);
+    const where = publication === undefined ? "unpublished" : `${publication.state} to ${publication.hostId}`;
+    return `${diskId} (${where}, ${health === "ONLINE" ? health : `${health}: ${message}`})`;
+  });
+  return named(texts);
+}
+
+/** Nothing ends it but somebody's decision: who asks again and again is told to wait as long as was waited already. */
+function brokenRetryAfterMs(devices: readonly Device[], { limits, nowMs }: RemovalCall): number {
+  const since = devices.map(({ removalRequestedAtMs = nowMs }) => removalRequestedAtMs);
+  const waitedMs = nowMs - Math.min(...since);
+  return Math.min(Math.max(waitedMs, limits.waitingRetryAfterMs), limits.maxWaitingRetryAfterMs);
 }
 
 /** What was said of a device that has left, or is leaving, stays: nobody can erase it there. */
-function noteWish(tx: RegistryTransaction, device: Device, keepData: boolean): Device {
+function noteWish(tx: RegistryTransaction, device: Device, { keepData, nowMs }: RemovalCall): Device {
   if (device.attachState !== "ATTACHING" && device.attachState !== "ATTACHED") return device;
   const { keepData: kept, ...rest } = device;
   if (device.removalRequested && (kept ?? false) === keepData) return device;
-  const wished = { ...rest, removalRequested: true, ...(keepData && { keepData }) };
+  const removalRequestedAtMs = device.removalRequested ? device.removalRequestedAtMs : nowMs;
+  const since = removalRequestedAtMs !== undefined && { removalRequestedAtMs };
+  const wished = { ...rest, removalRequested: true, ...since, ...(keepData && { keepData }) };
   tx.devices.put(wished);
   return wished;
 }

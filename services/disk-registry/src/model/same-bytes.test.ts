@@ -74,7 +74,9 @@ describe("two devices on the same bytes", () => {
     it(`AddDevice: ${cause} -> ${effect}`, () => {
       const fleet = pair(first, second);
       const before = fleet.device("b");
-      const result = fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("b") }, NOW_MS));
+      const result = fleet.transact((tx) =>
+        addDevice(tx, { deviceId: deviceId("b") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+      );
       if (effect === "taken in") {
         expect(result.code, result.message).to.equal("S_OK");
         expect(fleet.device("b").attachState).to.equal("ATTACHING");
@@ -88,7 +90,7 @@ describe("two devices on the same bytes", () => {
   it("AddHost takes in the others, and says of each refused one why", () => {
     const fleet = pair(wwn, wwn);
     fleet.transact((tx) => tx.devices.put(aDevice("c", { hostId: hostId("h2"), attachState: "UNKNOWN" })));
-    const result = fleet.transact((tx) => addHost(tx, hostId("h2"), NOW_MS));
+    const result = fleet.transact((tx) => addHost(tx, hostId("h2"), { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     expect(result.code).to.equal("E_INVALID_STATE");
     expect(result.message).to.match(
       /host h2 is in operation with 1 of its 2 devices; .*device b of host h2 .*device a of/,
@@ -98,7 +100,7 @@ describe("two devices on the same bytes", () => {
 
   it("AddHost of a host with two of its own on the same bytes -> one of them", () => {
     const fleet = pair({ ...onFile, attachState: "UNKNOWN" }, { ...onFile, ...h1 });
-    const result = fleet.transact((tx) => addHost(tx, hostId("h1"), NOW_MS));
+    const result = fleet.transact((tx) => addHost(tx, hostId("h1"), { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }));
     expect(result.message).to.contain("device b of host h1 lies on the same bytes as device a of host h1");
     expect([fleet.device("a").attachState, fleet.device("b").attachState]).to.deep.equal(["ATTACHING", "UNKNOWN"]);
   });
@@ -106,7 +108,11 @@ describe("two devices on the same bytes", () => {
   it("a serial number that an operator knows to be of many -> taken in", () => {
     const fleet = pair(wwn, wwn);
     const shared = new Set([wwn.serialNumber]);
-    expect(fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("b") }, NOW_MS, shared)).code).to.equal("S_OK");
+    expect(
+      fleet.transact((tx) =>
+        addDevice(tx, { deviceId: deviceId("b") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000, shared }),
+      ).code,
+    ).to.equal("S_OK");
   });
 
   const both = { ...wwn, attachState: "ATTACHED" } as const;
@@ -142,7 +148,9 @@ describe("two devices on the same bytes", () => {
   for (const [cause, first, second, stays] of isClean)
     it(`a clean device comes back into operation, and ${cause} -> ${stays ? "clean" : "dirty"}`, () => {
       const fleet = pair(first, { ...second, attachState: "DETACHED", dirty: false });
-      fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("b") }, NOW_MS));
+      fleet.transact((tx) =>
+        addDevice(tx, { deviceId: deviceId("b") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }),
+      );
       expect(fleet.device("b")).to.include({ attachState: "ATTACHING", dirty: !stays });
     });
 
@@ -167,7 +175,9 @@ describe("two devices on the same bytes", () => {
 
   it("a drive that moved to another host -> refused while the former reports it, taken in once it does not", () => {
     const fleet = pair(both, wwn);
-    const add = () => fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("b") }, NOW_MS)).code;
+    const add = () =>
+      fleet.transact((tx) => addDevice(tx, { deviceId: deviceId("b") }, { nowMs: NOW_MS, waitingRetryAfterMs: 10_000 }))
+        .code;
     expect(add()).to.equal("E_INVALID_STATE");
     fleet.transact((tx) => registerAgent(tx, { ...registration("a"), devices: [] }, leader, { maxHosts: 9 }, NOW_MS));
     expect(fleet.device("a")).to.include({ missing: true, health: "ERROR" });

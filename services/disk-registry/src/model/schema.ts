@@ -48,7 +48,15 @@ export interface Host {
    */
   readonly mustRegister?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
+  /** Devices that it reported at last under ids of other hosts' devices; the first so many. */
+  readonly foreignDevices?: readonly ForeignDevice[] | undefined;
   readonly createdAtMs: number;
+}
+
+/** A device's id, and the host whose it is. */
+export interface ForeignDevice {
+  readonly deviceId: DeviceId;
+  readonly hostId: HostId;
 }
 
 /** What makes a device the same device. An empty serial number or file identity says nothing. */
@@ -94,6 +102,8 @@ export interface Device extends DeviceIdentity {
   /** Holds data of a former disk, or nobody knows what. */
   readonly dirty: boolean;
   readonly removalRequested: boolean;
+  /** Since when; absent when that was not recorded. */
+  readonly removalRequestedAtMs?: number | undefined;
   /** Part of that wish: it is taken out as it is, not erased. */
   readonly keepData?: true | undefined;
   /** Its agent has confirmed the detach of the current generation. While false, a device that is not to be held is ordered detached. */
@@ -133,6 +143,8 @@ export interface Publication {
   readonly lastError: string;
   /** It is taken from the host by itself when the host is UNAVAILABLE; absent: only when somebody says so. */
   readonly onHostSilence?: "FENCE" | undefined;
+  /** No device was asked for its session, nor for one before it: it can be taken back without a fence. */
+  readonly unasked?: true | undefined;
 }
 
 /** That a disk was taken from a host without asking it. */

@@ -216,6 +216,7 @@ describe("a device that is held by an unknown disk", () => {
       closingRetryAfterMs: 1,
       erasingRetryAfterMs: 1,
       waitingRetryAfterMs: 1,
+      maxWaitingRetryAfterMs: 1,
     };
     const eraseState = () => ({ erasedBytes: 0, failedTries: 0 });
     return fleet.transact((tx) =>

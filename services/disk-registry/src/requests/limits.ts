@@ -10,6 +10,7 @@ export function removalLimits({ unavailableRemovalTimeoutMs, retryAfter }: Confi
     closingRetryAfterMs: retryAfter.closingMs,
     erasingRetryAfterMs: retryAfter.erasingMs,
     waitingRetryAfterMs: retryAfter.waitingMs,
+    maxWaitingRetryAfterMs: retryAfter.maxWaitingMs,
   };
 }
 

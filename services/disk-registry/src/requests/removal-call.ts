@@ -1,6 +1,13 @@
 import type { Context } from "../context.js";
+import type { AddCall } from "../model/add-action.js";
 import type { RemovalCall } from "../model/remove-action.js";
 import { removalLimits } from "./limits.js";
+
+/** What the model needs to add something beside its tables. */
+export function addCall({ config, clock }: Context): AddCall {
+  const { retryAfter, serialNumbersOfMany: shared } = config;
+  return { nowMs: clock.nowMs(), waitingRetryAfterMs: retryAfter.waitingMs, shared };
+}
 
 /** What the model needs for a removal beside its tables. */
 export function removalCall({ config, clock, workers }: Context, keepData: boolean): RemovalCall {

@@ -77,6 +77,7 @@ export function hostMessage(host: Host, times: HostTimes): HostMessage {
     removalTimesOutAt: dateIf(times.removalTimesOutAtMs),
     saidDead: host.saidDead && wordMessage(host.saidDead),
     suspected: times.isSuspected,
+    foreignDevices: [...(host.foreignDevices ?? [])],
   };
 }
 
@@ -103,6 +104,7 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     lastError: device.lastError,
     dirty: device.dirty,
     removalRequested: device.removalRequested,
+    removalRequestedAt: dateIf(device.removalRequestedAtMs),
     keepData: device.keepData ?? false,
     heldByUnknownDisk: device.unknownSession !== undefined,
     unknownSession: device.unknownSession && { ...device.unknownSession },
@@ -141,7 +143,7 @@ export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {
   };
 }
 
-function publicationMessage({ state, onHostSilence, ...publication }: Publication): PublicationMessage {
+function publicationMessage({ state, onHostSilence, unasked: _, ...publication }: Publication): PublicationMessage {
   return { ...publication, state: PublicationState[state], onHostSilence: OnHostSilence[onHostSilence ?? "KEEP"] };
 }
 

@@ -7,6 +7,7 @@ import {
   completeUnpublish,
   isCurrent,
   isFence,
+  markAsked,
   planSession,
   recordPublicationFailure,
   renewSession,
@@ -100,6 +101,10 @@ export class PublicationWorker {
     if (target === undefined) throw new UnavailableError(`host ${publication.hostId} was purged`);
     const whyNot = whyNotTold(target);
     if (whyNot !== undefined) throw new UnavailableError(whyNot);
+    if (publication.unasked) {
+      const isWanted = await this.context.tablet.transact((tx) => markAsked(tx, disk.diskId, publication));
+      if (!isWanted) throw new AbortedError(`disk ${disk.diskId} is not wanted on host ${target.hostId} any more`);
+    }
     await this.#openSessions(plan, signal);
     const exportPath = await this.#exportDisk(plan, target, signal);
     return (tx) => completePublish(tx, disk.diskId, publication, exportPath);

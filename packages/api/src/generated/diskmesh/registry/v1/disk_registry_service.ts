@@ -3980,7 +3980,11 @@ export const DiskRegistryServiceDefinition = {
   name: "DiskRegistryService",
   fullName: "diskmesh.registry.v1.DiskRegistryService",
   methods: {
-    /** Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). */
+    /**
+     * Takes a host and all its devices into operation. S_OK at once; attaching goes on behind it (seed 004). E_TRY_AGAIN when
+     * it is noted, and the host is UNAVAILABLE; E_INVALID_STATE when the host is DEAD, or none of its devices can be used:
+     * the message says why, and what to do. Devices in error that are taken in are attached once that is mended.
+     */
     addHost: {
       name: "AddHost",
       requestType: AddHostRequest as typeof AddHostRequest,
@@ -4039,7 +4043,10 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Takes one device, or all devices on a path, into operation. */
+    /**
+     * Takes one device, or all devices on a path, into operation: as AddHost, and E_INVALID_STATE when a device is in error,
+     * when other hardware is in its place and a disk is on it, or when its host is to be removed.
+     */
     addDevice: {
       name: "AddDevice",
       requestType: AddDeviceRequest as typeof AddDeviceRequest,
@@ -4177,7 +4184,7 @@ export const DiskRegistryServiceDefinition = {
     },
     /**
      * Makes a disk readable and writable on one host, as an NBD socket. Returns when it is PUBLISHED; published there
-     * already is a success. FAILED_PRECONDITION when it is published to another host, or the host is to be removed;
+     * already is a success. FAILED_PRECONDITION when it is published to another host, or the host or a device is to be removed;
      * UNAVAILABLE when the host, or one with a device of the disk, is. When the deadline comes first, the work goes on and
      * the call fails as retryable.
      */

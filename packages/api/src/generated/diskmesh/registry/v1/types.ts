@@ -459,6 +459,19 @@ export interface Host {
     | undefined;
   /** So many heartbeats in a row are missing now (by default two) that nothing new goes there: no disk, VM or publication. */
   suspected: boolean;
+  /**
+   * Devices that its agent reported at its last registration under ids that other hosts' devices have, and that were
+   * refused; the first 64. Give them other ids, or purge them there.
+   */
+  foreignDevices: ForeignDevice[];
+}
+
+/** A device's id that a host may not use. */
+export interface ForeignDevice {
+  /** The id. */
+  deviceId: string;
+  /** The host whose device has it. */
+  hostId: string;
 }
 
 /** What an operator said. */
@@ -567,7 +580,11 @@ export interface Device {
    */
   heldByUnknownDisk: boolean;
   /** That session; absent when there is none. */
-  unknownSession: UnknownSession | undefined;
+  unknownSession:
+    | UnknownSession
+    | undefined;
+  /** With removal_requested: since when; absent when that was not recorded. */
+  removalRequestedAt: Date | undefined;
 }
 
 /** A session that a device's agent remembers, and this registry never gave. */
@@ -696,6 +713,7 @@ function createBaseHost(): Host {
     removalTimesOutAt: undefined,
     saidDead: undefined,
     suspected: false,
+    foreignDevices: [],
   };
 }
 
@@ -748,6 +766,9 @@ export const Host: MessageFns<Host> = {
     }
     if (message.suspected !== false) {
       writer.uint32(128).bool(message.suspected);
+    }
+    for (const v of message.foreignDevices) {
+      ForeignDevice.encode(v!, writer.uint32(138).fork()).join();
     }
     return writer;
   },
@@ -893,6 +914,14 @@ export const Host: MessageFns<Host> = {
             message.suspected = reader.bool();
             continue;
           }
+          case 17: {
+            if (tag !== 138) {
+              break;
+            }
+
+            message.foreignDevices.push(ForeignDevice.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -930,6 +959,74 @@ export const Host: MessageFns<Host> = {
       ? OperatorsWord.fromPartial(object.saidDead)
       : undefined;
     message.suspected = object.suspected ?? false;
+    message.foreignDevices = object.foreignDevices?.map((e) => ForeignDevice.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseForeignDevice(): ForeignDevice {
+  return { deviceId: "", hostId: "" };
+}
+
+export const ForeignDevice: MessageFns<ForeignDevice> = {
+  encode(message: ForeignDevice, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.hostId !== "") {
+      writer.uint32(18).string(message.hostId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForeignDevice {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForeignDevice();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ForeignDevice>): ForeignDevice {
+    return ForeignDevice.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ForeignDevice>): ForeignDevice {
+    const message = createBaseForeignDevice();
+    message.deviceId = object.deviceId ?? "";
+    message.hostId = object.hostId ?? "";
     return message;
   },
 };
@@ -1226,6 +1323,7 @@ function createBaseDevice(): Device {
     keepData: false,
     heldByUnknownDisk: false,
     unknownSession: undefined,
+    removalRequestedAt: undefined,
   };
 }
 
@@ -1317,6 +1415,9 @@ export const Device: MessageFns<Device> = {
     }
     if (message.unknownSession !== undefined) {
       UnknownSession.encode(message.unknownSession, writer.uint32(234).fork()).join();
+    }
+    if (message.removalRequestedAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.removalRequestedAt), writer.uint32(242).fork()).join();
     }
     return writer;
   },
@@ -1566,6 +1667,14 @@ export const Device: MessageFns<Device> = {
             message.unknownSession = UnknownSession.decode(reader, reader.uint32());
             continue;
           }
+          case 30: {
+            if (tag !== 242) {
+              break;
+            }
+
+            message.removalRequestedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1616,6 +1725,7 @@ export const Device: MessageFns<Device> = {
     message.unknownSession = (object.unknownSession !== undefined && object.unknownSession !== null)
       ? UnknownSession.fromPartial(object.unknownSession)
       : undefined;
+    message.removalRequestedAt = object.removalRequestedAt ?? undefined;
     return message;
   },
 };
