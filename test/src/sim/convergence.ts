@@ -12,7 +12,10 @@ export function whatIsNotSettled(world: World): readonly string[] {
     if (node?.context === undefined || !node.process.alive) unsettled.push(`the agent of ${host} does not run`);
     else if (world.store.host(host)?.state !== "ONLINE") unsettled.push(`host ${host} is not ONLINE`);
     else if (world.store.host(host)?.bootId !== node.context.bootId) unsettled.push(`host ${host} has not registered`);
-    else for (const place of node.devices) unsettled.push(...deviceTrouble(world, node, place));
+    else {
+      for (const place of node.devices) unsettled.push(...deviceTrouble(world, node, place));
+      unsettled.push(...exportTrouble(world, node));
+    }
   }
   for (const disk of world.store.disks()) unsettled.push(...diskTrouble(world, disk.diskId));
   return unsettled;
@@ -80,6 +83,15 @@ function isHeldElsewhere(world: World, node: AgentRun, path: string, device: Sto
       if (other.context?.devices.find(place.deviceId as never)?.attached) return !isKnownToShare;
     }
   return false;
+}
+
+/** Nothing is served where nobody wants it. What a registry that went back has forgotten is left alone. */
+function exportTrouble(world: World, node: AgentRun): readonly string[] {
+  const { host } = node.machine;
+  if (world.rewinds.epoch > 0) return [];
+  const isWanted = (diskId: string) => world.store.disk(diskId)?.publication?.hostId === host;
+  const served = node.context?.exports.list() ?? [];
+  return served.filter(({ diskId }) => !isWanted(diskId)).map(({ diskId }) => `${host} serves ${diskId}, unwanted`);
 }
 
 function diskTrouble(world: World, diskId: string): readonly string[] {

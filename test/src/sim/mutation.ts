@@ -21,8 +21,10 @@ export interface Modules {
   "disk-registry/build-context": typeof import("../../../services/disk-registry/src/build-context.js");
   "disk-registry/model/attach-states": typeof import("../../../services/disk-registry/src/model/attach-states.js");
   "disk-registry/model/orders": typeof import("../../../services/disk-registry/src/model/orders.js");
+  "disk-registry/model/placement": typeof import("../../../services/disk-registry/src/model/placement.js");
   "disk-registry/model/publications": typeof import("../../../services/disk-registry/src/model/publications.js");
   "disk-registry/model/purge-action": typeof import("../../../services/disk-registry/src/model/purge-action.js");
+  "disk-registry/model/registration": typeof import("../../../services/disk-registry/src/model/registration.js");
   "disk-registry/model/remembered": typeof import("../../../services/disk-registry/src/model/remembered.js");
   "disk-registry/model/removal-erase": typeof import("../../../services/disk-registry/src/model/removal-erase.js");
   "disk-registry/model/remove-action": typeof import("../../../services/disk-registry/src/model/remove-action.js");

@@ -133,7 +133,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
-    withinSeeds: 150,
+    withinSeeds: 600,
     replaced: [
       inPlaceOf(
         "disk-registry/model/publications",

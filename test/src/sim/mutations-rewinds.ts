@@ -6,7 +6,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-incarnation",
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
-    withinSeeds: 100,
+    withinSeeds: 500,
     scenario: "two registries",
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {

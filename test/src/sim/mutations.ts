@@ -1,10 +1,16 @@
 import type { Mutation } from "./mutation.js";
 import { AGENT_MUTATIONS } from "./mutations-agent.js";
+import { HOST_MUTATIONS } from "./mutations-hosts.js";
 import { REGISTRY_MUTATIONS } from "./mutations-registry.js";
 import { REWIND_MUTATIONS } from "./mutations-rewinds.js";
 
 /** Their files import no more than types of what they replace: it must be loaded after the switch. */
-export const MUTATIONS: readonly Mutation[] = [...AGENT_MUTATIONS, ...REGISTRY_MUTATIONS, ...REWIND_MUTATIONS];
+export const MUTATIONS: readonly Mutation[] = [
+  ...AGENT_MUTATIONS,
+  ...REGISTRY_MUTATIONS,
+  ...HOST_MUTATIONS,
+  ...REWIND_MUTATIONS,
+];
 
 export function findMutation(name: string): Mutation {
   const mutation = MUTATIONS.find((each) => each.name === name);

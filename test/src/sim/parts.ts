@@ -1,4 +1,4 @@
-import type { UnknownDiskVerdict } from "@diskmesh/api/registry";
+import type { HostState, OnHostSilence, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import type { AgentContext, DiskPart } from "@diskmesh/disk-agent/simulation";
 import type { Context as RegistryContext, Device as StoredDevice } from "@diskmesh/disk-registry/simulation";
 import type { Random } from "../random.js";
@@ -40,6 +40,7 @@ export interface World extends Observer {
     readonly granted: ReadonlyMap<string, ReadonlySet<number>>;
     readonly highestGranted: ReadonlyMap<string, number>;
     readonly erased: ReadonlyMap<string, ReadonlySet<number>>;
+    wasAsked(session: number): boolean;
     copy(): Confirmed;
     rewind(then: Confirmed): void;
   };
@@ -93,10 +94,14 @@ export interface World extends Observer {
     cms(method: CmsMethod, request: CmsRequest): void;
     createDisk(diskId: string, sizeBytes: number, hostId: string): void;
     deleteDisk(diskId: string): void;
-    publishDisk(diskId: string, hostId: string): void;
+    publishDisk(diskId: string, hostId: string, onHostSilence?: OnHostSilence): void;
     unpublishDisk(diskId: string, hostId: string): void;
     decideUnknown(device: StoredDevice, verdict: UnknownDiskVerdict): void;
     sayWhoLeads(): void;
+    fenceHost(hostId: string): void;
+    setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence?: boolean): void;
+    /** Hosts of which somebody asked, at any time, that they count as dead no more. */
+    readonly takenBack: ReadonlySet<string>;
   };
   readonly operator: { act(): void };
   readonly user: { act(): boolean };

@@ -1,3 +1,4 @@
+import { HostState, OnHostSilence } from "@diskmesh/api/registry";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import { BLOCK_BYTES } from "./machine.js";
 import { isIdle } from "./operator.js";
@@ -51,7 +52,7 @@ function* haveATenant(world: World, hostId: string): Plan {
   );
 }
 
-function* putInUse({ store, requests }: World, hostId: string, holder: string): Plan {
+function* putInUse({ store, requests }: World, hostId: string, holder: string, rule?: OnHostSilence): Plan {
   const disk = () => store.disk("disk-1");
   yield* until(
     () => disk() !== undefined,
@@ -59,7 +60,8 @@ function* putInUse({ store, requests }: World, hostId: string, holder: string): 
   );
   yield* until(
     () => disk()?.publication?.state === "PUBLISHED",
-    () => requests.publishDisk("disk-1", holder),
+    () => requests.publishDisk("disk-1", holder, rule),
+    rule === undefined ? Number.POSITIVE_INFINITY : 40,
   );
 }
 
@@ -73,6 +75,64 @@ export function* serveFromAfar(world: World): Plan {
   );
   yield* putInUse(world, hostId, holder);
   for (;;) yield;
+}
+
+/** Most hosts are gone at once: operators fence them, by hand or by their silence, use the disk elsewhere, and take them back. */
+export function* fenceTheDead(world: World): Plan {
+  const { requests, store, network, hosts, random } = world;
+  const publication = () => store.disk("disk-1")?.publication;
+  for (;;) {
+    const owner = random.pick(hosts);
+    const [holder = "", next = ""] = random.chance(0.5) ? hosts.filter((host) => host !== owner) : hosts;
+    for (const hostId of hosts)
+      yield* until(
+        () => store.device(`${hostId}-a`)?.attachState === "ATTACHED",
+        () => requests.cms("addHost", { hostId }),
+        20,
+      );
+    const rule = random.chance(0.5) ? OnHostSilence.FENCE : OnHostSilence.KEEP;
+    yield* until(
+      () => store.disk("disk-1") !== undefined,
+      () => requests.createDisk("disk-1", 2 * BLOCK_BYTES, owner),
+      20,
+    );
+    const owning = world.agentOf(owner);
+    if (random.chance(0.4) && owning !== undefined) {
+      // Devices that are still on their way up: nobody can be asked for their session yet.
+      world.endAgent(owning, false);
+      const isUp = () => store.disk("disk-1")?.deviceIds.every((id) => store.device(id)?.attachState === "ATTACHED");
+      yield* wait(30, () => isUp() === false);
+    }
+    yield* putInUse(world, owner, holder, rule);
+    yield* wait(random.below(8));
+    const dying = hosts.filter((host) => host === holder || random.chance(0.5));
+    for (const host of dying) {
+      const node = world.agentOf(host);
+      if (random.chance(0.3) && node !== undefined) world.endAgent(node, random.chance(0.5));
+      // Those who are cut off go on, and write to each other.
+      else for (const place of REGISTRY_PLACES) network.block(host, place);
+    }
+    yield* wait(random.below(30));
+    if (random.chance(0.4)) requests.setHostState(dying, HostState.DEAD, random.chance(0.5));
+    yield* wait(random.below(6));
+    if (random.chance(0.6)) requests.fenceHost(holder);
+    if (random.chance(0.3)) requests.createDisk("disk-2", BLOCK_BYTES, random.pick(hosts));
+    yield* until(
+      () => publication()?.state === "PUBLISHED" && publication()?.hostId === next,
+      () => requests.publishDisk("disk-1", next, rule),
+      random.below(40),
+    );
+    for (const host of dying) for (const place of REGISTRY_PLACES) network.unblock(host, place);
+    yield* wait(random.below(40));
+    requests.setHostState(dying, HostState.ONLINE);
+    yield* wait(random.below(20));
+    for (const diskId of ["disk-1", "disk-2"])
+      yield* until(
+        () => store.disk(diskId) === undefined,
+        () => (store.disk(diskId)?.publication ? requests.unpublishDisk(diskId, "") : requests.deleteDisk(diskId)),
+        30,
+      );
+  }
 }
 
 /** A device is forgotten while nobody hears its host, whose agent goes on. */

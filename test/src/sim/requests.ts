@@ -3,6 +3,8 @@ import {
   type ActionResult,
   DiskRegistryServiceDefinition,
   FleetServiceDefinition,
+  HostState,
+  OnHostSilence,
   UnknownDiskVerdict,
 } from "@diskmesh/api/registry";
 import type { Device, Disk } from "@diskmesh/disk-registry/simulation";
@@ -23,6 +25,8 @@ export class Requests {
   readonly #registry: Registry;
   readonly #fleet: Client<typeof FleetServiceDefinition>;
   readonly #operations = new Map<unknown, Operation>();
+  /** Hosts of which somebody asked, at any time, that they count as dead no more. */
+  readonly takenBack = new Set<string>();
   /** Requests that the leader answered. */
   readonly #byLeader = new Set<unknown>();
 
@@ -175,12 +179,16 @@ export class Requests {
     });
   }
 
-  publishDisk(diskId: string, hostId: string): void {
-    const request = { diskId, hostId };
+  publishDisk(diskId: string, hostId: string, onHostSilence: OnHostSilence = OnHostSilence.UNSPECIFIED): void {
+    const request = { diskId, hostId, onHostSilence };
     const operation = this.#begin(request, [`disk ${diskId}`]);
     this.#run("publishDisk", request, async () => {
       const { disk } = await this.#registry.publishDisk(request);
-      const isThere = () => this.world.store.disk(diskId)?.publication?.hostId === hostId;
+      // Its host's silence may have ended it.
+      const isThere = () => {
+        const disk = this.world.store.disk(diskId);
+        return disk?.publication?.hostId === hostId || disk?.fence?.hostId === hostId;
+      };
       operation.acknowledge([{ text: `disk ${diskId} was published to ${hostId}`, holds: isThere }]);
       return `session ${disk?.publication?.sessionNumber}`;
     });
@@ -195,6 +203,39 @@ export class Requests {
       const isGone = () => publication() === undefined || (hostId !== "" && publication()?.hostId !== hostId);
       operation.acknowledge([{ text: `disk ${diskId} was unpublished`, holds: isGone }]);
       return "unpublished";
+    });
+  }
+
+  /** Takes every disk from a host that it holds. */
+  fenceHost(hostId: string): void {
+    const request = { hostId };
+    const [diskId] = DISK_IDS;
+    // What is acknowledged is kept with the first thing that the request is about.
+    const operation = this.#begin(request, [...DISK_IDS.map((id) => `disk ${id}`), `host ${hostId}`]);
+    this.#run("fenceHost", request, async () => {
+      const { disks } = await this.#registry.fenceHost(request);
+      const isElsewhere = () => this.world.store.disk(diskId)?.publication?.hostId !== hostId;
+      const fence = disks.find((disk) => disk.diskId === diskId);
+      if (fence?.complete)
+        operation.acknowledge([{ text: `disk ${diskId} was fenced off ${hostId}`, holds: isElsewhere }]);
+      return `fenced off ${disks.filter((disk) => disk.complete).length} of ${disks.length} disks`;
+    });
+  }
+
+  /** An operator's word on hosts. */
+  setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence = false): void {
+    const request = { hostIds: [...hostIds], state, reason: "simulated", fence };
+    const [first = ""] = hostIds;
+    const operation = this.#begin(
+      request,
+      hostIds.map((hostId) => `host ${hostId}`),
+    );
+    if (state === HostState.ONLINE) for (const hostId of hostIds) this.takenBack.add(hostId);
+    this.#run("setHostState", request, async () => {
+      const { changedHostIds } = await this.#registry.setHostState(request);
+      const holds = () => (this.world.store.host(first)?.state === "DEAD") === (state === HostState.DEAD);
+      operation.acknowledge([{ text: `${state} was said of ${first}`, holds }]);
+      return `changed ${changedHostIds.join(", ")}`;
     });
   }
 

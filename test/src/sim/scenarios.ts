@@ -1,7 +1,13 @@
 import type { Drive } from "./drive.js";
 import type { Faults } from "./faults.js";
 import type { Plan, World } from "./parts.js";
-import { purgeWhileSilent, serveFromAfar, takeTurnsOnSharedBytes, tenantsAcrossARewind } from "./plans.js";
+import {
+  fenceTheDead,
+  purgeWhileSilent,
+  serveFromAfar,
+  takeTurnsOnSharedBytes,
+  tenantsAcrossARewind,
+} from "./plans.js";
 
 export type ScenarioName =
   | "broken streams"
@@ -13,7 +19,8 @@ export type ScenarioName =
   | "copied back"
   | "two registries"
   | "anything goes back"
-  | "lies";
+  | "lies"
+  | "hosts die";
 
 /** A schedule with a purpose and little else in its way, for mistakes that chance alone seldom meets. */
 export interface Scenario {
@@ -99,6 +106,14 @@ const SCENARIOS: readonly Scenario[] = [
     // An agent lies.
     name: "lies",
     faults: { lie: 0.3 },
+  },
+  {
+    // Most hosts die or are cut off, are fenced by hand and by silence, and come back.
+    name: "hosts die",
+    faults: { ioMs: 5, slowIo: 0.2, openMs: 200, slowOpen: 0.5 },
+    hostCount: 3,
+    length: 4,
+    plan: fenceTheDead,
   },
 ];
 

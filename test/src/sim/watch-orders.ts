@@ -352,6 +352,11 @@ export class OrderWatch implements NetworkWatch {
     else if (before !== use) this.world.violation(`session ${session} was given to ${before}, and again to ${use}`);
   }
 
+  /** Whether a registry has asked anybody for the session. */
+  wasAsked(session: number): boolean {
+    return this.#sessionUses.has(`${this.world.rewinds.epoch} ${session}`);
+  }
+
   #boundOf(host: string): Bound {
     let bound = this.#bound.get(host);
     if (bound === undefined) {

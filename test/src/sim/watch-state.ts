@@ -54,14 +54,33 @@ export class StateWatch {
     }
     this.#highestGeneration = highest;
     const hostsChanged = new Set(changes.filter(({ table }) => table === "hosts").map(({ key }) => key));
+    for (const [hostId, before] of hostsBefore) this.#checkDead(hostId, before);
+    // One commit may hold the word and what came before it.
+    const isDead = (hostId: string) => !hostsChanged.has(hostId) && hostsBefore.get(hostId)?.state === "DEAD";
+    for (const { before, after } of devices)
+      if (after.diskId !== "" && before?.diskId === "" && isDead(after.hostId))
+        this.world.violation(`${after.deviceId} of DEAD host ${after.hostId} was given to disk ${after.diskId}`);
     for (const { before, after } of disks) {
       this.#checkPublication(before, after);
       const target = before?.publication === undefined ? after?.publication?.hostId : undefined;
       // One commit may hold the wish and what came before it.
       if (target !== undefined && !hostsChanged.has(target) && hostsBefore.get(target)?.removalRequested)
         this.world.violation(`disk ${after?.diskId} was published to ${target}, which is to be removed`);
+      const places =
+        target === undefined ? [] : [target, ...(after?.deviceIds ?? []).map((id) => store.device(id)?.hostId)];
+      const dead = places.find((hostId) => hostId !== undefined && isDead(hostId));
+      if (dead !== undefined)
+        this.world.violation(`disk ${after?.diskId} was published to ${target}, and ${dead} is DEAD`);
     }
     this.world.acknowledged.check();
+  }
+
+  /** Only a word ends what a word began, or forgetting the host. */
+  #checkDead(hostId: string, before: Host): void {
+    const after = this.world.store.host(hostId);
+    if (before.state !== "DEAD" || after === undefined || after.state === "DEAD") return;
+    if (!this.world.requests.takenBack.has(hostId))
+      this.world.violation(`host ${hostId} is ${after.state}, and nobody took back that it is DEAD`);
   }
 
   #trace(by: SimProcess, before: Device | undefined, after: Device): void {
@@ -106,7 +125,7 @@ export class StateWatch {
   #isGivenUp({ hostId }: Device, hostBefore: Host | undefined): boolean {
     return [hostBefore, this.world.store.host(hostId)].some((host) => {
       const silentMs = this.world.epochMs() - (host?.stateChangedAtMs ?? 0);
-      return host?.state === "UNAVAILABLE" && silentMs >= unavailableRemovalTimeoutMs;
+      return host?.state === "DEAD" || (host?.state === "UNAVAILABLE" && silentMs >= unavailableRemovalTimeoutMs);
     });
   }
 
@@ -161,11 +180,13 @@ export class StateWatch {
     for (const deviceId of disk.deviceIds) {
       if (this.world.store.device(deviceId)?.diskId !== disk.diskId) continue;
       if (this.world.orders.granted.get(deviceId)?.has(session)) continue;
+      // One that nobody was asked for fenced nobody off, and let nobody in.
+      if (unpublished?.state === "PUBLISHING" && !this.world.orders.wasAsked(session)) continue;
       this.world.violation(
         `disk ${disk.diskId} became ${published ? "PUBLISHED" : "unpublished"} in session ${session}, which ${deviceId} never granted`,
       );
     }
-    if (unpublished && was?.state !== "UNPUBLISHING")
+    if (unpublished && was?.state !== "UNPUBLISHING" && this.world.orders.wasAsked(session))
       this.world.violation(`disk ${disk.diskId} went from ${was?.state} to unpublished without a fence`);
   }
 }

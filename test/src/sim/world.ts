@@ -1,3 +1,4 @@
+import { HostState } from "@diskmesh/api/registry";
 import { Random } from "../random.js";
 import { Acknowledged } from "./acknowledged.js";
 import { AgentNode, CACHE_FILE } from "./agent-node.js";
@@ -246,6 +247,8 @@ export class SimulatedWorld implements World {
       if (this.timeline.nowMs < lookAtMs) continue;
       lookAtMs = this.timeline.nowMs + CONVERGENCE_LOOK_MS;
       if (this.rewinds.epoch > 0 && this.random.chance(0.2)) this.operator.sayWhoIsRight();
+      const dead = [...this.store.hosts()].filter(({ state }) => state === "DEAD").map(({ hostId }) => hostId);
+      if (dead.length > 0) this.requests.setHostState(dead, HostState.ONLINE);
       const unsettled = whatIsNotSettled(this);
       if (unsettled.length === 0) return;
       if (this.timeline.nowMs > untilMs)

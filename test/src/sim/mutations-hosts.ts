@@ -1,0 +1,96 @@
+import { changed, inPlaceOf, type Mutation } from "./mutation.js";
+import { readingHosts } from "./mutations-registry.js";
+
+/** Mistakes of a registry about hosts that are gone. */
+export const HOST_MUTATIONS: readonly Mutation[] = [
+  {
+    name: "fence-without-asking",
+    mistake: "a fence counts as complete while devices could not be asked",
+    withinSeeds: 900,
+    scenario: "hosts die",
+    replaced: [
+      inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
+        const plan = planSession(tables, diskId);
+        return plan?.publication.state === "UNPUBLISHING" ? { ...plan, blocked: undefined } : plan;
+      }),
+    ],
+  },
+  {
+    name: "revive-by-registration",
+    mistake: "a DEAD host that is heard is not DEAD any more",
+    withinSeeds: 1300,
+    scenario: "hosts die",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/registration",
+        "registerAgent",
+        ({ registerAgent }) =>
+          (tx, registration, ...given) => {
+            const host = tx.hosts.get(registration.hostId);
+            if (host?.state === "DEAD") tx.hosts.put({ ...host, state: "UNAVAILABLE", saidDead: undefined });
+            return registerAgent(tx, registration, ...given);
+          },
+      ),
+    ],
+  },
+  {
+    name: "place-on-the-dead",
+    mistake: "disks are placed on DEAD hosts",
+    withinSeeds: 1300,
+    scenario: "hosts die",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/placement",
+        "isPlaceable",
+        ({ isPlaceable }) =>
+          (host, whySuspected) =>
+            host.state === "DEAD" || isPlaceable(host, whySuspected),
+      ),
+    ],
+  },
+  {
+    name: "publish-with-the-dead",
+    mistake: "a disk is published with a device on a DEAD host, or to one",
+    withinSeeds: 2300,
+    scenario: "hosts die",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/publications",
+        "requestPublish",
+        ({ requestPublish }) =>
+          (tx, ...given) =>
+            requestPublish(readingHosts(tx, { state: "ONLINE", mustRegister: undefined }), ...given),
+      ),
+    ],
+  },
+  {
+    name: "leave-fenced-exports",
+    mistake: "a host that was not told so serves a disk on that was taken from it",
+    withinSeeds: 2700,
+    scenario: "hosts die",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/publications",
+        "completeUnpublish",
+        ({ completeUnpublish }) =>
+          (tx, diskId, seen) =>
+            completeUnpublish(tx, diskId, seen, true),
+      ),
+    ],
+  },
+  {
+    name: "forget-that-it-was-asked",
+    mistake: "a publication is taken back without a fence although its session was asked for",
+    withinSeeds: 3100,
+    scenario: "hosts die",
+    replaced: [
+      inPlaceOf(
+        "disk-registry/model/publications",
+        "markAsked",
+        ({ markAsked }) =>
+          (tx, ...given) =>
+            markAsked(changed(tx, { disks: changed(tx.disks, { put: () => {} }) }), ...given),
+      ),
+    ],
+  },
+];
