@@ -12,8 +12,8 @@ export async function addHosts(scene: Scene): Promise<string> {
     const code = await waitFor(scene, `${hostId} to register`, async () => {
       const { result } = await scene.clients.registry.addHost({ hostId });
       if (result?.code === ActionCode.S_OK || result?.code === ActionCode.S_ALREADY) return result.code;
-      // Its agent has not registered yet.
-      if (result?.code === ActionCode.E_NOT_FOUND) return undefined;
+      // Its agent has not registered yet, or not since an earlier run.
+      if (result?.code === ActionCode.E_NOT_FOUND || result?.code === ActionCode.E_TRY_AGAIN) return undefined;
       throw new InvalidStateError(`AddHost ${hostId}: ${result?.code} ${result?.message}`);
     });
     told.push(`${hostId} ${code.replace("ACTION_CODE_", "")}`);
