@@ -1,7 +1,14 @@
 import { DynamicDiskServiceDefinition, TaskServiceDefinition, TaskState } from "@diskmesh/api/director";
 import { createClient } from "@diskmesh/rpc";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
-import { freePort, type ServiceProcess, skipBecause, spawnService, temporaryFolder } from "@diskmesh/testkit";
+import {
+  eventually,
+  freePort,
+  type ServiceProcess,
+  skipBecause,
+  spawnService,
+  temporaryFolder,
+} from "@diskmesh/testkit";
 import { expect } from "chai";
 import { MAIN_FILE, TestDirector } from "./testing/test-director.js";
 
@@ -57,7 +64,10 @@ describe("two directors on one database", function () {
       });
       const taskId = task?.taskId ?? 0;
       await gate.reached;
-      expect((await ofStandby.getTask({ taskId })).task?.state).to.equal(TaskState.PROCESSING);
+      // Once it has heard who leads.
+      await eventually(async () =>
+        expect((await ofStandby.getTask({ taskId })).task?.state).to.equal(TaskState.PROCESSING),
+      );
       await first.process.kill();
       const killedMs = performance.now();
       gate.release();

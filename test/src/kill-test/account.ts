@@ -23,6 +23,8 @@ export interface DeviceAccount extends DevicePlace {
   told: Told;
   /** It was purged and not seen since: AddHost says S_OK of the host's other devices, and nothing of this one. */
   purged: boolean;
+  /** A restored registry found on it what came after the backup, when it was out already: it says so when it is removed again. */
+  leftUnerased: boolean;
   /** The highest seen; the registry never goes back behind it. */
   deviceGeneration: number;
 }
@@ -32,6 +34,8 @@ export type Mark = ReadonlyMap<DeviceAccount, Pick<DeviceAccount, "told" | "devi
 
 /** A restore adds so much to the tablet generation. */
 const RESTORED_GENERATIONS = 2 ** 20;
+/** And so much to the device generation. */
+const RESTORED_NUMBERS = 2 ** 32;
 
 const MAY_BE: Readonly<Record<Told, readonly AttachState[] | undefined>> = {
   unsettled: undefined,
@@ -59,6 +63,7 @@ export class Account {
     return {
       ...place,
       purged: false,
+      leftUnerased: false,
       deviceGeneration: 0,
       get told() {
         return told;
@@ -116,6 +121,11 @@ export class Account {
     for (const [device, { deviceGeneration }] of backup) Object.assign(device, { told: "unsettled", deviceGeneration });
     this.#tabletGeneration = Math.max(this.#tabletGeneration, RESTORED_GENERATIONS);
     return new Map([...backup].filter(([, { told }]) => told !== "unsettled"));
+  }
+
+  /** Whether its agent was told nothing of the device since the restore, with which an agent's stamps begin anew. */
+  isUntoldSinceRestore({ deviceGeneration }: Device): boolean {
+    return this.#tabletGeneration >= RESTORED_GENERATIONS && deviceGeneration < RESTORED_NUMBERS;
   }
 
   /** The registry's word on a device, asked for while nothing else was being asked of its host. */

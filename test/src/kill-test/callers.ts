@@ -116,11 +116,17 @@ export class HostCaller {
   }
 
   async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {
+    const before = new Map(devices.map((device) => [device, device.told]));
     for (const device of devices) device.told = "unsettled";
     const code = (await this.#answer(call, devices))?.code;
+    if (code === ActionCode.E_INVALID_STATE) {
+      // Refused, since the host is to be removed, and nothing was noted.
+      for (const [device, told] of before) device.told = told;
+      await this.#compare(devices);
+    }
     if (code !== ActionCode.S_OK && code !== ActionCode.S_ALREADY) return;
     this.calls.adds++;
-    for (const device of devices) device.told = "in";
+    for (const device of devices) Object.assign(device, { told: "in", leftUnerased: false });
     await this.#compare(devices);
   }
 
@@ -137,7 +143,9 @@ export class HostCaller {
       if (result !== undefined && code === ActionCode.S_OK) {
         this.calls.removes++;
         for (const device of devices) device.told = "out";
-        for (const device of await this.#compare(devices)) this.#requireErased(device, result.unerasedDeviceIds);
+        const leftUnerased = new Set(devices.filter((device) => device.leftUnerased).map(({ deviceId }) => deviceId));
+        for (const device of await this.#compare(devices))
+          if (!leftUnerased.has(device.deviceId)) this.#requireErased(device, result.unerasedDeviceIds);
         // Some stay out for a while: what was let go of must stay so while its agent is killed and started.
         if (!isOver() && this.random.next() < 0.5) await pause(this.random.next() * OUT_FOR_MS);
         return;
@@ -187,6 +195,10 @@ export class HostCaller {
       case ActionCode.S_ALREADY:
       case ActionCode.E_TRY_AGAIN:
         return result;
+      case ActionCode.E_INVALID_STATE:
+        // Nobody else speaks of this host.
+        if (await this.#isToBeRemoved()) return result;
+        break;
       case ActionCode.E_NOT_FOUND:
         for (const device of devices) {
           if (device.told !== "unsettled")
@@ -194,9 +206,14 @@ export class HostCaller {
         }
         return undefined;
       default:
-        this.account.violated(`${this.hostId}: ${result?.code}: ${result?.message}`);
-        return undefined;
     }
+    this.account.violated(`${this.hostId}: ${result?.code}: ${result?.message}`);
+    return undefined;
+  }
+
+  async #isToBeRemoved(): Promise<boolean> {
+    const { host } = await persistently(this.calls, () => this.mesh.operator.getHost({ hostId: this.hostId }));
+    return host?.removalRequested ?? false;
   }
 }
 

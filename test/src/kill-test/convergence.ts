@@ -70,12 +70,13 @@ async function converged(mesh: LookedAt, account: Account, hostId: string, isAdd
     const device = await mesh.device(deviceId);
     const wanted = isAdded ? [AttachState.ATTACHED] : [AttachState.DETACHED, AttachState.UNKNOWN];
     const known = held.find((one) => one.deviceId === deviceId);
+    const obeyed = known?.stamp?.deviceGeneration;
     const problem = [
       wanted.some((state) => state === device.attachState) ? "" : `it is ${device.attachState} (${device.lastError})`,
       known?.attached === isAdded ? "" : `its agent says attached: ${known?.attached}`,
-      known?.stamp?.deviceGeneration === device.deviceGeneration
+      obeyed === device.deviceGeneration || (obeyed === undefined && account.isUntoldSinceRestore(device))
         ? ""
-        : `its agent obeyed generation ${known?.stamp?.deviceGeneration}, not ${device.deviceGeneration}`,
+        : `its agent obeyed generation ${obeyed}, not ${device.deviceGeneration}`,
       open.filter((file) => file === path).length === (isAdded ? 1 : 0)
         ? ""
         : `descriptors of ${path}: not ${isAdded ? 1 : 0}`,

@@ -66,6 +66,7 @@ export function restore(restoring: Restoring, file: string): Promise<number> {
       await Promise.all(registries.map((registry) => registry.restart()));
       for (const hostId of mesh.agents.keys()) await decideUnknown(restoring, hostId);
       await Promise.all(Array.from(told, ([device, then]) => compareRestored(restoring, device, then)));
+      for (const device of account.devices) device.leftUnerased = await isLeftUnerased(restoring, device);
       await disks.lookAfterRestore();
       return told.size;
     }),
@@ -102,6 +103,17 @@ async function compareRestored(
     // Of what nobody added, nothing need be kept.
     if (error instanceof NotFoundError && told === "out") return;
     account.violated(`${deviceId}: told "${told}" before the backup; after its restore: ${messageOf(error)}`);
+  }
+}
+
+/** Nobody can erase what is not held. */
+async function isLeftUnerased({ mesh, calls }: Restoring, { deviceId }: DeviceAccount): Promise<boolean> {
+  try {
+    const { attachState, dirty } = await persistently(calls, () => mesh.device(deviceId));
+    return dirty && attachState !== AttachState.ATTACHING && attachState !== AttachState.ATTACHED;
+  } catch (error) {
+    if (error instanceof NotFoundError) return false;
+    throw error;
   }
 }
 
