@@ -37,10 +37,11 @@ export async function registerAgent(
     fleet.requireSettled();
     const leader = fleet.leader();
     const taken = register(tx, registration, leader, limits, clock.nowMs());
+    // With the change itself: a look between them would find a host that has registered and is silent.
+    liveness.hear(hostId);
     noteRegistration(context.lastRegistrations, registration);
     return { ...taken, leader, predecessors: predecessorsOf(tx, leader, tablet.parentIncarnations) };
   });
-  liveness.hear(hostId);
   workers.wakeHost(hostId);
   if (answer.unknownExports.length > 0) context.unknownExports.set(hostId, answer.unknownExports);
   else context.unknownExports.delete(hostId);
