@@ -43,6 +43,7 @@ const host = shapeOf<Host>()({
   saidDead: operatorsWord.optional(),
   removalRequested: flag,
   mustRegister: z.literal(true).optional(),
+  servesUnwanted: z.literal(true).optional(),
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
   foreignDevices: z
     .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))

@@ -532,6 +532,10 @@ describe("publications at registration", () => {
     ];
     const answer = register(fleet, registration([reported("d1", granted)], { exports }));
     expect(answer.strayExports).to.deep.equal(exports);
+    // For the next leader, should this one not come to ending them.
+    expect(fleet.host("h1").servesUnwanted).to.equal(true);
+    register(fleet, registration([reported("d1", granted)], { exports: [] }));
+    expect(fleet.host("h1").servesUnwanted).to.equal(undefined);
     expect(
       register(new TestFleet(publishedFleet(published)), registration([reported("d1", granted)], serving)).strayExports,
     ).to.deep.equal([]);

@@ -120,7 +120,9 @@ export function registerAgent(
   noteForeign(tx, registration.hostId, foreign.slice(0, MAX_FOREIGN_DEVICES));
   mergeAllLost(tx, registration.hostId, own, nowMs);
   restartBrokenPublications(tx, registration, before, own, nowMs);
-  return { allowed, unknown, ...unwantedExports(tx, registration) };
+  const unwanted = unwantedExports(tx, registration);
+  noteUnwanted(tx, registration.hostId, unwanted.strayExports.length > 0);
+  return { allowed, unknown, ...unwanted };
 }
 
 function putHost(
@@ -162,6 +164,13 @@ function noteForeign(tx: RegistryTransaction, hostId: HostId, foreign: readonly 
   const { foreignDevices: known = [], ...rest } = host;
   const isKnown = JSON.stringify(known) === JSON.stringify(foreign);
   if (!isKnown) tx.hosts.put(foreign.length === 0 ? rest : { ...rest, foreignDevices: foreign });
+}
+
+function noteUnwanted(tx: RegistryTransaction, hostId: HostId, isUnwanted: boolean): void {
+  const host = tx.hosts.get(hostId);
+  if (host === undefined || (host.servesUnwanted ?? false) === isUnwanted) return;
+  const { servesUnwanted: _, ...rest } = host;
+  tx.hosts.put(isUnwanted ? { ...rest, servesUnwanted: true } : rest);
 }
 
 function formerBoots(before: Host, bootId: string): Pick<Host, "formerBootIds"> {

@@ -47,6 +47,11 @@ export interface Host {
    * its agent has registered again.
    */
   readonly mustRegister?: true | undefined;
+  /**
+   * When it registered last it served disks that nobody wants there. That they are to be ended is in memory only: the next
+   * leader has it register again.
+   */
+  readonly servesUnwanted?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
   /** Devices that it reported at last under ids of other hosts' devices; the first so many. */
   readonly foreignDevices?: readonly ForeignDevice[] | undefined;

@@ -1,6 +1,7 @@
 import type { BackoffLimits, DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import { messageOf } from "@diskmesh/domain";
 import { WorkQueue, type WorkResult } from "@diskmesh/service";
+import { requireRegistration } from "../model/remembered.js";
 import type { EraseState } from "../model/removal-erase.js";
 import { awaitsOrder, type Device, isErasable, type RegistryTables } from "../model/schema.js";
 import type { DeviceProgress } from "../requests/wire.js";
@@ -87,12 +88,16 @@ export class Workers {
 
   /** All that was pending when the state was loaded. */
   async wakeAll(): Promise<void> {
-    await this.#context.tablet.read((tables) => {
+    const { tablet } = this.#context;
+    const unwantedBy = await tablet.read((tables) => {
       for (const host of tables.hosts.entries()) this.#wakeDevicesOf(tables, host.hostId);
       for (const state of ["PUBLISHING", "UNPUBLISHING"]) {
         for (const disk of tables.disks.by("byPublicationState", state)) this.wakeDisk(disk.diskId);
       }
+      const hosts = [...tables.hosts.entries()];
+      return hosts.filter((host) => host.servesUnwanted && !host.mustRegister).map(({ hostId }) => hostId);
     });
+    if (unwantedBy.length > 0) await tablet.transact((tx) => requireRegistration(tx, unwantedBy));
   }
 
   /** The host was heard from: everything that waited for it goes on at once. */
