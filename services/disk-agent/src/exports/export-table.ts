@@ -29,6 +29,8 @@ export class ExportTable {
   readonly #log: Logger;
   readonly #listenNbd: ListenNbd;
   readonly #running = new Map<DiskId, Running>();
+  /** The sessions of exports that are under way. */
+  readonly #beginning = new Map<DiskId, number>();
   readonly #turns = new Map<DiskId, Promise<void>>();
   #closed = false;
 
@@ -65,8 +67,13 @@ export class ExportTable {
   async serve(spec: ExportSpec): Promise<string> {
     this.#check(spec);
     this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
-    await this.#ledger.durable();
-    await this.#apply(spec.diskId);
+    this.#beginning.set(spec.diskId, spec.sessionNumber);
+    try {
+      await this.#ledger.durable();
+      await this.#apply(spec.diskId);
+    } finally {
+      if (this.#beginning.get(spec.diskId) === spec.sessionNumber) this.#beginning.delete(spec.diskId);
+    }
     // Read again: another order may have come in between.
     const running = this.#running.get(spec.diskId);
     if (running?.sessionNumber !== spec.sessionNumber)
@@ -84,10 +91,12 @@ export class ExportTable {
     await this.#apply(diskId);
   }
 
-  /** Disks served now, in order of disk id. */
+  /** Disks served now, or about to be, in order of disk id. */
   list(): { diskId: DiskId; sessionNumber: number }[] {
-    return [...this.#running]
-      .map(([diskId, { sessionNumber }]) => ({ diskId, sessionNumber }))
+    const sessions = new Map(this.#beginning);
+    for (const [diskId, { sessionNumber }] of this.#running) sessions.set(diskId, sessionNumber);
+    return [...sessions]
+      .map(([diskId, sessionNumber]) => ({ diskId, sessionNumber }))
       .sort((a, b) => (a.diskId < b.diskId ? -1 : 1));
   }
 

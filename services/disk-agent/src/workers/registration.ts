@@ -98,8 +98,10 @@ async function applyAnswer(
     const former = { former_tablet_id: before.tabletId, former_incarnation: before.incarnation };
     log.warn({ tabletId, incarnation, ...former }, "the agent obeys another incarnation from now on");
     // Sessions that the former one gave while the answer was on its way are news to this one.
-    if (before.devices !== reported.devices || before.exports !== reported.exports) registrationDue.declare();
+    if (before.devices !== reported.devices) registrationDue.declare();
   }
+  // An export of an order that came late may be wanted no more, and nobody but the agent knows of it.
+  if (before.exports !== reported.exports) registrationDue.declare();
   const outcomes = await Promise.all(
     decisions.map(({ order, verdict }) => attachOrders.run(order, verdict, undefined)),
   );
