@@ -16,11 +16,8 @@ const PROBE_TIME_MS_MAX = 2_000;
 type Race = (server: DocumentServer, id: string) => Promise<string | undefined>;
 
 /** A unique index on _id is what most servers have; what goes wrong is between a condition and its write. */
-const RACES: readonly Race[] = [
-  ...[raceInserts, raceUpserts],
-  ...[raceUpdates, raceReplaces, raceNewest],
-  ...[raceUpdates, raceReplaces, raceNewest],
-];
+const CONDITIONAL: readonly Race[] = [raceUpdates, raceReplaces, raceNewest];
+const RACES: readonly Race[] = [raceInserts, raceUpserts, ...CONDITIONAL, ...CONDITIONAL];
 
 /**
  * Races conditional writes on scratch documents, and refuses a server that lets two of them win: on it two leaders

@@ -182,17 +182,21 @@ export function silenceWord(tables: RegistryTables, hostId: HostId, nowMs: numbe
   return { by: "disk-registry", atMs: nowMs, reason: tables.hosts.get(hostId)?.stateMessage ?? "" };
 }
 
+/** Returns those that it changed: a host may have been purged or said to be DEAD since it was found silent. */
 export function markUnavailable(
   tx: RegistryTransaction,
   hostIds: readonly HostId[],
   timeoutMs: number,
   nowMs: number,
-): void {
+): readonly HostId[] {
+  const marked: HostId[] = [];
   for (const hostId of hostIds) {
     const host = tx.hosts.get(hostId);
     if (host === undefined || isAway(host)) continue;
+    marked.push(hostId);
     const stateMessage = `host ${hostId} is UNAVAILABLE: no heartbeat for ${timeoutMs} ms`;
     const { probationEndsAtMs: _, ...heardBefore } = host;
     tx.hosts.put({ ...heardBefore, state: "UNAVAILABLE", stateMessage, stateChangedAtMs: nowMs });
   }
+  return marked;
 }

@@ -12,6 +12,7 @@ import { nextSessionNumber } from "./counters.js";
 import { requireHost } from "./device-selection.js";
 import { whyNotTold, whyNotToldToLetGo } from "./orders.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
+import { requireRegistration } from "./remembered.js";
 import type { Device, Disk, Fence, Host, Publication, RegistryTables, RegistryTransaction } from "./schema.js";
 import { whyUnknown } from "./unknown-disks.js";
 
@@ -335,8 +336,7 @@ export function completeUnpublish(
   if (disk === undefined || !isCurrent(tx, diskId, seen)) return;
   const { publication: _, ...unpublished } = disk;
   tx.disks.put(unpublished);
-  const host = tx.hosts.get(seen.hostId);
-  if (!isHostTold && host !== undefined && !host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
+  if (!isHostTold) requireRegistration(tx, [seen.hostId]);
 }
 
 const MAX_ERROR_LENGTH = 2_048;

@@ -3,6 +3,7 @@ import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { beginUnpublish } from "./publications.js";
+import { requireRegistration } from "./remembered.js";
 import { unerasedIn, unerasedNote } from "./removal-erase.js";
 import { disksOn, disksServedBy } from "./remove-action.js";
 import { type Device, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
@@ -50,7 +51,7 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   if (host !== undefined && isAway(host)) {
     tx.devices.delete(device.deviceId);
     // The agent may be alive and hold the device: when it is heard again, only a registration tells of that.
-    if (!host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
+    requireRegistration(tx, [host.hostId]);
     return;
   }
   const {

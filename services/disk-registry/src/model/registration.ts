@@ -244,8 +244,9 @@ function whyNotAllowed(tables: RegistryTables, device: Device, shared: SharedSer
 }
 
 /**
- * What a DEAD host holds is taken from it. Else published disks get a new session and a new export when the agent's restart ended the export, when the loss of its
- * cache ended a device's session, and when others cannot reach the agent where they were told to.
+ * What a DEAD host holds is taken from it. Else published disks get a new session and a new export when the agent's
+ * restart ended the export, when the loss of its cache ended a device's session, and when others cannot reach the agent
+ * where they were told to.
  */
 function restartBrokenPublications(
   tx: RegistryTransaction,
@@ -255,7 +256,7 @@ function restartBrokenPublications(
   nowMs: number,
 ): void {
   const { hostId, exports } = registration;
-  const deadReason = `the host registered while it was DEAD`;
+  const deadReason = "the host registered while it was DEAD";
   const served = new Map(exports.map((entry) => [entry.diskId, entry.sessionNumber]));
   const newBoot = before?.bootId !== registration.bootId;
   for (const disk of [...tx.disks.by("byPublicationHost", hostId)]) {

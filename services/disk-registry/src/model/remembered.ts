@@ -200,7 +200,7 @@ export function registeredHosts(tables: RegistryTables, max: number): readonly H
 export function requireRegistration(tx: RegistryTransaction, hostIds: readonly HostId[]): void {
   for (const hostId of hostIds) {
     const host = tx.hosts.get(hostId);
-    if (host !== undefined) tx.hosts.put({ ...host, mustRegister: true });
+    if (host !== undefined && !host.mustRegister) tx.hosts.put({ ...host, mustRegister: true });
   }
 }
 

@@ -72,9 +72,10 @@ export class HostMonitor {
     const limits = removalLimits(config);
     const { timeoutMs } = config.heartbeat;
     const nowMs = clock.nowMs();
+    const silentForMs = (hostId: HostId): number => liveness.silentForMs(hostId);
     const found = await tablet.read((tables) => ({
-      silence: findSilent(tables, (hostId) => liveness.silentForMs(hostId), config.heartbeat, nowMs),
-      silentDead: findSilentDead(tables, (hostId) => liveness.silentForMs(hostId), timeoutMs),
+      silence: findSilent(tables, silentForMs, config.heartbeat, nowMs),
+      silentDead: findSilentDead(tables, silentForMs, timeoutMs),
       proven: findProven(tables, nowMs),
       timedOut: [...tables.hosts.entries()]
         .filter((host) => removalTimedOut(host, limits, nowMs))
@@ -91,14 +92,16 @@ export class HostMonitor {
       // Who was part of a mass silence may be well, and cut off: that takes nothing from anybody without an operator's word.
       const fences = before === undefined;
       const fenced = await tablet.transact((tx) => {
-        markUnavailable(tx, silent, timeoutMs, nowMs);
-        return fences ? fenceSilent(tx, silent, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
+        // Who is heard between the look and this loses nothing.
+        const stillSilent = silent.filter((hostId) => silentForMs(hostId) > timeoutMs);
+        const marked = markUnavailable(tx, stillSilent, timeoutMs, nowMs);
+        return fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
       });
       if (fenced.length > 0) this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks are fenced");
       this.on.fenced(fenced);
     }
-    const { silentDead } = found;
-    if (silentDead.length > 0) await tablet.transact((tx) => requireRegistration(tx, silentDead));
+    if (found.silentDead.length > 0)
+      await tablet.transact((tx) => requireRegistration(tx, findSilentDead(tx, silentForMs, timeoutMs)));
     if (found.proven.length > 0) {
       await tablet.transact((tx) => endProbation(tx, found.proven, nowMs));
       for (const hostId of found.proven) this.on.online(hostId);

@@ -1,5 +1,5 @@
 import { AbortedError, type DeviceId, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
-import type { WorkResult } from "@diskmesh/service";
+import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
 import {
@@ -55,15 +55,13 @@ export class PublicationWorker {
   }
 
   async process(diskId: DiskId, closing: AbortSignal): Promise<WorkResult> {
-    const run = new AbortController();
-    const close = () => run.abort(closing.reason);
-    closing.addEventListener("abort", close, { once: true });
-    this.#running.set(diskId, run);
+    const abandoned = new AbortController();
+    using ended = new EitherSignal(closing, abandoned.signal);
+    this.#running.set(diskId, abandoned);
     try {
-      return await this.#process(diskId, run.signal, closing);
+      return await this.#process(diskId, ended.signal, closing);
     } finally {
       this.#running.delete(diskId);
-      closing.removeEventListener("abort", close);
     }
   }
 

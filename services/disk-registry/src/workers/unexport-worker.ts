@@ -38,7 +38,7 @@ export class UnexportWorker {
     if (host === undefined) return "done";
     if (whyNotToldToLetGo(host) !== undefined) {
       // It says what it serves when it registers.
-      if (!host.mustRegister) await tablet.transact((tx) => requireRegistration(tx, [hostId]));
+      await tablet.transact((tx) => requireRegistration(tx, [hostId]));
       return "done";
     }
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), diskId, sessionNumber };
