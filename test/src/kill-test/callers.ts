@@ -118,7 +118,7 @@ export class HostCaller {
   async #add(devices: readonly DeviceAccount[], call: Call): Promise<void> {
     const before = new Map(devices.map((device) => [device, device.told]));
     for (const device of devices) device.told = "unsettled";
-    const code = (await this.#answer(call, devices))?.code;
+    const code = (await this.#answer(call, devices, { mayBeRefused: true }))?.code;
     if (code === ActionCode.E_INVALID_STATE) {
       // Refused, since the host is to be removed, and nothing was noted.
       for (const [device, told] of before) device.told = told;
@@ -187,7 +187,11 @@ export class HostCaller {
   }
 
   /** The action's answer; undefined when nothing is known of the host or device, as after a purge until it registers. */
-  async #answer(call: Call, devices: readonly DeviceAccount[]): Promise<ActionResult | undefined> {
+  async #answer(
+    call: Call,
+    devices: readonly DeviceAccount[],
+    { mayBeRefused = false } = {},
+  ): Promise<ActionResult | undefined> {
     const { result } = await persistently(this.calls, call);
     this.calls.answer();
     switch (result?.code) {
@@ -197,7 +201,7 @@ export class HostCaller {
         return result;
       case ActionCode.E_INVALID_STATE:
         // Nobody else speaks of this host.
-        if (await this.#isToBeRemoved()) return result;
+        if (mayBeRefused && (await this.#isToBeRemoved())) return result;
         break;
       case ActionCode.E_NOT_FOUND:
         for (const device of devices) {

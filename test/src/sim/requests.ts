@@ -143,15 +143,18 @@ export class Requests {
       .filter((device) => !method.startsWith("add") || device.attachState !== "UNKNOWN")
       .map((device) => device.deviceId);
     const inOperation = method.startsWith("add");
-    const facts = named.map((deviceId) => ({
-      text: `${method} of ${deviceId} was acknowledged`,
-      holds: () => {
+    const facts = named.map((deviceId) => {
+      let gaveWay = false;
+      const holds = (): boolean => {
         const state = this.world.store.device(deviceId)?.attachState;
-        if ((state === "ATTACHING" || state === "ATTACHED") === inOperation) return true;
-        // What it is may have come to be known after it was taken in: then it gives way to who was there before.
-        return inOperation && this.world.bytes.isInTheWay(request.hostId, deviceId);
-      },
-    }));
+        const isAsAsked = (state === "ATTACHING" || state === "ATTACHED") === inOperation;
+        // What it is may have come to be known after it was taken in: then it gives way to who was there before, and who
+        // may leave later.
+        gaveWay = !isAsAsked && (gaveWay || (inOperation && this.world.bytes.isInTheWay(request.hostId, deviceId)));
+        return isAsAsked || gaveWay;
+      };
+      return { text: `${method} of ${deviceId} was acknowledged`, holds };
+    });
     if (method !== "removeHost") return facts;
     const servesNothing = () => this.#servedBy(request.hostId).length === 0;
     return [...facts, { text: `${request.hostId} was removed, and serves a disk`, holds: servesNothing }];

@@ -99,17 +99,20 @@ export class ByteWatch implements MachineWatch {
         this.world.violation(`${process.name} has opened ${drive.name}, and ${other.name} holds it`);
   }
 
-  /** A device became ATTACHED: nobody else is to be so on the same drive. */
-  requireAlone({ hostId, deviceId }: Device): void {
+  /** A device became ATTACHING or ATTACHED: nobody who is known to be on the same drive is as far already. */
+  requireAlone({ hostId, deviceId, attachState }: Device): void {
     if (!this.isShared(hostId, deviceId)) return;
     const known = this.world.store.device(deviceId);
+    const asFar = attachState === "ATTACHED" ? ["ATTACHED"] : ["ATTACHED", "ATTACHING"];
     for (const other of this.world.store.devices()) {
-      if (other.deviceId === deviceId || other.attachState !== "ATTACHED") continue;
+      if (other.deviceId === deviceId || !asFar.includes(other.attachState) || other.missing) continue;
       if (!this.isShared(other.hostId, other.deviceId) || !known) continue;
       // An agent whose look at a drive hung has told nothing of it yet.
       const [mark, otherMark] = [known, other].map((device) => device.serialNumber || device.fileIdentity);
       if (mark && mark === otherMark)
-        this.world.violation(`${deviceId} became ATTACHED on the same bytes as ${other.deviceId}, which is so already`);
+        this.world.violation(
+          `${deviceId} became ${attachState} on the same bytes as ${other.deviceId}, which is ${other.attachState}`,
+        );
     }
   }
 

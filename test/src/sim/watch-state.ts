@@ -105,12 +105,12 @@ export class StateWatch {
   #checkAttachState(before: Device | undefined, after: Device, hostBefore: Host | undefined): void {
     const { orders } = this.world;
     const { deviceId, generation, attachState } = after;
-    const isNew = before?.attachState !== "ATTACHED" || before.generation !== generation;
+    const isNew = before?.attachState !== attachState || before.generation !== generation;
     if (attachState === "ATTACHED" && isNew && !orders.confirmedAttach.get(deviceId)?.has(generation))
       this.world.violation(
         `${deviceId} became ATTACHED, and its agent never confirmed the attach of generation ${generation}`,
       );
-    if (attachState === "ATTACHED" && isNew) this.world.bytes.requireAlone(after);
+    if ((attachState === "ATTACHING" || attachState === "ATTACHED") && isNew) this.world.bytes.requireAlone(after);
     const confirmed = orders.confirmedDetach.get(deviceId)?.has(generation) === true;
     if (after.detachConfirmed && !before?.detachConfirmed && !confirmed)
       this.world.violation(
