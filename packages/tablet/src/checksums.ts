@@ -1,4 +1,5 @@
 import xxhash from "xxhash-wasm";
+import { fieldNamesOf, isWrittenAsIs } from "./field-names.js";
 
 /** Not against forgery: it finds what was lost, mixed up, damaged or edited. */
 const { h64 } = await xxhash();
@@ -66,43 +67,22 @@ export class KnownChecksums {
   }
 }
 
-const PLAIN_NAME = /^[A-Za-z_][\w.:-]*$/;
-
-/** JSON with fields in order of name. Written piece by piece: to sort a copy for JSON.stringify costs half as much again. */
+/** JSON with fields in order of name. Written piece by piece: to sort a copy for JSON.stringify costs as much again. */
 function textInOrder(value: unknown): string {
+  if (typeof value === "string") return isWrittenAsIs(value) ? `"${value}"` : JSON.stringify(value);
   if (typeof value === "number" || typeof value === "boolean") return `${value}`;
   if (typeof value !== "object" || value === null) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(textInOrder).join(",")}]`;
-  const { sorted } = shapeOf(Object.keys(value));
-  // JSON.stringify writes other names escaped, or whole numbers first: stored sums are of what it wrote.
+  const { sorted } = fieldNamesOf(value);
+  // Stored sums are of what JSON.stringify wrote.
   if (sorted === undefined) return JSON.stringify(inOrder(value));
   const fields = value as Readonly<Record<string, unknown>>;
   let text = "";
-  for (const name of sorted)
-    if (fields[name] !== undefined) text += `${text === "" ? "" : ","}"${name}":${textInOrder(fields[name])}`;
+  for (const { name, label } of sorted) {
+    const field = fields[name];
+    if (field !== undefined) text += `${text === "" ? "" : ","}${label}${textInOrder(field)}`;
+  }
   return `{${text}}`;
-}
-
-interface Shape {
-  readonly names: readonly string[];
-  /** Undefined when a name is not plain. */
-  readonly sorted: readonly string[] | undefined;
-}
-
-/** As many as tables have in all their variants, and some more. */
-const SHAPES_MAX = 64;
-const shapes: Shape[] = [];
-
-/** Documents of a table mostly have the same names in the same order: they are sorted and looked at once. */
-function shapeOf(names: readonly string[]): Shape {
-  const known = shapes.find(
-    (shape) => shape.names.length === names.length && shape.names.every((name, index) => name === names[index]),
-  );
-  if (known !== undefined) return known;
-  const shape = { names, sorted: names.every((name) => PLAIN_NAME.test(name)) ? [...names].sort() : undefined };
-  shapes.unshift(shape);
-  shapes.length = Math.min(shapes.length, SHAPES_MAX);
-  return shape;
 }
 
 function inOrder(value: unknown): unknown {

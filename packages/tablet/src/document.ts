@@ -1,3 +1,5 @@
+import { fieldNamesOf, textSizeBytes } from "./field-names.js";
+
 /** Keys are stored as UTF-8 in engines whose keys are short: 512 units are at most 1536 bytes, which fit all of them. */
 const KEY_LENGTH_MAX = 512;
 
@@ -58,11 +60,6 @@ function seal(value: unknown, path: string, depthLeft: number): number {
   }
 }
 
-/** JSON writes quotes, backslashes, control characters and lone surrogates in up to six bytes. */
-function textSizeBytes(text: string): number {
-  return Buffer.byteLength(/[^ !#-[\]-\ud7ff\ue000-\uffff]/.test(text) ? JSON.stringify(text) : text);
-}
-
 function sealArray(array: readonly unknown[], path: string, depthLeft: number): number {
   let sizeBytes = 5;
   // BSON numbers the items.
@@ -76,10 +73,11 @@ function sealObject(object: object, path: string, depthLeft: number): number {
   if (prototype !== Object.prototype && prototype !== null) {
     throw new TypeError(`${path} is a ${prototype.constructor?.name ?? "class instance"}, not a plain object`);
   }
-  let sizeBytes = 5;
-  for (const name of Object.keys(object)) {
+  const fieldNames = fieldNamesOf(object);
+  let sizeBytes = 5 + fieldNames.sizeBytes;
+  for (const name of fieldNames.names) {
     const value = (object as Record<string, unknown>)[name];
-    if (value !== undefined) sizeBytes += textSizeBytes(name) + 4 + seal(value, path, depthLeft);
+    if (value !== undefined) sizeBytes += seal(value, path, depthLeft);
   }
   Object.freeze(object);
   return sizeBytes;

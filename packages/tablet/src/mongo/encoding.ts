@@ -1,11 +1,9 @@
 import { type Checked, checksumInAnyOrder, hexOf, type Versioned } from "../checksums.js";
+import { fieldNamesOf } from "../field-names.js";
 import type { Fields } from "./document-server.js";
 
 /** Holds a document whose names or strings MongoDB would refuse, or give back as something else. */
 const JSON_FIELD = "_json";
-
-/** Names with an underscore in front are ours and the driver's; dots and dollars mean something to servers. */
-const PLAIN_NAME = /^[A-Za-z][A-Za-z0-9_-]*$/;
 
 export interface EncodedDocument {
   readonly fields: Fields;
@@ -53,9 +51,8 @@ function plainSizeBytes(value: unknown): number {
     for (const item of value) sizeBytes += 9 + plainSizeBytes(item);
     return sizeBytes;
   }
-  for (const name of Object.keys(value)) {
-    if (!PLAIN_NAME.test(name)) return Number.NaN;
-    sizeBytes += name.length + 2 + plainSizeBytes((value as Record<string, unknown>)[name]);
-  }
-  return sizeBytes;
+  const fieldNames = fieldNamesOf(value);
+  if (!fieldNames.arePlain) return Number.NaN;
+  for (const name of fieldNames.names) sizeBytes += plainSizeBytes((value as Record<string, unknown>)[name]);
+  return sizeBytes + fieldNames.sizeBytes;
 }
