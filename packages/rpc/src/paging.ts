@@ -1,35 +1,155 @@
-import { InvalidArgumentError } from "@diskmesh/domain";
+import { randomBytes } from "node:crypto";
+import { AbortedError, formatIdentity, InvalidArgumentError } from "@diskmesh/domain";
+import type { CallContext } from "./call-context.js";
 
-export interface PageLimits {
+interface PageLimits {
   readonly defaultPageSize: number;
   readonly maxPageSize: number;
   readonly maxScannedPerPage: number;
 }
 
-export interface PageRequest {
-  readonly pageSize: number;
-  /** Only what comes after this key. */
-  readonly after: string | undefined;
+export interface ListLimits extends PageLimits {
+  /** Lists of all callers that were begun and not read to their end. */
+  readonly maxKeptLists: number;
+  /** Documents that may change while a list is read: so many former ones stay in memory, whatever the number of lists. */
+  readonly maxKeptChanges: number;
 }
 
-export interface Page<T> {
-  readonly items: readonly T[];
+/** What a list shows, as it was when the list began. */
+interface Snapshot<Item> {
+  entries(options: { readonly after?: string | undefined }): Iterable<Item>;
+}
+
+/** A tablet, as lists need it. */
+interface ListedTablet<Tables> {
+  read<T>(fn: (tables: Tables) => T): Promise<T>;
+  /** Calls back with what each commit changed. */
+  watch(listener: (changes: readonly unknown[]) => void): () => void;
+}
+
+/** Every other field of the request is a filter. */
+interface ListRequest {
+  readonly pageSize: number;
+  readonly pageToken: string;
+}
+
+export interface List<Tables, Item, Message> {
+  /** For messages, and to tell lists apart: "hosts". */
+  readonly what: string;
+  readonly begin: (tables: Tables) => Snapshot<Item>;
+  readonly keyOf: (item: Item) => string;
+  readonly matches?: (item: Item) => boolean;
+  /** Is given the tables of now: what is worked out from them is of the moment of the page. */
+  readonly describe: (tables: Tables, item: Item) => Message;
+}
+
+export interface Page<Message> {
+  readonly items: readonly Message[];
   readonly nextPageToken: string;
 }
 
+/** A list that was begun. */
+interface KeptList {
+  readonly snapshot: Snapshot<unknown>;
+  /** What is listed, and by which filters. */
+  readonly asked: string;
+  readonly caller: string;
+  /** How many documents had changed when it began. */
+  readonly begunAt: number;
+}
+
 /**
- * Tokens are opaque to callers; they name the last thing of the page before, which may be gone by now. `parseKey` throws
- * for what names nothing of the kind.
+ * Lists that are answered page by page, each of one moment: that of its first page. Keys that only go up would show what
+ * was there all the time once; but of two things that change together, as a disk that moves between hosts, one page would
+ * show the one as it was and a later page the other as it is, or neither.
+ *
+ * So a list that needs a second page keeps its snapshot, whose copy-on-write costs memory for what changes and nothing
+ * else, and its page tokens name it. It is kept for a number of changes rather than for a time: on a fleet at rest a
+ * person may take an hour between pages, and on a busy one the memory is bounded. Whoever begins the most lists loses
+ * the oldest first. A list that is not kept any more, or was begun under another leader, is ABORTED, to be begun again;
+ * none is ever shorter than it was.
  */
-export function parsePage(
-  { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
-  limits: PageLimits,
-  parseKey: (key: string) => unknown,
-): PageRequest {
-  return {
-    pageSize: parsePageSize(pageSize, limits),
-    after: pageToken === "" ? undefined : parseToken(pageToken, parseKey),
-  };
+export class KeptLists<Tables> {
+  /** In the order in which they began. */
+  readonly #kept = new Map<string, KeptList>();
+  /** Other leaders' tokens are told by it. */
+  readonly #leader = randomBytes(6).toString("hex");
+  readonly #unwatch: () => void;
+  #begun = 0;
+  #changes = 0;
+
+  constructor(
+    private readonly tablet: ListedTablet<Tables>,
+    private readonly limits: ListLimits,
+  ) {
+    this.#unwatch = tablet.watch((changes) => this.#onChanges(changes.length));
+  }
+
+  async page<Item, Message>(
+    request: ListRequest,
+    call: Pick<CallContext, "identity">,
+    list: List<Tables, Item, Message>,
+  ): Promise<Page<Message>> {
+    const { pageSize, pageToken, ...filters } = request;
+    const size = parsePageSize(pageSize, this.limits);
+    const asked = JSON.stringify([list.what, filters]);
+    const { id, after } = pageToken === "" ? {} : parseToken(pageToken);
+    return this.tablet.read((tables) => {
+      const snapshot = id === undefined ? list.begin(tables) : (this.#find(id, list.what, asked) as Snapshot<Item>);
+      const { items, lastKey } = takePage(snapshot.entries({ after }), list, size, this.limits.maxScannedPerPage);
+      const messages = items.map((item) => list.describe(tables, item));
+      if (lastKey === undefined) {
+        if (id !== undefined) this.#kept.delete(id);
+        return { items: messages, nextPageToken: "" };
+      }
+      return { items: messages, nextPageToken: tokenOf(id ?? this.#keep(snapshot, asked, call), lastKey) };
+    });
+  }
+
+  close(): void {
+    this.#unwatch();
+    this.#kept.clear();
+  }
+
+  #find(id: string, what: string, asked: string): Snapshot<unknown> {
+    const kept = this.#kept.get(id);
+    if (kept === undefined)
+      throw new AbortedError(
+        `this list of ${what} is not kept any more: another process leads now, much has changed since it began, many others were begun, or it was read to its end; begin it again, without page_token`,
+        { about: { field: "page_token" } },
+      );
+    if (kept.asked !== asked)
+      throw new InvalidArgumentError(
+        "page_token is of a list of other things, or with other filters: give the same ones",
+        {
+          about: { field: "page_token" },
+        },
+      );
+    return kept.snapshot;
+  }
+
+  #keep(snapshot: Snapshot<unknown>, asked: string, { identity }: Pick<CallContext, "identity">): string {
+    if (this.#kept.size >= this.limits.maxKeptLists) this.#kept.delete(this.#oldestOfMost());
+    const id = `${this.#leader}${++this.#begun}`;
+    this.#kept.set(id, { snapshot, asked, caller: formatIdentity(identity), begunAt: this.#changes });
+    return id;
+  }
+
+  #oldestOfMost(): string {
+    const counts = new Map<string, number>();
+    for (const { caller } of this.#kept.values()) counts.set(caller, (counts.get(caller) ?? 0) + 1);
+    const most = Math.max(...counts.values());
+    const [id] = [...this.#kept].find(([, { caller }]) => counts.get(caller) === most) ?? [""];
+    return id;
+  }
+
+  #onChanges(count: number): void {
+    this.#changes += count;
+    for (const [id, { begunAt }] of this.#kept) {
+      if (this.#changes - begunAt <= this.limits.maxKeptChanges) return;
+      this.#kept.delete(id);
+    }
+  }
 }
 
 export function parsePageSize(
@@ -45,42 +165,39 @@ export function parsePageSize(
   return Math.min(value === 0 ? defaultPageSize : value, maxPageSize);
 }
 
-function tokenOf(key: string): string {
-  return Buffer.from(key, "utf8").toString("base64url");
+/** Opaque to callers: the list, and the last thing of the page before. */
+function tokenOf(id: string, lastKey: string): string {
+  return Buffer.from(`${id} ${lastKey}`, "utf8").toString("base64url");
 }
 
-function parseToken(token: string, parseKey: (key: string) => unknown): string {
-  const key = Buffer.from(token, "base64url").toString("utf8");
-  try {
-    if (tokenOf(key) === token) {
-      parseKey(key);
-      return key;
-    }
-  } catch {
-    // Said below, without quoting what the caller never wrote.
-  }
+const TOKEN_MAX_LENGTH = 8_192;
+
+function parseToken(token: string): { readonly id: string; readonly after: string } {
+  const text = token.length > TOKEN_MAX_LENGTH ? "" : Buffer.from(token, "base64url").toString("utf8");
+  const [, id, after] = /^([0-9a-f]{12}\d{1,15}) (.+)$/s.exec(text) ?? [];
+  if (id !== undefined && after !== undefined && tokenOf(id, after) === token) return { id, after };
+  // Without quoting what the caller never wrote.
   throw new InvalidArgumentError("page_token is malformed: give the next_page_token of the previous page, unchanged", {
     about: { field: "page_token" },
   });
 }
 
-/** The first page of what matches. A page ends early when too much had to be looked at for it. */
-export function takePage<T>(
-  candidates: Iterable<T>,
-  keyOf: (item: T) => string,
-  { pageSize }: PageRequest,
-  { maxScannedPerPage }: PageLimits,
-  matches: (item: T) => boolean = () => true,
-): Page<T> {
-  const items: T[] = [];
+/** The first page of what matches. It ends early when too much had to be looked at for it. */
+function takePage<Item>(
+  candidates: Iterable<Item>,
+  { keyOf, matches = () => true }: Pick<List<never, Item, never>, "keyOf" | "matches">,
+  pageSize: number,
+  maxScanned: number,
+): { readonly items: readonly Item[]; readonly lastKey: string | undefined } {
+  const items: Item[] = [];
   let scanned = 0;
   let lastKey = "";
   for (const item of candidates) {
     // Only now is it known that there is more.
-    if (items.length === pageSize || scanned === maxScannedPerPage) return { items, nextPageToken: tokenOf(lastKey) };
+    if (items.length === pageSize || scanned === maxScanned) return { items, lastKey };
     scanned++;
     lastKey = keyOf(item);
     if (matches(item)) items.push(item);
   }
-  return { items, nextPageToken: "" };
+  return { items, lastKey: undefined };
 }

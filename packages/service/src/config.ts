@@ -128,6 +128,13 @@ export const pagingConfig = z
     maxPageSize: pagedCount.default(1_000),
     /** Things looked at for one page of a filtered list: a page may be short, or empty, and have a next one. */
     maxScannedPerPage: pagedCount.default(100_000),
+    /** Lists that were begun and not read to their end; beyond it the oldest of whoever has the most must begin again. */
+    maxKeptLists: pagedCount.default(1_000),
+    /**
+     * Documents that may change while a list is read, before it must begin again: so many former ones of 1 KiB or so may
+     * stay in memory for lists.
+     */
+    maxKeptChanges: pagedCount.default(200_000),
   })
   .prefault({});
 

@@ -1,4 +1,5 @@
 import {
+  copyOfKeySet,
   type KeySet,
   keysAfter,
   type OrderedMap,
@@ -8,7 +9,7 @@ import {
   withKey,
   withoutKey,
 } from "./key-set.js";
-import type { PageOptions, ReadableTable, Table } from "./schema.js";
+import type { PageOptions, ReadableTable, Table, TableSnapshot } from "./schema.js";
 
 interface Index<Doc> {
   readonly name: string;
@@ -53,7 +54,7 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
   }
 
   entries(options?: PageOptions): Iterable<Doc> {
-    return this.#walk((after, limit) => this.#documentsAfter(after, limit), options);
+    return this.#walk((after, limit) => documentsAfter(this.#documents, after, limit), options);
   }
 
   by(index: string, value: string, options?: PageOptions): Iterable<Doc> {
@@ -68,8 +69,19 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     return sizeOfKeySet(this.#index(index).keysOf.get(value));
   }
 
+  snapshot(...of: [] | [index: string, value: string]): TableSnapshot<Doc> {
+    const documents = this.documents();
+    if (of.length === 0)
+      return { entries: (options) => this.#walk((after, limit) => documentsAfter(documents, after, limit), options) };
+    const [index, value] = of;
+    const keys = copyOfKeySet(this.#index(index).keysOf.get(value));
+    const page = (after: string | undefined, limit: number) =>
+      keysAfter(keys, after, limit).map((key) => documents.get(key) as Doc);
+    return { entries: (options) => this.#walk(page, options) };
+  }
+
   /** The documents by key, as they are now; it costs little, whatever changes afterwards. */
-  snapshot(): OrderedMap<Doc> {
+  documents(): OrderedMap<Doc> {
     return this.#documents.clone();
   }
 
@@ -123,15 +135,6 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     throw new TypeError(`table ${this.#name}: index ${index.name} gave a ${typeof value} instead of a string`);
   }
 
-  #documentsAfter(after: string | undefined, limit: number): Doc[] {
-    const documents: Doc[] = [];
-    for (const [key, document] of this.#documents.entries(after, [])) {
-      if (documents.length >= limit) break;
-      if (key !== after) documents.push(document as Doc);
-    }
-    return documents;
-  }
-
   *#walk(pageAfter: (after: string | undefined, limit: number) => Doc[], options: PageOptions = {}): Generator<Doc> {
     let after = options.after;
     let left = options.limit ?? Number.POSITIVE_INFINITY;
@@ -151,6 +154,15 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
       else pageLength = Math.min(pageLength * 2, LARGEST_PAGE_LENGTH);
     }
   }
+}
+
+function documentsAfter<Doc>(documents: OrderedMap<Doc>, after: string | undefined, limit: number): Doc[] {
+  const page: Doc[] = [];
+  for (const [key, document] of documents.entries(after, [])) {
+    if (page.length >= limit) break;
+    if (key !== after) page.push(document as Doc);
+  }
+  return page;
 }
 
 function addToIndex<Doc>({ keysOf }: Index<Doc>, value: string, key: string): void {

@@ -3,7 +3,16 @@ import type { BackupDocument } from "./backup/backup-file.js";
 import type { Versioned } from "./checksums.js";
 import { checkKey, freezeDocument, sealDocument } from "./document.js";
 import { MemoryTable } from "./memory-table.js";
-import type { PageOptions, ReadableTable, Schema, Table, Tables, Transaction, WritableTable } from "./schema.js";
+import type {
+  PageOptions,
+  ReadableTable,
+  Schema,
+  Table,
+  TableSnapshot,
+  Tables,
+  Transaction,
+  WritableTable,
+} from "./schema.js";
 import type { StoredChange } from "./storage.js";
 
 /** What one transaction replaced, so that it can be undone, and what it leaves behind, so that it can be stored. */
@@ -102,7 +111,7 @@ export class MemoryTables<S extends Schema> {
     const tables = [...this.#byName].map(([table, { definition, memory }]) => ({
       table,
       version: versionOf(definition),
-      documents: memory.snapshot(),
+      documents: memory.documents(),
     }));
     return (function* () {
       for (const { table, version, documents } of tables)
@@ -239,6 +248,10 @@ class TableView<Doc extends object> implements ReadableTable<Doc> {
 
   entries(options?: PageOptions): Iterable<Doc> {
     return this.#memory.entries(options);
+  }
+
+  snapshot(...of: [] | [index: string, value: string]): TableSnapshot<Doc> {
+    return this.#memory.snapshot(...of);
   }
 
   by(index: string, value: string, options?: PageOptions): Iterable<Doc> {

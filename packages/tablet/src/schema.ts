@@ -49,17 +49,23 @@ export interface PageOptions {
   readonly limit?: number | undefined;
 }
 
+/** Documents in ascending order of key (as JavaScript compares strings). */
+export interface TableSnapshot<Doc> {
+  entries(options?: PageOptions): Iterable<Doc>;
+}
+
 /**
  * A table as readers see it. Documents are frozen and come in ascending order of key (as JavaScript compares strings).
  *
  * Iterating while the same transaction changes the table is safe: a document is never visited twice, one that was
  * deleted before its turn is skipped, and one that was replaced before its turn comes as it is now.
  */
-export interface ReadableTable<Doc, Index extends string = string> {
+export interface ReadableTable<Doc, Index extends string = string> extends TableSnapshot<Doc> {
   readonly size: number;
   get(key: string): Doc | undefined;
   has(key: string): boolean;
-  entries(options?: PageOptions): Iterable<Doc>;
+  /** The documents of this moment, or those whose index has that value, whatever changes afterwards; it costs little. */
+  snapshot(...of: [] | [index: Index, value: string]): TableSnapshot<Doc>;
   /** The documents whose index has that value. */
   by(index: Index, value: string, options?: PageOptions): Iterable<Doc>;
   count(index: Index, value: string): number;

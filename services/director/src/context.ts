@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
+import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { openServiceTablet } from "@diskmesh/tablet-admin";
@@ -10,6 +11,7 @@ import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
 import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
+import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
@@ -41,6 +43,7 @@ export interface Context {
   readonly taskLog: TaskLog;
   readonly changes: Changes<number>;
   readonly locks: LockKeeper;
+  readonly lists: KeptLists<DirectorTables>;
   readonly clock: Clock;
 }
 
@@ -184,7 +187,8 @@ export function createDirector(
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
-  const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, clock };
+  const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
+  const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, lists, clock };
   return { context, runner, times, teller, boshRegistry };
 }
 

@@ -1,5 +1,5 @@
 import { type Task, TaskState } from "@diskmesh/api/director";
-import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -186,6 +186,20 @@ describe("tasks", () => {
       if (update?.$case === "event") messages.push(update.value.message);
     }
     expect(messages).to.deep.equal(["", "CPI createDisk failed: the moon is full"]);
+  });
+
+  it("list -> of one moment: what ends or comes meanwhile changes no later page", async () => {
+    for (let count = 0; count < 3; count++) await director.provide(name, "nobody");
+    const failed = { states: [TaskState.ERROR], pageSize: 1 };
+    const { tasks, nextPageToken } = await director.tasks.listTasks(failed);
+    await director.provide(name, "nobody");
+    const after = await director.tasks.listTasks({ ...failed, pageToken: nextPageToken });
+    expect(after.tasks[0]?.taskId).to.equal(Number(tasks[0]?.taskId) - 1);
+    await rejection(
+      director.tasks.listTasks({ pageSize: 1, pageToken: nextPageToken }),
+      InvalidArgumentError,
+      "other filters",
+    );
   });
 
   it("list -> newest first, in pages, by state and deployment", async () => {

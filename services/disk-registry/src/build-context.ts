@@ -1,4 +1,5 @@
 import type { DiskId, Logger } from "@diskmesh/domain";
+import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle } from "@diskmesh/service";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
@@ -7,6 +8,7 @@ import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
 import { DeviceChanges } from "./device-changes.js";
+import type { RegistryTables } from "./model/schema.js";
 import type { RegistryTablet } from "./stored-schema.js";
 import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
@@ -51,6 +53,7 @@ export async function buildContext(
   lifecycle.use("disk changes", unwatch);
   const { maxRememberedChanges } = config.watch;
   const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));
+  const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, config.paging));
   const workers = lifecycle.use("workers", new Workers(work));
   await workers.wakeAll();
   const registrationTurns = new Turns(REGISTRATIONS_PER_TURN, edges.afterTurn);
@@ -59,6 +62,7 @@ export async function buildContext(
     diskChanges,
     deviceChanges,
     watchers: { count: 0 },
+    lists,
     workers,
     registrationTurns,
     lastRegistrations: new Map(),

@@ -1,8 +1,10 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
+import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes } from "@diskmesh/service";
 import type { Turns } from "./agents/turns.js";
 import type { DeviceChanges } from "./device-changes.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
+import type { RegistryTables } from "./model/schema.js";
 import type { WorkContext } from "./workers/work-context.js";
 import type { Workers } from "./workers/workers.js";
 
@@ -13,6 +15,7 @@ export interface Context extends WorkContext {
   readonly deviceChanges: DeviceChanges;
   /** How many calls of WatchDevices run. */
   readonly watchers: { count: number };
+  readonly lists: KeptLists<RegistryTables>;
   readonly workers: Workers;
   readonly registrationTurns: Turns;
   readonly lastRegistrations: LastRegistrations;

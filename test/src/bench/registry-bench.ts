@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { AttachState, DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
-import { type Client, createClient } from "@diskmesh/rpc";
+import { allPages, type Client, createClient } from "@diskmesh/rpc";
 import { eventually, freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { open } from "lmdb";
 import { repositoryFolder } from "../repository-folder.js";
@@ -106,13 +106,11 @@ async function benchAttachOrder(
 
 async function countAttached(registry: Registry): Promise<number> {
   const filter = { hostId: "order", attachState: AttachState.ATTACHED, pageSize: 1_000 };
-  let count = 0;
-  for (let pageToken = ""; ; ) {
+  const attached = await allPages(async (pageToken) => {
     const { devices, nextPageToken } = await registry.listDevices({ ...filter, pageToken });
-    count += devices.length;
-    if (nextPageToken === "") return count;
-    pageToken = nextPageToken;
-  }
+    return { items: devices, nextPageToken };
+  });
+  return attached.length;
 }
 
 async function benchAddDevice(

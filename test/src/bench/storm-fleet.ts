@@ -1,5 +1,5 @@
 import { DiskRegistryServiceDefinition, HostState } from "@diskmesh/api/registry";
-import { createClient, type TlsFiles } from "@diskmesh/rpc";
+import { allPages, createClient, type TlsFiles } from "@diskmesh/rpc";
 import { openStorage, Tablet, table } from "@diskmesh/tablet";
 import { stormDeviceId, stormHostId } from "./storm-agents.js";
 
@@ -95,13 +95,11 @@ export async function countOnline(address: string, tls: TlsFiles, bootId: string
     defaultDeadlineMs: 60_000,
   });
   try {
-    let online = 0;
-    for (let pageToken = ""; ; ) {
-      const page = await registry.listHosts({ pageSize: 1_000, pageToken });
-      online += page.hosts.filter((host) => host.state === HostState.ONLINE && host.bootId === bootId).length;
-      pageToken = page.nextPageToken;
-      if (pageToken === "") return online;
-    }
+    const all = await allPages(async (pageToken) => {
+      const { hosts, nextPageToken } = await registry.listHosts({ pageSize: 1_000, pageToken });
+      return { items: hosts, nextPageToken };
+    });
+    return all.filter((host) => host.state === HostState.ONLINE && host.bootId === bootId).length;
   } finally {
     registry.close();
   }

@@ -1,5 +1,6 @@
 import { ActionCode, AttachState, type Device } from "@diskmesh/api/registry";
 import { InvalidStateError } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
 import { DEVICES_PER_HOST, HOSTS } from "../layout.js";
 import { type Scene, waitFor } from "./scene.js";
 
@@ -47,18 +48,12 @@ export async function devicesErased(scene: Scene): Promise<string> {
   return `${devices.filter((device) => device.diskId === "").length} devices free`;
 }
 
-async function listDevices(scene: Scene): Promise<Device[]> {
-  const devices: Device[] = [];
-  let pageToken = "";
-  do {
-    const page = await scene.clients.registry.listDevices({
-      pageSize: PAGE_SIZE,
-      pageToken,
-    });
-    devices.push(...page.devices);
-    pageToken = page.nextPageToken;
-  } while (pageToken !== "");
-  return devices;
+function listDevices(scene: Scene): Promise<Device[]> {
+  return allPages(async (pageToken) => {
+    const request = { pageSize: PAGE_SIZE, pageToken };
+    const { devices, nextPageToken } = await scene.clients.registry.listDevices(request);
+    return { items: devices, nextPageToken };
+  });
 }
 
 function describeState({ deviceId, attachState, lastError, healthMessage }: Device): string {

@@ -23,7 +23,7 @@ import {
   ResourceExhaustedError,
   UnavailableError,
 } from "@diskmesh/domain";
-import type { CallOptions } from "@diskmesh/rpc";
+import { allPages, type CallOptions } from "@diskmesh/rpc";
 import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "../model/fleet-disks.js";
 import type { RegistryClient } from "./registry-client.js";
 
@@ -65,7 +65,7 @@ export class FleetCpi implements Cpi {
 
   async deleteVm(vmCid: string, call: CpiCall): Promise<void> {
     const host = await this.#hostOf(vmCid, call);
-    for await (const { diskId } of this.#disksOn(host, call))
+    for (const { diskId } of await this.#disksOn(host, call))
       await this.#registry.unpublishDisk({ diskId, hostId: host.hostId }, optionsOf(call));
     await this.#registry.unassignHost({ vmCid }, optionsOf(call));
   }
@@ -131,9 +131,7 @@ export class FleetCpi implements Cpi {
 
   async getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]> {
     const host = await this.#hostOf(vmCid, call);
-    const diskCids: string[] = [];
-    for await (const disk of this.#disksOn(host, call)) diskCids.push(disk.diskId);
-    return diskCids;
+    return (await this.#disksOn(host, call)).map((disk) => disk.diskId);
   }
 
   async setDiskMetadata(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<void> {
@@ -209,14 +207,12 @@ export class FleetCpi implements Cpi {
     return diskId;
   }
 
-  async *#disksOn(host: Host, call: CpiCall): AsyncIterable<Disk> {
-    let pageToken = "";
-    do {
+  #disksOn(host: Host, call: CpiCall): Promise<Disk[]> {
+    return allPages(async (pageToken) => {
       const request = { hostId: host.hostId, pageSize: PAGE_SIZE, pageToken };
-      const page = await this.#registry.listDisks(request, optionsOf(call));
-      yield* page.disks;
-      pageToken = page.nextPageToken;
-    } while (pageToken !== "");
+      const { disks, nextPageToken } = await this.#registry.listDisks(request, optionsOf(call));
+      return { items: disks, nextPageToken };
+    });
   }
 }
 

@@ -1,22 +1,22 @@
 import type { ListPersistentDisksRequest, ListPersistentDisksResponse } from "@diskmesh/api/director";
-import { parseName, parseOptionalName } from "@diskmesh/domain";
-import { parsePage, takePage } from "@diskmesh/rpc";
+import { parseOptionalName } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import type { PersistentDisk } from "../model/persistent-disk.js";
 import { encodePersistentDisk } from "../wire.js";
 
 export async function listPersistentDisks(
-  context: Context,
+  { lists }: Context,
   request: ListPersistentDisksRequest,
+  call: CallContext,
 ): Promise<ListPersistentDisksResponse> {
   const deployment = parseOptionalName("deployment", request.deployment);
-  const { paging } = context.config;
-  const page = parsePage(request, paging, (key) => parseName("page_token", key));
-  const matches = (disk: PersistentDisk) => !request.orphaned || disk.orphanedAtMs !== null;
-  const { items, nextPageToken } = await context.tablet.read(({ persistentDisks }) => {
-    const candidates =
-      deployment === undefined ? persistentDisks.entries(page) : persistentDisks.by("byDeployment", deployment, page);
-    return takePage(candidates, (disk) => disk.diskId, page, paging, matches);
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "persistent disks",
+    begin: ({ persistentDisks: disks }) =>
+      deployment === undefined ? disks.snapshot() : disks.snapshot("byDeployment", deployment),
+    keyOf: (disk) => disk.diskId,
+    matches: (disk) => !request.orphaned || disk.orphanedAtMs !== null,
+    describe: (_, disk) => encodePersistentDisk(disk),
   });
-  return { disks: items.map(encodePersistentDisk), nextPageToken };
+  return { disks: [...items], nextPageToken };
 }

@@ -1,17 +1,18 @@
 import type { ListPossibleOrphansRequest, ListPossibleOrphansResponse } from "@diskmesh/api/director";
-import { parseName } from "@diskmesh/domain";
-import { parsePage, takePage } from "@diskmesh/rpc";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodePossibleOrphan } from "../wire.js";
 
 export async function listPossibleOrphans(
-  context: Context,
+  { lists }: Context,
   request: ListPossibleOrphansRequest,
+  call: CallContext,
 ): Promise<ListPossibleOrphansResponse> {
-  const { paging } = context.config;
-  const page = parsePage(request, paging, (key) => parseName("page_token", key));
-  const { items, nextPageToken } = await context.tablet.read(({ possibleOrphans }) =>
-    takePage(possibleOrphans.entries(page), (orphan) => orphan.token, page, paging),
-  );
-  return { possibleOrphans: items.map(encodePossibleOrphan), nextPageToken };
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "possible orphans",
+    begin: ({ possibleOrphans }) => possibleOrphans.snapshot(),
+    keyOf: (orphan) => orphan.token,
+    describe: (_, orphan) => encodePossibleOrphan(orphan),
+  });
+  return { possibleOrphans: [...items], nextPageToken };
 }

@@ -1,16 +1,20 @@
 import type { ListDisksRequest, ListDisksResponse } from "@diskmesh/api/registry";
-import { parseDiskId, parseHostId } from "@diskmesh/domain";
-import { parsePage, takePage } from "@diskmesh/rpc";
+import { parseHostId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { diskMessage } from "../requests/wire.js";
 
-export async function listDisks({ tablet, config }: Context, request: ListDisksRequest): Promise<ListDisksResponse> {
+export async function listDisks(
+  { lists }: Context,
+  request: ListDisksRequest,
+  call: CallContext,
+): Promise<ListDisksResponse> {
   const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);
-  const page = parsePage(request, config.paging, (key) => parseDiskId(key, "page_token"));
-  return tablet.read((tables) => {
-    const candidates =
-      hostId === undefined ? tables.disks.entries(page) : tables.disks.by("byPublicationHost", hostId, page);
-    const found = takePage(candidates, (disk) => disk.diskId, page, config.paging);
-    return { disks: found.items.map((disk) => diskMessage(tables, disk)), nextPageToken: found.nextPageToken };
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "disks",
+    begin: ({ disks }) => (hostId === undefined ? disks.snapshot() : disks.snapshot("byPublicationHost", hostId)),
+    keyOf: (disk) => disk.diskId,
+    describe: diskMessage,
   });
+  return { disks: [...items], nextPageToken };
 }

@@ -1,25 +1,25 @@
 import type { ListHostsRequest, ListHostsResponse } from "@diskmesh/api/registry";
-import { parseHostId, parseId, parseOptionalName } from "@diskmesh/domain";
-import { parsePage, takePage } from "@diskmesh/rpc";
+import { parseId, parseOptionalName } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { describeHost } from "../requests/device-description.js";
 
-export async function listHosts(context: Context, request: ListHostsRequest): Promise<ListHostsResponse> {
-  const { tablet, config } = context;
+export async function listHosts(
+  context: Context,
+  request: ListHostsRequest,
+  call: CallContext,
+): Promise<ListHostsResponse> {
   const az = parseOptionalName("az", request.az);
   const vmCid = request.vmCid === "" ? undefined : parseId("vm_cid", request.vmCid);
-  const page = parsePage(request, config.paging, (key) => parseHostId(key, "page_token"));
-  const found = await tablet.read(({ hosts }) => {
-    const ofAz = () => (az === undefined ? hosts.entries(page) : hosts.by("byAz", az, page));
-    const candidates = vmCid === undefined ? ofAz() : hosts.by("byVm", vmCid, page);
-    return takePage(
-      candidates,
-      (host) => host.hostId,
-      page,
-      config.paging,
-      (host) => az === undefined || host.az === az,
-    );
+  const { items, nextPageToken } = await context.lists.page(request, call, {
+    what: "hosts",
+    begin: ({ hosts }) => {
+      if (vmCid !== undefined) return hosts.snapshot("byVm", vmCid);
+      return az === undefined ? hosts.snapshot() : hosts.snapshot("byAz", az);
+    },
+    keyOf: (host) => host.hostId,
+    matches: (host) => az === undefined || host.az === az,
+    describe: (_, host) => describeHost(context, host),
   });
-  const hosts = found.items.map((host) => describeHost(context, host));
-  return { hosts, nextPageToken: found.nextPageToken };
+  return { hosts: [...items], nextPageToken };
 }

@@ -1,4 +1,5 @@
 import { DomainError } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
 import { type Operation, persistently, type Soak } from "../soak.js";
 import { workInstances } from "./work-instances.js";
 
@@ -12,17 +13,17 @@ export const reads: Operation = {
   async run(soak) {
     const { registry, disks, cpis, locks } = soak.mesh.clients;
     const [hosts, devices] = [new Set<string>(), new Set<string>()];
-    await pages("ListHosts", async (pageToken) => {
+    // A process that ends between two pages has the whole list begin again.
+    const pageOfHosts = async (pageToken: string) => {
       const page = await registry.listHosts({ pageSize: 2, pageToken });
-      for (const { hostId } of page.hosts) hosts.add(hostId);
-      return page.nextPageToken;
-    });
-    const all = { pageSize: PAGE_SIZE };
-    await pages("ListDevices", async (pageToken) => {
-      const page = await registry.listDevices({ ...all, pageToken });
-      for (const { deviceId } of page.devices) devices.add(deviceId);
-      return page.nextPageToken;
-    });
+      return { items: page.hosts, nextPageToken: page.nextPageToken };
+    };
+    for (const { hostId } of await persistently("ListHosts", () => allPages(pageOfHosts))) hosts.add(hostId);
+    const pageOfDevices = async (pageToken: string) => {
+      const page = await registry.listDevices({ pageSize: PAGE_SIZE, pageToken });
+      return { items: page.devices, nextPageToken: page.nextPageToken };
+    };
+    for (const { deviceId } of await persistently("ListDevices", () => allPages(pageOfDevices))) devices.add(deviceId);
     for (const hostId of soak.mesh.workHosts) {
       if (!hosts.has(hostId)) soak.violations.add(`acknowledged is there: host ${hostId} is not listed`);
       if (!devices.has(`${hostId}-d1`)) soak.violations.add(`acknowledged is there: ${hostId}-d1 is not listed`);
@@ -54,10 +55,4 @@ async function watch(soak: Soak, listed: ReadonlySet<string>): Promise<void> {
     // Its own deadline, unless somebody was killed.
     if (error.name !== "TimeoutError") soak.measures.failed("registry.WatchDevices", error.name, error.message);
   }
-}
-
-async function pages(what: string, page: (pageToken: string) => Promise<string>): Promise<void> {
-  let pageToken = "";
-  do pageToken = await persistently(what, () => page(pageToken));
-  while (pageToken !== "");
 }

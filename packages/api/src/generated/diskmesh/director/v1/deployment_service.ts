@@ -1904,7 +1904,7 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deployments by name. */
+    /** Deployments by name, a page at a time: of one moment, or ABORTED when it must be begun again. */
     listDeployments: {
       name: "ListDeployments",
       requestType: ListDeploymentsRequest as typeof ListDeploymentsRequest,
@@ -1922,7 +1922,10 @@ export const DeploymentServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Persistent disks of instances, and those that were left over. */
+    /**
+     * Persistent disks of instances, and those that were left over, a page at a time: of one moment, or ABORTED when it
+     * must be begun again.
+     */
     listPersistentDisks: {
       name: "ListPersistentDisks",
       requestType: ListPersistentDisksRequest as typeof ListPersistentDisksRequest,
@@ -1943,7 +1946,7 @@ export const DeploymentServiceDefinition = {
     /**
      * VMs and disks that a CPI may have made without anybody knowing their ids: a call that makes one ended without an answer,
      * or its director was killed, and asked again that CPI makes another. CPIs that find by a token what they made are asked
-     * again instead, and leave nothing here.
+     * again instead, and leave nothing here. A page at a time: of one moment, or ABORTED when it must be begun again.
      */
     listPossibleOrphans: {
       name: "ListPossibleOrphans",

@@ -1469,7 +1469,7 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Disks by name, a page at a time. */
+    /** Disks by name, a page at a time: of one moment, or ABORTED when it must be begun again. */
     listDisks: {
       name: "ListDisks",
       requestType: ListDisksRequest as typeof ListDisksRequest,

@@ -756,7 +756,7 @@ export const StemcellServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Stemcells, one for each CPI that has it, a page at a time. */
+    /** Stemcells, one for each CPI that has it, a page at a time: of one moment, or ABORTED when it must be begun again. */
     listStemcells: {
       name: "ListStemcells",
       requestType: ListStemcellsRequest as typeof ListStemcellsRequest,

@@ -1475,7 +1475,7 @@ export const TaskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Tasks, newest first, a page at a time. */
+    /** Tasks, newest first, a page at a time: of one moment, or ABORTED when it must be begun again. */
     listTasks: {
       name: "ListTasks",
       requestType: ListTasksRequest as typeof ListTasksRequest,

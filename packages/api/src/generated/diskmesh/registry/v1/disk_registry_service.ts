@@ -3974,6 +3974,11 @@ export const UnassignHostResponse: MessageFns<UnassignHostResponse> = {
  * Which device may be used, for infrastructure automation (Add*, Remove*, Purge*), operators (Get*, List*) and
  * orchestrators (disks). Malformed requests fail with INVALID_ARGUMENT; CMS actions answer everything else in their
  * ActionResult.
+ *
+ * A list is of one moment, that of its first page, however many pages it takes and whatever changes meanwhile; what lives
+ * in memory only or is worked out (last_heartbeat_at, suspected, next_attempt_at, a disk's health) is of the moment of the
+ * page. ABORTED when the list is not kept any more, because too much has changed since it began (paging.maxKeptChanges),
+ * many others were begun, or another process leads: begin it again, without page_token. Each page has the same filters.
  */
 export type DiskRegistryServiceDefinition = typeof DiskRegistryServiceDefinition;
 export const DiskRegistryServiceDefinition = {
@@ -4082,7 +4087,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Hosts by id, a page at a time. */
+    /** Hosts by id, a page at a time; ABORTED: begin again. */
     listHosts: {
       name: "ListHosts",
       requestType: ListHostsRequest as typeof ListHostsRequest,
@@ -4100,7 +4105,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Devices by id, a page at a time. */
+    /** Devices by id, a page at a time; ABORTED: begin again. */
     listDevices: {
       name: "ListDevices",
       requestType: ListDevicesRequest as typeof ListDevicesRequest,
@@ -4151,7 +4156,7 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Disks by id, a page at a time. */
+    /** Disks by id, a page at a time; ABORTED: begin again. */
     listDisks: {
       name: "ListDisks",
       requestType: ListDisksRequest as typeof ListDisksRequest,
