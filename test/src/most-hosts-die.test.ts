@@ -89,7 +89,7 @@ describe("seven of twelve hosts die", function () {
         () => "published",
         (error: Error) => error.message,
       );
-      expect(tooSoon).to.contain("h1");
+      expect(tooSoon).to.contain("host h1 is DEAD").and.to.contain("FenceHost");
       const second = new Map<string, NbdClient>();
       for (const { diskId, host } of DISKS) {
         const { disks } = await mesh.operator.fenceHost({ hostId: host, reason: REASON });

@@ -8,7 +8,7 @@ import {
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import { type AllocationLimits, allocate, type Shortage } from "./allocation.js";
-import { requireDisk } from "./publications.js";
+import { howToEnd, requireDisk } from "./publications.js";
 import {
   type Disk,
   type DiskRequest,
@@ -155,7 +155,7 @@ export function deleteDisk(tx: RegistryTransaction, diskId: DiskId): readonly De
   const { publication } = disk;
   if (publication !== undefined) {
     throw new InvalidStateError(
-      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: unpublish it first`,
+      `disk ${diskId} is ${publication.state} to host ${publication.hostId}: ${howToEnd(tx, publication)}`,
       {
         about: { disk_id: diskId, host_id: publication.hostId },
       },

@@ -94,6 +94,12 @@ describe("publications", () => {
       InvalidStateError,
       "PUBLISHED to host h2, not to h1",
     ],
+    [
+      "published to a host that cannot be asked",
+      { publication: at("PUBLISHED", h2), h2: { state: "UNAVAILABLE" } },
+      InvalidStateError,
+      "host h2 is UNAVAILABLE and cannot be asked, take it from there with FenceHost",
+    ],
     ["being published to another host", { publication: at("PUBLISHING", h2) }, InvalidStateError, "unpublish it first"],
     [
       "the host is UNAVAILABLE",

@@ -47,7 +47,8 @@ export function requestPublish(
   const host = requireHost(tx, hostId);
   const { publication } = disk;
   if (publication?.state === "UNPUBLISHING") return { progress: "busy", disk };
-  if (publication !== undefined && publication.hostId !== hostId) throw publishedElsewhere(disk, publication, hostId);
+  if (publication !== undefined && publication.hostId !== hostId)
+    throw publishedElsewhere(tx, disk, publication, hostId);
   if (publication !== undefined)
     return {
       progress: publication.state === "PUBLISHED" ? "reached" : "under_way",
@@ -175,9 +176,16 @@ function putPublication(
   return put;
 }
 
-function publishedElsewhere(disk: Disk, publication: Publication, hostId: HostId): Error {
+/** What whoever needs the disk elsewhere, or gone, has to do first. */
+export function howToEnd({ hosts }: RegistryTables, { hostId }: Publication): string {
+  const state = hosts.get(hostId)?.state;
+  if (state !== "UNAVAILABLE" && state !== "DEAD") return "unpublish it first";
+  return `unpublish it first, or, since host ${hostId} is ${state} and cannot be asked, take it from there with FenceHost`;
+}
+
+function publishedElsewhere(tables: RegistryTables, disk: Disk, publication: Publication, hostId: HostId): Error {
   return new InvalidStateError(
-    `disk ${disk.diskId} is ${publication.state} to host ${publication.hostId}, not to ${hostId}: unpublish it first`,
+    `disk ${disk.diskId} is ${publication.state} to host ${publication.hostId}, not to ${hostId}: ${howToEnd(tables, publication)}`,
     { about: { disk_id: disk.diskId, host_id: publication.hostId } },
   );
 }
