@@ -162,6 +162,7 @@ function makeContext(
     opener,
     maxInFlightIoPerDevice,
     answerTimeoutMs,
+    hangs: config.hangs,
     clock,
     log,
     onChange,

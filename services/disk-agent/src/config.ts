@@ -159,6 +159,19 @@ export const configSchema = z
         "slowAfterMs must be below stalledAfterMs",
       )
       .prefault({}),
+    /** Reads, writes, flushes, opens and closes of a device's file that the operating system does not answer. */
+    hangs: z
+      .strictObject({
+        /** One that takes longer makes its device WARNING, until it is answered. */
+        warningAfterMs: durationMsConfig.default(30_000),
+        /** One that takes longer makes its device ERROR, until it is answered. */
+        errorAfterMs: durationMsConfig.default(120_000),
+      })
+      .refine(
+        ({ warningAfterMs, errorAfterMs }) => warningAfterMs < errorAfterMs,
+        "warningAfterMs must be below errorAfterMs",
+      )
+      .prefault({}),
     nats: z
       .strictObject({
         servers: z.array(z.string().min(1)).min(1),

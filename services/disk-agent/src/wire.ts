@@ -148,8 +148,10 @@ const OUTCOMES = {
 } as const satisfies Record<DeviceOutcome["outcome"], OrderOutcome>;
 
 export function encodeOutcome(outcome: DeviceOutcome): DeviceOutcomeMessage {
-  const { deviceId, message, stamp } = outcome;
-  return { deviceId, outcome: OUTCOMES[outcome.outcome], message, stamp: { ...stamp } };
+  const { deviceId, message, stamp, waiting } = outcome;
+  const { forMs = 0, inFlightOperations = 0 } = waiting ?? {};
+  const pending = { pendingMs: Math.round(forMs), inFlightOperations };
+  return { deviceId, outcome: OUTCOMES[outcome.outcome], message, stamp: { ...stamp }, ...pending };
 }
 
 export function encodeAgentDevice(device: Device, memory: AgentMemory): AgentDevice {

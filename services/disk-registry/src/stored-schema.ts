@@ -13,6 +13,8 @@ import {
   type Label,
   type OperatorsWord,
   type OtherFleet,
+  type Pending,
+  type PendingDevice,
   type Publication,
   type RegistrySchema,
   type Start,
@@ -61,6 +63,8 @@ const identity = {
   fileIdentity: text.optional(),
 };
 
+const pending = { message: text, sinceMs: z.number(), inFlightOperations: whole };
+
 const device = shapeOf<Device>()({
   ...identity,
   deviceId: text,
@@ -72,6 +76,7 @@ const device = shapeOf<Device>()({
   generation: whole,
   attempts: whole,
   lastError: text,
+  pending: shapeOf<Pending>()(pending).optional(),
   dirty: flag,
   removalRequested: flag,
   removalRequestedAtMs: z.number().optional(),
@@ -101,6 +106,10 @@ const disk = shapeOf<Disk>()({
     attempts: whole,
     lastError: text,
     onHostSilence: z.literal("FENCE").optional(),
+    pending: z
+      .array(shapeOf<PendingDevice>()({ ...pending, deviceId: text }))
+      .readonly()
+      .optional(),
     unasked: z.literal(true).optional(),
   }).optional(),
   fence: shapeOf<Fence>()({ hostId: text, by: text, atMs: z.number(), reason: text }).optional(),

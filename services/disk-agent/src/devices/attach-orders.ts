@@ -27,7 +27,7 @@ export class AttachOrders {
 
   /** Answers within the answer timeout; what is not done by then goes on and is `pending`. */
   async run(order: DeviceOrder, verdict: OrderVerdict, expected: ExpectedDevice | undefined): Promise<DeviceOutcome> {
-    const answer = (outcome: DeviceOutcome["outcome"], message = ""): DeviceOutcome => {
+    const answer = (outcome: DeviceOutcome["outcome"], message: string): DeviceOutcome => {
       return { deviceId: order.deviceId, outcome, message, stamp: order.stamp };
     };
     if (verdict.verdict === "unknown_device" || verdict.verdict === "outdated")
@@ -36,8 +36,7 @@ export class AttachOrders {
       return answer("outdated", overtaken(this.#ledger.memory, order).message);
     const device = this.#devices.get(order.deviceId);
     const outcome = order.kind === "attach" ? this.#attach(order, device, expected) : this.#detach(order, device);
-    const { outcome: name, message } = await outcome;
-    return answer(name, message);
+    return { deviceId: order.deviceId, stamp: order.stamp, ...(await outcome) };
   }
 
   async #attach(order: DeviceOrder, device: Device, expected: ExpectedDevice | undefined): Promise<Came> {
@@ -72,7 +71,8 @@ export class AttachOrders {
       device.file.reconcile();
       return failure;
     });
-    return came ?? { outcome: "pending", message: `device file ${JSON.stringify(device.config.path)} is being opened` };
+    const message = `device file ${JSON.stringify(device.config.path)} is being opened`;
+    return came ?? { outcome: "pending", message, waiting: device.waiting };
   }
 
   async #detach(order: DeviceOrder, device: Device): Promise<Came> {
@@ -83,7 +83,7 @@ export class AttachOrders {
       return device.released ? { outcome: "done", message: "" } : undefined;
     });
     const message = `device file ${JSON.stringify(device.config.path)} is ${device.file.phase}, with ${device.inFlight} operations in flight`;
-    return came ?? { outcome: "pending", message };
+    return came ?? { outcome: "pending", message, waiting: device.waiting };
   }
 
   /** Looks what the path names now, no longer than an answer may take. */
@@ -110,7 +110,7 @@ export class AttachOrders {
   }
 }
 
-type Came = Pick<DeviceOutcome, "outcome" | "message">;
+type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;
 
 function configuredOtherwise(device: Device, expected: ExpectedDevice): string | undefined {
   const { path, offsetBytes, blockSizeBytes } = device.config;

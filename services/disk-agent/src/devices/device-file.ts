@@ -1,5 +1,5 @@
 import { type DeviceId, fileDifference, type Logger, messageOf } from "@diskmesh/domain";
-import type { Changes } from "@diskmesh/service";
+import type { Changes, Clock } from "@diskmesh/service";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
 
@@ -29,6 +29,7 @@ export interface DeviceFileOptions {
   readonly path: string;
   readonly opener: FileOpener;
   readonly changes: Changes<void>;
+  readonly clock: Clock;
   /** By the identity of the file: all names under which it is held. */
   readonly holders: Map<string, Set<DeviceFile>>;
   /** What the path names has become another file, or has changed its size. */
@@ -42,6 +43,7 @@ export class DeviceFile {
   readonly devices: FileUser[] = [];
   readonly #options: DeviceFileOptions;
   #phase: HoldingPhase = "closed";
+  #phaseSinceMs = 0;
   #opened: OpenedFile | undefined;
   #seen: FileFacts | undefined;
   #changed: string | undefined;
@@ -56,6 +58,11 @@ export class DeviceFile {
 
   get phase(): HoldingPhase {
     return this.#phase;
+  }
+
+  /** Since when an open or a close is under way, by the monotonic clock; undefined when none is. */
+  get busySinceMs(): number | undefined {
+    return this.#phase === "opening" || this.#phase === "closing" ? this.#phaseSinceMs : undefined;
   }
 
   /** The descriptor that new I/O may use; undefined when there is none. */
@@ -139,6 +146,7 @@ export class DeviceFile {
     const wanted = this.devices.some((device) => device.holds);
     const idle = this.devices.every((device) => device.inFlight === 0);
     const next = nextHolding(this.#phase, event, { wanted, idle });
+    if (next.phase !== this.#phase) this.#phaseSinceMs = this.#options.clock.monotonicMs();
     this.#phase = next.phase;
     if (next.effect === "open") void this.#open();
     if (next.effect === "close") void this.#close();

@@ -2,8 +2,9 @@ import { type DeviceId, type Logger, NotFoundError } from "@diskmesh/domain";
 import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { isWanted } from "../model/memory.js";
-import { Device, type DeviceConfig } from "./device.js";
+import { Device, type HangLimits } from "./device.js";
 import { DeviceFile } from "./device-file.js";
+import type { DeviceConfig } from "./device-place.js";
 import { HeldFiles } from "./held-files.js";
 import type { FileOpener } from "./open-file.js";
 
@@ -14,6 +15,7 @@ export interface DeviceTableOptions {
   readonly maxInFlightIoPerDevice: number;
   /** How long an order may take to be answered. */
   readonly answerTimeoutMs: number;
+  readonly hangs: HangLimits;
   readonly clock: Clock;
   readonly log: Logger;
   /** The registry is to be told of a file that changed. */
@@ -40,15 +42,15 @@ export class DeviceTable {
   }
 
   #make(config: DeviceConfig): Device {
-    const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo } = this.#options;
+    const { log, ledger, maxInFlightIoPerDevice: maxInFlightIo, clock, hangs } = this.#options;
     const opener = this.#opener;
     const { changes } = this;
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
     const file =
-      this.#files.get(path) ?? new DeviceFile({ path, opener, changes, holders: this.#holders, onChange, log });
+      this.#files.get(path) ?? new DeviceFile({ path, opener, changes, clock, holders: this.#holders, onChange, log });
     this.#files.set(path, file);
-    const device = new Device(config, file, { ledger, changes, maxInFlightIo });
+    const device = new Device(config, file, { ledger, changes, maxInFlightIo, clock, hangs });
     this.#devices.set(config.deviceId, device);
     return device;
   }

@@ -8,28 +8,24 @@ import {
   OutdatedError,
   UnavailableError,
 } from "@diskmesh/domain";
-import { type Changes, Slots } from "@diskmesh/service";
+import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
+import { type DeviceConfig, misconfigured, serialNumberOf, sizeIn, tooShort } from "./device-place.js";
+import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
-
-/** A device as the agent's configuration describes it. */
-export interface DeviceConfig {
-  readonly deviceId: DeviceId;
-  readonly path: string;
-  readonly offsetBytes: number;
-  /** Undefined: all of the file from the offset on. */
-  readonly sizeBytes?: number | undefined;
-  readonly blockSizeBytes: number;
-  readonly serialNumber: string;
-  readonly pool: string;
-}
 
 /** What is wrong with a device. */
 export interface DeviceProblem {
   readonly level: "WARNING" | "ERROR";
   readonly message: string;
+}
+
+/** How long the operating system may take to answer: beyond it the device is suspected, or not to be used. */
+export interface HangLimits {
+  readonly warningAfterMs: number;
+  readonly errorAfterMs: number;
 }
 
 /**
@@ -42,8 +38,9 @@ export class Device implements FileUser {
   readonly #ledger: Ledger;
   readonly #changes: Changes<void>;
   readonly #slots: Slots;
-  readonly #inFlightBySession = new Map<number, number>();
-  /** Reads of nobody's session: they change nothing, so they hold up a close but no session. */
+  readonly #clock: Clock;
+  readonly #hangs: HangLimits;
+  readonly #inFlight: InFlight;
   #probesInFlight = 0;
   #probeProblem: DeviceProblem | undefined;
   #wanted = false;
@@ -58,13 +55,16 @@ export class Device implements FileUser {
   constructor(
     config: DeviceConfig,
     file: DeviceFile,
-    options: { ledger: Ledger; changes: Changes<void>; maxInFlightIo: number },
+    options: { ledger: Ledger; changes: Changes<void>; maxInFlightIo: number; clock: Clock; hangs: HangLimits },
   ) {
     this.config = config;
     this.file = file;
     this.#ledger = options.ledger;
     this.#changes = options.changes;
     this.#slots = new Slots(options.maxInFlightIo);
+    this.#clock = options.clock;
+    this.#hangs = options.hangs;
+    this.#inFlight = new InFlight(options.clock);
     this.#sizeBytes = config.sizeBytes ?? 0;
     file.devices.push(this);
   }
@@ -105,7 +105,32 @@ export class Device implements FileUser {
   /** What is wrong with the device; undefined when nothing is known to be. */
   get problem(): DeviceProblem | undefined {
     const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.file.changed : undefined);
-    return error === undefined ? this.#probeProblem : { level: "ERROR", message: error };
+    if (error !== undefined) return { level: "ERROR", message: error };
+    const hang = this.#hang;
+    return hang?.level === "ERROR" ? hang : (this.#probeProblem ?? hang);
+  }
+
+  /** What the operating system has not answered for too long. The text stays the same meanwhile: each new one is told. */
+  get #hang(): DeviceProblem | undefined {
+    const { warningAfterMs, errorAfterMs } = this.#hangs;
+    const { forMs } = this.waiting;
+    if (forMs < warningAfterMs) return undefined;
+    const [level, limitMs] =
+      forMs < errorAfterMs ? (["WARNING", warningAfterMs] as const) : (["ERROR", errorAfterMs] as const);
+    const what = this.#inFlight.count > 0 ? "I/O on" : `the ${this.file.phase} of`;
+    return { level, message: `${what} device ${this.id} has not returned within ${limitMs} ms` };
+  }
+
+  /** What a close waits for, or an open. */
+  get waiting(): Waiting {
+    const nowMs = this.#clock.monotonicMs();
+    const sinceMs = Math.min(this.#inFlight.oldestSinceMs ?? nowMs, this.file.busySinceMs ?? nowMs);
+    return { forMs: nowMs - sinceMs, inFlightOperations: this.inFlight };
+  }
+
+  /** What a higher session waits for. */
+  waitingBelow(sessionNumber: number): Waiting {
+    return this.#inFlight.waitingBelow(sessionNumber);
   }
 
   get healthMessage(): string | undefined {
@@ -115,14 +140,12 @@ export class Device implements FileUser {
   /** What is to be told of the file that the path names now, which may be another than the one that is held. */
   get reported(): FileMarks & { readonly sizeBytes: number; readonly fileIdentity: string } {
     const { seen } = this.file;
-    const sizeBytes = (seen && this.#sizeIn(seen.sizeBytes)) || this.#sizeBytes;
-    return { sizeBytes, serialNumber: this.#serialNumber(seen), fileIdentity: seen?.identity ?? "" };
+    const sizeBytes = (seen && sizeIn(seen.sizeBytes, this.config)) || this.#sizeBytes;
+    return { sizeBytes, serialNumber: serialNumberOf(seen, this.config), fileIdentity: seen?.identity ?? "" };
   }
 
   get inFlight(): number {
-    let total = this.#probesInFlight;
-    for (const count of this.#inFlightBySession.values()) total += count;
-    return total;
+    return this.#inFlight.count;
   }
 
   /** Starts to hold the device, or tries again after a failure. */
@@ -169,13 +192,13 @@ export class Device implements FileUser {
    * fail. After a power cut another drive may be where the device was, and a session goes on from before.
    */
   verify(facts: FileFacts): void {
-    const sizeBytes = this.#sizeIn(facts.sizeBytes);
+    const sizeBytes = sizeIn(facts.sizeBytes, this.config);
     if (sizeBytes === 0) {
-      this.#failure = { outcome: "io_error", message: this.#tooShort(facts.sizeBytes) };
+      this.#failure = { outcome: "io_error", message: tooShort(facts.sizeBytes, this.config) };
       return;
     }
     const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
-    const difference = this.#misconfigured(facts) ?? (recorded && this.difference(recorded, facts));
+    const difference = misconfigured(facts, this.config) ?? (recorded && this.difference(recorded, facts));
     if (difference !== undefined) {
       this.#failure = { outcome: "device_changed", message: difference };
       return;
@@ -188,37 +211,13 @@ export class Device implements FileUser {
   /** How the file differs from what was registered, for people; undefined when it does not. */
   difference(registered: FileMarks & { readonly sizeBytes: number }, facts: FileFacts): string | undefined {
     const what = `device ${this.id}, file ${JSON.stringify(this.config.path)}, is not what was registered`;
-    const sizeBytes = this.#sizeIn(facts.sizeBytes);
+    const sizeBytes = sizeIn(facts.sizeBytes, this.config);
     // A registry that never learned the size records none.
     if (registered.sizeBytes !== 0 && sizeBytes !== registered.sizeBytes)
       return `${what}: size_bytes was ${registered.sizeBytes}, is ${sizeBytes}`;
-    const marks = { serialNumber: this.#serialNumber(facts), fileIdentity: facts.identity };
+    const marks = { serialNumber: serialNumberOf(facts, this.config), fileIdentity: facts.identity };
     const other = fileDifference(registered, marks);
     return other && `${what}: ${other}`;
-  }
-
-  /** Its length in a file of that size; 0 when it does not fit. */
-  #sizeIn(fileSizeBytes: number): number {
-    const { offsetBytes, blockSizeBytes } = this.config;
-    const rest = Math.max(0, fileSizeBytes - offsetBytes);
-    const sizeBytes = this.config.sizeBytes ?? rest - (rest % blockSizeBytes);
-    return sizeBytes > rest ? 0 : sizeBytes;
-  }
-
-  #tooShort(fileSizeBytes: number): string {
-    const { offsetBytes, sizeBytes, path } = this.config;
-    const needed = sizeBytes === undefined ? `more than ${offsetBytes}` : `${offsetBytes + sizeBytes}`;
-    return `device file ${JSON.stringify(path)} is too short for device ${this.id}: it holds ${fileSizeBytes} bytes, and ${needed} are needed`;
-  }
-
-  #serialNumber(facts: FileFacts | undefined): string {
-    return this.config.serialNumber || (facts?.serialNumber ?? "");
-  }
-
-  #misconfigured({ serialNumber }: FileFacts): string | undefined {
-    const { serialNumber: configured, path } = this.config;
-    if (configured === "" || serialNumber === "" || configured === serialNumber) return undefined;
-    return `device file ${JSON.stringify(path)} has serial number ${JSON.stringify(serialNumber)}, but ${JSON.stringify(configured)} is configured for device ${this.id}`;
   }
 
   /** Reads one block at about that part of the device, from 0 to 1. Resolves when the operating system has answered. */
@@ -227,6 +226,7 @@ export class Device implements FileUser {
     if (handle === undefined || !this.holds) return;
     const { blockSizeBytes, offsetBytes } = this.config;
     const block = Math.floor(part * Math.floor(this.#sizeBytes / blockSizeBytes));
+    const ended = this.#inFlight.begin(NO_SESSION);
     this.#probesInFlight += 1;
     try {
       const buffer = Buffer.allocUnsafe(blockSizeBytes);
@@ -238,8 +238,8 @@ export class Device implements FileUser {
       this.#probeProblem = { level: "ERROR", message };
     } finally {
       this.#probesInFlight -= 1;
-      if (!this.holds) this.file.reconcile();
-      this.#changes.touch();
+      ended();
+      this.#settled();
     }
   }
 
@@ -250,8 +250,7 @@ export class Device implements FileUser {
 
   /** Whether all I/O submitted under lower sessions has ended. */
   isQuietBelow(sessionNumber: number): boolean {
-    for (const number of this.#inFlightBySession.keys()) if (number < sessionNumber) return false;
-    return true;
+    return this.#inFlight.isQuietBelow(sessionNumber);
   }
 
   /** Lets a session that is durable, current and has nobody below it do I/O. */
@@ -342,24 +341,22 @@ export class Device implements FileUser {
     try {
       if (signal?.aborted) throw signal.reason;
       const handle = this.#admit(sessionNumber);
-      this.#inFlightBySession.set(sessionNumber, (this.#inFlightBySession.get(sessionNumber) ?? 0) + 1);
+      const ended = this.#inFlight.begin(sessionNumber);
       try {
         await submit(handle);
       } catch (error) {
         this.#ioError = `I/O on device ${this.id} failed: ${messageOf(error)}`;
         throw new DeviceIoError(this.#ioError, { about: { device_id: this.id }, cause: error });
       } finally {
-        this.#ended(sessionNumber);
+        ended();
+        this.#settled();
       }
     } finally {
       release();
     }
   }
 
-  #ended(sessionNumber: number): void {
-    const left = (this.#inFlightBySession.get(sessionNumber) ?? 0) - 1;
-    if (left > 0) this.#inFlightBySession.set(sessionNumber, left);
-    else this.#inFlightBySession.delete(sessionNumber);
+  #settled(): void {
     if (!this.holds) this.file.reconcile();
     this.#changes.touch();
   }

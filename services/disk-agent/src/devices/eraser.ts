@@ -55,7 +55,10 @@ export class Eraser {
     await this.#devices.until(() => (job.state === "running" ? undefined : true));
     const outcomes = { running: "pending", done: "done", outdated: "outdated", failed: "io_error" } as const;
     const outcome = job.state === "failed" && !device.attached ? "not_attached" : outcomes[job.state];
-    return { outcome: { deviceId, outcome, message: job.message, stamp }, erasedBytes: job.erasedBytes };
+    const { erasedBytes } = job;
+    if (outcome !== "pending") return { outcome: { deviceId, outcome, message: job.message, stamp }, erasedBytes };
+    const message = `device ${deviceId} is being erased, with ${device.inFlight} operations in flight`;
+    return { outcome: { deviceId, outcome, message, stamp, waiting: device.waiting }, erasedBytes };
   }
 
   /** Makes jobs end after the chunk they are at. */

@@ -1,4 +1,5 @@
 import type { DeviceId, Stamp } from "@diskmesh/domain";
+import type { Waiting } from "./in-flight.js";
 
 /** What an order came to for one device. */
 export interface DeviceOutcome {
@@ -14,4 +15,6 @@ export interface DeviceOutcome {
     | "not_attached";
   readonly message: string;
   readonly stamp: Stamp;
+  /** With `pending`: what is waited for. */
+  readonly waiting?: Waiting;
 }

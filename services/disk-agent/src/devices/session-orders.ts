@@ -8,10 +8,11 @@ import {
   type SessionWish,
   superseded,
 } from "../model/sessions.js";
+import type { Device } from "./device.js";
 import type { DeviceTable } from "./device-table.js";
 import type { DeviceOutcome } from "./outcome.js";
 
-type Came = Pick<DeviceOutcome, "outcome" | "message">;
+type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;
 
 /** Opens and ends sessions. `remember` decides and blocks lower sessions at once; `run` waits until it is granted. */
 export class SessionOrders {
@@ -53,7 +54,7 @@ export class SessionOrders {
       !this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined,
     );
     if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
-    if (!quiet) return { outcome: "pending", message: `I/O of lower sessions is in flight on device ${deviceId}` };
+    if (!quiet) return whileBusy(device, wish.number);
     device.grant(wish.number);
     // A fence needs no open file: it is remembered, and whoever opens the file later finds it.
     const isFence = wish.purpose === "disk" && wish.holderHostId === "";
@@ -79,7 +80,7 @@ export class SessionOrders {
           return { deviceId, outcome: "unknown_device", message, stamp };
         }
         const quiet = await this.#devices.until(() => (device.isQuietBelow(number + 1) ? true : undefined));
-        if (!quiet) return { deviceId, outcome: "pending", message: `I/O is in flight on device ${deviceId}`, stamp };
+        if (!quiet) return { deviceId, ...whileBusy(device, number + 1), stamp };
         return { deviceId, outcome: changed.get(deviceId) ? "done" : "already", message: "", stamp };
       }),
     );
@@ -94,4 +95,10 @@ export class SessionOrders {
     if (!current) throw new Error(`no session is remembered for device ${deviceId}`);
     return { outcome: "outdated", message: superseded(deviceId, number, current) };
   }
+}
+
+function whileBusy(device: Device, sessionNumber: number): Came {
+  const waiting = device.waitingBelow(sessionNumber);
+  const message = `${waiting.inFlightOperations} operations of sessions before ${sessionNumber} are in flight on device ${device.id}`;
+  return { outcome: "pending", message, waiting };
 }

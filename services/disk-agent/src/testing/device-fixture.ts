@@ -39,6 +39,8 @@ export class DeviceFixture {
   readonly attachOrders: AttachOrders;
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
+  /** How far the clock is ahead of what truly passed. */
+  aheadMs = 0;
 
   /** `devices`: the file's name and the device's place in it. */
   constructor(
@@ -60,8 +62,9 @@ export class DeviceFixture {
     }));
     const { ledger, files: opener } = this;
     const clock = this.#clock();
+    const hangs = { warningAfterMs: 30_000, errorAfterMs: 120_000 };
     const answering = { answerTimeoutMs: ANSWER_TIMEOUT_MS, clock, log: silentLogger };
-    const table = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, ...answering });
+    const table = new DeviceTable({ devices: configs, ledger, opener, maxInFlightIoPerDevice: 4, hangs, ...answering });
     this.devices = table;
     this.attachOrders = new AttachOrders(ledger, table);
     this.sessions = new SessionOrders(ledger, table);
@@ -84,17 +87,22 @@ export class DeviceFixture {
       do await systemClock.sleep(durationMs, signal);
       while (!this.files.holdsUp && performance.now() < untilMs);
     };
-    return { ...systemClock, sleep };
+    return { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + this.aheadMs, sleep };
   }
 
   /** An order as a handler does it. */
   async order(kind: OrderKind, id: string, generation: number): Promise<DeviceOutcome["outcome"]> {
+    return (await this.answerTo(kind, id, generation)).outcome;
+  }
+
+  /** The same, with all that it is answered. */
+  async answerTo(kind: OrderKind, id: string, generation: number): Promise<DeviceOutcome> {
     const stamp = { ...LEADER, deviceGeneration: generation };
     const order = { deviceId: id as DeviceId, stamp, kind };
     const { memory, verdict } = decideOrder(this.ledger.memory, this.devices, order);
     this.ledger.remember(memory);
     await this.ledger.durable();
-    return (await this.attachOrders.run(order, verdict, undefined)).outcome;
+    return this.attachOrders.run(order, verdict, undefined);
   }
 
   /** Opens a session for host-1 as a handler does it. */

@@ -78,5 +78,6 @@ export function advance(tx: RegistryTransaction, device: Device, event: AttachEv
   const moved =
     transition.to === device.attachState ? device : { ...device, attachState: transition.to, stateChangedAtMs: nowMs };
   if (transition.generation === "same") return moved;
-  return { ...moved, generation: nextDeviceGeneration(tx), attempts: 0, lastError: "", detachConfirmed: false };
+  const { pending: _, ...rest } = moved;
+  return { ...rest, generation: nextDeviceGeneration(tx), attempts: 0, lastError: "", detachConfirmed: false };
 }

@@ -1,5 +1,6 @@
 import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
+import { pendingOf, type Waiting } from "./pending.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import { type Device, type Host, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
 
@@ -23,10 +24,9 @@ export type OutcomeCode =
   | "IO_ERROR"
   | "NOT_ATTACHED";
 
-export interface DeviceOutcome {
+export interface DeviceOutcome extends Waiting {
   readonly deviceId: string;
   readonly code: OutcomeCode;
-  readonly message: string;
   /** Of the order that is answered; undefined when the agent left it out. */
   readonly stamp: Stamp | undefined;
 }
@@ -134,7 +134,11 @@ function settle(
     recordFailure(tx, device, `the agent's answer does not name the ${kind} of generation ${device.generation}`, nowMs);
     return false;
   }
-  if (outcome.code === "PENDING") return false;
+  if (outcome.code === "PENDING") {
+    const pending = pendingOf(outcome, device.pending, nowMs);
+    if (pending !== device.pending) tx.devices.put({ ...device, pending });
+    return false;
+  }
   const confirmed =
     kind === "attach" ? confirmAttach(tx, device, outcome, shared, nowMs) : confirmDetach(tx, device, outcome, nowMs);
   if (confirmed) return true;
@@ -160,7 +164,7 @@ function confirmAttach(
   // A second confirmation of what is ATTACHED already says nothing new.
   if (device.attachState === "ATTACHING") {
     if (hasNoRight(tx, device, shared)) tx.devices.put(advance(tx, device, "refused", nowMs));
-    else tx.devices.put({ ...advance(tx, device, "attach_confirmed", nowMs), attempts: 0, lastError: "" });
+    else tx.devices.put(settled(advance(tx, device, "attach_confirmed", nowMs)));
   }
   return true;
 }
@@ -174,8 +178,13 @@ function confirmDetach(tx: RegistryTransaction, device: Device, outcome: DeviceO
     return true;
   }
   const moved = device.attachState === "CLOSING" ? advance(tx, device, "detach_confirmed", nowMs) : device;
-  tx.devices.put({ ...moved, detachConfirmed: true, attempts: 0, lastError: "" });
+  tx.devices.put({ ...settled(moved), detachConfirmed: true });
   return true;
+}
+
+/** Nothing is left to say of the order. */
+function settled({ pending: _, ...device }: Device): Device {
+  return { ...device, attempts: 0, lastError: "" };
 }
 
 /** Keeps that an order met an error, on every device of it that still waits for the same generation. */
@@ -195,7 +204,8 @@ export function recordOrderFailure(
 const MAX_ERROR_LENGTH = 2_048;
 
 function recordFailure(tx: RegistryTransaction, device: Device, error: string, nowMs: number): void {
-  const same = device.attachState === "ATTACHING" ? advance(tx, device, "attach_failed", nowMs) : device;
+  const { pending: _, ...same } =
+    device.attachState === "ATTACHING" ? advance(tx, device, "attach_failed", nowMs) : device;
   tx.devices.put({ ...same, attempts: device.attempts + 1, lastError: error.slice(0, MAX_ERROR_LENGTH) });
 }
 

@@ -13,7 +13,16 @@ import { requireHost } from "./device-selection.js";
 import { whyNotTold, whyNotToldToLetGo } from "./orders.js";
 import { NOBODY_SUSPECTED, type WhySuspected, whyNotAsked } from "./placement.js";
 import { requireRegistration } from "./remembered.js";
-import type { Device, Disk, Fence, Host, Publication, RegistryTables, RegistryTransaction } from "./schema.js";
+import type {
+  Device,
+  Disk,
+  Fence,
+  Host,
+  PendingDevice,
+  Publication,
+  RegistryTables,
+  RegistryTransaction,
+} from "./schema.js";
 import { whyUnknown } from "./unknown-disks.js";
 
 /** What a request came to: the disk is where it was wanted, or is on its way there, or is in the way of itself for now. */
@@ -326,7 +335,8 @@ export function completePublish(tx: RegistryTransaction, diskId: DiskId, seen: P
   const disk = tx.disks.get(diskId);
   const publication = disk?.publication;
   if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
-  const done = { ...publication, state: "PUBLISHED", exportPath, attempts: 0, lastError: "" } as const;
+  const { pending: _, ...settled } = publication;
+  const done = { ...settled, state: "PUBLISHED", exportPath, attempts: 0, lastError: "" } as const;
   tx.disks.put({ ...disk, publication: done });
 }
 
@@ -349,18 +359,24 @@ export function completeUnpublish(
 
 const MAX_ERROR_LENGTH = 2_048;
 
+/** Devices that are named as pending; the others are in the same state mostly. */
+const MAX_PENDING = 16;
+
 /** Keeps what the last try met, for whoever looks or waits. */
 export function recordPublicationFailure(
   tx: RegistryTransaction,
   diskId: DiskId,
   seen: Publication,
   error: string,
+  pending: readonly PendingDevice[] = [],
 ): void {
   const disk = tx.disks.get(diskId);
-  const publication = disk?.publication;
-  if (disk === undefined || publication === undefined || !isCurrent(tx, diskId, seen)) return;
+  if (disk?.publication === undefined || !isCurrent(tx, diskId, seen)) return;
+  const { pending: _, ...publication } = disk.publication;
+  const lastError = error.slice(0, MAX_ERROR_LENGTH);
+  const waiting = pending.length > 0 && { pending: pending.slice(0, MAX_PENDING) };
   tx.disks.put({
     ...disk,
-    publication: { ...publication, attempts: publication.attempts + 1, lastError: error.slice(0, MAX_ERROR_LENGTH) },
+    publication: { ...publication, attempts: publication.attempts + 1, lastError, ...waiting },
   });
 }

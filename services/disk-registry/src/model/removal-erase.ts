@@ -1,6 +1,7 @@
 import type { DeviceId } from "@diskmesh/domain";
 import { type ActionResult, named, tryAgain } from "./action-result.js";
-import type { Device } from "./schema.js";
+import { pendingText } from "./pending.js";
+import type { Device, Pending } from "./schema.js";
 
 /** How a device's erase goes; known in memory only. */
 export interface EraseState {
@@ -8,6 +9,8 @@ export interface EraseState {
   readonly erasedBytes: number;
   /** Tries that failed since one succeeded. */
   readonly failedTries: number;
+  /** What its agent waited for when it was last asked; undefined when for nothing. */
+  readonly pending?: Pending | undefined;
 }
 
 export interface EraseLimits {
@@ -21,7 +24,11 @@ export interface EraseLimits {
 export interface EraseWatch {
   readonly limits: EraseLimits;
   readonly eraseState: (device: Device) => EraseState;
+  readonly nowMs: number;
 }
+
+/** A write that takes so long is not one of many. */
+const PENDING_TO_TELL_MS = 5_000;
 
 /** So many failed tries are no accident. Trying goes on all the same. */
 const FAILED_TRIES_TO_TELL = 3;
@@ -36,10 +43,14 @@ export function mustBeErased(device: Device): boolean {
 export function whileErasing(name: string, devices: readonly Device[], call: EraseWatch): ActionResult {
   const { limits, eraseState } = call;
   const stuck: string[] = [];
+  const waiting: string[] = [];
   let going = 0;
   let failing: Device | undefined;
   for (const device of devices) {
-    const fault = faultOf(device, eraseState(device));
+    const state = eraseState(device);
+    const fault = faultOf(device, state);
+    if (state.pending !== undefined && call.nowMs - state.pending.sinceMs >= PENDING_TO_TELL_MS)
+      waiting.push(pendingText(state.pending, call.nowMs));
     if (fault !== undefined) stuck.push(`${device.deviceId} (${fault})`);
     else {
       going++;
@@ -51,6 +62,7 @@ export function whileErasing(name: string, devices: readonly Device[], call: Era
   const parts: string[] = [];
   if (going > 0) parts.push(`${going} devices are being erased, ${bytesErased} of ${bytesToErase} bytes are done`);
   if (failing !== undefined) parts.push(`last error, of device ${failing.deviceId}: ${failing.lastError}`);
+  if (waiting.length > 0) parts.push(`waits for: ${named(waiting)}`);
   if (stuck.length > 0)
     parts.push(
       `${stuck.length} devices cannot be erased: ${named(stuck)}: mend them, or take them out with what is on them by RemoveDevice with keep_data`,

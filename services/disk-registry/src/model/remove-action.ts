@@ -3,6 +3,7 @@ import { type ActionResult, actionResult, named, tryAgain } from "./action-resul
 import { advance } from "./attach-states.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { diskHealth } from "./disks.js";
+import { pendingText } from "./pending.js";
 import {
   type EraseLimits,
   type EraseWatch,
@@ -185,8 +186,10 @@ function whileClosing(
   if (host !== undefined && isAway(host)) return whileUnavailable(name, host, "confirm", call);
   const failing = closing.find((device) => device.lastError !== "");
   const error = failing === undefined ? "" : `; last error, of device ${failing.deviceId}: ${failing.lastError}`;
+  const waiting = closing.flatMap(({ pending }) => (pending === undefined ? [] : pendingText(pending, call.nowMs)));
+  const waits = waiting.length === 0 ? "" : `; waits for: ${named(waiting)}`;
   return tryAgain(
-    `${name}: ${closing.length} devices are being closed by their agent${error}`,
+    `${name}: ${closing.length} devices are being closed by their agent${error}${waits}`,
     call.limits.closingRetryAfterMs,
   );
 }

@@ -92,6 +92,20 @@ export interface UnknownSession {
   readonly diskId: DiskId | "";
 }
 
+/** What an agent waits for before it has done what it was ordered, as it said last. */
+export interface Pending {
+  readonly message: string;
+  /** Since when the oldest of it runs. */
+  readonly sinceMs: number;
+  /** What the host's operating system has not answered. */
+  readonly inFlightOperations: number;
+}
+
+/** The same, of one of several devices. */
+export interface PendingDevice extends Pending {
+  readonly deviceId: DeviceId;
+}
+
 export interface Device extends DeviceIdentity {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
@@ -104,6 +118,8 @@ export interface Device extends DeviceIdentity {
   /** Failed or unanswered tries of the current order. */
   readonly attempts: number;
   readonly lastError: string;
+  /** Why the current order is not done, though it did not fail. */
+  readonly pending?: Pending | undefined;
   /** Holds data of a former disk, or nobody knows what. */
   readonly dirty: boolean;
   readonly removalRequested: boolean;
@@ -148,6 +164,8 @@ export interface Publication {
   readonly lastError: string;
   /** It is taken from the host by itself when the host is UNAVAILABLE; absent: only when somebody says so. */
   readonly onHostSilence?: "FENCE" | undefined;
+  /** Devices that wait before they grant the session; absent when none said so at the last try. */
+  readonly pending?: readonly PendingDevice[] | undefined;
   /** No device was asked for its session, nor for one before it: it can be taken back without a fence. */
   readonly unasked?: true | undefined;
 }

@@ -14,6 +14,7 @@ import {
   OnHostSilence,
   type OperatorsWord as OperatorsWordMessage,
   type OtherFleet as OtherFleetMessage,
+  type Pending as PendingMessage,
   type Publication as PublicationMessage,
   PublicationState,
   type RefusedNumbers as RefusedNumbersMessage,
@@ -34,6 +35,7 @@ import type {
   Health as ModelHealth,
   OperatorsWord,
   OtherFleet,
+  Pending,
   Publication,
   RegistryTables,
 } from "../model/schema.js";
@@ -55,6 +57,8 @@ export interface DeviceProgress {
   readonly nextAttemptAtMs: number | undefined;
   readonly removalTimesOutAtMs: number | undefined;
   readonly erasedBytes: number;
+  /** What its agent waits for, if that is not stored. */
+  readonly pending: Pending | undefined;
 }
 
 export function hostMessage(host: Host, times: HostTimes): HostMessage {
@@ -117,7 +121,14 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     erasedBytes: progress.erasedBytes,
     fileIdentity: device.fileIdentity ?? "",
     replacement: device.replacement && identityMessage(device.replacement),
+    pending: pendingMessage(device.deviceId, device.pending ?? progress.pending),
   };
+}
+
+function pendingMessage(deviceId: string, pending: Pending | undefined): PendingMessage | undefined {
+  if (pending === undefined) return undefined;
+  const { message, sinceMs, inFlightOperations } = pending;
+  return { deviceId, message, since: dateOf(sinceMs), inFlightOperations };
 }
 
 function identityMessage(identity: DeviceIdentity): DeviceIdentityMessage {
@@ -144,7 +155,12 @@ export function diskMessage(tables: RegistryTables, disk: Disk): DiskMessage {
 }
 
 function publicationMessage({ state, onHostSilence, unasked: _, ...publication }: Publication): PublicationMessage {
-  return { ...publication, state: PublicationState[state], onHostSilence: OnHostSilence[onHostSilence ?? "KEEP"] };
+  return {
+    ...publication,
+    state: PublicationState[state],
+    onHostSilence: OnHostSilence[onHostSilence ?? "KEEP"],
+    pending: (publication.pending ?? []).flatMap((each) => pendingMessage(each.deviceId, each) ?? []),
+  };
 }
 
 function fenceMessage({ hostId, by, atMs, reason }: Fence): FenceMessage {
@@ -245,9 +261,14 @@ const OUTCOME_CODES: Partial<Record<OrderOutcome, OutcomeCode>> = {
   [OrderOutcome.NOT_ATTACHED]: "NOT_ATTACHED",
 };
 
+// An agent's word: what is no number of anything says nothing.
+const countOr0 = (value: number): number => (Number.isSafeInteger(value) && value > 0 ? value : 0);
+
 /** An outcome of a kind that this registry does not know confirms nothing. */
 export function outcomeOf(outcome: DeviceOutcomeMessage): DeviceOutcome {
   const code = OUTCOME_CODES[outcome.outcome];
   const message = code === undefined ? `unknown outcome: ${outcome.message}` : outcome.message;
-  return { deviceId: outcome.deviceId, code: code ?? "IO_ERROR", message, stamp: outcome.stamp };
+  const { deviceId, stamp, pendingMs, inFlightOperations } = outcome;
+  const waiting = { pendingMs: countOr0(pendingMs), inFlightOperations: countOr0(inFlightOperations) };
+  return { deviceId, code: code ?? "IO_ERROR", message, stamp, ...waiting };
 }

@@ -52,6 +52,9 @@ export class TestAgent {
   before: (kind: Kind, request: OrderRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   beforeErase: (request: EraseDeviceRequest) => Promise<OrderOutcome | undefined> = async () => undefined;
   erasedBytes = 0;
+  /** What outcomes say that a test has be PENDING; with a session, that of each device. */
+  waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
+  sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
   /** Changes what is reported of a device. */
   /** Empty until it has registered. */
@@ -185,6 +188,7 @@ export class TestAgent {
         deviceId,
         stamp,
         message: instead ? "as told by the test" : "",
+        ...(instead === OrderOutcome.PENDING && this.waiting),
         outcome: instead ?? (stamp ? this.#note(deviceId, stamp, kind) : OrderOutcome.OUTDATED),
       })),
     };
@@ -209,7 +213,10 @@ export class TestAgent {
       outcomes: request.deviceIds.map((deviceId) => ({
         deviceId,
         stamp,
-        outcome: this.#grant(deviceId, { sessionNumber, holderHostId, diskId }),
+        ...(this.sessionsArePending && this.waiting),
+        outcome: this.sessionsArePending
+          ? OrderOutcome.PENDING
+          : this.#grant(deviceId, { sessionNumber, holderHostId, diskId }),
       })),
     };
   }
@@ -228,7 +235,8 @@ export class TestAgent {
     const { deviceId, stamp, sessionNumber } = request;
     const granted = this.#grant(deviceId, { sessionNumber, holderHostId: "" });
     const outcome = instead ?? (granted === OrderOutcome.OUTDATED ? granted : OrderOutcome.DONE);
-    return { outcome: { deviceId, stamp, message: "", outcome }, erasedBytes: this.erasedBytes };
+    const waiting = outcome === OrderOutcome.PENDING && this.waiting;
+    return { outcome: { deviceId, stamp, message: "", ...waiting, outcome }, erasedBytes: this.erasedBytes };
   }
 
   async #export(request: ExportDiskRequest) {

@@ -9,15 +9,22 @@ import {
   recordEraseFailure,
 } from "../model/erase.js";
 import type { DeviceOutcome, Leader } from "../model/orders.js";
+import { pendingOf } from "../model/pending.js";
 import type { EraseState } from "../model/removal-erase.js";
-import type { Device } from "../model/schema.js";
+import type { Device, Pending } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
+
+interface Progress {
+  readonly sessionNumber: number;
+  readonly erasedBytes: number;
+  readonly pending: Pending | undefined;
+}
 
 /** Has one dirty, free, ATTACHED device erased by its agent, under a session of its own. */
 export class EraseWorker {
   /** How far erases under way are, as their agents said last. */
-  readonly #progress = new Map<DeviceId, { readonly sessionNumber: number; readonly erasedBytes: number }>();
+  readonly #progress = new Map<DeviceId, Progress>();
 
   /** In memory only, since after a restart everything is worth some tries. */
   readonly #failedTries = new Map<DeviceId, number>();
@@ -26,8 +33,9 @@ export class EraseWorker {
 
   stateOf(device: Device): EraseState {
     const progress = this.#progress.get(device.deviceId);
-    const erasedBytes = progress?.sessionNumber === device.eraseSessionNumber ? progress.erasedBytes : 0;
-    return { erasedBytes, failedTries: this.#failedTries.get(device.deviceId) ?? 0 };
+    const { erasedBytes, pending } =
+      progress?.sessionNumber === device.eraseSessionNumber ? progress : { erasedBytes: 0, pending: undefined };
+    return { erasedBytes, pending, failedTries: this.#failedTries.get(device.deviceId) ?? 0 };
   }
 
   async process(deviceId: DeviceId, signal: AbortSignal): Promise<WorkResult> {
@@ -57,15 +65,17 @@ export class EraseWorker {
   }
 
   async #ask(order: EraseOrder, leader: Leader, signal: AbortSignal): Promise<DeviceOutcome | undefined> {
-    const { agents, config } = this.context;
+    const { agents, config, clock } = this.context;
     const { host, deviceId, sessionNumber } = order;
     const request = { bootId: host.bootId, stamp: leaderStamp(leader), sessionNumber, deviceId };
     const deadlineMs = config.erase.rpcTimeoutMs;
     const { outcome, erasedBytes } = await agents.order(host, { leader, deadlineMs }, (client) =>
       client.eraseDevice(request, { signal, deadlineMs }),
     );
-    this.#progress.set(deviceId, { sessionNumber, erasedBytes });
-    return outcome?.deviceId === deviceId ? outcomeOf(outcome) : undefined;
+    const told = outcome?.deviceId === deviceId ? outcomeOf(outcome) : undefined;
+    const pending = told?.code === "PENDING" ? pendingOf(told, undefined, clock.nowMs()) : undefined;
+    this.#progress.set(deviceId, { sessionNumber, erasedBytes, pending });
+    return told;
   }
 
   async #settle({ deviceId, sessionNumber }: EraseOrder, outcome: DeviceOutcome | undefined): Promise<WorkResult> {

@@ -1,7 +1,8 @@
 import { AbortedError, type DeviceId, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
-import { type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
+import { type DeviceOutcome, type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
+import { pendingOf, pendingText } from "../model/pending.js";
 import {
   completePublish,
   completeUnpublish,
@@ -14,7 +15,7 @@ import {
   type SessionGroup,
   type SessionPlan,
 } from "../model/publications.js";
-import type { Host, RegistryTransaction } from "../model/schema.js";
+import type { Host, PendingDevice, RegistryTransaction } from "../model/schema.js";
 import { leaderStamp, outcomeOf } from "../requests/wire.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -28,7 +29,21 @@ type Complete = (tx: RegistryTransaction) => void;
 type OrderedSession = SessionPlan & { readonly leader: Leader };
 
 /** What one agent said to a session: granted by all its devices, or why not. */
-type Grant = { readonly kind: "granted" } | { readonly kind: "refused" | "outdated"; readonly error: string };
+type Grant = { readonly kind: "granted" } | Refusal;
+
+interface Refusal {
+  readonly kind: "refused" | "outdated";
+  readonly error: string;
+  /** Devices that will grant it once what they wait for is over. */
+  readonly pending: readonly PendingDevice[];
+}
+
+/** Not every device granted the session. */
+class NotGrantedError extends UnavailableError {
+  constructor(readonly refusals: readonly Refusal[]) {
+    super(refusals.map((refusal) => refusal.error).join("; "));
+  }
+}
 
 /**
  * Brings one disk from PUBLISHING to PUBLISHED, or from UNPUBLISHING to unpublished. Whatever was awaited may have been
@@ -137,7 +152,7 @@ export class PublicationWorker {
     const refused = grants.filter((grant) => grant.kind !== "granted");
     if (refused.length === 0) return;
     if (refused.some((grant) => grant.kind === "outdated")) await this.#renew(plan);
-    throw new UnavailableError(refused.map((grant) => grant.error).join("; "));
+    throw new NotGrantedError(refused);
   }
 
   async #openSession(plan: OrderedSession, group: SessionGroup, signal: AbortSignal): Promise<Grant> {
@@ -157,18 +172,29 @@ export class PublicationWorker {
         client.openSession(request, { signal, deadlineMs }),
       );
       const outcomes = new Map(response.outcomes.map((outcome) => [outcome.deviceId, outcomeOf(outcome)]));
-      for (const deviceId of group.deviceIds) {
-        const outcome = outcomes.get(deviceId);
-        if (outcome?.code === "DONE" || outcome?.code === "ALREADY") continue;
-        const said = outcome === undefined ? "was not named in the answer" : `${outcome.code}: ${outcome.message}`;
-        const error = `opening the session on device ${deviceId} of host ${host.hostId}: ${said}`;
-        return { kind: outcome?.code === "OUTDATED" ? "outdated" : "refused", error };
-      }
-      return { kind: "granted" };
+      return this.#grantOf(group, outcomes);
     } catch (error) {
       signal.throwIfAborted();
-      return { kind: "refused", error: `opening the session on host ${host.hostId}: ${messageOf(error)}` };
+      return { kind: "refused", error: `opening the session on host ${host.hostId}: ${messageOf(error)}`, pending: [] };
     }
+  }
+
+  /** The first refusal is told in words; every device that waits is named. */
+  #grantOf({ host, deviceIds }: SessionGroup, outcomes: ReadonlyMap<string, DeviceOutcome>): Grant {
+    const nowMs = this.context.clock.nowMs();
+    const pending: PendingDevice[] = [];
+    let refusal: Refusal | undefined;
+    for (const deviceId of deviceIds) {
+      const outcome = outcomes.get(deviceId);
+      if (outcome?.code === "DONE" || outcome?.code === "ALREADY") continue;
+      const waits = outcome?.code === "PENDING" ? pendingOf(outcome, undefined, nowMs) : undefined;
+      if (waits !== undefined) pending.push({ deviceId, ...waits });
+      const message = waits === undefined ? outcome?.message : pendingText(waits, nowMs);
+      const said = outcome === undefined ? "was not named in the answer" : `${outcome.code}: ${message}`;
+      const error = `opening the session on device ${deviceId} of host ${host.hostId}: ${said}`;
+      refusal ??= { kind: outcome?.code === "OUTDATED" ? "outdated" : "refused", error, pending };
+    }
+    return refusal ?? { kind: "granted" };
   }
 
   async #exportDisk(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<string> {
@@ -250,8 +276,9 @@ export class PublicationWorker {
   }
 
   async #recordFailure({ disk, publication }: SessionPlan, error: unknown): Promise<void> {
+    const pending = error instanceof NotGrantedError ? error.refusals.flatMap((refusal) => refusal.pending) : [];
     await this.context.tablet.transact((tx) =>
-      recordPublicationFailure(tx, disk.diskId, publication, messageOf(error)),
+      recordPublicationFailure(tx, disk.diskId, publication, messageOf(error), pending),
     );
   }
 }

@@ -71,7 +71,7 @@ export class Workers {
   }
 
   /** What is known of the work on a device and lives in memory only. */
-  progressOf(device: Device): Pick<DeviceProgress, "nextAttemptAtMs" | "erasedBytes"> {
+  progressOf(device: Device): Pick<DeviceProgress, "nextAttemptAtMs" | "erasedBytes" | "pending"> {
     const { clock } = this.#context;
     const dueAtMs = awaitsOrder(device)
       ? this.#orderWorker.dueAtMs(device)
@@ -79,7 +79,8 @@ export class Workers {
         ? this.#erases.dueAtMs(device.deviceId)
         : undefined;
     const nextAttemptAtMs = dueAtMs === undefined ? undefined : clock.nowMs() + dueAtMs - clock.monotonicMs();
-    return { nextAttemptAtMs, erasedBytes: this.eraseState(device).erasedBytes };
+    const { erasedBytes, pending } = this.eraseState(device);
+    return { nextAttemptAtMs, erasedBytes, pending };
   }
 
   eraseState(device: Device): EraseState {

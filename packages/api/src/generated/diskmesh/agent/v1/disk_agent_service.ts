@@ -146,7 +146,13 @@ export interface DeviceOutcome {
   /** The error's text, both stamps of an outdated order, and the like. */
   message: string;
   /** The stamp of the order answered here, so that an answer is never taken for another order's. */
-  stamp: Stamp | undefined;
+  stamp:
+    | Stamp
+    | undefined;
+  /** With PENDING: for how many ms the oldest of what is waited for has run. */
+  pendingMs: number;
+  /** With PENDING: how many reads, writes and flushes are waited for that the operating system has not answered. */
+  inFlightOperations: number;
 }
 
 /** Devices to hold open. */
@@ -643,7 +649,14 @@ export const DeviceOrder: MessageFns<DeviceOrder> = {
 };
 
 function createBaseDeviceOutcome(): DeviceOutcome {
-  return { deviceId: "", outcome: OrderOutcome.UNSPECIFIED, message: "", stamp: undefined };
+  return {
+    deviceId: "",
+    outcome: OrderOutcome.UNSPECIFIED,
+    message: "",
+    stamp: undefined,
+    pendingMs: 0,
+    inFlightOperations: 0,
+  };
 }
 
 export const DeviceOutcome: MessageFns<DeviceOutcome> = {
@@ -659,6 +672,12 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
     }
     if (message.stamp !== undefined) {
       Stamp.encode(message.stamp, writer.uint32(34).fork()).join();
+    }
+    if (message.pendingMs !== 0) {
+      writer.uint32(40).int64(message.pendingMs);
+    }
+    if (message.inFlightOperations !== 0) {
+      writer.uint32(48).int32(message.inFlightOperations);
     }
     return writer;
   },
@@ -708,6 +727,22 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
             message.stamp = Stamp.decode(reader, reader.uint32());
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.pendingMs = longToNumber(reader.int64());
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.inFlightOperations = reader.int32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -729,6 +764,8 @@ export const DeviceOutcome: MessageFns<DeviceOutcome> = {
     message.outcome = object.outcome ?? OrderOutcome.UNSPECIFIED;
     message.message = object.message ?? "";
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
+    message.pendingMs = object.pendingMs ?? 0;
+    message.inFlightOperations = object.inFlightOperations ?? 0;
     return message;
   },
 };

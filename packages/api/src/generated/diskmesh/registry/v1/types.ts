@@ -584,7 +584,28 @@ export interface Device {
     | UnknownSession
     | undefined;
   /** With removal_requested: since when; absent when that was not recorded. */
-  removalRequestedAt: Date | undefined;
+  removalRequestedAt:
+    | Date
+    | undefined;
+  /**
+   * What its agent waits for before the current order, or the erase, is done; absent when its last answer was none of
+   * waiting.
+   */
+  pending: Pending | undefined;
+}
+
+/** What an agent waits for before it has done what it was ordered. */
+export interface Pending {
+  /** The device. */
+  deviceId: string;
+  /** The agent's words. */
+  message: string;
+  /** Since when the oldest of it runs, e.g. a write that hangs in the drive. */
+  since:
+    | Date
+    | undefined;
+  /** How many reads, writes and flushes are waited for that the host's operating system has not answered. */
+  inFlightOperations: number;
 }
 
 /** A session that a device's agent remembers, and this registry never gave. */
@@ -611,6 +632,8 @@ export interface Publication {
   lastError: string;
   /** What becomes of it when the host is UNAVAILABLE. */
   onHostSilence: OnHostSilence;
+  /** The devices whose agents wait for something before they grant the session, as they said at the last try. */
+  pending: Pending[];
 }
 
 /** That a disk was taken from a host without asking the host. */
@@ -1324,6 +1347,7 @@ function createBaseDevice(): Device {
     heldByUnknownDisk: false,
     unknownSession: undefined,
     removalRequestedAt: undefined,
+    pending: undefined,
   };
 }
 
@@ -1418,6 +1442,9 @@ export const Device: MessageFns<Device> = {
     }
     if (message.removalRequestedAt !== undefined) {
       Timestamp.encode(toTimestamp(message.removalRequestedAt), writer.uint32(242).fork()).join();
+    }
+    if (message.pending !== undefined) {
+      Pending.encode(message.pending, writer.uint32(250).fork()).join();
     }
     return writer;
   },
@@ -1675,6 +1702,14 @@ export const Device: MessageFns<Device> = {
             message.removalRequestedAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 31: {
+            if (tag !== 250) {
+              break;
+            }
+
+            message.pending = Pending.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1726,6 +1761,100 @@ export const Device: MessageFns<Device> = {
       ? UnknownSession.fromPartial(object.unknownSession)
       : undefined;
     message.removalRequestedAt = object.removalRequestedAt ?? undefined;
+    message.pending = (object.pending !== undefined && object.pending !== null)
+      ? Pending.fromPartial(object.pending)
+      : undefined;
+    return message;
+  },
+};
+
+function createBasePending(): Pending {
+  return { deviceId: "", message: "", since: undefined, inFlightOperations: 0 };
+}
+
+export const Pending: MessageFns<Pending> = {
+  encode(message: Pending, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.message !== "") {
+      writer.uint32(18).string(message.message);
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(26).fork()).join();
+    }
+    if (message.inFlightOperations !== 0) {
+      writer.uint32(32).int32(message.inFlightOperations);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Pending {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBasePending();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.inFlightOperations = reader.int32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Pending>): Pending {
+    return Pending.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Pending>): Pending {
+    const message = createBasePending();
+    message.deviceId = object.deviceId ?? "";
+    message.message = object.message ?? "";
+    message.since = object.since ?? undefined;
+    message.inFlightOperations = object.inFlightOperations ?? 0;
     return message;
   },
 };
@@ -1806,6 +1935,7 @@ function createBasePublication(): Publication {
     attempts: 0,
     lastError: "",
     onHostSilence: OnHostSilence.UNSPECIFIED,
+    pending: [],
   };
 }
 
@@ -1831,6 +1961,9 @@ export const Publication: MessageFns<Publication> = {
     }
     if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
       writer.uint32(56).int32(onHostSilenceToNumber(message.onHostSilence));
+    }
+    for (const v of message.pending) {
+      Pending.encode(v!, writer.uint32(66).fork()).join();
     }
     return writer;
   },
@@ -1904,6 +2037,14 @@ export const Publication: MessageFns<Publication> = {
             message.onHostSilence = onHostSilenceFromJSON(reader.int32());
             continue;
           }
+          case 8: {
+            if (tag !== 66) {
+              break;
+            }
+
+            message.pending.push(Pending.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1928,6 +2069,7 @@ export const Publication: MessageFns<Publication> = {
     message.attempts = object.attempts ?? 0;
     message.lastError = object.lastError ?? "";
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
+    message.pending = object.pending?.map((e) => Pending.fromPartial(e)) || [];
     return message;
   },
 };
