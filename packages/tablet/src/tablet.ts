@@ -15,7 +15,7 @@ import { commitSized } from "./commit-sized.js";
 import { loadDocument } from "./load-document.js";
 import { MemoryTables } from "./memory-tables.js";
 import { OneAtATime } from "./one-at-a-time.js";
-import type { Change, Schema, Tables, Transaction } from "./schema.js";
+import type { Schema, Tables, Transaction } from "./schema.js";
 import type { Claim, ClaimOptions, StoredChange, TabletStorage } from "./storage.js";
 
 export interface TabletLimits {
@@ -68,7 +68,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly #storage: TabletStorage;
   readonly #limits: TabletLimits;
   readonly #clock: TabletClock;
-  readonly #listeners = new Set<(changes: readonly Change[]) => void>();
+  readonly #listeners = new Set<(changes: readonly StoredChange[]) => void>();
   /** In order; only the first may be sealed. */
   readonly #batches: Batch[] = [];
   #memory: MemoryTables<S>;
@@ -241,9 +241,9 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   }
 
   /** Calls back after each durable commit, in order, with its changes. Returns what ends it. */
-  watch(listener: (changes: readonly Change[]) => void): () => void {
+  watch(listener: (changes: readonly StoredChange[]) => void): () => void {
     // A wrapper, so that the same function can watch twice and each unsubscribe ends one of them.
-    const entry = (changes: readonly Change[]): void => listener(changes);
+    const entry = (changes: readonly StoredChange[]): void => listener(changes);
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);
   }
@@ -345,7 +345,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
   }
 
-  #notify(changes: readonly Change[]): void {
+  #notify(changes: readonly StoredChange[]): void {
     for (const listener of [...this.#listeners]) {
       try {
         listener(changes);

@@ -1,15 +1,16 @@
 import type { DiskId, Logger } from "@diskmesh/domain";
 import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle } from "@diskmesh/service";
+import type { StoredChange } from "@diskmesh/tablet";
 import { AgentClients, type ConnectAgent } from "./agents/agent-clients.js";
 import { Fleet } from "./agents/fleet.js";
 import { Liveness } from "./agents/liveness.js";
 import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
-import { DeviceChanges } from "./device-changes.js";
 import type { RegistryTables } from "./model/schema.js";
 import type { RegistryTablet } from "./stored-schema.js";
+import { disksSeenOtherwise, keysIn, TableChanges } from "./table-changes.js";
 import type { WorkContext } from "./workers/work-context.js";
 import { Workers } from "./workers/workers.js";
 
@@ -51,8 +52,13 @@ export async function buildContext(
     for (const { table, key } of changes) if (table === "disks") diskChanges.touch(key as DiskId);
   });
   lifecycle.use("disk changes", unwatch);
-  const { maxRememberedChanges } = config.watch;
-  const deviceChanges = lifecycle.use("device changes", new DeviceChanges(tablet, maxRememberedChanges));
+  const changesOf = (what: string, keysOf: (change: StoredChange) => readonly string[]) =>
+    lifecycle.use(`changes of ${what}`, new TableChanges(tablet, config.watch.maxRememberedChanges, keysOf));
+  const tableChanges = {
+    hosts: changesOf("hosts", keysIn("hosts")),
+    devices: changesOf("devices", keysIn("devices")),
+    disks: changesOf("disks", disksSeenOtherwise),
+  };
   const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, config.paging));
   const workers = lifecycle.use("workers", new Workers(work));
   await workers.wakeAll();
@@ -60,7 +66,7 @@ export async function buildContext(
   return {
     ...work,
     diskChanges,
-    deviceChanges,
+    tableChanges,
     watchers: { count: 0 },
     lists,
     workers,

@@ -116,11 +116,11 @@ export const configSchema = z.strictObject({
     })
     .prefault({}),
   paging: pagingConfig,
-  /** Callers of WatchDevices. */
+  /** Callers of WatchHosts, WatchDevices and WatchDisks. */
   watch: z
     .strictObject({
       maxWatchers: count.default(100),
-      /** Changes that watchers may lag behind, or resume after; beyond it they are sent a snapshot again. */
+      /** Changes that watchers of each may lag behind, or resume after; beyond it they are sent a snapshot again. */
       maxRememberedChanges: count.default(100_000),
     })
     .prefault({}),

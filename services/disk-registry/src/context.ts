@@ -2,9 +2,9 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes } from "@diskmesh/service";
 import type { Turns } from "./agents/turns.js";
-import type { DeviceChanges } from "./device-changes.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
 import type { RegistryTables } from "./model/schema.js";
+import type { TableChanges } from "./table-changes.js";
 import type { WorkContext } from "./workers/work-context.js";
 import type { Workers } from "./workers/workers.js";
 
@@ -12,8 +12,9 @@ import type { Workers } from "./workers/workers.js";
 export interface Context extends WorkContext {
   /** By id, after each durable change. */
   readonly diskChanges: Changes<DiskId>;
-  readonly deviceChanges: DeviceChanges;
-  /** How many calls of WatchDevices run. */
+  /** What watchers of each kind are told of. */
+  readonly tableChanges: { readonly [What in "hosts" | "devices" | "disks"]: TableChanges };
+  /** How many calls of WatchHosts, WatchDevices and WatchDisks run. */
   readonly watchers: { count: number };
   readonly lists: KeptLists<RegistryTables>;
   readonly workers: Workers;

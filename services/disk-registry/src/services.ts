@@ -36,6 +36,8 @@ import { setHostState } from "./handlers/set-host-state.js";
 import { unassignHost } from "./handlers/unassign-host.js";
 import { unpublishDisk } from "./handlers/unpublish-disk.js";
 import { watchDevices } from "./handlers/watch-devices.js";
+import { watchDisks } from "./handlers/watch-disks.js";
+import { watchHosts } from "./handlers/watch-hosts.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator"];
 const READERS: readonly Role[] = ["operator", "cpi-dispatcher", "director"];
@@ -69,6 +71,8 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     getDevice: allow(READERS, getDevice),
     listDevices: allow(READERS, listDevices),
     watchDevices: allow(READERS, watchDevices),
+    watchHosts: allow(READERS, watchHosts),
+    watchDisks: allow(READERS, watchDisks),
     createDisk: allow(DISK_USERS, changing(createDisk)),
     deleteDisk: allow(DISK_USERS, changing(deleteDisk)),
     getDisk: allow(READERS, getDisk),

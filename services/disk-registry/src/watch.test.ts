@@ -1,67 +1,19 @@
-import { AttachState, type WatchDevicesRequest, type WatchDevicesResponse } from "@diskmesh/api/registry";
+import { AttachState, HostState, type WatchDevicesRequest } from "@diskmesh/api/registry";
 import { DomainError, ResourceExhaustedError } from "@diskmesh/domain";
-import type { Change } from "@diskmesh/tablet";
+import type { StoredChange } from "@diskmesh/tablet";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { DeviceChanges } from "./device-changes.js";
+import { keysIn, TableChanges } from "./table-changes.js";
+import { SharedRegistry } from "./testing/shared-registry.js";
 import { TestRegistry } from "./testing/test-registry.js";
-
-/** A watcher that keeps all it was sent, as text: "begin", "end", "d1 ATTACHED", "-d1". */
-class Watcher {
-  readonly seen: string[] = [];
-  lastToken = "";
-  failure: unknown;
-  readonly #stop = new AbortController();
-  readonly #running: Promise<void>;
-
-  constructor(registry: TestRegistry, request: Partial<WatchDevicesRequest> = {}) {
-    this.#running = this.#read(registry, request);
-  }
-
-  async #read(registry: TestRegistry, request: Partial<WatchDevicesRequest>): Promise<void> {
-    try {
-      for await (const message of registry.operator.watchDevices(request, { signal: this.#stop.signal })) {
-        this.seen.push(text(message));
-        if (message.resumeToken !== "") this.lastToken = message.resumeToken;
-      }
-    } catch (error) {
-      if (!this.#stop.signal.aborted) this.failure = error;
-    }
-  }
-
-  /** What was seen since the last time, once it is that much. */
-  async next(count: number): Promise<string[]> {
-    await eventually(() => this.seen.length >= count);
-    return this.seen.splice(0);
-  }
-
-  async end(): Promise<void> {
-    this.#stop.abort();
-    await this.#running;
-  }
-}
-
-function text({ update }: WatchDevicesResponse): string {
-  switch (update?.$case) {
-    case "snapshotBegin":
-      return "begin";
-    case "snapshotEnd":
-      return "end";
-    case "device":
-      return `${update.value.deviceId} ${update.value.attachState.replace("ATTACH_STATE_", "")}`;
-    case "removedDeviceId":
-      return `-${update.value}`;
-    default:
-      return "nothing";
-  }
-}
+import { Watcher } from "./testing/watcher.js";
 
 describe("WatchDevices", () => {
   let registry: TestRegistry;
   const watchers: Watcher[] = [];
 
   const watch = (request: Partial<WatchDevicesRequest> = {}): Watcher => {
-    const watcher = new Watcher(registry, request);
+    const watcher = new Watcher((options) => registry.operator.watchDevices(request, options));
     watchers.push(watcher);
     return watcher;
   };
@@ -148,11 +100,85 @@ describe("WatchDevices", () => {
   });
 });
 
-describe("the list of changed devices", () => {
-  const changesOf = (...keys: string[]): Change[] => keys.map((key) => ({ table: "devices", key, document: {} }));
+describe("WatchHosts and WatchDisks", () => {
+  const fleet = SharedRegistry.forAllTests();
+  const watchers: Watcher[] = [];
+  const watch = (open: ConstructorParameters<typeof Watcher>[0]): Watcher => {
+    const watcher = new Watcher(open);
+    watchers.push(watcher);
+    return watcher;
+  };
+  const watchHosts = (request: object = {}) => watch((options) => fleet.registry.operator.watchHosts(request, options));
+  const watchDisks = (request: object = {}) => watch((options) => fleet.registry.operator.watchDisks(request, options));
+  const saysDead = (hostId: string, state: HostState) =>
+    fleet.registry.operator.setHostState({ hostIds: [hostId], state, reason: "test" });
+
+  // The shared registry is emptied after each test, which watchers would see.
+  afterEach(async () => {
+    for (const watcher of watchers.splice(0)) await watcher.end();
+  });
+
+  it("hosts as they are, by state, then each change to its end; resumed without a snapshot", async () => {
+    await fleet.readyAgent("h1", ["d1"]);
+    await fleet.readyAgent("h2", ["e1"]);
+    const all = watchHosts();
+    const dead = watchHosts({ state: HostState.DEAD });
+    expect(await all.next(4)).to.deep.equal(["begin", "h1 ONLINE", "h2 ONLINE", "end"]);
+    expect(await dead.next(2)).to.deep.equal(["begin", "end"]);
+    await saysDead("h1", HostState.DEAD);
+    await eventually(() => all.seen.includes("h1 DEAD") && dead.seen.includes("h1 DEAD"));
+    const { hosts } = await fleet.registry.operator.listHosts({ state: HostState.DEAD });
+    expect(hosts.map((host) => host.hostId)).to.deep.equal(["h1"]);
+    await dead.end();
+    await saysDead("h1", HostState.ONLINE);
+    const resumed = watchHosts({ state: HostState.DEAD, resumeToken: dead.lastToken });
+    await eventually(() => resumed.seen.includes("-h1"));
+    expect(resumed.seen).not.to.include("begin");
+    await fleet.registry.operator.purgeHost({ hostId: "h2", force: true });
+    await eventually(() => all.seen.includes("-h2"));
+  });
+
+  it("disks as they are, by host, with each publication, and what becomes of their health", async () => {
+    await fleet.readyAgent("h1", ["d1"]);
+    await fleet.readyAgent("h2", ["e1"]);
+    const { operator } = fleet.registry;
+    await fleet.createDisk("a", { hostId: "h1" });
+    const all = watchDisks();
+    const ofH2 = watchDisks({ hostId: "h2" });
+    expect(await all.next(3)).to.deep.equal(["begin", "a ONLINE", "end"]);
+    expect(await ofH2.next(2)).to.deep.equal(["begin", "end"]);
+    await operator.publishDisk({ diskId: "a", hostId: "h2" });
+    await eventually(() => ofH2.seen.includes("a ONLINE PUBLISHED"));
+    // Nothing that is stored of the disk changes by that.
+    await saysDead("h1", HostState.DEAD);
+    await eventually(() => ofH2.seen.includes("a ERROR PUBLISHED"));
+    await saysDead("h1", HostState.ONLINE);
+    await operator.purgeHost({ hostId: "h1", force: true });
+    await operator.unpublishDisk({ diskId: "a" });
+    await eventually(() => ofH2.seen.includes("-a"));
+    await operator.deleteDisk({ diskId: "a" });
+    await eventually(() => all.seen.includes("-a"));
+  });
+
+  it("the token of another kind of watch -> refused; watchers of all kinds count together", async () => {
+    await fleet.startOwn({ watch: { maxWatchers: 2 } });
+    const hosts = watchHosts();
+    await hosts.next(2);
+    const mixed = watchDisks({ resumeToken: hosts.lastToken });
+    await eventually(() => expect((mixed.failure as DomainError | undefined)?.name).to.equal("InvalidArgumentError"));
+    const disks = watchDisks();
+    await disks.next(2);
+    const late = watchHosts();
+    await eventually(() => expect(late.failure).to.be.instanceOf(ResourceExhaustedError));
+  });
+});
+
+describe("the list of what changed", () => {
+  const changesOf = (...keys: string[]): StoredChange[] =>
+    keys.map((key) => ({ table: "devices", key, document: {}, version: 1, previous: null }));
   const listOf = (max: number) => {
-    let tell: (changes: readonly Change[]) => void = () => {};
-    const list = new DeviceChanges(
+    let tell: (changes: readonly StoredChange[]) => void = () => {};
+    const list = new TableChanges(
       {
         watch: (listener) => {
           tell = listener;
@@ -160,6 +186,7 @@ describe("the list of changed devices", () => {
         },
       },
       max,
+      keysIn("devices"),
     );
     return { list, tell: (...keys: string[]) => tell(changesOf(...keys)) };
   };
@@ -167,9 +194,9 @@ describe("the list of changed devices", () => {
   it("each device once, from the position on, at most so many at once", () => {
     const { list, tell } = listOf(10);
     tell("a", "b", "a");
-    expect(list.since(0, 10)).to.deep.equal({ deviceIds: ["a", "b"], position: 3 });
-    expect(list.since(1, 1)).to.deep.equal({ deviceIds: ["b"], position: 2 });
-    expect(list.since(3, 10)).to.deep.equal({ deviceIds: [], position: 3 });
+    expect(list.since(0, 10)).to.deep.equal({ keys: ["a", "b"], position: 3 });
+    expect(list.since(1, 1)).to.deep.equal({ keys: ["b"], position: 2 });
+    expect(list.since(3, 10)).to.deep.equal({ keys: [], position: 3 });
   });
 
   it("a position that is forgotten or never was -> undefined, and the list stays bounded", () => {
@@ -177,7 +204,7 @@ describe("the list of changed devices", () => {
     for (let index = 0; index < 100; index++) tell(`d${index}`);
     expect(list.since(0, 10)).to.equal(undefined);
     expect(list.since(101, 10)).to.equal(undefined);
-    expect(list.since(98, 10)).to.deep.equal({ deviceIds: ["d98", "d99"], position: 100 });
+    expect(list.since(98, 10)).to.deep.equal({ keys: ["d98", "d99"], position: 100 });
   });
 
   it("waits for what comes after a position, and no longer than its signal", async () => {

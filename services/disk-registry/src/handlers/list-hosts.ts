@@ -1,15 +1,16 @@
 import type { ListHostsRequest, ListHostsResponse } from "@diskmesh/api/registry";
-import { parseId, parseOptionalName } from "@diskmesh/domain";
+import { parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { describeHost } from "../requests/device-description.js";
+import { parseHostFilter } from "../requests/host-filter.js";
 
 export async function listHosts(
   context: Context,
   request: ListHostsRequest,
   call: CallContext,
 ): Promise<ListHostsResponse> {
-  const az = parseOptionalName("az", request.az);
+  const { az, matches } = parseHostFilter(request);
   const vmCid = request.vmCid === "" ? undefined : parseId("vm_cid", request.vmCid);
   const { items, nextPageToken } = await context.lists.page(request, call, {
     what: "hosts",
@@ -18,7 +19,7 @@ export async function listHosts(
       return az === undefined ? hosts.snapshot() : hosts.snapshot("byAz", az);
     },
     keyOf: (host) => host.hostId,
-    matches: (host) => az === undefined || host.az === az,
+    matches,
     describe: (_, host) => describeHost(context, host),
   });
   return { hosts: [...items], nextPageToken };

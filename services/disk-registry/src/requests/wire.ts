@@ -229,6 +229,26 @@ export function healthOf(health: Health, field: string): ModelHealth {
 }
 
 /** Undefined for all states. */
+export function hostStateOf(state: HostState): Host["state"] | undefined {
+  switch (state) {
+    case HostState.UNSPECIFIED:
+      return undefined;
+    case HostState.ONLINE:
+      return "ONLINE";
+    case HostState.WARNING:
+      return "WARNING";
+    case HostState.UNAVAILABLE:
+      return "UNAVAILABLE";
+    case HostState.DEAD:
+      return "DEAD";
+    default:
+      throw new InvalidArgumentError("state is a value that this registry does not know", {
+        about: { field: "state" },
+      });
+  }
+}
+
+/** Undefined for all states. */
 export function attachStateOf(state: AttachState): Device["attachState"] | undefined {
   switch (state) {
     case AttachState.UNSPECIFIED:

@@ -222,6 +222,8 @@ export interface ListHostsRequest {
   az: string;
   /** Only the host that serves as this VM; empty for all. */
   vmCid: string;
+  /** Only hosts in this state; unspecified for all. */
+  state: HostState;
   /** Most hosts to answer; 0 for the server's default, which is also lowered to its limit. */
   pageSize: number;
   /** From the previous page's next_page_token; empty for the first page. */
@@ -234,6 +236,37 @@ export interface ListHostsResponse {
   hosts: Host[];
   /** Empty on the last page. */
   nextPageToken: string;
+}
+
+/** Which hosts to watch; filters combine. */
+export interface WatchHostsRequest {
+  /** Only hosts of this az; empty for all. */
+  az: string;
+  /** Only hosts in this state; unspecified for all. */
+  state: HostState;
+  /** As in WatchDevicesRequest, of an earlier WatchHosts. */
+  resumeToken: string;
+}
+
+/** One step of what a watcher sees. */
+export interface WatchHostsResponse {
+  /** What happened. */
+  update:
+    | //
+    /** As in WatchDevicesResponse. */
+    { $case: "snapshotBegin"; value: SnapshotBegin }
+    | //
+    /** The host as it is now. */
+    { $case: "host"; value: Host }
+    | //
+    /** The host is forgotten, or does not match the filter any more. */
+    { $case: "removedHostId"; value: string }
+    | //
+    /** As in WatchDevicesResponse. */
+    { $case: "snapshotEnd"; value: SnapshotEnd }
+    | undefined;
+  /** For a later watch; empty within a snapshot. */
+  resumeToken: string;
 }
 
 /** Names a device. */
@@ -306,11 +339,11 @@ export interface WatchDevicesResponse {
   resumeToken: string;
 }
 
-/** All devices that match follow. */
+/** All that matches follows. */
 export interface SnapshotBegin {
 }
 
-/** All devices that matched when the snapshot began were sent. */
+/** All that matched when the snapshot began was sent. */
 export interface SnapshotEnd {
 }
 
@@ -376,6 +409,35 @@ export interface ListDisksResponse {
   disks: Disk[];
   /** Empty on the last page. */
   nextPageToken: string;
+}
+
+/** Which disks to watch. */
+export interface WatchDisksRequest {
+  /** Only disks published, or being published, to this host; empty for all. */
+  hostId: string;
+  /** As in WatchDevicesRequest, of an earlier WatchDisks. */
+  resumeToken: string;
+}
+
+/** One step of what a watcher sees. */
+export interface WatchDisksResponse {
+  /** What happened. */
+  update:
+    | //
+    /** As in WatchDevicesResponse. */
+    { $case: "snapshotBegin"; value: SnapshotBegin }
+    | //
+    /** The disk as it is now. */
+    { $case: "disk"; value: Disk }
+    | //
+    /** The disk is deleted, or does not match the filter any more. */
+    { $case: "removedDiskId"; value: string }
+    | //
+    /** As in WatchDevicesResponse. */
+    { $case: "snapshotEnd"; value: SnapshotEnd }
+    | undefined;
+  /** For a later watch; empty within a snapshot. */
+  resumeToken: string;
 }
 
 /** The labels a disk shall have. */
@@ -1959,7 +2021,7 @@ export const GetHostResponse: MessageFns<GetHostResponse> = {
 };
 
 function createBaseListHostsRequest(): ListHostsRequest {
-  return { az: "", vmCid: "", pageSize: 0, pageToken: "" };
+  return { az: "", vmCid: "", state: HostState.UNSPECIFIED, pageSize: 0, pageToken: "" };
 }
 
 export const ListHostsRequest: MessageFns<ListHostsRequest> = {
@@ -1969,6 +2031,9 @@ export const ListHostsRequest: MessageFns<ListHostsRequest> = {
     }
     if (message.vmCid !== "") {
       writer.uint32(34).string(message.vmCid);
+    }
+    if (message.state !== HostState.UNSPECIFIED) {
+      writer.uint32(40).int32(hostStateToNumber(message.state));
     }
     if (message.pageSize !== 0) {
       writer.uint32(16).int32(message.pageSize);
@@ -2008,6 +2073,14 @@ export const ListHostsRequest: MessageFns<ListHostsRequest> = {
             message.vmCid = reader.string();
             continue;
           }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.state = hostStateFromJSON(reader.int32());
+            continue;
+          }
           case 2: {
             if (tag !== 16) {
               break;
@@ -2043,6 +2116,7 @@ export const ListHostsRequest: MessageFns<ListHostsRequest> = {
     const message = createBaseListHostsRequest();
     message.az = object.az ?? "";
     message.vmCid = object.vmCid ?? "";
+    message.state = object.state ?? HostState.UNSPECIFIED;
     message.pageSize = object.pageSize ?? 0;
     message.pageToken = object.pageToken ?? "";
     return message;
@@ -2112,6 +2186,212 @@ export const ListHostsResponse: MessageFns<ListHostsResponse> = {
     const message = createBaseListHostsResponse();
     message.hosts = object.hosts?.map((e) => Host.fromPartial(e)) || [];
     message.nextPageToken = object.nextPageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchHostsRequest(): WatchHostsRequest {
+  return { az: "", state: HostState.UNSPECIFIED, resumeToken: "" };
+}
+
+export const WatchHostsRequest: MessageFns<WatchHostsRequest> = {
+  encode(message: WatchHostsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.az !== "") {
+      writer.uint32(10).string(message.az);
+    }
+    if (message.state !== HostState.UNSPECIFIED) {
+      writer.uint32(16).int32(hostStateToNumber(message.state));
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(26).string(message.resumeToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchHostsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchHostsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.az = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.state = hostStateFromJSON(reader.int32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchHostsRequest>): WatchHostsRequest {
+    return WatchHostsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchHostsRequest>): WatchHostsRequest {
+    const message = createBaseWatchHostsRequest();
+    message.az = object.az ?? "";
+    message.state = object.state ?? HostState.UNSPECIFIED;
+    message.resumeToken = object.resumeToken ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchHostsResponse(): WatchHostsResponse {
+  return { update: undefined, resumeToken: "" };
+}
+
+export const WatchHostsResponse: MessageFns<WatchHostsResponse> = {
+  encode(message: WatchHostsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.update?.$case) {
+      case "snapshotBegin":
+        SnapshotBegin.encode(message.update.value, writer.uint32(10).fork()).join();
+        break;
+      case "host":
+        Host.encode(message.update.value, writer.uint32(18).fork()).join();
+        break;
+      case "removedHostId":
+        writer.uint32(26).string(message.update.value);
+        break;
+      case "snapshotEnd":
+        SnapshotEnd.encode(message.update.value, writer.uint32(34).fork()).join();
+        break;
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(42).string(message.resumeToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchHostsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchHostsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.update = { $case: "snapshotBegin", value: SnapshotBegin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.update = { $case: "host", value: Host.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.update = { $case: "removedHostId", value: reader.string() };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.update = { $case: "snapshotEnd", value: SnapshotEnd.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchHostsResponse>): WatchHostsResponse {
+    return WatchHostsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchHostsResponse>): WatchHostsResponse {
+    const message = createBaseWatchHostsResponse();
+    switch (object.update?.$case) {
+      case "snapshotBegin": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "snapshotBegin", value: SnapshotBegin.fromPartial(object.update.value) };
+        }
+        break;
+      }
+      case "host": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "host", value: Host.fromPartial(object.update.value) };
+        }
+        break;
+      }
+      case "removedHostId": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "removedHostId", value: object.update.value };
+        }
+        break;
+      }
+      case "snapshotEnd": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "snapshotEnd", value: SnapshotEnd.fromPartial(object.update.value) };
+        }
+        break;
+      }
+    }
+    message.resumeToken = object.resumeToken ?? "";
     return message;
   },
 };
@@ -3238,6 +3518,200 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
   },
 };
 
+function createBaseWatchDisksRequest(): WatchDisksRequest {
+  return { hostId: "", resumeToken: "" };
+}
+
+export const WatchDisksRequest: MessageFns<WatchDisksRequest> = {
+  encode(message: WatchDisksRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(18).string(message.resumeToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchDisksRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchDisksRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchDisksRequest>): WatchDisksRequest {
+    return WatchDisksRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchDisksRequest>): WatchDisksRequest {
+    const message = createBaseWatchDisksRequest();
+    message.hostId = object.hostId ?? "";
+    message.resumeToken = object.resumeToken ?? "";
+    return message;
+  },
+};
+
+function createBaseWatchDisksResponse(): WatchDisksResponse {
+  return { update: undefined, resumeToken: "" };
+}
+
+export const WatchDisksResponse: MessageFns<WatchDisksResponse> = {
+  encode(message: WatchDisksResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.update?.$case) {
+      case "snapshotBegin":
+        SnapshotBegin.encode(message.update.value, writer.uint32(10).fork()).join();
+        break;
+      case "disk":
+        Disk.encode(message.update.value, writer.uint32(18).fork()).join();
+        break;
+      case "removedDiskId":
+        writer.uint32(26).string(message.update.value);
+        break;
+      case "snapshotEnd":
+        SnapshotEnd.encode(message.update.value, writer.uint32(34).fork()).join();
+        break;
+    }
+    if (message.resumeToken !== "") {
+      writer.uint32(42).string(message.resumeToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): WatchDisksResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseWatchDisksResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.update = { $case: "snapshotBegin", value: SnapshotBegin.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.update = { $case: "disk", value: Disk.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.update = { $case: "removedDiskId", value: reader.string() };
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.update = { $case: "snapshotEnd", value: SnapshotEnd.decode(reader, reader.uint32()) };
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.resumeToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<WatchDisksResponse>): WatchDisksResponse {
+    return WatchDisksResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<WatchDisksResponse>): WatchDisksResponse {
+    const message = createBaseWatchDisksResponse();
+    switch (object.update?.$case) {
+      case "snapshotBegin": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "snapshotBegin", value: SnapshotBegin.fromPartial(object.update.value) };
+        }
+        break;
+      }
+      case "disk": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "disk", value: Disk.fromPartial(object.update.value) };
+        }
+        break;
+      }
+      case "removedDiskId": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "removedDiskId", value: object.update.value };
+        }
+        break;
+      }
+      case "snapshotEnd": {
+        if (object.update?.value !== undefined && object.update?.value !== null) {
+          message.update = { $case: "snapshotEnd", value: SnapshotEnd.fromPartial(object.update.value) };
+        }
+        break;
+      }
+    }
+    message.resumeToken = object.resumeToken ?? "";
+    return message;
+  },
+};
+
 function createBaseSetDiskLabelsRequest(): SetDiskLabelsRequest {
   return { diskId: "", labels: [] };
 }
@@ -4096,6 +4570,18 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
+    /**
+     * Hosts as they are, then as they change, as WatchDevices. What lives in memory only (last_heartbeat_at, suspected) is
+     * told with the next change that is stored, not by itself.
+     */
+    watchHosts: {
+      name: "WatchHosts",
+      requestType: WatchHostsRequest as typeof WatchHostsRequest,
+      requestStream: false,
+      responseType: WatchHostsResponse as typeof WatchHostsResponse,
+      responseStream: true,
+      options: {},
+    },
     /** One device. NOT_FOUND when no agent reported it. */
     getDevice: {
       name: "GetDevice",
@@ -4163,6 +4649,15 @@ export const DiskRegistryServiceDefinition = {
       requestStream: false,
       responseType: ListDisksResponse as typeof ListDisksResponse,
       responseStream: false,
+      options: {},
+    },
+    /** Disks as they are, then as they change, as WatchDevices; also when the health of a device or host changes theirs. */
+    watchDisks: {
+      name: "WatchDisks",
+      requestType: WatchDisksRequest as typeof WatchDisksRequest,
+      requestStream: false,
+      responseType: WatchDisksResponse as typeof WatchDisksResponse,
+      responseStream: true,
       options: {},
     },
     /** Replaces a disk's labels. */
