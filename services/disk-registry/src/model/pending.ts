@@ -19,7 +19,8 @@ export interface Waiting {
 export function pendingOf(outcome: Waiting, before: Pending | undefined, nowMs: number): Pending {
   const { pendingMs = 0, inFlightOperations = 0 } = outcome;
   const message = outcome.message.slice(0, MAX_MESSAGE_LENGTH);
-  const sinceMs = nowMs - pendingMs;
+  // An agent may say what it likes, and a time must be one that can be shown.
+  const sinceMs = Math.max(0, nowMs - pendingMs);
   const isSame =
     before !== undefined &&
     before.message === message &&
