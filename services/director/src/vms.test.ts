@@ -98,15 +98,15 @@ describe("VMs and disks of deployments", () => {
       private: {
         type: "manual",
         ip: "10.0.0.3",
-        prefix: "29",
+        prefix: "32",
         netmask: "255.255.255.248",
         cloud_properties: { net: "n1" },
         dns: ["8.8.8.8"],
         gateway: "10.0.0.1",
         default: ["dns", "gateway"],
       },
-      any: { type: "dynamic", cloud_properties: { net: "n2" } },
-      floating: { type: "vip", ip: "1.2.3.4", cloud_properties: {} },
+      any: { type: "dynamic", prefix: "32", cloud_properties: { net: "n2" } },
+      floating: { type: "vip", ip: "1.2.3.4", prefix: "32", cloud_properties: {} },
     };
     expect(requests()[0]?.networks).to.deep.equal(expected);
     expect(requests()[1]?.networks).to.deep.include({ private: { ...expected.private, ip: "10.0.0.4" } });

@@ -108,6 +108,14 @@ describe("addresses of instances", () => {
     });
   }
 
+  it("whatever the subnet -> prefix is of the one address, the netmask of the subnet", () => {
+    const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false };
+    const argument = (used: GroupNetwork, of: Network) => settleNetworks([used], [of], needs).networks.n;
+    expect(argument(use(), network([subnet("10.0.0.0/28")]))).to.include({ prefix: "32", netmask: "255.255.255.240" });
+    expect(argument(use(), network([], "dynamic"))).to.include({ prefix: "32" });
+    expect(argument(use(["1.2.3.4"]), network([], "vip"))).to.include({ prefix: "32" });
+  });
+
   it("a vip network without static_ips -> refused", () => {
     const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false };
     expect(() => settleNetworks([use()], [network([], "vip")], needs)).to.throw(/vip network `n` needs static_ips/);

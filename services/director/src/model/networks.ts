@@ -45,6 +45,12 @@ export interface NetworkNeeds {
 
 const MOST_NAMES_LISTED = 10;
 
+/**
+ * The `prefix` that CPIs are told: the size of the block that is the VM's, not the subnet's. Some take any other value as
+ * a wish for a block of addresses, and find no address in it.
+ */
+const ONE_ADDRESS = "32";
+
 /** The networks argument of create_vm, and the addresses in it that are the instance's from now on. */
 export function settleNetworks(
   wanted: readonly GroupNetwork[],
@@ -87,12 +93,17 @@ function settleOne(
   if (network.type === "vip") {
     const ip = staticIp(use, needs);
     if (ip === undefined) throw new InvalidStateError(`vip network \`${use.name}\` needs static_ips in the manifest`);
-    return { ip, argument: { type: "vip", ip, cloud_properties: network.cloudProperties } };
+    return { ip, argument: { type: "vip", ip, prefix: ONE_ADDRESS, cloud_properties: network.cloudProperties } };
   }
   const subnets = network.subnets.filter((subnet) => subnet.azs.length === 0 || subnet.azs.includes(needs.az));
   if (network.type === "dynamic") {
     const [{ dns, cloudProperties } = network] = subnets;
-    const argument = { type: "dynamic", cloud_properties: cloudProperties, ...(dns.length > 0 && { dns: [...dns] }) };
+    const argument = {
+      type: "dynamic",
+      prefix: ONE_ADDRESS,
+      cloud_properties: cloudProperties,
+      ...(dns.length > 0 && { dns: [...dns] }),
+    };
     return { ip: "", argument };
   }
   const ip = staticIp(use, needs) ?? freeIp(use.name, subnets, needs);
@@ -106,7 +117,7 @@ function settleOne(
     argument: {
       type: "manual",
       ip,
-      prefix: String(range.prefix),
+      prefix: ONE_ADDRESS,
       netmask: netmaskOf(range.prefix),
       cloud_properties: cloudProperties,
       ...(dns.length > 0 && { dns: [...dns] }),

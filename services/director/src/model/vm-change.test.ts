@@ -9,7 +9,7 @@ import type { VmBasis } from "./vm-spec.js";
 const BASIS: VmBasis = {
   stemcell: "ubuntu/1",
   cloudProperties: { ram: 1, zone: "a" },
-  networks: { private: { ip: "10.0.0.3" } },
+  networks: { private: { ip: "10.0.0.3", prefix: "24" }, any: { type: "dynamic" } },
   env: { bosh: { password: "hidden" } },
   tags: { team: "t" },
 };
@@ -58,7 +58,7 @@ describe("what a deploy does to a VM", () => {
       { basis: { cloudProperties: { ...BASIS.cloudProperties, lb: "web" } } },
     ],
     ["its address", "recreate: its networks have changed", { basis: { networks: { private: { ip: "10.0.0.4" } } } }],
-    ["a network more", "recreate: its networks have changed", { basis: { networks: { ...BASIS.networks, any: {} } } }],
+    ["a network more", "recreate: its networks have changed", { basis: { networks: { ...BASIS.networks, more: {} } } }],
     ["env", "recreate: its env has changed", { basis: { env: { bosh: { password: "other" } as JsonObject } } }],
     [
       "env and stemcell",

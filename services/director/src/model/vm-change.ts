@@ -1,6 +1,6 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { formatInstance, type Instance } from "./instance.js";
-import { sameJson } from "./json.js";
+import { type JsonObject, sameJson } from "./json.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { VmBasis } from "./vm-spec.js";
 
@@ -38,11 +38,25 @@ export function decideVmChange(
       : `its stemcell is to be \`${basis.stemcell || "none"}\` instead of \`${was.stemcell || "none"}\``,
     // By name alone: the values may be secret.
     sameJson(was.cloudProperties, basis.cloudProperties) ? "" : "its cloud properties have changed",
-    sameJson(was.networks, basis.networks) ? "" : "its networks have changed",
+    sameJson(withoutPrefixes(was.networks), withoutPrefixes(basis.networks)) ? "" : "its networks have changed",
     sameJson(was.env, basis.env) ? "" : "its env has changed",
   ].filter((reason) => reason !== "");
   if (reasons.length > 0) return { do: "recreate", because: reasons.join(", ") };
   return sameJson(was.tags, basis.tags) ? KEEP : { do: "set_metadata" };
+}
+
+/**
+ * What an earlier release told CPIs as `prefix` was the subnet's size. It says nothing that the address and the netmask
+ * do not say: a VM that runs is not made anew for it, and the next one that is made for another reason gets it right.
+ */
+function withoutPrefixes(networks: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(networks).map(([name, network]) => {
+      if (typeof network !== "object" || network === null || Array.isArray(network)) return [name, network];
+      const { prefix: _, ...rest } = network as JsonObject;
+      return [name, rest];
+    }),
+  );
 }
 
 function diskStaysBehind(instance: Instance, wanted: WantedVm, disk: PersistentDisk): Error {
