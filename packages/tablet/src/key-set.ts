@@ -86,6 +86,11 @@ export function sizeOfKeySet(set: KeySet | undefined): number {
   return Array.isArray(set) ? set.length : set.size;
 }
 
+export function lastKey(set: KeySet | undefined): string | undefined {
+  if (set === undefined || typeof set === "string") return set;
+  return Array.isArray(set) ? set.at(-1) : set.maxKey();
+}
+
 /** Up to `limit` keys above `after`, ascending. */
 export function keysAfter(set: KeySet | undefined, after: string | undefined, limit: number): string[] {
   if (set === undefined) return [];

@@ -2,6 +2,7 @@ import {
   copyOfKeySet,
   type KeySet,
   keysAfter,
+  lastKey,
   type OrderedMap,
   orderedMap,
   orderedMapOf,
@@ -67,6 +68,12 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
 
   count(index: string, value: string): number {
     return sizeOfKeySet(this.#index(index).keysOf.get(value));
+  }
+
+  last(...of: [] | [index: string, value: string]): Doc | undefined {
+    const [index, value] = of;
+    const key = index === undefined ? this.#documents.maxKey() : lastKey(this.#index(index).keysOf.get(value ?? ""));
+    return key === undefined ? undefined : this.#documents.get(key);
   }
 
   snapshot(...of: [] | [index: string, value: string]): TableSnapshot<Doc> {

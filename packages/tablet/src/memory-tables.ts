@@ -4,6 +4,7 @@ import type { Versioned } from "./checksums.js";
 import { checkKey, freezeDocument, sealDocument } from "./document.js";
 import { MemoryTable } from "./memory-table.js";
 import type {
+  Conclude,
   PageOptions,
   ReadableTable,
   Schema,
@@ -72,13 +73,19 @@ export class MemoryTables<S extends Schema> {
    * Runs `fn`, which reads, writes, decides, and never awaits. If it throws, or its changes are larger than allowed,
    * everything is as before.
    */
-  transact<T>(fn: (tx: Transaction<S>) => T, limits: { readonly sizeBytesMax?: number } = {}): Transacted<T> {
+  transact<T>(
+    fn: (tx: Transaction<S>) => T,
+    limits: { readonly sizeBytesMax?: number } = {},
+    conclude?: { readonly run: Conclude<S>; readonly note: unknown },
+  ): Transacted<T> {
     if (this.#replaced !== undefined) throw new TypeError("a transaction runs inside another one");
     const replaced = new Map<string, Replaced>();
     this.#replaced = replaced;
     try {
       const result = fn(this.#transaction);
       refusePromise(result);
+      if (conclude !== undefined && replaced.size > 0)
+        conclude.run(this.#transaction, [...replaced.values()], conclude.note);
       return { result, ...collect(replaced, limits.sizeBytesMax ?? Number.POSITIVE_INFINITY) };
     } catch (error) {
       for (const { table, key, previous } of replaced.values()) table.replace(key, previous);
@@ -260,6 +267,10 @@ class TableView<Doc extends object> implements ReadableTable<Doc> {
 
   count(index: string, value: string): number {
     return this.#memory.count(index, value);
+  }
+
+  last(...of: [] | [index: string, value: string]): Doc | undefined {
+    return this.#memory.last(...of);
   }
 }
 

@@ -69,6 +69,8 @@ export interface ReadableTable<Doc, Index extends string = string> extends Table
   /** The documents whose index has that value. */
   by(index: Index, value: string, options?: PageOptions): Iterable<Doc>;
   count(index: Index, value: string): number;
+  /** The document with the highest key, or the one of those whose index has that value. */
+  last(...of: [] | [index: Index, value: string]): Doc | undefined;
 }
 
 export interface WritableTable<Doc, Index extends string = string> extends ReadableTable<Doc, Index> {
@@ -82,6 +84,20 @@ export type Tables<S extends Schema> = { readonly [K in keyof S]: ReadableTable<
 export type Transaction<S extends Schema> = {
   readonly [K in keyof S]: WritableTable<DocumentOf<S[K]>, IndexOf<S[K]>>;
 };
+
+/** What a transaction has made of a document so far; undefined where there is none. */
+interface ChangedDocument {
+  readonly tableName: string;
+  readonly previous: object | undefined;
+  readonly current: object | undefined;
+}
+
+/** Runs at the end of a transaction that changed something, as its last part; `note` is what `transact` was given. */
+export type Conclude<S extends Schema> = (
+  tx: Transaction<S>,
+  changed: readonly ChangedDocument[],
+  note: unknown,
+) => void;
 
 /** The last word of a transaction on one key. */
 export interface Change {

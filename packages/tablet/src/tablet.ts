@@ -15,7 +15,7 @@ import { commitSized } from "./commit-sized.js";
 import { loadDocument } from "./load-document.js";
 import { MemoryTables } from "./memory-tables.js";
 import { OneAtATime } from "./one-at-a-time.js";
-import type { Schema, Tables, Transaction } from "./schema.js";
+import type { Conclude, Schema, Tables, Transaction } from "./schema.js";
 import type { Claim, ClaimOptions, StoredChange, TabletStorage } from "./storage.js";
 
 export interface TabletLimits {
@@ -72,6 +72,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   /** In order; only the first may be sealed. */
   readonly #batches: Batch[] = [];
   #memory: MemoryTables<S>;
+  #conclude: Conclude<S> | undefined;
   #generation: number;
   readonly #claims = new OneAtATime();
   #pendingSizeBytes = 0;
@@ -143,14 +144,16 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
 
   /**
    * Runs `fn` at once and to its end; resolves with its result when its changes are durable. When it throws, nothing
-   * has changed, and the promise rejects with what it threw once all that it may have seen is durable.
+   * has changed, and the promise rejects with what it threw once all that it may have seen is durable. `note` is for
+   * what `concludeWith` was given.
    */
-  async transact<T>(fn: (tx: Transaction<S>) => T): Promise<T> {
+  async transact<T>(fn: (tx: Transaction<S>) => T, note?: unknown): Promise<T> {
     this.#refuseWhenEnded();
     this.#refuseWhenFull();
     let result: T;
     try {
-      const transacted = this.#memory.transact(fn, { sizeBytesMax: this.#limits.commitSizeBytes });
+      const limits = { sizeBytesMax: this.#limits.commitSizeBytes };
+      const transacted = this.#memory.transact(fn, limits, this.#conclude && { run: this.#conclude, note });
       // A commit finds out by itself whether this process still leads. Without one it was a read.
       if (transacted.changes.length > 0) this.#enqueue(transacted.changes, transacted.sizeBytes);
       else this.#storage.checkLease?.();
@@ -182,6 +185,11 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     this.#storage.checkLease?.();
     await this.#barrier();
     return result;
+  }
+
+  /** From now on this ends each transaction that changes something. */
+  concludeWith(conclude: Conclude<S>): void {
+    this.#conclude = conclude;
   }
 
   /** Throws UnavailableError while this process should send no order, because another one may lead already. */

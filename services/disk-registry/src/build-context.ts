@@ -8,7 +8,9 @@ import { Liveness } from "./agents/liveness.js";
 import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
+import { type Doing, noteEvents } from "./model/events.js";
 import type { RegistryTables } from "./model/schema.js";
+import { eventLimits } from "./requests/limits.js";
 import type { RegistryTablet } from "./stored-schema.js";
 import { disksSeenOtherwise, keysIn, TableChanges } from "./table-changes.js";
 import type { WorkContext } from "./workers/work-context.js";
@@ -40,6 +42,9 @@ export async function buildContext(
   const { config, log, tablet, edges } = options;
   const { clock, random } = edges;
   lifecycle.use("tablet", tablet);
+  tablet.concludeWith((tx, changed, note) =>
+    noteEvents(tx, changed, note as Doing | undefined, eventLimits(config), clock.nowMs()),
+  );
   const fleet = await Fleet.open(tablet, clock, config.fleet, log);
   const agents = lifecycle.use(
     "connections to agents",

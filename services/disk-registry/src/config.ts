@@ -124,6 +124,16 @@ export const configSchema = z.strictObject({
       maxRememberedChanges: count.default(100_000),
     })
     .prefault({}),
+  /** What ListEvents tells: who did what. An event takes about 0.5 KiB of memory, and of the store. */
+  events: z
+    .strictObject({
+      /** Events that are kept; beyond it the oldest are dropped. */
+      maxCount: count.default(20_000),
+      /** The same for what happens all the time: what the dispatcher does, erases, and what operators were refused. */
+      maxRoutineCount: count.default(20_000),
+      maxAgeDays: z.int().min(1).max(3_650).default(90),
+    })
+    .prefault({}),
   limits: z
     .strictObject({
       maxHosts: count.default(100_000),

@@ -2,8 +2,10 @@ import type { DiskId, HostId } from "@diskmesh/domain";
 import type { KeptLists } from "@diskmesh/rpc";
 import type { Changes } from "@diskmesh/service";
 import type { Turns } from "./agents/turns.js";
+import type { Doing } from "./model/events.js";
 import type { LastRegistrations, ReportedExport } from "./model/registration.js";
 import type { RegistryTables } from "./model/schema.js";
+import type { RegistryTablet } from "./stored-schema.js";
 import type { TableChanges } from "./table-changes.js";
 import type { WorkContext } from "./workers/work-context.js";
 import type { Workers } from "./workers/workers.js";
@@ -22,4 +24,10 @@ export interface Context extends WorkContext {
   readonly lastRegistrations: LastRegistrations;
   /** By host, exports of disks that this registry never knew; in memory only, as what they serve is fenced in any case. */
   readonly unknownExports: Map<HostId, readonly ReportedExport[]>;
+}
+
+/** What handlers of changes need: each of their transactions notes who did what. */
+export interface ChangeContext extends Omit<Context, "tablet"> {
+  readonly tablet: Pick<RegistryTablet, "read" | "transact">;
+  readonly doing: Doing;
 }

@@ -4,7 +4,7 @@ import {
   FleetServiceDefinition,
 } from "@diskmesh/api/registry";
 import type { Role } from "@diskmesh/domain";
-import { allow, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
 import { addDevice } from "./handlers/add-device.js";
@@ -22,6 +22,7 @@ import { getHost } from "./handlers/get-host.js";
 import { heartbeat } from "./handlers/heartbeat.js";
 import { listDevices } from "./handlers/list-devices.js";
 import { listDisks } from "./handlers/list-disks.js";
+import { listEvents } from "./handlers/list-events.js";
 import { listHosts } from "./handlers/list-hosts.js";
 import { publishDisk } from "./handlers/publish-disk.js";
 import { purgeDevice } from "./handlers/purge-device.js";
@@ -38,6 +39,7 @@ import { unpublishDisk } from "./handlers/unpublish-disk.js";
 import { watchDevices } from "./handlers/watch-devices.js";
 import { watchDisks } from "./handlers/watch-disks.js";
 import { watchHosts } from "./handlers/watch-hosts.js";
+import { changing, noted } from "./requests/changing.js";
 
 const INFRASTRUCTURE: readonly Role[] = ["operator"];
 const READERS: readonly Role[] = ["operator", "cpi-dispatcher", "director"];
@@ -45,27 +47,17 @@ const DISK_USERS: readonly Role[] = ["operator", "cpi-dispatcher"];
 
 const AGENTS: readonly Role[] = ["disk-agent"];
 
-type Change<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
-
-/** Refused while another registry leads this fleet: what is acknowledged here would be lost there. */
-function changing<Request, Response>(change: Change<Request, Response>): Change<Request, Response> {
-  return async (context, request, call) => {
-    context.fleet.requireLeads();
-    return change(context, request, call);
-  };
-}
-
 /** Adds all services. `current` throws UnavailableError while this process does not lead. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   offer(server, DiskRegistryServiceDefinition, current, {
-    addHost: allow(INFRASTRUCTURE, changing(addHost)),
-    removeHost: allow(INFRASTRUCTURE, changing(removeHost)),
-    purgeHost: allow(INFRASTRUCTURE, changing(purgeHost)),
-    fenceHost: allow(INFRASTRUCTURE, changing(fenceHost)),
-    setHostState: allow(INFRASTRUCTURE, changing(setHostState)),
-    addDevice: allow(INFRASTRUCTURE, changing(addDevice)),
-    removeDevice: allow(INFRASTRUCTURE, changing(removeDevice)),
-    purgeDevice: allow(INFRASTRUCTURE, changing(purgeDevice)),
+    addHost: allow(INFRASTRUCTURE, changing("AddHost", addHost)),
+    removeHost: allow(INFRASTRUCTURE, changing("RemoveHost", removeHost)),
+    purgeHost: allow(INFRASTRUCTURE, changing("PurgeHost", purgeHost)),
+    fenceHost: allow(INFRASTRUCTURE, changing("FenceHost", fenceHost)),
+    setHostState: allow(INFRASTRUCTURE, changing("SetHostState", setHostState)),
+    addDevice: allow(INFRASTRUCTURE, changing("AddDevice", addDevice)),
+    removeDevice: allow(INFRASTRUCTURE, changing("RemoveDevice", removeDevice)),
+    purgeDevice: allow(INFRASTRUCTURE, changing("PurgeDevice", purgeDevice)),
     getHost: allow(READERS, getHost),
     listHosts: allow(READERS, listHosts),
     getDevice: allow(READERS, getDevice),
@@ -73,22 +65,23 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     watchDevices: allow(READERS, watchDevices),
     watchHosts: allow(READERS, watchHosts),
     watchDisks: allow(READERS, watchDisks),
-    createDisk: allow(DISK_USERS, changing(createDisk)),
-    deleteDisk: allow(DISK_USERS, changing(deleteDisk)),
+    createDisk: allow(DISK_USERS, changing("CreateDisk", createDisk)),
+    deleteDisk: allow(DISK_USERS, changing("DeleteDisk", deleteDisk)),
     getDisk: allow(READERS, getDisk),
     listDisks: allow(READERS, listDisks),
-    setDiskLabels: allow(DISK_USERS, changing(setDiskLabels)),
-    resizeDisk: allow(DISK_USERS, changing(resizeDisk)),
-    publishDisk: allow(DISK_USERS, changing(publishDisk)),
-    unpublishDisk: allow(DISK_USERS, changing(unpublishDisk)),
-    assignHost: allow(DISK_USERS, changing(assignHost)),
-    unassignHost: allow(DISK_USERS, changing(unassignHost)),
+    setDiskLabels: allow(DISK_USERS, changing("SetDiskLabels", setDiskLabels)),
+    resizeDisk: allow(DISK_USERS, changing("ResizeDisk", resizeDisk)),
+    publishDisk: allow(DISK_USERS, changing("PublishDisk", publishDisk)),
+    unpublishDisk: allow(DISK_USERS, changing("UnpublishDisk", unpublishDisk)),
+    assignHost: allow(DISK_USERS, changing("AssignHost", assignHost)),
+    listEvents: allow(INFRASTRUCTURE, listEvents),
+    unassignHost: allow(DISK_USERS, changing("UnassignHost", unassignHost)),
   });
   offer(server, FleetServiceDefinition, current, {
     getFleet: allow(INFRASTRUCTURE, getFleet),
-    adoptFleet: allow(INFRASTRUCTURE, adoptFleet),
-    raiseNumbers: allow(INFRASTRUCTURE, changing(raiseNumbers)),
-    decideUnknownDisks: allow(INFRASTRUCTURE, changing(decideUnknownDisks)),
+    adoptFleet: allow(INFRASTRUCTURE, noted("AdoptFleet", adoptFleet)),
+    raiseNumbers: allow(INFRASTRUCTURE, changing("RaiseNumbers", raiseNumbers)),
+    decideUnknownDisks: allow(INFRASTRUCTURE, changing("DecideUnknownDisks", decideUnknownDisks)),
   });
   offer(server, AgentRegistrationServiceDefinition, current, {
     registerAgent: allow(AGENTS, registerAgent),

@@ -16,6 +16,7 @@ import {
   type Pending,
   type PendingDevice,
   type Publication,
+  type RegistryEvent,
   type RegistrySchema,
   type Start,
   schema,
@@ -136,6 +137,22 @@ const fleet = shapeOf<OtherFleet>()({
 
 const start = shapeOf<Start>()({ tabletGeneration: whole, deviceGeneration: whole, sessionNumber: whole });
 
+const ids = z.array(text).readonly();
+
+const event = shapeOf<RegistryEvent>()({
+  eventId: whole,
+  atMs: z.number(),
+  user: text,
+  action: text,
+  hostIds: ids,
+  deviceIds: ids,
+  diskIds: ids,
+  more: z.literal(true).optional(),
+  answer: text,
+  message: text,
+  routine: z.literal(true).optional(),
+});
+
 export type RegistryTablet = Tablet<RegistrySchema>;
 
 /** The model's tables, as they are stored: with the shapes that their documents must have. */
@@ -146,4 +163,5 @@ export const storedSchema: RegistrySchema = {
   counters: { ...schema.counters, check: checkOf(counter) },
   fleets: { ...schema.fleets, check: checkOf(fleet) },
   starts: { ...schema.starts, check: checkOf(start) },
+  events: { ...schema.events, check: checkOf(event) },
 };

@@ -9,6 +9,7 @@ import {
 } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { Config } from "../config.js";
+import type { Doing } from "../model/events.js";
 import type { Leader } from "../model/orders.js";
 import {
   adopt,
@@ -136,8 +137,8 @@ export class Fleet {
     if (judged.verdict === "other incarnation") await this.#standStill(hostId, other);
   }
 
-  /** An operator's word that numbers were truly given. */
-  async raise(seen: Numbers): Promise<void> {
+  /** An operator's word that numbers were truly given; `doing` is whose. */
+  async raise(seen: Numbers, doing?: Doing): Promise<void> {
     // One at a time: of two claims, the answer to the first may come last.
     for (;;) {
       await this.#raising;
@@ -145,7 +146,7 @@ export class Fleet {
       if (upTo === undefined) return;
       if (this.#raising !== undefined) continue;
       this.log.warn({ ...seen }, "an operator has the registry go on above numbers that were truly given");
-      this.#raising = this.#raiseTo(upTo.numbers, { above: upTo.above }).finally(() => {
+      this.#raising = this.#raiseTo(upTo.numbers, { above: upTo.above }, doing).finally(() => {
         this.#raising = undefined;
       });
       return this.#raising;
@@ -171,13 +172,13 @@ export class Fleet {
   }
 
   /** An operator's word that another incarnation is gone for good, and its agents are ours. */
-  async adopt(fleet: Pick<OtherFleet, "tabletId" | "incarnation">): Promise<void> {
+  async adopt(fleet: Pick<OtherFleet, "tabletId" | "incarnation">, doing?: Doing): Promise<void> {
     const { tabletId, incarnation } = this.leader();
     if (fleet.tabletId === tabletId && fleet.incarnation === incarnation)
       throw new InvalidArgumentError(
         `incarnation ${incarnation} is this registry's own: name the one that is to be adopted`,
       );
-    await this.tablet.transact((tx) => adopt(tx, fleet, this.clock.nowMs()));
+    await this.tablet.transact((tx) => adopt(tx, fleet, this.clock.nowMs()), doing);
     this.log.warn({ ...fleet }, "an operator had the registry adopt the agents of another incarnation");
     await this.#look();
   }
@@ -270,7 +271,7 @@ export class Fleet {
    * First no host is told anything any more, then the generation is claimed, which proves that nobody else leads, then the
    * counters go up: a crash in between leaves numbers that are found too low again.
    */
-  async #raiseTo(upTo: Numbers, gap: Parameters<typeof raiseCounters>[2]): Promise<void> {
+  async #raiseTo(upTo: Numbers, gap: Parameters<typeof raiseCounters>[2], doing?: Doing): Promise<void> {
     for (;;) {
       const hostIds = await this.tablet.read((tables) => registeredHosts(tables, HOSTS_PER_COMMIT));
       if (hostIds.length === 0) break;
@@ -282,7 +283,7 @@ export class Fleet {
       raiseCounters(tx, upTo, gap);
       // Every host registers anew: nobody is judged any more by what had been given before.
       forgetStarts(tx);
-    });
+    }, doing);
     this.#introduced.clear();
     await this.#begin();
   }

@@ -1,13 +1,13 @@
 import type { AssignHostRequest, AssignHostResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseId, parseOptionalName } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { assignHost as assign } from "../model/host-assignment.js";
 import { describeHost } from "../requests/device-description.js";
 import { requireAtMost } from "../requests/requests.js";
 
 const MAX_DISKS = 1_000;
 
-export async function assignHost(context: Context, request: AssignHostRequest): Promise<AssignHostResponse> {
+export async function assignHost(context: ChangeContext, request: AssignHostRequest): Promise<AssignHostResponse> {
   const { tablet, clock, liveness } = context;
   const vmCid = parseId("vm_cid", request.vmCid);
   const az = parseOptionalName("az", request.az) ?? "";

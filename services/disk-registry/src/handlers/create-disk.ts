@@ -1,13 +1,13 @@
 import type { CreateDiskRequest, CreateDiskResponse } from "@diskmesh/api/registry";
 import { InvalidArgumentError, parseDiskId, parseHostId, parseOptionalName, parseSizeBytes } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { createDisk as create } from "../model/disks.js";
 import type { DiskRequest } from "../model/schema.js";
 import { diskLimits } from "../requests/limits.js";
 import { parseLabels } from "../requests/requests.js";
 import { diskMessage } from "../requests/wire.js";
 
-export async function createDisk(context: Context, request: CreateDiskRequest): Promise<CreateDiskResponse> {
+export async function createDisk(context: ChangeContext, request: CreateDiskRequest): Promise<CreateDiskResponse> {
   const { tablet, config, clock, liveness } = context;
   const now = { nowMs: clock.nowMs(), draw: context.random(), whySuspected: liveness.whySuspected };
   const diskId = parseDiskId(request.diskId);

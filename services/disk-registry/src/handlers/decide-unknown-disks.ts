@@ -4,14 +4,14 @@ import {
   UnknownDiskVerdict as Verdict,
 } from "@diskmesh/api/registry";
 import { type DeviceId, InvalidArgumentError, NotFoundError, parseDeviceId, parseHostId } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import type { Device, RegistryTables } from "../model/schema.js";
 import { type Decided, decideUnknown, type UnknownDiskVerdict } from "../model/unknown-disks.js";
 import { requireAtMost, requireUnique } from "../requests/requests.js";
 import { transactUnlessDry } from "../requests/run-action.js";
 
 export async function decideUnknownDisks(
-  { tablet, workers, config, unknownExports }: Context,
+  { tablet, workers, config, unknownExports }: ChangeContext,
   request: DecideUnknownDisksRequest,
 ): Promise<DecideUnknownDisksResponse> {
   const verdict = parseVerdict(request.verdict);

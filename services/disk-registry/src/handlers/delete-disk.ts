@@ -1,10 +1,10 @@
 import type { DeleteDiskRequest, DeleteDiskResponse } from "@diskmesh/api/registry";
 import { parseDiskId } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { deleteDisk as deleteFrom } from "../model/disks.js";
 
 export async function deleteDisk(
-  { tablet, workers }: Context,
+  { tablet, workers }: ChangeContext,
   request: DeleteDiskRequest,
 ): Promise<DeleteDiskResponse> {
   const diskId = parseDiskId(request.diskId);

@@ -1,7 +1,7 @@
 import type { FencedDisk, FenceHostRequest, FenceHostResponse } from "@diskmesh/api/registry";
 import { type DiskId, type HostId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { type FenceProgress, fenceHost as fence, fenceProgress } from "../model/fences.js";
 import { parseReason, saidBy } from "../requests/requests.js";
 import { transactUnlessDry } from "../requests/run-action.js";
@@ -11,13 +11,14 @@ import { answerInMs } from "../requests/wait-for-publication.js";
 const MAX_NAMED_DEVICES = 1_000;
 
 export async function fenceHost(
-  context: Context,
+  context: ChangeContext,
   request: FenceHostRequest,
   call: CallContext,
 ): Promise<FenceHostResponse> {
-  const { tablet, config, clock, log, workers } = context;
+  const { tablet, config, clock, log, workers, doing } = context;
   const hostId = parseHostId(request.hostId);
   const reason = parseReason(request.reason, config.limits.maxTextLength);
+  doing.message = reason;
   const word = { by: saidBy(call), atMs: clock.nowMs(), reason };
   const diskIds = await transactUnlessDry(tablet, request.dryRun, (tx) => fence(tx, hostId, word));
   if (request.dryRun) return { disks: diskIds.map((diskId) => notYet(diskId)) };
@@ -33,7 +34,7 @@ export async function fenceHost(
 
 /** Waits until the fence is complete, or somebody who was asked has refused or cannot be asked. */
 async function untilTried(
-  { diskChanges, tablet, clock }: Context,
+  { diskChanges, tablet, clock }: ChangeContext,
   call: CallContext,
   { diskId, hostId }: { readonly diskId: DiskId; readonly hostId: HostId },
   untilMs: number,

@@ -1,13 +1,13 @@
 import type { PublishDiskRequest, PublishDiskResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { publishProgress, requestPublish, unpublishProgress } from "../model/publications.js";
 import { waitForPublication } from "../requests/wait-for-publication.js";
 import { silenceRuleOf } from "../requests/wire.js";
 
 export async function publishDisk(
-  context: Context,
+  context: ChangeContext,
   request: PublishDiskRequest,
   call: CallContext,
 ): Promise<PublishDiskResponse> {

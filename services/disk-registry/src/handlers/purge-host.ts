@@ -1,10 +1,10 @@
 import { ActionCode, type PurgeHostRequest, type PurgeHostResponse } from "@diskmesh/api/registry";
 import { parseHostId } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import * as model from "../model/purge-action.js";
 import { runAction } from "../requests/run-action.js";
 
-export async function purgeHost(context: Context, request: PurgeHostRequest): Promise<PurgeHostResponse> {
+export async function purgeHost(context: ChangeContext, request: PurgeHostRequest): Promise<PurgeHostResponse> {
   const hostId = parseHostId(request.hostId);
   const { agents, fleet, lastRegistrations, liveness, tablet, workers } = context;
   const affected = await tablet.read((tables) => model.disksAffectedByPurge(tables, hostId));

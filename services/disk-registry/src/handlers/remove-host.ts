@@ -1,12 +1,12 @@
 import type { RemoveHostRequest, RemoveHostResponse } from "@diskmesh/api/registry";
 import { parseHostId } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { devicesOfHost } from "../model/device-selection.js";
 import * as model from "../model/remove-action.js";
 import { removalCall } from "../requests/removal-call.js";
 import { runAction } from "../requests/run-action.js";
 
-export async function removeHost(context: Context, request: RemoveHostRequest): Promise<RemoveHostResponse> {
+export async function removeHost(context: ChangeContext, request: RemoveHostRequest): Promise<RemoveHostResponse> {
   const hostId = parseHostId(request.hostId);
   const call = removalCall(context, request.keepData);
   const result = await runAction(

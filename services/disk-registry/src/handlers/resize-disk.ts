@@ -1,11 +1,11 @@
 import type { ResizeDiskRequest, ResizeDiskResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseSizeBytes } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { resizeDisk as resize } from "../model/disks.js";
 import { diskLimits } from "../requests/limits.js";
 import { diskMessage } from "../requests/wire.js";
 
-export async function resizeDisk(context: Context, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
+export async function resizeDisk(context: ChangeContext, request: ResizeDiskRequest): Promise<ResizeDiskResponse> {
   const { tablet, config, liveness } = context;
   const now = { draw: context.random(), whySuspected: liveness.whySuspected };
   const diskId = parseDiskId(request.diskId);

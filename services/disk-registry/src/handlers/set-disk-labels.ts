@@ -1,12 +1,12 @@
 import type { SetDiskLabelsRequest, SetDiskLabelsResponse } from "@diskmesh/api/registry";
 import { parseDiskId } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { setDiskLabels as setLabels } from "../model/disks.js";
 import { parseLabels } from "../requests/requests.js";
 import { diskMessage } from "../requests/wire.js";
 
 export async function setDiskLabels(
-  { tablet, config }: Context,
+  { tablet, config }: ChangeContext,
   request: SetDiskLabelsRequest,
 ): Promise<SetDiskLabelsResponse> {
   const diskId = parseDiskId(request.diskId);

@@ -1,7 +1,7 @@
 import { HostState, type SetHostStateRequest, type SetHostStateResponse } from "@diskmesh/api/registry";
 import { InvalidArgumentError, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { type HostWord, sayOfHosts, type Touched } from "../model/host-words.js";
 import { parseReason, requireAtMost, requireUnique, saidBy } from "../requests/requests.js";
 import { transactUnlessDry } from "../requests/run-action.js";
@@ -9,7 +9,7 @@ import { transactUnlessDry } from "../requests/run-action.js";
 const MAX_HOSTS = 1_000;
 
 export async function setHostState(
-  { tablet, config, clock, log, workers }: Context,
+  { tablet, config, clock, log, workers, doing }: ChangeContext,
   request: SetHostStateRequest,
   call: CallContext,
 ): Promise<SetHostStateResponse> {
@@ -22,6 +22,7 @@ export async function setHostState(
   if (request.hostIds.length === 0)
     throw new InvalidArgumentError("host_ids is empty: name the hosts", { about: { field: "host_ids" } });
   const hostIds = request.hostIds.map((hostId) => parseHostId(hostId, "host_ids"));
+  doing.message = `${word}: ${reason}`;
   const said = { by: saidBy(call), atMs: clock.nowMs(), reason };
   const touched = await transactUnlessDry(tablet, request.dryRun, (tx) =>
     sayOfHosts(tx, hostIds, word, said, request.fence),

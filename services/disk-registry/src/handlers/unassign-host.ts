@@ -1,9 +1,12 @@
 import type { UnassignHostRequest, UnassignHostResponse } from "@diskmesh/api/registry";
 import { parseId } from "@diskmesh/domain";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { unassignHost as unassign } from "../model/host-assignment.js";
 
-export async function unassignHost({ tablet }: Context, request: UnassignHostRequest): Promise<UnassignHostResponse> {
+export async function unassignHost(
+  { tablet }: ChangeContext,
+  request: UnassignHostRequest,
+): Promise<UnassignHostResponse> {
   const vmCid = parseId("vm_cid", request.vmCid);
   await tablet.transact((tx) => unassign(tx, vmCid));
   return {};

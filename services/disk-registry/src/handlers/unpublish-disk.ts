@@ -1,13 +1,13 @@
 import type { UnpublishDiskRequest, UnpublishDiskResponse } from "@diskmesh/api/registry";
 import { parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import { requestUnpublish, unpublishProgress } from "../model/publications.js";
 import { waitForPublication } from "../requests/wait-for-publication.js";
 import { diskMessage } from "../requests/wire.js";
 
 export async function unpublishDisk(
-  context: Context,
+  context: ChangeContext,
   request: UnpublishDiskRequest,
   call: CallContext,
 ): Promise<UnpublishDiskResponse> {

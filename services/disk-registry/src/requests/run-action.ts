@@ -1,8 +1,7 @@
 import type { ActionResult as ActionResultMessage } from "@diskmesh/api/registry";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import type { ActionResult } from "../model/action-result.js";
 import type { Device, RegistryTables, RegistryTransaction } from "../model/schema.js";
-import type { RegistryTablet } from "../stored-schema.js";
 import { actionResultMessage } from "./wire.js";
 
 /** Thrown out of a transaction to undo it: the answer is what would have been done. */
@@ -14,7 +13,7 @@ class DryRun extends Error {
 
 /** Runs a transaction, or finds out what it would do. */
 export async function transactUnlessDry<T>(
-  tablet: RegistryTablet,
+  tablet: ChangeContext["tablet"],
   dryRun: boolean,
   transaction: (tx: RegistryTransaction) => T,
 ): Promise<T> {
@@ -34,13 +33,15 @@ export async function transactUnlessDry<T>(
  * `named` says where to look. It looks within the same transaction: another read would wait for another commit.
  */
 export async function runAction(
-  { tablet, workers }: Context,
+  { tablet, workers, doing }: ChangeContext,
   dryRun: boolean,
   action: (tx: RegistryTransaction) => ActionResult,
   named: (tables: RegistryTables) => readonly Device[],
 ): Promise<ActionResultMessage> {
   const done = await transactUnlessDry(tablet, dryRun, (tx) => {
     const result = action(tx);
+    // A refusal in earnest is noted, what would be is not.
+    if (!dryRun) Object.assign(doing, { answer: result.code, message: result.message });
     return { result, devices: named(tx) };
   });
   if (!dryRun) workers.wakeDevices(done.devices);

@@ -1,7 +1,7 @@
 import type { Disk as DiskMessage } from "@diskmesh/api/registry";
 import { type DiskId, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
-import type { Context } from "../context.js";
+import type { ChangeContext } from "../context.js";
 import type { PublicationStep } from "../model/publications.js";
 import type { Disk, RegistryTables } from "../model/schema.js";
 import { diskMessage } from "./wire.js";
@@ -11,7 +11,7 @@ import { diskMessage } from "./wire.js";
  * far it got instead.
  */
 export async function waitForPublication(
-  context: Context,
+  context: ChangeContext,
   call: CallContext,
   diskId: DiskId,
   progress: (tables: RegistryTables) => PublicationStep,
@@ -29,12 +29,12 @@ export async function waitForPublication(
 }
 
 /** How long the call may wait before it says how far things are. */
-export function answerInMs({ config, clock }: Context, call: CallContext): number {
+export function answerInMs({ config, clock }: ChangeContext, call: CallContext): number {
   const leftMs = call.deadlineAtMs - clock.nowMs();
   return Math.max(0, leftMs - Math.min(config.publications.answerMarginMs, leftMs / 2));
 }
 
-async function notYet({ tablet, config }: Context, diskId: DiskId): Promise<Error> {
+async function notYet({ tablet, config }: ChangeContext, diskId: DiskId): Promise<Error> {
   const disk = await tablet.read((tables) => tables.disks.get(diskId));
   const about = { disk_id: diskId };
   const { publication } = disk ?? ({} as Partial<Disk>);

@@ -6,6 +6,7 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import {
   ActionResult,
   AttachState,
@@ -522,6 +523,74 @@ export interface UnassignHostRequest {
 
 /** No host serves as that VM. */
 export interface UnassignHostResponse {
+}
+
+/** Which events to list; filters combine. */
+export interface ListEventsRequest {
+  /** Only what changed this host, or a device or publication there; empty for all. */
+  hostId: string;
+  /** Only what changed this device; empty for all. */
+  deviceId: string;
+  /** Only what changed this disk; empty for all. */
+  diskId: string;
+  /** Only what this user did, as Event.user has it; empty for all. */
+  user: string;
+  /** Only this action, as Event.action has it; empty for all. */
+  action: string;
+  /** Only what happened then or later. */
+  afterTime:
+    | Date
+    | undefined;
+  /** Only what happened earlier than that. */
+  beforeTime:
+    | Date
+    | undefined;
+  /**
+   * Most events to answer; 0 for the server's default, which is also lowered to its limit. A page may be short, or empty,
+   * and have a next one.
+   */
+  pageSize: number;
+  /** From the previous page's next_page_token; empty for the first page. */
+  pageToken: string;
+}
+
+/** A page of events. */
+export interface ListEventsResponse {
+  /** Newest first. */
+  events: Event[];
+  /** Empty on the last page. */
+  nextPageToken: string;
+}
+
+/** Something that was done, or refused. The last of them are kept, by number and age (`events` in the config). */
+export interface Event {
+  /** Counts up from 1 while nothing is lost; after a restore the numbers since the backup are given again. */
+  eventId: number;
+  /** When. */
+  time:
+    | Date
+    | undefined;
+  /** Who: the role and name in the client's certificate, e.g. "operator alice", or "disk-registry". */
+  user: string;
+  /** The RPC, e.g. "AddHost", or what this registry did by itself, e.g. "HostUnavailable". */
+  action: string;
+  /** The hosts that it changed, or where devices or publications changed; the first 64. */
+  hostIds: string[];
+  /** The devices that it changed; the first 64. */
+  deviceIds: string[];
+  /** The disks that it changed; the first 64. */
+  diskIds: string[];
+  /** It changed more than these. Filters show it to whoever asks for a thing of the kind that it does not name all of. */
+  more: boolean;
+  /**
+   * "OK", the code of an ActionResult, e.g. "E_TRY_AGAIN", or the reason of an error, e.g. "INVALID_STATE". Empty for what
+   * this registry did by itself.
+   */
+  answer: string;
+  /** What was said of it: the answer's message, or an operator's reason. The first 1,000 characters. */
+  message: string;
+  /** It happens all the time (what a dispatcher does, an erase) or was refused: counted apart from the rest. */
+  routine: boolean;
 }
 
 function createBaseAddHostRequest(): AddHostRequest {
@@ -4444,6 +4513,421 @@ export const UnassignHostResponse: MessageFns<UnassignHostResponse> = {
   },
 };
 
+function createBaseListEventsRequest(): ListEventsRequest {
+  return {
+    hostId: "",
+    deviceId: "",
+    diskId: "",
+    user: "",
+    action: "",
+    afterTime: undefined,
+    beforeTime: undefined,
+    pageSize: 0,
+    pageToken: "",
+  };
+}
+
+export const ListEventsRequest: MessageFns<ListEventsRequest> = {
+  encode(message: ListEventsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.hostId !== "") {
+      writer.uint32(10).string(message.hostId);
+    }
+    if (message.deviceId !== "") {
+      writer.uint32(18).string(message.deviceId);
+    }
+    if (message.diskId !== "") {
+      writer.uint32(26).string(message.diskId);
+    }
+    if (message.user !== "") {
+      writer.uint32(34).string(message.user);
+    }
+    if (message.action !== "") {
+      writer.uint32(42).string(message.action);
+    }
+    if (message.afterTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.afterTime), writer.uint32(50).fork()).join();
+    }
+    if (message.beforeTime !== undefined) {
+      Timestamp.encode(toTimestamp(message.beforeTime), writer.uint32(58).fork()).join();
+    }
+    if (message.pageSize !== 0) {
+      writer.uint32(64).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(74).string(message.pageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListEventsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListEventsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.hostId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.diskId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.user = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.action = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.afterTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.beforeTime = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListEventsRequest>): ListEventsRequest {
+    return ListEventsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListEventsRequest>): ListEventsRequest {
+    const message = createBaseListEventsRequest();
+    message.hostId = object.hostId ?? "";
+    message.deviceId = object.deviceId ?? "";
+    message.diskId = object.diskId ?? "";
+    message.user = object.user ?? "";
+    message.action = object.action ?? "";
+    message.afterTime = object.afterTime ?? undefined;
+    message.beforeTime = object.beforeTime ?? undefined;
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseListEventsResponse(): ListEventsResponse {
+  return { events: [], nextPageToken: "" };
+}
+
+export const ListEventsResponse: MessageFns<ListEventsResponse> = {
+  encode(message: ListEventsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.events) {
+      Event.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListEventsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListEventsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.events.push(Event.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListEventsResponse>): ListEventsResponse {
+    return ListEventsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListEventsResponse>): ListEventsResponse {
+    const message = createBaseListEventsResponse();
+    message.events = object.events?.map((e) => Event.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseEvent(): Event {
+  return {
+    eventId: 0,
+    time: undefined,
+    user: "",
+    action: "",
+    hostIds: [],
+    deviceIds: [],
+    diskIds: [],
+    more: false,
+    answer: "",
+    message: "",
+    routine: false,
+  };
+}
+
+export const Event: MessageFns<Event> = {
+  encode(message: Event, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.eventId !== 0) {
+      writer.uint32(8).int64(message.eventId);
+    }
+    if (message.time !== undefined) {
+      Timestamp.encode(toTimestamp(message.time), writer.uint32(18).fork()).join();
+    }
+    if (message.user !== "") {
+      writer.uint32(26).string(message.user);
+    }
+    if (message.action !== "") {
+      writer.uint32(34).string(message.action);
+    }
+    for (const v of message.hostIds) {
+      writer.uint32(42).string(v!);
+    }
+    for (const v of message.deviceIds) {
+      writer.uint32(50).string(v!);
+    }
+    for (const v of message.diskIds) {
+      writer.uint32(58).string(v!);
+    }
+    if (message.more !== false) {
+      writer.uint32(64).bool(message.more);
+    }
+    if (message.answer !== "") {
+      writer.uint32(74).string(message.answer);
+    }
+    if (message.message !== "") {
+      writer.uint32(82).string(message.message);
+    }
+    if (message.routine !== false) {
+      writer.uint32(88).bool(message.routine);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Event {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEvent();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.eventId = longToNumber(reader.int64());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.time = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.user = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.action = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.hostIds.push(reader.string());
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.deviceIds.push(reader.string());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.diskIds.push(reader.string());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.more = reader.bool();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.answer = reader.string();
+            continue;
+          }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 11: {
+            if (tag !== 88) {
+              break;
+            }
+
+            message.routine = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Event>): Event {
+    return Event.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Event>): Event {
+    const message = createBaseEvent();
+    message.eventId = object.eventId ?? 0;
+    message.time = object.time ?? undefined;
+    message.user = object.user ?? "";
+    message.action = object.action ?? "";
+    message.hostIds = object.hostIds?.map((e) => e) || [];
+    message.deviceIds = object.deviceIds?.map((e) => e) || [];
+    message.diskIds = object.diskIds?.map((e) => e) || [];
+    message.more = object.more ?? false;
+    message.answer = object.answer ?? "";
+    message.message = object.message ?? "";
+    message.routine = object.routine ?? false;
+    return message;
+  },
+};
+
 /**
  * Which device may be used, for infrastructure automation (Add*, Remove*, Purge*), operators (Get*, List*) and
  * orchestrators (disks). Malformed requests fail with INVALID_ARGUMENT; CMS actions answer everything else in their
@@ -4729,6 +5213,21 @@ export const DiskRegistryServiceDefinition = {
       responseStream: false,
       options: {},
     },
+    /**
+     * Who did what to which hosts, devices and disks, newest first, a page at a time; ABORTED: begin again. Each change is
+     * told by an event that became durable with it, so that there is none without; what an operator was refused is told, too,
+     * as far as it could be noted. What this registry did by itself is told where somebody would ask: HostRegistered,
+     * HostUnavailable, HostBack, DeviceError, DeviceHealed, DeviceErased, DetachUnconfirmed, DiskFenced, UnknownDiskFound,
+     * NumbersRaised, LeaderStarted, OtherFleetHeard. Dry runs, and answers that changed nothing, are no events.
+     */
+    listEvents: {
+      name: "ListEvents",
+      requestType: ListEventsRequest as typeof ListEventsRequest,
+      requestStream: false,
+      responseType: ListEventsResponse as typeof ListEventsResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
 
@@ -4740,6 +5239,18 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());

@@ -1,0 +1,49 @@
+import type { Event, ListEventsRequest, ListEventsResponse } from "@diskmesh/api/registry";
+import { parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { type EventFilter, isAskedFor } from "../model/events.js";
+import { eventKey, type RegistryEvent } from "../model/schema.js";
+import { eventLimits } from "../requests/limits.js";
+
+export async function listEvents(
+  { lists, config, clock }: Context,
+  request: ListEventsRequest,
+  call: CallContext,
+): Promise<ListEventsResponse> {
+  const oldestMs = clock.nowMs() - eventLimits(config).maxAgeMs;
+  const filter = parseFilter(request, oldestMs);
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "events",
+    begin: ({ events }) => events.snapshot(),
+    keyOf: ({ eventId }) => eventKey(eventId),
+    matches: (event) => isAskedFor(filter, event),
+    describe: (_, event) => eventMessage(event),
+  });
+  return { events: [...items], nextPageToken };
+}
+
+function parseFilter(request: ListEventsRequest, oldestMs: number): EventFilter {
+  const { hostId, deviceId, diskId, user, action, afterTime, beforeTime } = request;
+  return {
+    hostId: hostId === "" ? undefined : parseHostId(hostId),
+    deviceId: deviceId === "" ? undefined : parseDeviceId(deviceId),
+    diskId: diskId === "" ? undefined : parseDiskId(diskId),
+    user: user || undefined,
+    action: action || undefined,
+    fromMs: Math.max(oldestMs, afterTime?.getTime() ?? 0),
+    untilMs: beforeTime?.getTime() ?? Number.POSITIVE_INFINITY,
+  };
+}
+
+function eventMessage({ atMs, hostIds, deviceIds, diskIds, more, routine, ...event }: RegistryEvent): Event {
+  return {
+    ...event,
+    time: new Date(atMs),
+    hostIds: [...hostIds],
+    deviceIds: [...deviceIds],
+    diskIds: [...diskIds],
+    more: more ?? false,
+    routine: routine ?? false,
+  };
+}

@@ -1,0 +1,79 @@
+import type { Counter, Device, Disk, Host, OtherFleet, RegistryEvent, Start } from "./schema.js";
+
+/** An event before it has its number and time. */
+export type OwnEvent = Omit<RegistryEvent, "eventId" | "atMs">;
+
+/** What a transaction has made of a document; undefined where there is none. */
+export interface ChangedDocument {
+  readonly tableName: string;
+  readonly previous: object | undefined;
+  readonly current: object | undefined;
+}
+
+const REGISTRY = "disk-registry";
+
+/** What the registry did by itself, or an agent's word made it do, that an operator would ask for. */
+export function changesByThemselves(changed: readonly ChangedDocument[]): readonly OwnEvent[] {
+  return changed.flatMap(({ tableName, previous, current }): readonly OwnEvent[] => {
+    if (current === undefined || current === previous) return [];
+    switch (tableName) {
+      case "hosts":
+        return ofHost(previous as Host | undefined, current as Host);
+      case "devices":
+        return ofDevice(previous as Device | undefined, current as Device);
+      case "disks":
+        return ofDisk(previous as Disk | undefined, current as Disk);
+      case "counters":
+        return ofCounter(previous as Counter | undefined, current as Counter);
+      case "starts":
+        return [own("LeaderStarted", {}, `tablet generation ${(current as Start).tabletGeneration}`)];
+      case "fleets":
+        return [own("OtherFleetHeard", {}, `incarnation ${(current as OtherFleet).incarnation}`)];
+      default:
+        return [];
+    }
+  });
+}
+
+function own(
+  action: string,
+  things: Partial<Pick<RegistryEvent, "hostIds" | "deviceIds" | "diskIds" | "routine">>,
+  message: string,
+  user = REGISTRY,
+): OwnEvent {
+  return { user, action, hostIds: [], deviceIds: [], diskIds: [], ...things, answer: "", message };
+}
+
+function ofHost(before: Host | undefined, host: Host): readonly OwnEvent[] {
+  const things = { hostIds: [host.hostId] };
+  if (before === undefined) return [own("HostRegistered", things, `its agent is at ${host.address}`)];
+  if (before.state === host.state) return [];
+  if (host.state === "UNAVAILABLE") return [own("HostUnavailable", things, host.stateMessage)];
+  return before.state === "UNAVAILABLE" ? [own("HostBack", things, host.stateMessage)] : [];
+}
+
+function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent[] {
+  const things = { hostIds: [device.hostId], deviceIds: [device.deviceId] };
+  const events: OwnEvent[] = [];
+  const wasInError = before?.health === "ERROR";
+  if (device.health === "ERROR" && !wasInError) events.push(own("DeviceError", things, device.healthMessage));
+  if (device.health !== "ERROR" && wasInError) events.push(own("DeviceHealed", things, device.healthMessage));
+  if (before?.dirty && !device.dirty && before.eraseSessionNumber !== 0)
+    events.push(own("DeviceErased", { ...things, routine: true }, ""));
+  if (before?.attachState === "CLOSING" && device.attachState === "DETACHED" && !device.detachConfirmed)
+    events.push(own("DetachUnconfirmed", things, "nobody confirmed that its host has let go of it"));
+  if (device.unknownSession !== undefined && before?.unknownSession === undefined)
+    events.push(own("UnknownDiskFound", things, `session ${device.unknownSession.sessionNumber} was never given`));
+  return events;
+}
+
+function ofDisk(before: Disk | undefined, { diskId, fence }: Disk): readonly OwnEvent[] {
+  if (fence === undefined || fence === before?.fence) return [];
+  return [own("DiskFenced", { diskIds: [diskId], hostIds: [fence.hostId] }, fence.reason, fence.by)];
+}
+
+function ofCounter(before: Counter | undefined, { name, gaps }: Counter): readonly OwnEvent[] {
+  const gap = gaps?.at(-1);
+  if (gap === undefined || gap === before?.gaps?.at(-1)) return [];
+  return [own("NumbersRaised", {}, `${name} goes on above ${gap.upTo}; ${gap.above} was the last that was given`)];
+}

@@ -1,0 +1,100 @@
+import {
+  DomainError,
+  formatIdentity,
+  InvalidArgumentError,
+  messageOf,
+  parseDeviceId,
+  parseDiskId,
+  parseHostId,
+} from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { ChangeContext, Context } from "../context.js";
+import { type Doing, IS_NOTED, noteRefusal } from "../model/events.js";
+import { eventLimits } from "./limits.js";
+
+type Change<Request, Response> = (context: ChangeContext, request: Request, call: CallContext) => Promise<Response>;
+type Serve<Request, Response> = (context: Context, request: Request, call: CallContext) => Promise<Response>;
+
+/** Answers of CMS actions that changed nothing, and will not change it by themselves. */
+const REFUSALS: ReadonlySet<string> = new Set(["E_INVALID_STATE", "E_NOT_FOUND", "E_ARGUMENT"]);
+
+/**
+ * Serves what changes something: in the same transaction an event tells who did it, under the name of the RPC. What an
+ * operator was refused is an event, too, in a transaction of its own: it is worth knowing, and nothing depends on it. It
+ * counts as routine, so that a script that asks again and again crowds nothing out.
+ */
+export function noted<Request extends object, Response>(
+  action: string,
+  change: Change<Request, Response>,
+): Serve<Request, Response> {
+  return async (context, request, call) => {
+    const { tablet } = context;
+    const user = formatIdentity(call.identity);
+    const doing: Doing = {
+      user,
+      action,
+      routine: call.identity.role !== "operator",
+      answer: "OK",
+      message: "",
+      isNoted: false,
+    };
+    const acting: ChangeContext = {
+      ...context,
+      doing,
+      tablet: { read: (fn) => tablet.read(fn), transact: (fn) => tablet.transact(fn, doing) },
+    };
+    try {
+      const response = await change(acting, request, call);
+      if (REFUSALS.has(doing.answer)) await refuse(context, request, doing);
+      return response;
+    } catch (error) {
+      if (error instanceof DomainError && !error.retryable && !(error instanceof InvalidArgumentError)) {
+        doing.answer = error.reason;
+        doing.message = error.message;
+        await refuse(context, request, doing);
+      }
+      throw error;
+    }
+  };
+}
+
+/** As `noted`, and refused while another registry leads this fleet: what is acknowledged here would be lost there. */
+export function changing<Request extends object, Response>(
+  action: string,
+  change: Change<Request, Response>,
+): Serve<Request, Response> {
+  const serve = noted(action, change);
+  return async (context, request, call) => {
+    context.fleet.requireLeads();
+    return serve(context, request, call);
+  };
+}
+
+async function refuse({ tablet, config, clock, log }: Context, request: object, doing: Doing): Promise<void> {
+  if (doing.routine || doing.isNoted) return;
+  const { user, action, answer, message } = doing;
+  const event = { user, action, answer, message, ...thingsNamedIn(request) };
+  try {
+    await tablet.transact((tx) => noteRefusal(tx, event, eventLimits(config), clock.nowMs()), IS_NOTED);
+  } catch (error) {
+    log.warn({ user, action, answer, error: messageOf(error) }, "a refusal could not be noted");
+  }
+}
+
+/** By the names that fields have in all requests. What is no id was never looked for. */
+function thingsNamedIn(request: object) {
+  const named = request as Readonly<Record<string, unknown>>;
+  const ids = <Id>(one: string, many: string, parse: (id: string) => Id): Id[] =>
+    [named[one], ...(Array.isArray(named[many]) ? named[many] : [])].slice(0, 64).flatMap((id) => {
+      try {
+        return typeof id === "string" && id !== "" ? [parse(id)] : [];
+      } catch {
+        return [];
+      }
+    });
+  return {
+    hostIds: ids("hostId", "hostIds", parseHostId),
+    deviceIds: ids("deviceId", "deviceIds", parseDeviceId),
+    diskIds: ids("diskId", "diskIds", parseDiskId),
+  };
+}
