@@ -24,6 +24,7 @@ describe("dynamic disks over gRPC and NATS", () => {
   });
 
   const diskOf = async (diskName = name) => (await director.disks.getDisk({ diskName })).disk;
+  const wish = () => ({ diskName: name, diskPoolName: "fast", sizeBytes: 64 * MIB, wait: true });
   const methods = (): string[] => director.cpi.calls.map((call) => call.split(" ")[0] as string);
 
   it("provide, no disk -> created, attached, and the VM's agent told", async () => {
@@ -86,6 +87,35 @@ describe("dynamic disks over gRPC and NATS", () => {
     expect(again.result).to.contain("was already detached");
     const unknown = await director.detach("nobody");
     expect(unknown).to.include({ state: TaskState.ERROR, result: "disk `nobody` not found" });
+  });
+
+  it("a late duplicate of an old detach or delete -> done, says so, and takes the disk from nobody", async () => {
+    const old = (await director.disks.provideDisk({ ...wish(), instanceId: first })).disk;
+    expect(old?.attachmentId).to.match(/^[0-9a-f-]{36}$/);
+    const { diskName, instanceId, attachmentId } = old ?? {};
+    await director.detach(name);
+    expect((await diskOf())?.attachmentId).to.equal("");
+    for (const next of [second, first]) {
+      const disk = (await director.disks.attachDisk({ diskName: name, instanceId: next, wait: true })).disk;
+      const { disks } = await director.disks.listDisks({});
+      expect(disk?.attachmentId).not.to.equal(attachmentId);
+      expect(disks.find((each) => each.diskName === name)).to.deep.equal(disk);
+      expect(await diskOf()).to.deep.equal(disk);
+      director.cpi.calls.length = 0;
+      const late = { diskName, attachmentId, wait: true };
+      const detached = await director.disks.detachDisk({ ...late, instanceId });
+      const deleted = await director.disks.deleteDisk(late);
+      for (const { task } of [detached, deleted]) {
+        expect(task?.state).to.equal(TaskState.DONE);
+        expect(task?.result).to.contain(`attachment \`${attachmentId}\``).and.to.contain("nothing was changed");
+      }
+      expect(detached.disk).to.deep.equal(disk);
+      expect(methods()).to.deep.equal([]);
+      const meant = { diskName, attachmentId: disk?.attachmentId ?? "", instanceId: next, wait: true };
+      expect((await director.disks.detachDisk(meant)).disk?.instanceId).to.equal("");
+    }
+    await director.disks.deleteDisk({ diskName, attachmentId, wait: true });
+    expect((await diskOf())?.diskName).to.equal(name, "it has been attached again since");
   });
 
   it("detach, the CPI says it is not attached -> done", async () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import { z } from "zod";
 import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
@@ -46,10 +47,17 @@ const disk = shapeOf<Disk>()({
   token: text,
   diskCid: text,
   instanceId: text,
+  attachmentId: text,
   vmCid: text,
   hint: json,
   metadata: object,
 });
+
+/** Until version 2 attachments had no ids. Whoever asks for the disk learns the one that it gets here. */
+function withAttachmentId(stored: object): object {
+  const isHeld = (stored as Disk).instanceId !== "";
+  return { ...stored, attachmentId: isHeld ? randomUUID() : "" };
+}
 
 const instance = shapeOf<Instance>()({
   instanceId: text,
@@ -163,7 +171,7 @@ export const storedSchema: DirectorSchema = {
   configs: { ...schema.configs, check: checkOf(config) },
   deployments: { ...schema.deployments, check: checkOf(deployment) },
   instances: { ...schema.instances, check: checkOf(instance) },
-  disks: { ...schema.disks, check: checkOf(disk) },
+  disks: { ...schema.disks, check: checkOf(disk), version: 2, upgrade: withAttachmentId },
   tasks: { ...schema.tasks, check: checkOf(task) },
   counters: { ...schema.counters, check: checkOf(counter) },
 };

@@ -74,6 +74,7 @@ export function encodeDisk(disk: Disk): DynamicDisk {
     diskCid: disk.diskCid,
     deployment: disk.deployment,
     instanceId: disk.instanceId,
+    attachmentId: disk.instanceId === "" ? "" : disk.attachmentId,
     vmCid: disk.vmCid,
     az: disk.az,
     sizeBytes: disk.sizeMib * MIB_BYTES,

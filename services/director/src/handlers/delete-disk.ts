@@ -2,7 +2,7 @@ import type { DeleteDiskRequest, DeleteDiskResponse } from "@diskmesh/api/direct
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
-import { parseDiskName } from "./parse.js";
+import { parseDiskName, parseMeantAttachment } from "./parse.js";
 import { startDiskTask } from "./start-task.js";
 
 export async function deleteDisk(
@@ -11,8 +11,9 @@ export async function deleteDisk(
   call: CallContext,
 ): Promise<DeleteDiskResponse> {
   const diskName = parseDiskName(request.diskName);
+  const meant = parseMeantAttachment(request);
   const task = await startDiskTask(context, call, request.wait, {
-    job: { type: "delete_dynamic_disk", diskName },
+    job: { type: "delete_dynamic_disk", diskName, meant },
     description: `delete dynamic disk \`${diskName}\``,
     deployment: (tables) => tables.disks.get(diskName)?.deployment ?? "",
   });

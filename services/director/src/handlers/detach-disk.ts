@@ -2,8 +2,8 @@ import type { DetachDiskRequest, DetachDiskResponse } from "@diskmesh/api/direct
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { encodeTask } from "../wire.js";
-import { parseDiskName } from "./parse.js";
-import { startDiskTask } from "./start-task.js";
+import { parseDiskName, parseMeantAttachment } from "./parse.js";
+import { currentDisk, startDiskTask } from "./start-task.js";
 
 export async function detachDisk(
   context: Context,
@@ -11,10 +11,11 @@ export async function detachDisk(
   call: CallContext,
 ): Promise<DetachDiskResponse> {
   const diskName = parseDiskName(request.diskName);
+  const meant = parseMeantAttachment(request);
   const task = await startDiskTask(context, call, request.wait, {
-    job: { type: "detach_dynamic_disk", diskName },
+    job: { type: "detach_dynamic_disk", diskName, meant },
     description: `detach dynamic disk \`${diskName}\``,
     deployment: (tables) => tables.disks.get(diskName)?.deployment ?? "",
   });
-  return { task: encodeTask(task) };
+  return { task: encodeTask(task), disk: await currentDisk(context, diskName, task) };
 }

@@ -7,6 +7,7 @@ import {
   parseSizeBytes,
 } from "@diskmesh/domain";
 import type { Context } from "../context.js";
+import type { MeantAttachment } from "../model/disk-decisions.js";
 import type { Json, JsonObject } from "../model/json.js";
 
 /** Dynamic disks are off unless an operator has turned them on. */
@@ -19,6 +20,13 @@ export function refuseUnlessEnabled(context: Context): void {
 
 export const parseDiskName = (value: string): string => parseName("disk_name", value);
 export const parseInstanceId = (value: string): string => parseId("instance_id", value);
+
+/** The attachment that a request names, wholly, in part, or not at all. */
+export function parseMeantAttachment({ instanceId, attachmentId }: MeantAttachment): MeantAttachment {
+  if (instanceId !== "") parseInstanceId(instanceId);
+  if (attachmentId !== "") parseId("attachment_id", attachmentId);
+  return { instanceId, attachmentId };
+}
 
 /** Whole MiB, BOSH's unit, and not less than asked for. */
 export function parseSizeMib(value: number): number {

@@ -6,5 +6,5 @@ import type { Planner } from "./job.js";
 export const deleteDynamicDisk: Planner<"delete_dynamic_disk"> = (context, job, tables) => ({
   ...cpisOfStep(context, tables, tables.disks.get(job.diskName)?.cpi),
   locks: [{ type: "disk", resource: job.diskName }],
-  run: (run) => deleteIfThere(context, run, job.diskName),
+  run: (run) => deleteIfThere(context, run, job.diskName, job.meant),
 });

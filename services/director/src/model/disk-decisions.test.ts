@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { type Disk, type DiskState, dynamicDisks, intendCreateDisk } from "./disk.js";
 import {
+  ANY_ATTACHMENT,
   type DiskStep,
   decideCreate,
   decideDelete,
@@ -47,12 +48,12 @@ function inState(state: DiskState, target = TARGET): Disk {
     case "detached":
       return detached;
     case "attaching":
-      return dynamicDisks.intendAttach(detached, target);
+      return dynamicDisks.intendAttach(detached, target, "a1");
     case "attached":
-      return dynamicDisks.attached(dynamicDisks.intendAttach(detached, target), { path: "/run/d.sock" });
+      return dynamicDisks.attached(dynamicDisks.intendAttach(detached, target, "a1"), { path: "/run/d.sock" });
     case "detaching":
       return dynamicDisks.moved(
-        dynamicDisks.attached(dynamicDisks.intendAttach(detached, target), "x"),
+        dynamicDisks.attached(dynamicDisks.intendAttach(detached, target, "a1"), "x"),
         "intend_detach",
       );
     case "deleting":
@@ -197,7 +198,7 @@ describe("disk decisions", () => {
   ];
   for (const [state, detached, effect] of DETACH) {
     it(`detach: ${state ?? "no disk"}${detached ? ", by this task" : ""} -> ${effect}`, () => {
-      expect(decided(() => decideDetach(state && inState(state), "d", { detached }))).to.equal(effect);
+      expect(decided(() => decideDetach(state && inState(state), "d", ANY_ATTACHMENT, { detached }))).to.equal(effect);
     });
   }
 
@@ -213,7 +214,49 @@ describe("disk decisions", () => {
   ];
   for (const [state, deletedCid, effect] of DELETE) {
     it(`delete: ${state ?? "no disk"}${deletedCid ? ", by this task" : ""} -> ${effect}`, () => {
-      expect(decided(() => decideDelete(state && inState(state), "d", { deletedCid }))).to.equal(effect);
+      expect(decided(() => decideDelete(state && inState(state), "d", ANY_ATTACHMENT, { deletedCid }))).to.equal(
+        effect,
+      );
+    });
+  }
+
+  const formerly = { ...inState("detached"), attachmentId: "a1" };
+  const left = (now: string, by: string) => `disk \`d\` is ${now} ${by}: nothing was changed`;
+  const elsewhere = "attached to vm `vm-1`, but not";
+  const before = "detached, and was not last attached";
+  const MEANT: ["detach" | "delete", Disk, { instanceId?: string; attachmentId?: string }, string][] = [
+    ["detach", inState("attached"), { attachmentId: "a1" }, "detach"],
+    ["detach", inState("attached"), { instanceId: "i1" }, "detach"],
+    ["detach", inState("detaching"), { instanceId: "i1", attachmentId: "a1" }, "detach"],
+    ["detach", inState("attached"), { attachmentId: "a0" }, left(elsewhere, "by attachment `a0`")],
+    ["detach", inState("attached"), { instanceId: "i2" }, left(elsewhere, "for instance `i2`")],
+    [
+      "detach",
+      inState("attaching"),
+      { instanceId: "i1", attachmentId: "a0" },
+      left(`being ${elsewhere}`, "by attachment `a0` for instance `i1`"),
+    ],
+    ["detach", formerly, { attachmentId: "a0" }, "disk `disk-t` was already detached"],
+    ["delete", formerly, { attachmentId: "a1", instanceId: "i1" }, "delete"],
+    ["delete", formerly, { attachmentId: "a0" }, left(before, "by attachment `a0`")],
+    ["delete", inState("detached"), { attachmentId: "a1" }, left(before, "by attachment `a1`")],
+    ["delete", inState("attached"), { attachmentId: "a0" }, left(elsewhere, "by attachment `a0`")],
+    ["delete", inState("attached"), { instanceId: "i2" }, left(elsewhere, "for instance `i2`")],
+    [
+      "delete",
+      inState("attached"),
+      { attachmentId: "a1" },
+      "refused: disk `d` is attached to vm `vm-1`: detach it first",
+    ],
+  ];
+  for (const [what, disk, meant, effect] of MEANT) {
+    it(`${what}: ${disk.state}, by ${JSON.stringify(meant)} -> ${effect}`, () => {
+      const named = { ...ANY_ATTACHMENT, ...meant };
+      const decide = () =>
+        what === "detach"
+          ? decideDetach(disk, "d", named, { detached: false })
+          : decideDelete(disk, "d", named, { deletedCid: "" });
+      expect(decided(decide)).to.equal(effect);
     });
   }
 
@@ -242,7 +285,7 @@ describe("disk states", () => {
   const EVENTS = {
     intend_create: (disk: Disk) => intendCreateDisk(disk, { ...disk, token: "other" }),
     create: (disk: Disk) => dynamicDisks.created(disk, { diskCid: "disk-t", cpi: disk.cpi }),
-    intend_attach: (disk: Disk) => dynamicDisks.intendAttach(disk, TARGET),
+    intend_attach: (disk: Disk) => dynamicDisks.intendAttach(disk, TARGET, "a2"),
     attach: (disk: Disk) => dynamicDisks.attached(disk, "x"),
     intend_detach: (disk: Disk) => dynamicDisks.moved(disk, "intend_detach"),
     fail_attach: (disk: Disk) => dynamicDisks.notAttached(disk),
@@ -271,7 +314,13 @@ describe("disk states", () => {
     expect(intendCreateDisk(inState("creating"), { ...inState("creating"), token: "other" }).token).to.equal("t");
   });
 
-  it("detached -> no trace of the VM", () => {
-    expect(dynamicDisks.detached(inState("detaching"))).to.include({ instanceId: "", vmCid: "", hint: null });
+  it("detached -> no trace of the VM but the last attachment's id", () => {
+    const detached = dynamicDisks.detached(inState("detaching"));
+    expect(detached).to.include({ instanceId: "", vmCid: "", hint: null, attachmentId: "a1" });
   });
+
+  for (const state of ["detached", "attaching", "detaching"] as const)
+    it(`${state}, to be attached -> another attachment`, () => {
+      expect(dynamicDisks.intendAttach(inState(state), TARGET, "a2").attachmentId).to.equal("a2");
+    });
 });

@@ -71,9 +71,19 @@ export function decideCreate(disk: Disk | undefined, wanted: WantedDisk): DiskSt
   return { do: "nothing", result: `created disk \`${disk.name}\` in deployment \`${disk.deployment}\`` };
 }
 
+/** The attachment that a caller means; what is empty is not compared. */
+export interface MeantAttachment {
+  readonly instanceId: string;
+  readonly attachmentId: string;
+}
+
+export const ANY_ATTACHMENT: MeantAttachment = { instanceId: "", attachmentId: "" };
+
+/** An attachment that is not the present one has ended, so who wants its end has it: nothing is changed. */
 export function decideDetach(
   disk: Disk | undefined,
   diskName: string,
+  meant: MeantAttachment,
   progress: { readonly detached: boolean },
 ): DiskStep {
   if (disk === undefined) throw diskNotFound(diskName);
@@ -90,13 +100,15 @@ export function decideDetach(
     case "attaching":
     case "attached":
     case "detaching":
-      return { do: "detach" };
+      return isMeant(disk, meant) ? { do: "detach" } : { do: "nothing", result: otherMeant(disk, meant) };
   }
 }
 
+/** A disk that had another attachment since, or never the one that is meant, is another disk to the caller. */
 export function decideDelete(
   disk: Disk | undefined,
   diskName: string,
+  meant: MeantAttachment,
   progress: { readonly deletedCid: string },
 ): DiskStep {
   if (disk === undefined) {
@@ -107,6 +119,7 @@ export function decideDelete(
         deletedCid === "" ? `disk with name \`${diskName}\` was already deleted` : `deleted disk \`${deletedCid}\``,
     };
   }
+  if (!isMeant(disk, meant)) return { do: "nothing", result: otherMeant(disk, meant) };
   switch (disk.state) {
     case "creating":
       // Whether there is one is not known, nor its id. Creating it again with the same token tells.
@@ -121,6 +134,19 @@ export function decideDelete(
         about: { disk_name: disk.name, vm_cid: disk.vmCid },
       });
   }
+}
+
+/** Who had a detached disk is not recorded, only by which attachment. */
+function isMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): boolean {
+  const isInstance = instanceId === "" || disk.instanceId === "" || instanceId === disk.instanceId;
+  return isInstance && (attachmentId === "" || attachmentId === disk.attachmentId);
+}
+
+function otherMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): string {
+  const by = attachmentId === "" ? "" : ` by attachment \`${attachmentId}\``;
+  const on = instanceId === "" ? "" : ` for instance \`${instanceId}\``;
+  const now = disk.vmCid === "" ? "detached, and was not last attached" : `${formatAttachment(disk)}, but not`;
+  return `disk \`${disk.name}\` is ${now}${by}${on}: nothing was changed`;
 }
 
 function differs(disk: Disk, wanted: WantedDisk): boolean {

@@ -19,6 +19,13 @@ export interface DiskRecord {
   readonly hint: Json;
 }
 
+/** Who a disk is given to. */
+export interface Holder {
+  readonly instanceId: string;
+  /** Tells this attachment from all others, before and after it. */
+  readonly attachmentId: string;
+}
+
 /** What happens to every disk. */
 type DiskEvent = "intend_create" | "create" | "intend_attach" | "attach" | "fail_attach" | "intend_detach" | "detach";
 
@@ -32,8 +39,8 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     private readonly transitions: DiskTransitions<Disk["state"], Event | DiskEvent>,
     /** How messages and errors name one. */
     private readonly named: (disk: Disk) => { readonly shown: string; readonly about: Record<string, string> },
-    /** What the kind records of the instance that it is attached to; undefined: of none. */
-    private readonly heldBy: (instanceId: string | undefined) => Partial<Disk>,
+    /** What the kind records of who has it; undefined: nobody. */
+    private readonly heldBy: (holder: Holder | undefined) => Partial<Disk>,
   ) {}
 
   /** Throws when that cannot happen to it now. */
@@ -48,8 +55,9 @@ export class DiskKind<Disk extends DiskRecord, Event extends string = never> {
     return { ...this.moved(disk, "create"), ...made };
   }
 
-  intendAttach(disk: Disk, { instanceId, vmCid }: Pick<Target, "instanceId" | "vmCid">): Disk {
-    return { ...this.moved(disk, "intend_attach"), ...this.heldBy(instanceId), vmCid, hint: null };
+  intendAttach(disk: Disk, target: Pick<Target, "instanceId" | "vmCid">, attachmentId: string): Disk {
+    const { instanceId, vmCid } = target;
+    return { ...this.moved(disk, "intend_attach"), ...this.heldBy({ instanceId, attachmentId }), vmCid, hint: null };
   }
 
   attached(disk: Disk, hint: Json): Disk {

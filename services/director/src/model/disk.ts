@@ -18,6 +18,8 @@ export interface Disk extends DiskRecord {
   readonly token: string;
   /** Whose VM it is, or may be, attached to; empty when it surely is attached to none. */
   readonly instanceId: string;
+  /** New with each intent to attach it. Of a detached disk that of its last attachment; empty when it never had one. */
+  readonly attachmentId: string;
   /** What the infrastructure was last told to remember of it. */
   readonly metadata: JsonObject;
 }
@@ -34,7 +36,7 @@ export const dynamicDisks = new DiskKind<Disk, "intend_delete">(
     intend_delete: { detached: "deleting", deleting: "deleting" },
   },
   ({ name }) => ({ shown: `disk \`${name}\``, about: { disk_name: name } }),
-  (instanceId = "") => ({ instanceId }),
+  (holder) => holder ?? { instanceId: "" },
 );
 
 export type DiskIntent = Pick<
@@ -45,5 +47,6 @@ export type DiskIntent = Pick<
 /** Keeps the intent that was recorded first, if any: it may have been acted on. */
 export function intendCreateDisk(disk: Disk | undefined, intent: DiskIntent): Disk {
   if (disk !== undefined) return dynamicDisks.moved(disk, "intend_create");
-  return { ...intent, state: "creating", diskCid: "", instanceId: "", vmCid: "", hint: null, metadata: {} };
+  const nowhere = { instanceId: "", attachmentId: "", vmCid: "", hint: null };
+  return { ...intent, state: "creating", diskCid: "", ...nowhere, metadata: {} };
 }

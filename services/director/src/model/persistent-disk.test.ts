@@ -61,7 +61,7 @@ describe("persistent disk states", () => {
   const EVENTS = {
     intend_create: (disk: PersistentDisk) => intendPersistentDisk(disk, "other", PLACE, LARGER),
     create: (disk: PersistentDisk) => persistentDisks.created(disk, { diskCid: "disk-1", cpi: "east" }),
-    intend_attach: (disk: PersistentDisk) => persistentDisks.intendAttach(disk, ON_VM),
+    intend_attach: (disk: PersistentDisk) => persistentDisks.intendAttach(disk, ON_VM, "a"),
     attach: (disk: PersistentDisk) => persistentDisks.attached(disk, "x"),
     fail_attach: (disk: PersistentDisk) => persistentDisks.notAttached(disk),
     mount: (disk: PersistentDisk) => persistentDisks.moved(disk, "mount"),
@@ -91,7 +91,7 @@ describe("persistent disk states", () => {
   }
 
   it("whatever is recorded of it, it stays its instance's", () => {
-    const attaching = persistentDisks.intendAttach(disk("detached"), ON_VM);
+    const attaching = persistentDisks.intendAttach(disk("detached"), ON_VM, "a");
     expect(attaching).to.include({ instanceId: "i", vmCid: "vm-1", hint: null });
     const detached = persistentDisks.detached({ ...disk("detaching"), vmCid: "vm-1", hint: "x" });
     expect(detached).to.include({ instanceId: "i", vmCid: "", hint: null });

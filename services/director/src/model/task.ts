@@ -1,9 +1,16 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import type { MeantAttachment } from "./disk-decisions.js";
 import type { JsonObject } from "./json.js";
 
 export type TaskState = "queued" | "held" | "processing" | "cancelling" | "done" | "error" | "cancelled" | "timeout";
 export type TaskQueue = "urgent" | "normal" | "dynamic_disks";
 export const TASK_QUEUES: readonly TaskQueue[] = ["urgent", "normal", "dynamic_disks"];
+
+type MeantDisk = {
+  readonly diskName: string;
+  /** Absent where an older version recorded the task: whichever. */
+  readonly meant?: MeantAttachment;
+};
 
 /** What a task is to do. Everything else is read from the tables when it runs. */
 export type Job =
@@ -30,8 +37,8 @@ export type Job =
       readonly instanceId: string;
       readonly metadata: JsonObject | null;
     }
-  | { readonly type: "detach_dynamic_disk"; readonly diskName: string }
-  | { readonly type: "delete_dynamic_disk"; readonly diskName: string }
+  | ({ readonly type: "detach_dynamic_disk" } & MeantDisk)
+  | ({ readonly type: "delete_dynamic_disk" } & MeantDisk)
   | { readonly type: "update_deployment"; readonly deployment: string; readonly manifest: string }
   | { readonly type: "delete_deployment"; readonly deployment: string }
   | {

@@ -61,7 +61,8 @@ class DiskSteps<Kept extends DiskRecord> {
   async attach(target: Pick<Target, "instanceId" | "vmCid" | "stemcellApiVersion">): Promise<void> {
     const { kind } = this;
     const { vmCid, stemcellApiVersion } = target;
-    const { before, disk } = await this.change((current) => kind.intendAttach(current, target));
+    const attachmentId = this.context.newId();
+    const { before, disk } = await this.change((current) => kind.intendAttach(current, target, attachmentId));
     const cpi = { ...recorded(disk), stemcellApiVersion };
     try {
       const request = { vmCid, diskCid: disk.diskCid };

@@ -2,7 +2,7 @@ import { DomainError } from "@diskmesh/domain";
 import { tolerate } from "../cpi/cpi-error.js";
 import { sameCpi } from "../model/cpi-choice.js";
 import { type Disk, type DiskIntent, dynamicDisks, intendCreateDisk } from "../model/disk.js";
-import { decideDelete, type WantedDisk } from "../model/disk-decisions.js";
+import { ANY_ATTACHMENT, decideDelete, type WantedDisk } from "../model/disk-decisions.js";
 import type { Target } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import { refuseUnlessOpen } from "../model/recorded-deployments.js";
@@ -129,14 +129,19 @@ async function deleteDisk(context: JobContext, run: TaskRun, name: string): Prom
   });
 }
 
-/** Deletes a disk that is attached to nothing, if there is one. */
-export async function deleteIfThere(context: JobContext, run: TaskRun, diskName: string): Promise<string> {
+/** Deletes a disk that is attached to nothing, if there is one, and it is the one that is meant. */
+export async function deleteIfThere(
+  context: JobContext,
+  run: TaskRun,
+  diskName: string,
+  meant = ANY_ATTACHMENT,
+): Promise<string> {
   let deletedCid = "";
   for (;;) {
     run.checkpoint();
     const { disk, step } = await context.tablet.read((tables) => {
       const disk = tables.disks.get(diskName);
-      return { disk, step: decideDelete(disk, diskName, { deletedCid }) };
+      return { disk, step: decideDelete(disk, diskName, meant, { deletedCid }) };
     });
     if (step.do === "nothing") return step.result;
     if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step.do}`);

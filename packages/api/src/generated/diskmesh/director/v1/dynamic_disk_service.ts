@@ -34,7 +34,11 @@ export interface DynamicDisk {
     | { [key: string]: any }
     | undefined;
   /** Where the VM's agent finds the disk; absent when detached. */
-  diskHint: any | undefined;
+  diskHint:
+    | any
+    | undefined;
+  /** Opaque, and new each time that the disk is given to a VM, also to the same one again; empty when detached. */
+  attachmentId: string;
 }
 
 /** What is wanted where. */
@@ -125,12 +129,20 @@ export interface DetachDiskRequest {
   diskName: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /** The instance that it shall be detached from; empty for whichever has it. */
+  instanceId: string;
+  /** The attachment that shall end; empty for the present one, whichever that is. */
+  attachmentId: string;
 }
 
-/** The task. */
+/** The task, and the disk as it is now. */
 export interface DetachDiskResponse {
   /** The task. */
-  task: Task | undefined;
+  task:
+    | Task
+    | undefined;
+  /** The disk; absent when there is none. Attached still where the request named another attachment. */
+  disk: DynamicDisk | undefined;
 }
 
 /** Names the disk to delete. */
@@ -139,6 +151,10 @@ export interface DeleteDiskRequest {
   diskName: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /** The instance that has had it; empty for any. Not compared once the disk is detached. */
+  instanceId: string;
+  /** The attachment that it has, or had last; empty for any. */
+  attachmentId: string;
 }
 
 /** The task. */
@@ -190,6 +206,7 @@ function createBaseDynamicDisk(): DynamicDisk {
     cpi: "",
     metadata: undefined,
     diskHint: undefined,
+    attachmentId: "",
   };
 }
 
@@ -227,6 +244,9 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     }
     if (message.diskHint !== undefined) {
       Value.encode(Value.wrap(message.diskHint), writer.uint32(90).fork()).join();
+    }
+    if (message.attachmentId !== "") {
+      writer.uint32(98).string(message.attachmentId);
     }
     return writer;
   },
@@ -332,6 +352,14 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
             message.diskHint = Value.unwrap(Value.decode(reader, reader.uint32()));
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.attachmentId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -360,6 +388,7 @@ export const DynamicDisk: MessageFns<DynamicDisk> = {
     message.cpi = object.cpi ?? "";
     message.metadata = object.metadata ?? undefined;
     message.diskHint = object.diskHint === undefined ? undefined : object.diskHint;
+    message.attachmentId = object.attachmentId ?? "";
     return message;
   },
 };
@@ -905,7 +934,7 @@ export const AttachDiskResponse: MessageFns<AttachDiskResponse> = {
 };
 
 function createBaseDetachDiskRequest(): DetachDiskRequest {
-  return { diskName: "", wait: false };
+  return { diskName: "", wait: false, instanceId: "", attachmentId: "" };
 }
 
 export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
@@ -915,6 +944,12 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(16).bool(message.wait);
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(26).string(message.instanceId);
+    }
+    if (message.attachmentId !== "") {
+      writer.uint32(34).string(message.attachmentId);
     }
     return writer;
   },
@@ -948,6 +983,22 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.attachmentId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -967,18 +1018,23 @@ export const DetachDiskRequest: MessageFns<DetachDiskRequest> = {
     const message = createBaseDetachDiskRequest();
     message.diskName = object.diskName ?? "";
     message.wait = object.wait ?? false;
+    message.instanceId = object.instanceId ?? "";
+    message.attachmentId = object.attachmentId ?? "";
     return message;
   },
 };
 
 function createBaseDetachDiskResponse(): DetachDiskResponse {
-  return { task: undefined };
+  return { task: undefined, disk: undefined };
 }
 
 export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
   encode(message: DetachDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.task !== undefined) {
       Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    if (message.disk !== undefined) {
+      DynamicDisk.encode(message.disk, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -1004,6 +1060,14 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
             message.task = Task.decode(reader, reader.uint32());
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.disk = DynamicDisk.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1022,12 +1086,15 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
   fromPartial(object: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
     const message = createBaseDetachDiskResponse();
     message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    message.disk = (object.disk !== undefined && object.disk !== null)
+      ? DynamicDisk.fromPartial(object.disk)
+      : undefined;
     return message;
   },
 };
 
 function createBaseDeleteDiskRequest(): DeleteDiskRequest {
-  return { diskName: "", wait: false };
+  return { diskName: "", wait: false, instanceId: "", attachmentId: "" };
 }
 
 export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
@@ -1037,6 +1104,12 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(16).bool(message.wait);
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(26).string(message.instanceId);
+    }
+    if (message.attachmentId !== "") {
+      writer.uint32(34).string(message.attachmentId);
     }
     return writer;
   },
@@ -1070,6 +1143,22 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.attachmentId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1089,6 +1178,8 @@ export const DeleteDiskRequest: MessageFns<DeleteDiskRequest> = {
     const message = createBaseDeleteDiskRequest();
     message.diskName = object.diskName ?? "";
     message.wait = object.wait ?? false;
+    message.instanceId = object.instanceId ?? "";
+    message.attachmentId = object.attachmentId ?? "";
     return message;
   },
 };
@@ -1442,7 +1533,11 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Detaches a disk from whatever VM it is attached to; detached already is a success, unknown is an error of the task. */
+    /**
+     * Detaches a disk; detached already is a success, unknown is an error of the task. It may name the attachment that it
+     * means: when that is not the present one it has ended already, so nothing is changed, the task is done, and its result
+     * says so. A late duplicate thus takes the disk from nobody who got it since.
+     */
     detachDisk: {
       name: "DetachDisk",
       requestType: DetachDiskRequest as typeof DetachDiskRequest,
@@ -1451,7 +1546,10 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Deletes a disk; unknown is a success. An error of the task while it is attached. */
+    /**
+     * Deletes a disk; unknown is a success. An error of the task while it is attached. It may name an attachment, as
+     * DetachDisk may: a disk that has had a later one, or had none, is left alone, the task is done, and its result says so.
+     */
     deleteDisk: {
       name: "DeleteDisk",
       requestType: DeleteDiskRequest as typeof DeleteDiskRequest,
