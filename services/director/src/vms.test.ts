@@ -123,6 +123,62 @@ describe("VMs and disks of deployments", () => {
     expect(taken?.result).to.match(/network `private` has no free address in AZ `z1`/);
   });
 
+  const ipsOf = () =>
+    Object.fromEntries(
+      [...director.cpi.vms].map(([vmCid, vm]) => [
+        vmCid,
+        (vm.request.networks as { private: { ip: string } }).private.ip,
+      ]),
+    );
+  const swapping = (...ips: string[]) =>
+    manifest(`networks: [{name: private, static_ips: [${ips.join(", ")}]}], persistent_disk: 64`, ips.length);
+
+  it("static addresses swapped -> never two VMs with one address; a third takes one over; each keeps its disk", async () => {
+    await director.configs.updateConfig({
+      type: "cloud",
+      content: CLOUD.replace("static: [10.0.0.5]", "static: [10.0.0.4-10.0.0.6]"),
+    });
+    await deployed(swapping("10.0.0.4", "10.0.0.5"));
+    const before = await instances();
+    const given: string[] = [];
+    const { vms } = director.cpi;
+    const set = vms.set.bind(vms);
+    vms.set = (vmCid, vm) => {
+      set(vmCid, vm);
+      given.push(Object.values(ipsOf()).join(" "));
+      return vms;
+    };
+    await deployed(swapping("10.0.0.5", "10.0.0.4"));
+    const swapped = await instances();
+    expect(swapped.map(({ instanceId }) => instanceId)).to.deep.equal(before.map(({ instanceId }) => instanceId));
+    expect(swapped.map(({ vmCid }) => ipsOf()[vmCid])).to.deep.equal(["10.0.0.5", "10.0.0.4"]);
+    await deployed(swapping("10.0.0.6", "10.0.0.5", "10.0.0.4"));
+    expect((await instances()).map(({ vmCid }) => ipsOf()[vmCid])).to.deep.equal(["10.0.0.6", "10.0.0.5", "10.0.0.4"]);
+    vms.set = set;
+    expect(given).to.have.length(5);
+    for (const ips of given) expect(ips.split(" "), ips).to.have.length(new Set(ips.split(" ")).size);
+    expect((await disks()).map(({ state }) => state)).to.deep.equal(["mounted", "mounted", "mounted"]);
+    director.cpi.calls.length = 0;
+    await deployed(swapping("10.0.0.6", "10.0.0.5", "10.0.0.4"));
+    expect(director.cpi.calls).to.deep.equal([]);
+  });
+
+  it("killed while static addresses are swapped -> the next director finishes", async () => {
+    await director.configs.updateConfig({
+      type: "cloud",
+      content: CLOUD.replace("static: [10.0.0.5]", "static: [10.0.0.4-10.0.0.6]"),
+    });
+    await deployed(swapping("10.0.0.4", "10.0.0.5"));
+    const gate = director.cpi.gate("createVm", "after");
+    const { task } = await director.deployments.deploy({ manifest: swapping("10.0.0.5", "10.0.0.4") });
+    await gate.reached;
+    await director.process.kill();
+    await director.process.start();
+    gate.release();
+    expect(await director.ended(task?.taskId ?? 0)).to.include({ state: TaskState.DONE, attempts: 2 });
+    expect((await instances()).map(({ vmCid }) => ipsOf()[vmCid])).to.deep.equal(["10.0.0.5", "10.0.0.4"]);
+  });
+
   const REFUSED: [string, string, RegExp][] = [
     ["an unknown vm_type", "vm_type: x", /vm_type `x` is in no cloud config: the vm_types are `small`/],
     ["an unknown extension", "vm_extensions: [x]", /vm_extension `x` is in no cloud config/],

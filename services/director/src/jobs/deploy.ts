@@ -3,7 +3,13 @@ import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deploym
 import type { Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
 import { decidePersistentDisk, wantedPersistentDisk } from "../model/persistent-disk.js";
-import { instancesOf, persistentDiskOf } from "../model/recorded-deployments.js";
+import {
+  type AddressOwners,
+  addressOwners,
+  holderOf,
+  instancesOf,
+  persistentDiskOf,
+} from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { decideVmChange, type VmChange } from "../model/vm-change.js";
 import { checkVms } from "../steps/check-vms.js";
@@ -11,7 +17,7 @@ import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment, recordManifest } from "../steps/deployment-steps.js";
 import type { JobContext } from "../steps/job-context.js";
 import { type PersistentDiskWork, runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
-import { addressesIn, groupOf, manifestOf, planVm } from "../steps/vm-spec.js";
+import { groupOf, manifestOf, planVm, type VmPlan } from "../steps/vm-spec.js";
 import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "../steps/vm-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -28,9 +34,13 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
   if (deployment.checkedByTaskId !== taskId)
     return { locks: [ownLock], ...ofCpis, run: (run) => checkVms(context, run, name) };
   const workOf = persistentDiskWorkOf(context, tables, name);
+  let known: AddressOwners | undefined;
+  const owners = (): AddressOwners => (known ??= addressOwners(tables));
+  const planOf = (instance: Instance): VmPlan => planVm(context, tables, instance, owners());
   const step = decideDeploy(instancesOf(tables, name), {
-    changeOf: vmChangeOf(context, tables),
+    changeOf: vmChangeOf(context, tables, planOf),
     hasDiskWork: (instance) => workOf(instance).step !== "nothing",
+    holderOf: (instance) => holderOf(owners(), instance, planOf(instance).ips),
   });
   const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
   return {
@@ -54,14 +64,15 @@ async function runStep(context: JobContext, run: TaskRun, step: DeploymentStep):
 }
 
 /** What becomes of an instance's VM by what the manifest and the configs say now. */
-function vmChangeOf(context: JobContext, tables: DirectorTables): (instance: Instance) => VmChange {
+function vmChangeOf(
+  context: JobContext,
+  tables: DirectorTables,
+  planOf: (instance: Instance) => VmPlan,
+): (instance: Instance) => VmChange {
   const cpis = context.cpiConfigs.current(tables);
-  let addresses: ReturnType<typeof addressesIn> | undefined;
   return (instance) => {
-    addresses ??= addressesIn(tables);
-    const wanted = planVm(context, tables, instance, addresses);
     const disk = persistentDiskOf(tables, instance.instanceId);
-    return decideVmChange(instance, wanted, disk, (a, b) => sameCpi(a, b, cpis));
+    return decideVmChange(instance, planOf(instance), disk, (a, b) => sameCpi(a, b, cpis));
   };
 }
 

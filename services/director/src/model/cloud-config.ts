@@ -1,7 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { JsonObject } from "./json.js";
 import { findNamed } from "./named.js";
-import type { Network } from "./networks.js";
+import type { Network } from "./subnets.js";
 
 export interface Az {
   readonly name: string;

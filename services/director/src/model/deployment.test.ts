@@ -70,6 +70,10 @@ describe("deployment decisions", () => {
   const hasDiskWork = (instance: Instance) => instance.index === 7;
   const changed = (state: VmState, id?: string): Instance => ({ ...inState(state, id), group: "changed" });
   const diskWork = (instance: Instance): Instance => ({ ...instance, index: 7 });
+  /** Each is to have the address of the next, in a ring. */
+  const swapping = (state: VmState, id?: string): Instance => ({ ...inState(state, id), group: "swapping" });
+  const holder = (of: Instance, all: readonly Instance[]) =>
+    all.find((each) => of.group === "swapping" && each !== of && each.vmState !== "none");
   const DEPLOY: [string, Instance[], string][] = [
     ["one that has changed", [inState("running"), changed("running", "i2")], "delete_vm i2"],
     ["one that has changed, and one without a VM", [changed("running"), inState("none", "i2")], "create_vm i2"],
@@ -94,6 +98,9 @@ describe("deployment decisions", () => {
     ["all running", [inState("running")], "nothing"],
     ["one without a VM", [inState("running"), inState("none", "i2")], "create_vm i2"],
     ["a creation left unfinished", [inState("creating")], "create_vm i1"],
+    ["one without a VM, and another has its address", [swapping("none"), swapping("running", "i2")], "delete_vm i2"],
+    ["two that swap, neither with a VM", [swapping("none"), swapping("none", "i2")], "create_vm i1"],
+    ["two that swap, one begun", [swapping("none"), swapping("creating", "i2")], "create_vm i2"],
     ["an agent that has not answered", [inState("created")], "await_agent i1"],
     [
       "one to come and one to leave",
@@ -103,7 +110,8 @@ describe("deployment decisions", () => {
   ];
   for (const [cause, instances, effect] of DEPLOY) {
     it(`deploy: ${cause} -> ${effect}`, () => {
-      const step = decideDeploy(instances, { changeOf: (instance) => CHANGES[instance.group] ?? KEEP, hasDiskWork });
+      const changeOf = (instance: Instance) => CHANGES[instance.group] ?? KEEP;
+      const step = decideDeploy(instances, { changeOf, hasDiskWork, holderOf: (of) => holder(of, instances) });
       expect("instance" in step ? `${step.do} ${step.instance.instanceId}` : step.do).to.equal(effect);
     });
   }

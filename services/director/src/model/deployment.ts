@@ -1,5 +1,5 @@
 import type { Disk } from "./disk.js";
-import type { Instance, VmState } from "./instance.js";
+import { formatInstance, type Instance, type VmState } from "./instance.js";
 import { compareLocks, type LockName } from "./locks.js";
 import type { VmChange } from "./vm-change.js";
 
@@ -26,20 +26,31 @@ export type DeploymentStep =
 export interface DeployNeeds {
   readonly changeOf: (instance: Instance) => VmChange;
   readonly hasDiskWork: (instance: Instance) => boolean;
+  /** Another one with a VM that still has an address which is to be this one's. */
+  readonly holderOf: (instance: Instance) => Instance | undefined;
 }
 
 /**
  * Instances leave before new ones come: on a full fleet they make the room. A VM that must be made anew is deleted only
- * when all others are as they shall be, so that of many at most one is away, and none after the first that fails.
+ * when all others are as they shall be, so that of many at most one is away, and none after the first that fails. One whose address another one is to get goes
+ * before that: two that swap their addresses are away at the same time.
  */
-export function decideDeploy(instances: readonly Instance[], { changeOf, hasDiskWork }: DeployNeeds): DeploymentStep {
+export function decideDeploy(instances: readonly Instance[], needs: DeployNeeds): DeploymentStep {
+  const { changeOf, hasDiskWork, holderOf } = needs;
   const inState = (...states: readonly VmState[]) => instances.find(({ vmState }) => states.includes(vmState));
   const leaving = instances.find((instance) => instance.leaving);
   if (leaving !== undefined) return { do: "delete_instance", instance: leaving };
   const halfDeleted = inState("deleting");
   if (halfDeleted !== undefined) return { do: "delete_vm", instance: halfDeleted, because: "its deletion had begun" };
-  const unmade = inState("none", "creating");
-  if (unmade !== undefined) return { do: "create_vm", instance: unmade };
+  // What has begun is finished first: it may have an address that another one waits for.
+  const begun = inState("creating");
+  if (begun !== undefined) return { do: "create_vm", instance: begun };
+  const unmade = inState("none");
+  if (unmade !== undefined) {
+    const holder = holderOf(unmade);
+    if (holder === undefined) return { do: "create_vm", instance: unmade };
+    return { do: "delete_vm", instance: holder, because: `an address of it is to be ${formatInstance(unmade)}'s` };
+  }
   const silent = inState("created");
   // Whoever waits in vain for an agent's answer may have corrected what was wrong with its VM.
   if (silent !== undefined) return recreation(silent, changeOf(silent)) ?? { do: "await_agent", instance: silent };

@@ -1,9 +1,10 @@
 import { type Az, azNamed, type CloudConfig } from "./cloud-config.js";
 import { type CpiNames, cpiOfAz } from "./cpi-choice.js";
-import { networkNamed } from "./networks.js";
 import { wantedPersistentDisk } from "./persistent-disk.js";
-import type { GroupSpec } from "./placement.js";
+import { type GroupSpec, type Placement, placeInstances } from "./placement.js";
+import { addressOwners } from "./recorded-deployments.js";
 import type { DirectorTables } from "./schema.js";
+import { checkNetworks, withStaticAzs } from "./static-ips.js";
 import { chooseStemcell, type WantedStemcell } from "./stemcell.js";
 import { vmCloudProperties } from "./vm-spec.js";
 
@@ -13,11 +14,28 @@ interface CurrentConfigs {
   readonly cpiConfigs: { current(tables: DirectorTables): CpiNames };
 }
 
+/** Where a manifest's instances go. */
+export function place(
+  tables: DirectorTables,
+  deployment: string,
+  groups: readonly GroupSpec[],
+  { networks }: CloudConfig,
+  newId: () => string,
+): Placement {
+  const existing = [...tables.instances.by("byDeployment", deployment)];
+  const places = groups.map((group) => withStaticAzs(group, networks));
+  return placeInstances(deployment, places, existing, newId);
+}
+
 /** Checks what a manifest wants against the configs and stemcells there are. Throws what is wrong. */
 export function checkManifest(
   configs: CurrentConfigs,
   tables: DirectorTables,
-  wanted: { readonly groups: readonly GroupSpec[]; readonly stemcells: readonly WantedStemcell[] },
+  wanted: {
+    readonly name: string;
+    readonly groups: readonly GroupSpec[];
+    readonly stemcells: readonly WantedStemcell[];
+  },
 ): void {
   const config = configs.cloudConfigs.current(tables);
   const names = configs.cpiConfigs.current(tables);
@@ -31,9 +49,10 @@ export function checkManifest(
   for (const group of wanted.groups) {
     vmCloudProperties(group, {}, config);
     wantedPersistentDisk(group, config);
-    for (const network of group.networks) networkNamed(config.networks, network.name);
     const stemcell = wanted.stemcells.find(({ alias }) => alias === group.stemcell);
     const cpis = new Set(group.azs.map((az) => cpiOf(azNamed(config, az))));
     for (const cpi of cpis) if (stemcell !== undefined) chooseStemcell(stemcell, cpi, stemcells, names);
   }
+  checkNetworks(wanted.name, wanted.groups, config, addressOwners(tables));
+  place(tables, wanted.name, wanted.groups, config, () => "");
 }

@@ -1,6 +1,7 @@
 import { expect } from "chai";
 import { formatIp, netmaskOf, parseCidr, parseIp, parseIpRange } from "./ip.js";
-import { type GroupNetwork, type Network, type NetworkNeeds, type Subnet, settleNetworks } from "./networks.js";
+import { type GroupNetwork, type NetworkNeeds, settleNetworks } from "./networks.js";
+import type { Network, Subnet } from "./subnets.js";
 
 const subnet = (range: string, more: Partial<Subnet> = {}): Subnet => ({
   range: parseCidr(range),
@@ -21,8 +22,10 @@ const network = (subnets: Subnet[], type: Network["type"] = "manual"): Network =
 });
 const use = (staticIps: string[] = []): GroupNetwork => ({ name: "n", staticIps, default: [] });
 
+type Needs = Partial<NetworkNeeds> & { taken?: string[]; foreign?: string[] };
+
 describe("addresses of instances", () => {
-  const FREE: [string, Subnet[], Partial<NetworkNeeds> & { taken?: string[] }, string | RegExp][] = [
+  const FREE: [string, Subnet[], Needs, string | RegExp][] = [
     ["an empty subnet", [subnet("10.0.0.0/24")], {}, "10.0.0.1"],
     ["the gateway first", [subnet("10.0.0.0/24", { gateway: "10.0.0.1" })], {}, "10.0.0.2"],
     [
@@ -78,13 +81,14 @@ describe("addresses of instances", () => {
     ["all full", [subnet("10.0.0.0/30")], { taken: ["10.0.0.1", "10.0.0.2"] }, /has no free address in AZ `z1`/],
     ["no subnet in the az", [subnet("10.0.0.0/24", { azs: ["z2"] })], {}, /has no free address in AZ `z1`/],
   ];
-  const settle = (subnets: Subnet[], needs: Partial<NetworkNeeds> & { taken?: string[] }, used = use()) =>
+  const settle = (subnets: Subnet[], needs: Needs, used = use()) =>
     settleNetworks([used], [network(subnets)], {
       group: "g",
       index: 0,
       az: "z1",
       ips: {},
       isTaken: (_, ip) => needs.taken?.includes(ip) ?? false,
+      isForeign: (_, ip) => needs.foreign?.includes(ip) ?? false,
       ...needs,
     }).ips.n;
   for (const [cause, subnets, needs, effect] of FREE) {
@@ -94,10 +98,16 @@ describe("addresses of instances", () => {
     });
   }
 
-  const STATIC: [string, string[], Partial<NetworkNeeds> & { taken?: string[] }, string | RegExp][] = [
+  const STATIC: [string, string[], Needs, string | RegExp][] = [
     ["by index", ["10.0.0.7", "10.0.0.8"], { index: 1 }, "10.0.0.8"],
     ["too few", ["10.0.0.7"], { index: 1 }, /has 1 static_ips in network `n`: instance 1 needs one/],
-    ["another's", ["10.0.0.7"], { taken: ["10.0.0.7"] }, /address 10\.0\.0\.7 of network `n` is another instance's/],
+    ["a sibling's, which gives way", ["10.0.0.7"], { taken: ["10.0.0.7"] }, "10.0.0.7"],
+    [
+      "another deployment's",
+      ["10.0.0.7"],
+      { foreign: ["10.0.0.7"] },
+      /address 10\.0\.0\.7 of network `n` is another instance's/,
+    ],
     ["out of range", ["10.9.0.7"], {}, /address 10\.9\.0\.7 is in no subnet/],
   ];
   for (const [cause, ips, needs, effect] of STATIC) {
@@ -109,7 +119,7 @@ describe("addresses of instances", () => {
   }
 
   it("whatever the subnet -> prefix is of the one address, the netmask of the subnet", () => {
-    const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false };
+    const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false, isForeign: () => false };
     const argument = (used: GroupNetwork, of: Network) => settleNetworks([used], [of], needs).networks.n;
     expect(argument(use(), network([subnet("10.0.0.0/28")]))).to.include({ prefix: "32", netmask: "255.255.255.240" });
     expect(argument(use(), network([], "dynamic"))).to.include({ prefix: "32" });
@@ -117,7 +127,7 @@ describe("addresses of instances", () => {
   });
 
   it("a vip network without static_ips -> refused", () => {
-    const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false };
+    const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false, isForeign: () => false };
     expect(() => settleNetworks([use()], [network([], "vip")], needs)).to.throw(/vip network `n` needs static_ips/);
   });
 });

@@ -1,29 +1,8 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { contains, formatIp, type IpRange, netmaskOf, parseIp } from "./ip.js";
+import { contains, formatIp, netmaskOf, parseIp } from "./ip.js";
 import type { Json, JsonObject } from "./json.js";
 import { findNamed } from "./named.js";
-
-/** Part of a network in the cloud config. */
-export interface Subnet {
-  /** Null with dynamic networks. */
-  readonly range: (IpRange & { readonly prefix: number }) | null;
-  readonly gateway: string;
-  /** Empty for all. */
-  readonly azs: readonly string[];
-  readonly static: readonly IpRange[];
-  readonly reserved: readonly IpRange[];
-  readonly dns: readonly string[];
-  readonly cloudProperties: JsonObject;
-}
-
-export interface Network {
-  readonly name: string;
-  readonly type: "manual" | "dynamic" | "vip";
-  readonly subnets: readonly Subnet[];
-  /** Of dynamic and vip networks without subnets. */
-  readonly dns: readonly string[];
-  readonly cloudProperties: JsonObject;
-}
+import { freeAddresses, isFree, type Network, type Subnet } from "./subnets.js";
 
 /** A network as an instance group uses it. */
 export interface GroupNetwork {
@@ -41,6 +20,8 @@ export interface NetworkNeeds {
   readonly ips: Readonly<Record<string, string>>;
   /** Whether another instance has that address of that network. */
   readonly isTaken: (network: string, ip: string) => boolean;
+  /** Whether one of another deployment has it. Within the deployment whoever has a static one of another gives way. */
+  readonly isForeign: (network: string, ip: string) => boolean;
 }
 
 const MOST_NAMES_LISTED = 10;
@@ -134,7 +115,7 @@ function staticIp(use: GroupNetwork, needs: NetworkNeeds): string | undefined {
       `instance group \`${needs.group}\` has ${use.staticIps.length} static_ips in network \`${use.name}\`: instance ${needs.index} needs one, too`,
     );
   }
-  if (needs.isTaken(use.name, ip))
+  if (needs.isForeign(use.name, ip))
     throw new InvalidStateError(`address ${ip} of network \`${use.name}\` is another instance's already`);
   return ip;
 }
@@ -154,49 +135,4 @@ function freeIp(network: string, subnets: readonly Subnet[], needs: NetworkNeeds
     `network \`${network}\` has no free address in AZ \`${needs.az}\`: enlarge a subnet or reserve less`,
     { about: { network, az: needs.az } },
   );
-}
-
-/** By subnet, which never changes. */
-const keptRanges = new WeakMap<Subnet, readonly IpRange[]>();
-
-/** The network's own addresses, its gateway's, and what operators keep for themselves: in order, none within another. */
-function keptIn(subnet: Subnet, range: IpRange): readonly IpRange[] {
-  const known = keptRanges.get(subnet);
-  if (known !== undefined) return known;
-  const one = (ip: number): IpRange => ({ first: ip, last: ip });
-  const gateway = subnet.gateway === "" ? [] : [one(parseIp(subnet.gateway))];
-  const all = [one(range.first), one(range.last), ...gateway, ...subnet.static, ...subnet.reserved];
-  const ranges: IpRange[] = [];
-  for (const each of all.sort((a, b) => a.first - b.first || b.last - a.last)) {
-    if (each.last > (ranges.at(-1)?.last ?? -1)) ranges.push(each);
-  }
-  keptRanges.set(subnet, ranges);
-  return ranges;
-}
-
-/** From the lowest. Goes from one kept range to the next: a few bytes of a cloud config can stand for all addresses. */
-function* freeAddresses(subnet: Subnet): Generator<number> {
-  const { range } = subnet;
-  if (range === null) return;
-  let ip = range.first;
-  for (const kept of keptIn(subnet, range)) {
-    for (; ip < kept.first && ip <= range.last; ip++) yield ip;
-    ip = Math.max(ip, kept.last + 1);
-  }
-}
-
-function isFree(subnet: Subnet, ip: number): boolean {
-  const { range } = subnet;
-  if (range === null || !contains(range, ip)) return false;
-  const ranges = keptIn(subnet, range);
-  // The last range that begins at or before the address: those before it end before it does.
-  let low = 0;
-  let high = ranges.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((ranges[middle] as IpRange).first <= ip) low = middle + 1;
-    else high = middle;
-  }
-  const nearest = ranges[low - 1];
-  return nearest === undefined || nearest.last < ip;
 }

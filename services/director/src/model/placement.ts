@@ -1,3 +1,4 @@
+import { InvalidStateError } from "@diskmesh/domain";
 import { type Instance, newInstance } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { GroupNetwork } from "./networks.js";
@@ -9,6 +10,8 @@ export interface InstanceGroup {
   readonly instances: number;
   /** At least one, each once. */
   readonly azs: readonly string[];
+  /** By index, those of each instance's static addresses; undefined when the group has no such addresses. */
+  readonly azsByIndex?: readonly (readonly string[])[];
 }
 
 /** With what its VMs and disks shall be. */
@@ -31,7 +34,8 @@ export interface Placement {
 /**
  * Instances stay where they are as long as their group still wants that many and still has their az; the highest
  * indexes leave first. New ones go one by one to the az of the group with the fewest, the first of these in the
- * manifest's order, and take the lowest free index.
+ * manifest's order, and take the lowest free index. An instance with static addresses is where they are; one that is there
+ * already is never moved, since its disks could not follow.
  */
 export function placeInstances(
   deployment: string,
@@ -46,10 +50,22 @@ export function placeInstances(
       .filter((instance) => instance.group === group.name && !instance.leaving && group.azs.includes(instance.az))
       .sort((a, b) => a.index - b.index)
       .slice(0, group.instances);
-    for (const instance of kept) staying.add(instance.instanceId);
+    for (const instance of kept) {
+      refuseElsewhere(group, instance);
+      staying.add(instance.instanceId);
+    }
     added.push(...fillGroup(deployment, group, kept, newId));
   }
   return { added, leaving: existing.filter((instance) => !instance.leaving && !staying.has(instance.instanceId)) };
+}
+
+function refuseElsewhere({ name, azsByIndex }: InstanceGroup, { index, az, instanceId }: Instance): void {
+  if (azsByIndex === undefined || azsByIndex[index]?.includes(az)) return;
+  const where = azsByIndex[index]?.map((each) => `\`${each}\``).join(", ");
+  throw new InvalidStateError(
+    `${name}/${instanceId} has index ${index} and is in AZ \`${az}\`, but its static_ips ${where === undefined ? "name no address for that index" : `are in AZ ${where}`}: addresses go by index, so put one of its AZ there, or scale the group in first`,
+    { about: { instance_id: instanceId } },
+  );
 }
 
 function fillGroup(
@@ -64,7 +80,10 @@ function fillGroup(
   for (let index = 0; indexes.size < group.instances; index++) {
     if (indexes.has(index)) continue;
     indexes.add(index);
-    const [az, count] = [...perAz].reduce((least, each) => (each[1] < least[1] ? each : least));
+    const here = group.azsByIndex?.[index] ?? group.azs;
+    const [az, count] = [...perAz]
+      .filter(([name]) => here.includes(name))
+      .reduce((least, each) => (each[1] < least[1] ? each : least));
     perAz.set(az, count + 1);
     added.push(newInstance({ instanceId: newId(), deployment, group: group.name, index, az }));
   }

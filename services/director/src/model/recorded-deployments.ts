@@ -1,7 +1,7 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
-import type { Instance } from "./instance.js";
+import { formatInstance, type Instance } from "./instance.js";
 import type { PersistentDisk } from "./persistent-disk.js";
-import type { DirectorTables } from "./schema.js";
+import type { DirectorTables, DirectorTransaction } from "./schema.js";
 import { formatStemcell } from "./stemcell.js";
 
 /** In order of group and index. */
@@ -9,6 +9,43 @@ export function instancesOf(tables: DirectorTables, deployment: string): Instanc
   return [...tables.instances.by("byDeployment", deployment)].sort((a, b) =>
     a.group < b.group ? -1 : a.group > b.group ? 1 : a.index - b.index,
   );
+}
+
+/** Which instance has an address, by `addressKey`. No two have the same one. */
+export type AddressOwners = ReadonlyMap<string, Instance>;
+
+export function addressKey(network: string, ip: string): string {
+  return `${network} ${ip}`;
+}
+
+export function addressOwners(tables: DirectorTables): AddressOwners {
+  const owners = new Map<string, Instance>();
+  for (const instance of tables.instances.entries()) {
+    for (const [network, ip] of Object.entries(instance.ips)) owners.set(addressKey(network, ip), instance);
+  }
+  return owners;
+}
+
+/** An instance with a VM that still has one of the addresses that are to be another instance's. */
+export function holderOf(owners: AddressOwners, { instanceId }: Instance, ips: Instance["ips"]): Instance | undefined {
+  for (const [network, ip] of Object.entries(ips)) {
+    const owner = owners.get(addressKey(network, ip));
+    if (owner !== undefined && owner.instanceId !== instanceId && owner.vmState !== "none") return owner;
+  }
+  return undefined;
+}
+
+/** Others of the deployment, without VMs, are to get other addresses: what they had is the instance's now. */
+export function takeAddresses(tx: DirectorTransaction, { instanceId, deployment, ips }: Instance): void {
+  for (const other of [...tx.instances.by("byDeployment", deployment)]) {
+    if (other.instanceId === instanceId) continue;
+    const left = Object.entries(other.ips).filter(([network, ip]) => ips[network] !== ip);
+    if (left.length === Object.keys(other.ips).length) continue;
+    if (other.vmState !== "none") {
+      throw new InvalidStateError(`${formatInstance(other)} still has an address that is to be another instance's`);
+    }
+    tx.instances.put({ ...other, ips: Object.fromEntries(left) });
+  }
 }
 
 export function persistentDiskOf(tables: DirectorTables, instanceId: string): PersistentDisk | undefined {

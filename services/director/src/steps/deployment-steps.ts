@@ -1,5 +1,5 @@
-import { checkManifest } from "../model/manifest-check.js";
-import { type GroupSpec, placeInstances } from "../model/placement.js";
+import { checkManifest, place } from "../model/manifest-check.js";
+import type { GroupSpec } from "../model/placement.js";
 import { refuseDeletingDeployment } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -33,8 +33,7 @@ export async function recordManifest(
       refuseDeletingDeployment(tx, name);
       const manifest = context.manifests.get(text);
       checkManifest(context, tx, manifest);
-      const existing = [...tx.instances.by("byDeployment", name)];
-      const placement = placeInstances(name, manifest.groups, existing, context.newId);
+      const placement = place(tx, name, manifest.groups, context.cloudConfigs.current(tx), context.newId);
       tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0 });
       for (const instance of placement.added) tx.instances.put(instance);
       for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });

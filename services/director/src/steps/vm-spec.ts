@@ -4,6 +4,7 @@ import { cpiOfAz } from "../model/cpi-choice.js";
 import { formatInstance, type Instance, type VmIntent } from "../model/instance.js";
 import { settleNetworks } from "../model/networks.js";
 import type { GroupSpec } from "../model/placement.js";
+import { addressKey, addressOwners } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { chooseStemcell, formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { WantedVm } from "../model/vm-change.js";
@@ -16,9 +17,6 @@ export interface VmPlan extends WantedVm {
   readonly stemcell: Stemcell | undefined;
   readonly ips: Readonly<Record<string, string>>;
 }
-
-/** Which instance has an address, by network and address. */
-type Addresses = ReadonlyMap<string, string>;
 
 export function groupOf(manifest: Manifest, instance: Pick<Instance, "group" | "deployment">): GroupSpec {
   const group = manifest.groups.find((each) => each.name === instance.group);
@@ -37,7 +35,7 @@ export function planVm(
   context: JobContext,
   tables: DirectorTables,
   instance: Instance,
-  addresses = addressesIn(tables),
+  owners = addressOwners(tables),
 ): VmPlan {
   const manifest = manifestOf(context, tables, instance.deployment);
   const config = context.cloudConfigs.current(tables);
@@ -49,15 +47,14 @@ export function planVm(
   const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
   // A CPI that makes its VMs without stemcells has no reason to make them anew for another one.
   const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
+  const ownerOf = (network: string, ip: string) => owners.get(addressKey(network, ip));
   const { networks, ips } = settleNetworks(group.networks, config.networks, {
     group: group.name,
     index: instance.index,
     az: instance.az,
     ips: instance.ips,
-    isTaken: (network, ip) => {
-      const owner = addresses.get(`${network} ${ip}`);
-      return owner !== undefined && owner !== instance.instanceId;
-    },
+    isTaken: (network, ip) => (ownerOf(network, ip)?.instanceId ?? instance.instanceId) !== instance.instanceId,
+    isForeign: (network, ip) => (ownerOf(network, ip)?.deployment ?? instance.deployment) !== instance.deployment,
   });
   const basis = {
     stemcell: stemcell === undefined ? "" : formatStemcell(stemcell),
@@ -102,12 +99,4 @@ export function intentOf(
       env: vmEnv(env, identity, usesRegistry ? undefined : agents.settings),
     },
   };
-}
-
-export function addressesIn(tables: DirectorTables): Addresses {
-  const addresses = new Map<string, string>();
-  for (const { instanceId, ips } of tables.instances.entries()) {
-    for (const [network, ip] of Object.entries(ips)) addresses.set(`${network} ${ip}`, instanceId);
-  }
-  return addresses;
 }

@@ -17,7 +17,7 @@ import {
 } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import { persistentDiskOrphaned } from "../model/persistent-disk.js";
-import { persistentDiskOf } from "../model/recorded-deployments.js";
+import { persistentDiskOf, takeAddresses } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
@@ -83,9 +83,11 @@ async function intend(
   const { cpi } = isIntended ? instance : await context.tablet.read((tables) => planVm(context, tables, instance));
   const { apiVersion, findsByToken } = await cpiFacts(context, run, { cpi, az: instance.az, azCpi: cpi });
   if (isIntended) return { intended: instance, findsByToken };
-  const intended = await change(context, instance.instanceId, (current, tx) =>
-    intendCreateVm(current, intentOf(context, tx, current, apiVersion)),
-  );
+  const intended = await change(context, instance.instanceId, (current, tx) => {
+    const next = intendCreateVm(current, intentOf(context, tx, current, apiVersion));
+    takeAddresses(tx, next);
+    return next;
+  });
   return { intended, findsByToken };
 }
 

@@ -2,8 +2,8 @@ import { InvalidArgumentError } from "@diskmesh/domain";
 import { z } from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
 import { parseCidr, parseIp, parseIpRange } from "../model/ip.js";
-import type { Network, Subnet } from "../model/networks.js";
-import { parseYaml, type TextLimits } from "./document.js";
+import { faultOf, hasOverlap, type Network, type Subnet } from "../model/subnets.js";
+import { type Issue, parseYaml, type TextLimits } from "./document.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 
 const named = z.looseObject({ name: nameSchema, cloud_properties: propertiesSchema.nullish() });
@@ -50,7 +50,7 @@ const MAX_NAMES = 10_000;
 
 /** One cloud config in BOSH's format. */
 export function parseCloudConfig(content: string, limits: TextLimits): CloudConfig {
-  const parsed = parseYaml(content, cloudConfigSchema, limits, KNOWN_KEYS);
+  const parsed = parseYaml(content, cloudConfigSchema, limits, { knownKeys: KNOWN_KEYS, issuesOf });
   if (!limits.stored) refuseManyNames(parsed, limits.what);
   const properties = ({ name, cloud_properties }: z.output<typeof named>) => ({
     name,
@@ -63,6 +63,23 @@ export function parseCloudConfig(content: string, limits: TextLimits): CloudConf
     diskTypes: (parsed.disk_types ?? []).map((type) => ({ ...properties(type), sizeMib: type.disk_size })),
     networks: (parsed.networks ?? []).map(toNetwork),
   };
+}
+
+/** What a new cloud config may not say of its networks. */
+function* issuesOf({ networks }: z.output<typeof cloudConfigSchema>): Generator<Issue> {
+  for (const [index, spec] of (networks ?? []).entries()) {
+    const path = ["networks", index];
+    for (const [at, subnet] of (spec.subnets ?? []).entries()) {
+      const place = [...path, "subnets", at];
+      if (subnet.az != null && subnet.azs != null) yield { path: place, message: "give az or azs, not both" };
+      if (subnet.azs?.length === 0)
+        yield { path: [...place, "azs"], message: "give at least one az, or leave azs out" };
+      const fault = spec.type === "manual" ? faultOf(toSubnet(subnet)) : "";
+      if (fault !== "") yield { path: place, message: fault };
+    }
+    if (spec.type === "manual" && hasOverlap(toNetwork(spec)))
+      yield { path, message: "two of its subnets have addresses in common" };
+  }
 }
 
 function refuseManyNames(parsed: z.output<typeof cloudConfigSchema>, what: string): void {

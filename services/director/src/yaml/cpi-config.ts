@@ -27,7 +27,7 @@ const MAX_CPIS = 1_000;
 
 /** One cpi-config in BOSH's format. */
 export function parseCpiConfig(content: string, limits: Omit<TextLimits, "holdsSecrets">): CpiDefinition[] {
-  const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true }, ["cpis"]);
+  const parsed = parseYaml(content, cpiConfigSchema, { ...limits, holdsSecrets: true }, { knownKeys: ["cpis"] });
   if (!limits.stored && parsed.cpis.length > MAX_CPIS) {
     throw new InvalidArgumentError(`the ${limits.what} has ${parsed.cpis.length} CPIs: the limit is ${MAX_CPIS}`);
   }

@@ -21,6 +21,19 @@ export function storedLimits(what: string): TextLimits {
   return { what, sizeBytes: Number.POSITIVE_INFINITY, yaml: NO_YAML_LIMITS, stored: true };
 }
 
+/** What is wrong with a value, and where it is. */
+export interface Issue {
+  readonly path: readonly PropertyKey[];
+  readonly message: string;
+}
+
+/** What holds for a text that is new, beside its shape. */
+export interface Checks<Value> {
+  /** Every other key of the outermost mapping is refused. */
+  readonly knownKeys?: readonly string[];
+  readonly issuesOf?: (value: Value) => Iterable<Issue>;
+}
+
 interface ReadDocument {
   readonly document: Document.Parsed;
   readonly lines: LineCounter;
@@ -43,26 +56,31 @@ function isPlain(tag: { readonly tag: string }): boolean {
   return tag.tag === "tag:yaml.org,2002:map" || tag.tag === "tag:yaml.org,2002:seq";
 }
 
-/**
- * Reads YAML from outside and checks its shape. An error names the line. With `knownKeys`, every other key of the
- * outermost mapping is refused.
- */
+/** Reads YAML from outside and checks its shape. An error names the line. */
 export function parseYaml<Schema extends z.ZodType>(
   text: string,
   schema: Schema,
   limits: TextLimits,
-  knownKeys?: readonly string[],
+  { knownKeys, issuesOf }: Checks<z.output<Schema>> = {},
 ): z.output<Schema> {
-  const { what } = limits;
+  const { what, stored } = limits;
   const read = readDocument(text, limits);
-  if (knownKeys !== undefined && !limits.stored) refuseUnknownKeys(read, what, knownKeys);
+  if (knownKeys !== undefined && !stored) refuseUnknownKeys(read, what, knownKeys);
   const result = schema.safeParse(read.value);
-  if (result.success) return result.data;
-  const issues = result.error.issues.slice(0, MOST_ISSUES_TOLD).map((issue) => {
+  if (!result.success) throw notAsExpected(read, what, result.error.issues);
+  if (stored || issuesOf === undefined) return result.data;
+  const issues: Issue[] = [];
+  for (const issue of issuesOf(result.data)) if (issues.push(issue) === MOST_ISSUES_TOLD) break;
+  if (issues.length > 0) throw notAsExpected(read, what, issues);
+  return result.data;
+}
+
+function notAsExpected(read: ReadDocument, what: string, issues: readonly Issue[]): InvalidArgumentError {
+  const told = issues.slice(0, MOST_ISSUES_TOLD).map((issue) => {
     const path = issue.path.map((part) => (typeof part === "symbol" ? String(part) : part));
     return `line ${lineOf(read, path)}: ${path.join(".") || "the document"}: ${issue.message}`;
   });
-  throw new InvalidArgumentError(`the ${what} is not as expected: ${issues.join("; ")}`);
+  return new InvalidArgumentError(`the ${what} is not as expected: ${told.join("; ")}`);
 }
 
 /** The value of a YAML text, whatever its shape. */
@@ -113,24 +131,27 @@ function refuseUnknownKeys(read: ReadDocument, what: string, known: readonly str
   if (typeof value !== "object" || value === null || Array.isArray(value)) return;
   const unknown = Object.keys(value).filter((key) => !known.includes(key));
   if (unknown.length === 0) return;
-  const told = unknown.slice(0, MOST_KEYS_TOLD).map((key) => `${quoted(key)} in line ${lineOfKey(read, key)}`);
+  const told = unknown.slice(0, MOST_KEYS_TOLD).map((key) => `${quoted(key)} in line ${lineOf(read, [key])}`);
   const more = unknown.length > MOST_KEYS_TOLD ? ` and ${unknown.length - MOST_KEYS_TOLD} more` : "";
   throw new InvalidArgumentError(
     `the ${what} has unknown top-level keys: ${told.join(", ")}${more}; known are ${known.join(", ")}`,
   );
 }
 
-function lineOfKey({ document, lines }: ReadDocument, name: string): number {
-  const pairs = isMap(document.contents) ? document.contents.items : [];
-  const pair = pairs.find(({ key }) => isScalar(key) && String(key.value) === name);
-  return isScalar(pair?.key) && pair.key.range ? lines.linePos(pair.key.range[0]).line : 1;
-}
-
 /** Of the innermost part of the path that is there. */
 function lineOf({ document, lines }: ReadDocument, path: readonly (string | number)[]): number {
   for (let length = path.length; length >= 0; length--) {
-    const node = length === 0 ? document.contents : document.getIn(path.slice(0, length), true);
+    const node = nodeAt(document, path.slice(0, length));
     if (isNode(node) && node.range) return lines.linePos(node.range[0]).line;
   }
   return 1;
+}
+
+/** The key, where the path ends with one. */
+function nodeAt(document: Document.Parsed, path: readonly (string | number)[]): unknown {
+  if (path.length === 0) return document.contents;
+  const parent = path.length === 1 ? document.contents : document.getIn(path.slice(0, -1), true);
+  const name = String(path.at(-1));
+  if (!isMap(parent)) return document.getIn(path, true);
+  return parent.items.find(({ key }) => isScalar(key) && String(key.value) === name)?.key;
 }

@@ -150,7 +150,7 @@ instance_groups:
     ["half an instance", group("{name: web, instances: 0.5, azs: [z1]}"), /line 4: instance_groups\.1\.instances/],
     [
       "two networks of a name",
-      group("{name: web, instances: 1, azs: [z1], networks: [{name: a}, {name: a}]}"),
+      group("{name: web, instances: 1, azs: [z1], networks: [{name: a, default: [dns, gateway]}, {name: a}]}"),
       /`a` twice/,
     ],
     ["a stemcell without alias", group("{name: web, instances: 1, azs: [z1], stemcell: x}"), /which is no alias/],

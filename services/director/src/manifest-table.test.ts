@@ -1,0 +1,228 @@
+import { join } from "node:path";
+import { messageOf } from "@diskmesh/domain";
+import { openStorage, Tablet } from "@diskmesh/tablet";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { directorConfig } from "./config.js";
+import { newInstance } from "./model/instance.js";
+import { checkManifest, place } from "./model/manifest-check.js";
+import { type DirectorTablet, storedSchema } from "./stored-schema.js";
+import { parseCloudConfig } from "./yaml/cloud-config.js";
+import { type Manifest, parseManifest } from "./yaml/manifest.js";
+
+const { yaml } = directorConfig.shape.content.parse({});
+const LIMITS = { sizeBytes: 100_000, yaml };
+
+const CLOUD = `
+azs: [{name: z1}, {name: z2}, {name: z3}]
+networks:
+- name: net
+  subnets:
+  - {range: 10.0.1.0/24, gateway: 10.0.1.1, az: z1, static: [10.0.1.10-10.0.1.20], reserved: [10.0.1.30]}
+  - {range: 10.0.2.0/24, gateway: 10.0.2.1, az: z2, static: [10.0.2.10-10.0.2.20]}
+  - {range: 10.0.3.0/24, gateway: 10.0.3.1, azs: [z1, z2], static: [10.0.3.10-10.0.3.20]}
+- {name: other, subnets: [{range: 10.1.0.0/24, az: z2, static: [10.1.0.10]}]}
+- {name: dyn, type: dynamic}
+- {name: vip, type: vip}
+`;
+
+/** A manifest of one group, and more. */
+const web = (group: string, more = "", azs = "azs: [z1, z2]"): string =>
+  `name: web\n${more}\ninstance_groups:\n- name: db\n  ${[azs, ...group.split("\n")].filter(Boolean).join("\n  ")}\n`;
+
+describe("what a manifest may say, row by row", () => {
+  let tablet: DirectorTablet;
+
+  before(async () => {
+    const storage = openStorage(join(temporaryFolder(), "state"), "director");
+    tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
+    await tablet.transact((tx) => {
+      const theirs = newInstance({ instanceId: "theirs", deployment: "ci", group: "a", index: 0, az: "z1" });
+      tx.instances.put({ ...theirs, ips: { net: "10.0.1.15" } });
+      const ours = newInstance({ instanceId: "ours", deployment: "here", group: "db", index: 0, az: "z1" });
+      tx.instances.put({ ...ours, ips: { net: "10.0.1.11" } });
+    });
+  });
+  after(() => tablet?.[Symbol.asyncDispose]());
+
+  /** As a deploy begins: read, then checked. */
+  function accept(text: string, cloud = CLOUD): Promise<{ manifest: Manifest; placed: string }> {
+    const config = parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" });
+    const manifest = parseManifest(text, { ...LIMITS, what: "manifest", instances: 100 });
+    return tablet.read((tables) => {
+      const configs = { cloudConfigs: { current: () => config }, cpiConfigs: { current: () => ({ cpis: undefined }) } };
+      checkManifest(configs, tables, manifest);
+      const { added } = place(tables, manifest.name, manifest.groups, config, () => "");
+      return { manifest, placed: added.map(({ group, index, az }) => `${group}/${index}@${az}`).join(" ") };
+    });
+  }
+  const refusal = async (text: string): Promise<string> => {
+    try {
+      await accept(text);
+    } catch (error) {
+      return messageOf(error);
+    }
+    return "accepted";
+  };
+
+  const PLACED: [string, string, string][] = [
+    ["no static ips", web("instances: 3"), "db/0@z1 db/1@z2 db/2@z1"],
+    ["static ips", web("instances: 2\nnetworks: [{name: net, static_ips: [10.0.2.10, 10.0.1.10]}]"), "db/0@z2 db/1@z1"],
+    [
+      "a range of static ips of one az",
+      web("instances: 3\nnetworks: [{name: net, static_ips: [10.0.2.10-10.0.2.12]}]"),
+      "db/0@z2 db/1@z2 db/2@z2",
+    ],
+    [
+      "static ips of a subnet of several azs",
+      web("instances: 3\nnetworks: [{name: net, static_ips: [10.0.3.10-10.0.3.12]}]"),
+      "db/0@z1 db/1@z2 db/2@z1",
+    ],
+    [
+      "static ips in two networks, one of them of a single az",
+      web(
+        "instances: 1\nnetworks: [{name: net, static_ips: [10.0.3.10], default: [dns, gateway]}, {name: other, static_ips: [10.1.0.10]}]",
+      ),
+      "db/0@z2",
+    ],
+    [
+      "a vip beside a network",
+      web("instances: 1\nnetworks: [{name: net, default: [dns, gateway]}, {name: vip, static_ips: [1.2.3.4]}]"),
+      "db/0@z1",
+    ],
+    [
+      "dns and gateway by two networks",
+      web("instances: 1\nnetworks: [{name: net, default: [gateway]}, {name: dyn, default: [dns, addressable]}]"),
+      "db/0@z1",
+    ],
+  ];
+  for (const [cause, text, effect] of PLACED)
+    it(`${cause} -> ${effect}`, async () => {
+      expect((await accept(text)).placed).to.equal(effect);
+    });
+
+  const statically = (ips: string, more = ""): string =>
+    web(`instances: ${ips.split(",").length}\nnetworks: [{name: net, static_ips: [${ips}]}]${more}`);
+  const NETWORKS: [string, string, RegExp][] = [
+    [
+      "two networks, no default",
+      web("instances: 1\nnetworks:\n- name: net\n- name: dyn"),
+      /line 7: instance_groups\.0\.networks: one of them must be the default for dns; .*: one of them must be the default for gateway$/,
+    ],
+    [
+      "two networks, no gateway",
+      web("instances: 1\nnetworks: [{name: net, default: [dns]}, {name: dyn}]"),
+      /networks: one of them must be the default for gateway$/,
+    ],
+    [
+      "two defaults for dns",
+      web("instances: 1\nnetworks: [{name: net, default: [dns, gateway]}, {name: dyn, default: [dns]}]"),
+      /line 7: instance_groups\.0\.networks: only one can be the default for dns: `net`, `dyn` are$/,
+    ],
+    [
+      "two addressable",
+      web(
+        "instances: 1\nnetworks: [{name: net, default: [dns, gateway, addressable]}, {name: dyn, default: [addressable]}]",
+      ),
+      /only one can be the default for addressable/,
+    ],
+    ["an unknown default", web("instances: 1\nnetworks: [{name: net, default: [x]}]"), /networks\.0\.default\.0/],
+    [
+      "a vip as default",
+      web("instances: 1\nnetworks: [{name: net}, {name: vip, static_ips: [1.2.3.4], default: [dns, gateway]}]"),
+      /instance group `db`, network `vip`: a vip network cannot be the default for anything/,
+    ],
+    ["a vip without addresses", web("instances: 1\nnetworks: [{name: vip}]"), /`vip`: a vip network needs static_ips/],
+    [
+      "static ips of a dynamic network",
+      web("instances: 1\nnetworks: [{name: dyn, static_ips: [10.0.1.10]}]"),
+      /`dyn`: a dynamic network has no static_ips/,
+    ],
+    [
+      "fewer static ips than instances",
+      web("instances: 2\nnetworks: [{name: net, static_ips: [10.0.1.10]}]"),
+      /line 7: instance_groups\.0\.networks\.0\.static_ips: has 1 addresses for 2 instances: give one for each/,
+    ],
+    [
+      "more static ips than instances",
+      web("instances: 1\nnetworks: [{name: net, static_ips: [10.0.1.10-10.0.1.11]}]"),
+      /has 2 addresses for 1 instances/,
+    ],
+    ["a static ip twice", statically("10.0.1.10, 10.0.1.10"), /static_ips: has an address twice/],
+    [
+      "a static ip of two groups",
+      `${statically("10.0.1.10")}- {name: b, instances: 1, azs: [z1], networks: [{name: net, static_ips: [10.0.1.10]}]}\n`,
+      /instance group `b`, network `net`: static ip 10\.0\.1\.10 is instance group `db`'s, too/,
+    ],
+    ["one in no subnet", statically("10.9.0.1"), /`db`, network `net`: static ip 10\.9\.0\.1 is in no subnet/],
+    ["one not in static", statically("10.0.1.21"), /10\.0\.1\.21 is not in `static` of its subnet: add it there/],
+    ["the gateway", statically("10.0.1.1"), /10\.0\.1\.1 is the subnet's gateway/],
+    ["a reserved one", statically("10.0.1.30"), /10\.0\.1\.30 is reserved in its subnet/],
+    ["the network address", statically("10.0.1.0"), /10\.0\.1\.0 is the subnet's own address/],
+    ["the last address", statically("10.0.1.255"), /10\.0\.1\.255 is the subnet's own address/],
+    [
+      "another deployment's",
+      statically("10.0.1.15"),
+      /address 10\.0\.1\.15 is another instance's already, of deployment `ci`/,
+    ],
+    [
+      "one of an az that the group has not",
+      web("instances: 1\nnetworks: [{name: net, static_ips: [10.0.1.10]}]", "", "azs: [z2]"),
+      /static ip 10\.0\.1\.10, which is instance 0's, is in AZ `z1`: the group, or another of its networks/,
+    ],
+    [
+      "two static ips of one instance in different azs",
+      web(
+        "instances: 1\nnetworks: [{name: net, static_ips: [10.0.1.10], default: [dns, gateway]}, {name: other, static_ips: [10.1.0.10]}]",
+      ),
+      /network `other`: static ip 10\.1\.0\.10, which is instance 0's, is in AZ `z2`/,
+    ],
+    [
+      "an instance that is there, its address in another az",
+      statically("10.0.2.11").replace("name: web", "name: here"),
+      /db\/ours has index 0 and is in AZ `z1`, but its static_ips are in AZ `z2`: addresses go by index/,
+    ],
+  ];
+  for (const [cause, text, effect] of NETWORKS)
+    it(`${cause} -> refused, with the place`, async () => {
+      expect(await refusal(text)).to.match(effect);
+    });
+
+  const subnets = (...list: string[]): string => `networks:\n- name: net\n  subnets:\n  - ${list.join("\n  - ")}\n`;
+  const CLOUDS: [string, string, RegExp][] = [
+    [
+      "a static address that is reserved",
+      subnets("{range: 10.0.0.0/24}", "{range: 10.0.1.0/24, static: [10.0.1.5-10.0.1.9], reserved: [10.0.1.9]}"),
+      /line 5: networks\.0\.subnets\.1: some of its static addresses are reserved/,
+    ],
+    [
+      "a static address that is the gateway",
+      subnets("{range: 10.0.0.0/24, gateway: 10.0.0.1, static: [10.0.0.1]}"),
+      /static addresses is its gateway/,
+    ],
+    ["a static address that is the network's", subnets("{range: 10.0.0.0/24, static: [10.0.0.0]}"), /own address/],
+    ["static outside", subnets("{range: 10.0.0.0/24, static: [10.0.1.5]}"), /static addresses outside of its range/],
+    ["reserved outside", subnets("{range: 10.0.0.0/24, reserved: [10.0.1.5]}"), /reserves addresses outside/],
+    ["the gateway outside", subnets("{range: 10.0.0.0/24, gateway: 10.0.1.1}"), /gateway is outside of its range/],
+    ["the gateway the network's", subnets("{range: 10.0.0.0/24, gateway: 10.0.0.0}"), /gateway is the subnet's own/],
+    ["az and azs", subnets("{range: 10.0.0.0/24, az: z1, azs: [z1]}"), /subnets\.0: give az or azs, not both/],
+    ["no azs", subnets("{range: 10.0.0.0/24, azs: []}"), /subnets\.0\.azs: give at least one az/],
+    [
+      "subnets within each other",
+      subnets("{range: 10.0.0.0/16}", "{range: 10.0.3.0/24}"),
+      /line 2: networks\.0: two of its subnets have addresses in common/,
+    ],
+  ];
+  for (const [cause, cloud, effect] of CLOUDS)
+    it(`cloud config: ${cause} -> refused, with the place; stored -> as before`, () => {
+      expect(() => parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" })).to.throw(effect);
+      expect(parseCloudConfig(cloud, { ...LIMITS, what: "cloud config", stored: true }).networks).to.have.length(1);
+    });
+
+  it("everything refused above, but stored -> read as before", () => {
+    for (const [cause, text] of NETWORKS) {
+      if (cause === "an unknown default") continue;
+      expect(parseManifest(text, { ...LIMITS, what: "manifest", instances: 100, stored: true }).groups).to.not.be.empty;
+    }
+  });
+});

@@ -1,0 +1,82 @@
+import { z } from "zod";
+import { formatIp, parseIpRange } from "../model/ip.js";
+import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
+
+/** Of one range, and of all in a manifest: a few bytes can stand for millions. */
+const MAX_IPS_OF_RANGE = 10_000;
+export const MAX_STATIC_IPS = 20_000;
+
+const groupSchema = z
+  .looseObject({
+    name: nameSchema,
+    instances: z.int().min(0),
+    azs: z.array(nameSchema).min(1, "give at least one az"),
+    vm_type: nameSchema.nullish(),
+    vm_extensions: z.array(nameSchema).nullish(),
+    vm_resources: z.undefined({ error: "is not supported: give vm_type" }).optional(),
+    stemcell: nameSchema.nullish(),
+    networks: z
+      .array(
+        z.looseObject({
+          name: nameSchema,
+          static_ips: z.array(checkedText(parseIpRange)).nullish(),
+          default: z.array(z.enum(["dns", "gateway", "addressable"])).nullish(),
+        }),
+      )
+      .nullish(),
+    env: propertiesSchema.nullish(),
+    persistent_disk: z.int().min(0).nullish(),
+    persistent_disk_type: nameSchema.nullish(),
+    persistent_disks: z.undefined({ error: "is not supported: give persistent_disk_type" }).optional(),
+  })
+  .refine(
+    (group) => group.persistent_disk == null || group.persistent_disk_type == null,
+    "give persistent_disk or persistent_disk_type, not both",
+  );
+
+const stemcellSchema = z
+  .looseObject({
+    alias: nameSchema,
+    os: nameSchema.nullish(),
+    name: nameSchema.nullish(),
+    // YAML makes a number of 1.2; BOSH takes it for the text.
+    version: z.union([nameSchema, z.number().transform(String)]),
+  })
+  .refine((stemcell) => (stemcell.os == null) !== (stemcell.name == null), "give either os or name");
+
+// BOSH's other keys are let be. So are unknown ones within these.
+export const KNOWN_KEYS = [
+  "name",
+  "director_uuid",
+  "releases",
+  "stemcells",
+  "update",
+  "instance_groups",
+  "compilation",
+  "properties",
+  "variables",
+  "features",
+  "tags",
+  "addons",
+];
+
+export const manifestSchema = z.looseObject({
+  name: nameSchema,
+  stemcells: z.array(stemcellSchema).nullish(),
+  tags: propertiesSchema.nullish(),
+  instance_groups: z.array(groupSchema).nullish(),
+});
+
+export type ManifestDocument = z.output<typeof manifestSchema>;
+export type GroupDocument = z.output<typeof groupSchema>;
+
+/** Of an element of `static_ips`. */
+export function addressesOf(text: string): string[] {
+  const { first } = parseIpRange(text);
+  return Array.from({ length: countAddresses(text) }, (_, index) => formatIp(first + index));
+}
+
+export function countAddresses(text: string): number {
+  const { first, last } = parseIpRange(text);
+  return Math.min(last - first + 1, MAX_IPS_OF_RANGE);
+}
