@@ -32,8 +32,8 @@ export interface DeployNeeds {
 
 /**
  * Instances leave before new ones come: on a full fleet they make the room. A VM that must be made anew is deleted only
- * when all others are as they shall be, so that of many at most one is away, and none after the first that fails. One whose address another one is to get goes
- * before that: two that swap their addresses are away at the same time.
+ * when all others are as they shall be, so that of many at most one is away, and none after the first that fails. One
+ * whose address another one is to get goes before that: two that swap their addresses are away at the same time.
  */
 export function decideDeploy(instances: readonly Instance[], needs: DeployNeeds): DeploymentStep {
   const { changeOf, hasDiskWork, holderOf } = needs;
