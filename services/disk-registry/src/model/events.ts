@@ -1,5 +1,5 @@
 import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
-import { type ChangedDocument, changesByThemselves, type OwnEvent } from "./own-events.js";
+import { type ChangedDocument, changesByThemselves, MAX_NAMED, namedIn, type OwnEvent } from "./own-events.js";
 import {
   type Device,
   type Disk,
@@ -31,8 +31,6 @@ export interface Doing {
 /** The note of a transaction that tells of itself. */
 export const IS_NOTED = "is noted";
 
-/** Named in one event; the rest is said to be more. */
-const MAX_NAMED = 64;
 const MAX_MESSAGE_LENGTH = 1_000;
 /** Dropped with one transaction, so that a lower limit is reached step by step. */
 const MAX_DROPPED = 16;
@@ -71,10 +69,8 @@ export function noteRefusal(
   append(tx, { ...refused, message, atMs: nowMs, routine: true }, limits);
 }
 
-type Things = Pick<RegistryEvent, "hostIds" | "deviceIds" | "diskIds" | "more">;
-
 /** What was changed; of devices and disks also whose, and where. */
-function thingsIn(changed: readonly ChangedDocument[]): Things {
+function thingsIn(changed: readonly ChangedDocument[]) {
   const hostIds = new Set<HostId>();
   const deviceIds = new Set<DeviceId>();
   const diskIds = new Set<DiskId>();
@@ -94,14 +90,7 @@ function thingsIn(changed: readonly ChangedDocument[]): Things {
         if (each?.publication !== undefined) hostIds.add(each.publication.hostId);
     }
   }
-  const isMore = [hostIds, deviceIds, diskIds].some((ids) => ids.size > MAX_NAMED);
-  const first = <Id>(ids: Set<Id>): Id[] => [...ids].slice(0, MAX_NAMED);
-  return {
-    hostIds: first(hostIds),
-    deviceIds: first(deviceIds),
-    diskIds: first(diskIds),
-    ...(isMore ? { more: true } : {}),
-  };
+  return namedIn({ hostIds, deviceIds, diskIds });
 }
 
 function append(tx: RegistryTransaction, event: OwnEvent & { readonly atMs: number }, limits: EventLimits): void {

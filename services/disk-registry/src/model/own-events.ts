@@ -1,3 +1,4 @@
+import type { DeviceId, DiskId, HostId } from "@diskmesh/domain";
 import type { Counter, Device, Disk, Host, OtherFleet, RegistryEvent, Start } from "./schema.js";
 
 /** An event before it has its number and time. */
@@ -12,8 +13,53 @@ export interface ChangedDocument {
 
 const REGISTRY = "disk-registry";
 
+/** Named in one event; the rest is said to be more. */
+export const MAX_NAMED = 64;
+
+interface Things {
+  readonly hostIds: ReadonlySet<HostId>;
+  readonly deviceIds: ReadonlySet<DeviceId>;
+  readonly diskIds: ReadonlySet<DiskId>;
+}
+
+/** The first of each kind, and whether there are more. */
+export function namedIn(things: Things): Pick<RegistryEvent, "hostIds" | "deviceIds" | "diskIds" | "more"> {
+  const isMore = Object.values(things).some((ids) => ids.size > MAX_NAMED);
+  const first = <Id>(ids: ReadonlySet<Id>): Id[] => [...ids].slice(0, MAX_NAMED);
+  return {
+    hostIds: first(things.hostIds),
+    deviceIds: first(things.deviceIds),
+    diskIds: first(things.diskIds),
+    ...(isMore ? { more: true } : {}),
+  };
+}
+
+/** Of one kind and one transaction: a host that comes with thousands of broken devices must not crowd all else out. */
+const MAX_OF_A_KIND = 8;
+
 /** What the registry did by itself, or an agent's word made it do, that an operator would ask for. */
 export function changesByThemselves(changed: readonly ChangedDocument[]): readonly OwnEvent[] {
+  const byAction = new Map<string, OwnEvent[]>();
+  for (const event of eachChange(changed)) {
+    const events = byAction.get(event.action);
+    if (events === undefined) byAction.set(event.action, [event]);
+    else events.push(event);
+  }
+  return [...byAction.values()].flatMap((events) => (events.length > MAX_OF_A_KIND ? [together(events)] : events));
+}
+
+/** One event for many of a kind, of which the first speaks. */
+function together(events: readonly OwnEvent[]): OwnEvent {
+  const [first] = events as [OwnEvent];
+  const things = namedIn({
+    hostIds: new Set(events.flatMap(({ hostIds }) => hostIds)),
+    deviceIds: new Set(events.flatMap(({ deviceIds }) => deviceIds)),
+    diskIds: new Set(events.flatMap(({ diskIds }) => diskIds)),
+  });
+  return { ...first, ...things, message: `${events.length} times at once; the first: ${first.message}` };
+}
+
+function eachChange(changed: readonly ChangedDocument[]): readonly OwnEvent[] {
   return changed.flatMap(({ tableName, previous, current }): readonly OwnEvent[] => {
     if (current === undefined || current === previous) return [];
     switch (tableName) {
