@@ -35,7 +35,7 @@ function table(measurements: readonly Measurement[]): string {
       one.name,
       `${round(one.value)} ${one.unit}`,
       `${round(one.floor)} (${one.floorOf})`,
-      one.ratio.toFixed(2),
+      one.ratio.toFixed(one.digits ?? 2),
       budget,
       verdict,
     ];

@@ -1,3 +1,5 @@
+import { readFileSync } from "node:fs";
+
 /** One number of the benchmark, beside the floor that was measured in the same run. */
 export interface Measurement {
   readonly name: string;
@@ -9,6 +11,8 @@ export interface Measurement {
   readonly floorOf: string;
   /** value / floor. */
   readonly ratio: number;
+  /** Of the ratio, behind its point; 2 unless told. */
+  readonly digits?: number;
   /** What the budget asks of the ratio; undefined where none is set. */
   readonly budget: { readonly atLeast: number } | { readonly atMost: number } | undefined;
 }
@@ -79,4 +83,10 @@ export function median(values: readonly number[]): number {
   const middle = Math.floor(sorted.length / 2);
   const upper = sorted[middle] ?? Number.NaN;
   return sorted.length % 2 === 1 ? upper : (upper + (sorted[middle - 1] ?? Number.NaN)) / 2;
+}
+
+/** Of all threads of a process, from the kernel's count in hundredths of a second. */
+export function cpuTimeMs(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return (Number(fields[11]) + Number(fields[12])) * 10;
 }

@@ -3,18 +3,32 @@ import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
 import { TestMesh } from "../mesh/test-mesh.js";
 import { bareCommitRate } from "./floors.js";
-import { drainRatePerSecond, type Measurement, measurement } from "./measure.js";
+import { cpuTimeMs, drainRatePerSecond, type Measurement, measurement, median, ratePerSecond } from "./measure.js";
+import { startNoopServer } from "./noop.js";
 
 const HOSTS = 16;
 const DEVICES_PER_HOST = 2;
+/** The first counts as cold, and at 16 callers two more before the code that serves them is compiled. */
+const ROUNDS = 5;
+const WARM_UP_ROUNDS = 3;
 const PAIRS_ALONE = 40;
-const PAIRS_TOGETHER = 160;
+const PAIRS_TOGETHER = 320;
+const NOOP_LOAD = { concurrency: 64, durationMs: 1_000, warmupMs: 500 };
+const SERVICES = ["director", "disk-registry", "cpi-dispatcher"] as const;
+const MAX_CPU_MS = 10;
 
-/**
- * The least that must be durable, one after the other, for a pair: a task's intent, its start, the disk's intent, the
- * registry's intent, the session on the device, the publication, and the end of the task, for each of the two.
- */
-const DURABLE_STEPS_PER_PAIR = 14;
+type ProvideAndDetach = (slot: number) => Promise<void>;
+
+interface Round {
+  readonly pairsPerSecond: number;
+  /** Of one caller: a pair from its begin to its end. */
+  readonly pairMs: number;
+  /** Of the floor. */
+  readonly commitMs: number;
+  readonly noopsPerSecond: number;
+  /** By process, for each pair. */
+  readonly cpuMs: Readonly<Record<string, number>>;
+}
 
 /** The whole mesh: provide a disk to a VM and detach it again. */
 export async function benchMesh(report: (line: string) => void): Promise<Measurement[]> {
@@ -24,10 +38,35 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
     devicesPerHost: DEVICES_PER_HOST,
     deviceSizeBytes: MIB_BYTES,
   });
-  const instanceIds = await deploy(mesh);
-  const commitRate = await bareCommitRate(join(mesh.group.folder, "bare"));
-  const provideAndDetach = async (index: number, concurrency: number) => {
-    const slot = index % concurrency;
+  const { group } = mesh;
+  await using noop = await startNoopServer(group.certificates.files("disk-registry"), group.operatorFiles);
+  const provideAndDetach = pairsOf(mesh, await deploy(mesh));
+  let bare = 0;
+  const measured = async (concurrency: number, pairs: number): Promise<Round> => {
+    const commitRate = await bareCommitRate(join(group.folder, "bare", String(bare++)));
+    const noopsPerSecond = await ratePerSecond(NOOP_LOAD, () => noop.call());
+    const round = { ...(await pairsRound(mesh, provideAndDetach, concurrency, pairs)), noopsPerSecond };
+    report(`  ${round.pairsPerSecond.toFixed(1)} pairs/s, ${round.pairMs.toFixed(1)} ms each; ${cpuText(round)}`);
+    return { ...round, commitMs: 1_000 / commitRate };
+  };
+  const inRounds = async (count: number, concurrency: number, pairs: number) => {
+    report(`provide and detach, ${concurrency} at a time`);
+    const rounds: Round[] = [];
+    while (rounds.length < count) rounds.push(await measured(concurrency, pairs));
+    return rounds;
+  };
+  // Together first: what serves one caller is warm then, too.
+  const together = await inRounds(WARM_UP_ROUNDS + ROUNDS, HOSTS, PAIRS_TOGETHER);
+  const alone = await inRounds(1 + ROUNDS, 1, PAIRS_ALONE);
+  return [
+    ...togetherMeasurements("cold", together.slice(0, 1)),
+    ...togetherMeasurements("warm", together.slice(WARM_UP_ROUNDS)),
+    ...aloneMeasurements(alone.slice(1)),
+  ];
+}
+
+function pairsOf(mesh: TestMesh, instanceIds: readonly string[]): ProvideAndDetach {
+  return async (slot) => {
     const diskName = `bench-${slot}`;
     const provide = {
       diskName,
@@ -41,31 +80,72 @@ export async function benchMesh(report: (line: string) => void): Promise<Measure
     const { task: detached } = await mesh.clients.disks.detachDisk({ diskName, wait: true });
     if (detached?.state !== "TASK_STATE_DONE") throw new Error(`detach of ${diskName}: ${detached?.result}`);
   };
-  const results: Measurement[] = [];
-  for (const [concurrency, count] of [
-    [1, PAIRS_ALONE],
-    [HOSTS, PAIRS_TOGETHER],
-  ] as const) {
-    report(`provide and detach, ${concurrency} at a time`);
-    // The first round makes the disks.
-    for (let slot = 0; slot < concurrency; slot++) await provideAndDetach(slot, concurrency);
-    // Each caller has its own disk and instance: they never wait for each other's locks.
-    const perCaller = count / concurrency;
-    const value = await drainRatePerSecond({ concurrency, count: concurrency }, async (slot) => {
-      for (let pair = 0; pair < perCaller; pair++) await provideAndDetach(slot, concurrency);
-    });
-    results.push(
-      measurement({
-        name: `provide_detach_pairs_concurrency_${concurrency}`,
-        value: value * perCaller,
-        unit: "pairs/s",
-        floor: (concurrency * commitRate) / DURABLE_STEPS_PER_PAIR,
-        floorOf: `${concurrency} x bare commit ${commitRate.toFixed(0)}/s / ${DURABLE_STEPS_PER_PAIR} durable steps`,
-        budget: undefined,
-      }),
-    );
-  }
-  return results;
+}
+
+async function pairsRound(
+  mesh: TestMesh,
+  provideAndDetach: ProvideAndDetach,
+  concurrency: number,
+  pairs: number,
+): Promise<Omit<Round, "commitMs" | "noopsPerSecond">> {
+  const pids = new Map<string, number>(SERVICES.map((name) => [name, mesh.process(name).pid]));
+  const before = new Map([...pids].map(([name, pid]) => [name, cpuTimeMs(pid)]));
+  const startedAtMs = performance.now();
+  // Each caller has its own disk and instance: they never wait for each other's locks.
+  const perCaller = pairs / concurrency;
+  await drainRatePerSecond({ concurrency, count: concurrency }, async (slot) => {
+    for (let pair = 0; pair < perCaller; pair++) await provideAndDetach(slot);
+  });
+  const tookMs = performance.now() - startedAtMs;
+  const cpuMs = [...pids].map(([name, pid]) => [name, (cpuTimeMs(pid) - (before.get(name) ?? 0)) / pairs] as const);
+  return {
+    pairsPerSecond: (1_000 * pairs) / tookMs,
+    pairMs: (tookMs * concurrency) / pairs,
+    cpuMs: Object.fromEntries(cpuMs),
+  };
+}
+
+const cpuText = ({ cpuMs }: Pick<Round, "cpuMs">): string =>
+  `CPU a pair: ${Object.entries(cpuMs)
+    .map(([name, ms]) => `${name} ${ms.toFixed(1)} ms`)
+    .join(", ")}`;
+
+const medianOf = (rounds: readonly Round[], of: (round: Round) => number): number => median(rounds.map(of));
+
+function togetherMeasurements(how: "cold" | "warm", rounds: readonly Round[]): Measurement[] {
+  const [name, warm] = [`provide_detach_${HOSTS}_callers_${how}`, how === "warm"];
+  return [
+    measurement({
+      name,
+      value: medianOf(rounds, (round) => round.pairsPerSecond),
+      unit: "pairs/s",
+      floor: medianOf(rounds, (round) => round.noopsPerSecond),
+      floorOf: "bare grpc-js no-op over mutual TLS, calls/s",
+      digits: 4,
+      budget: warm ? { atLeast: 0.017 } : undefined,
+    }),
+    measurement({
+      name: `${name}_cpu`,
+      value: medianOf(rounds, ({ cpuMs }) => Object.values(cpuMs).reduce((sum, ms) => sum + ms, 0)),
+      unit: "ms/pair",
+      floor: MAX_CPU_MS,
+      floorOf: `the most that ${SERVICES.join(", ")} may take together`,
+      budget: warm ? { atMost: 1 } : undefined,
+    }),
+  ];
+}
+
+function aloneMeasurements(rounds: readonly Round[]): Measurement[] {
+  return [
+    measurement({
+      name: "provide_detach_alone",
+      value: medianOf(rounds, (round) => round.pairMs),
+      unit: "ms/pair",
+      floor: medianOf(rounds, (round) => round.commitMs),
+      floorOf: "a bare commit",
+      budget: { atMost: 75 },
+    }),
+  ];
 }
 
 async function deploy(mesh: TestMesh): Promise<string[]> {

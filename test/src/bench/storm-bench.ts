@@ -1,12 +1,11 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { once } from "node:events";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { startBareServer } from "./bare-handshakes.js";
-import { type Measurement, measurement } from "./measure.js";
+import { cpuTimeMs, type Measurement, measurement } from "./measure.js";
 import { startNoopServer } from "./noop.js";
 import type { StormCommand, StormOptions, StormResult } from "./storm-agents.js";
 import { countOnline, DEVICES_PER_AGENT, storeFleet } from "./storm-fleet.js";
@@ -165,12 +164,6 @@ function summary(measured: Measured): string {
     `  half after ${median}, 99 of 100 after ${late}, all after ${last}; ${refused} refused and tried again, ` +
     `${timeouts} timed out; ${cpuMs.toFixed(2)} ms of the server's processor time for each`
   );
-}
-
-/** Of all threads of a process, from the kernel's count in hundredths of a second. */
-function cpuTimeMs(pid: number): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
-  return (Number(fields[11]) + Number(fields[12])) * 10;
 }
 
 function percentile({ latenciesMs }: StormResult, part: number): number {
