@@ -12,12 +12,11 @@ export interface CpiLogLimits {
   readonly maxLogBytes: number;
 }
 
-/** Lines that wait for one reader. */
+/** Lines of one log id that wait for one reader. */
 class Lines implements Disposable {
   readonly #lines: string[] = [];
   #sizeBytes = 0;
   #dropped = 0;
-  readonly #pushed = new Watch();
 
   constructor(
     private readonly limits: CpiLogLimits,
@@ -35,7 +34,6 @@ class Lines implements Disposable {
       this.#sizeBytes += sizeBytes;
       this.all.sizeBytes += sizeBytes;
     }
-    this.#pushed.touch();
   }
 
   take(): string[] {
@@ -47,35 +45,85 @@ class Lines implements Disposable {
     return taken;
   }
 
-  /** Returns when there may be something to take, or the signal aborts. */
-  async something(signal: AbortSignal): Promise<void> {
-    await this.#pushed.changed(signal).catch(() => {});
-  }
-
   /** What nobody took is forgotten. */
   [Symbol.dispose](): void {
     this.take();
   }
 }
 
-/** Passes what CPIs say on to those who watch, by log id. */
+/** What a watcher gets. */
+export interface LogLine {
+  readonly logId: string;
+  readonly line: string;
+}
+
+/** Whose lines somebody watches: those of one log id, or of all calls of a director. */
+export type WatchedLog = { readonly logId: string } | { readonly directorId: string };
+
+const keyOf = (watched: WatchedLog): string =>
+  "logId" in watched ? `log ${watched.logId}` : `director ${watched.directorId}`;
+
+/** One who watches. Each log id has its own limits, so that one that says much costs the others nothing. */
+class Watcher implements Disposable {
+  readonly #byLogId = new Map<string, Lines>();
+  readonly #pushed = new Watch();
+
+  constructor(private readonly newLines: () => Lines) {}
+
+  push({ logId, line }: LogLine): void {
+    let lines = this.#byLogId.get(logId);
+    if (lines === undefined) {
+      lines = this.newLines();
+      this.#byLogId.set(logId, lines);
+    }
+    lines.push(line);
+    this.#pushed.touch();
+  }
+
+  *take(): Generator<LogLine> {
+    for (const [logId, lines] of this.#byLogId) {
+      this.#byLogId.delete(logId);
+      for (const line of lines.take()) yield { logId, line };
+    }
+  }
+
+  /** Returns when there may be something to take, or the signal aborts. */
+  async something(signal: AbortSignal): Promise<void> {
+    await this.#pushed.changed(signal).catch(() => {});
+  }
+
+  [Symbol.dispose](): void {
+    for (const lines of this.#byLogId.values()) lines[Symbol.dispose]();
+  }
+}
+
+interface Early {
+  readonly directorId: string;
+  readonly lines: Lines;
+  calls: number;
+}
+
+/** Passes what CPIs say on to those who watch. */
 export class CpiLog {
-  readonly #watchers = new Map<string, Set<Lines>>();
-  /** Lines of calls under way that nobody watches yet: a watch and a call may overtake each other on their way. */
-  readonly #early = new Map<string, { lines: Lines; calls: number }>();
+  readonly #watchers = new Map<string, Set<Watcher>>();
+  /** By log id: lines of calls under way that nobody watches yet: a watch and a call may overtake each other. */
+  readonly #early = new Map<string, Early>();
   readonly #waiting = { sizeBytes: 0 };
   #watcherCount = 0;
 
   constructor(private readonly limits: CpiLogLimits) {}
 
-  /** Runs a call whose lines go to the watchers of that id. */
-  async during<Result>(logId: string, work: (onLine: (line: string) => void) => Promise<Result>): Promise<Result> {
+  /** Runs a call whose lines go to those who watch its log id, or its director. */
+  async during<Result>(
+    { logId, directorId }: { readonly logId: string; readonly directorId: string },
+    work: (onLine: (line: string) => void) => Promise<Result>,
+  ): Promise<Result> {
     if (logId === "") return work(() => {});
-    const early = this.#early.get(logId) ?? { lines: new Lines(this.limits, this.#waiting), calls: 0 };
+    const early = this.#early.get(logId) ?? { directorId, lines: this.#newLines(), calls: 0 };
     early.calls++;
     this.#early.set(logId, early);
     try {
-      return await work((line) => this.#push(logId, line));
+      return await work((line) => this.#push(directorId, { logId, line }));
     } finally {
       early.calls--;
       if (early.calls === 0) {
@@ -85,30 +133,44 @@ export class CpiLog {
     }
   }
 
-  async *watch(logId: string, signal: AbortSignal): AsyncGenerator<string> {
+  async *watch(watched: WatchedLog, signal: AbortSignal): AsyncGenerator<LogLine> {
     if (this.#watcherCount >= this.limits.maxLogWatchers)
       throw new ResourceExhaustedError(`${this.#watcherCount} streams watch CPI logs already (maxLogWatchers)`);
-    using lines = new Lines(this.limits, this.#waiting);
-    const watchers = this.#watchers.get(logId) ?? new Set();
-    watchers.add(lines);
-    this.#watchers.set(logId, watchers);
+    using watcher = new Watcher(() => this.#newLines());
+    const key = keyOf(watched);
+    const watchers = this.#watchers.get(key) ?? new Set();
+    watchers.add(watcher);
+    this.#watchers.set(key, watchers);
     this.#watcherCount++;
     try {
-      yield* this.#early.get(logId)?.lines.take() ?? [];
+      yield* this.#takeEarly(watched);
       while (!signal.aborted) {
-        await lines.something(signal);
-        yield* lines.take();
+        await watcher.something(signal);
+        yield* watcher.take();
       }
     } finally {
       this.#watcherCount--;
-      watchers.delete(lines);
-      if (watchers.size === 0) this.#watchers.delete(logId);
+      watchers.delete(watcher);
+      if (watchers.size === 0) this.#watchers.delete(key);
     }
   }
 
-  #push(logId: string, line: string): void {
-    const watchers = this.#watchers.get(logId);
-    if (watchers === undefined) this.#early.get(logId)?.lines.push(line);
-    else for (const lines of watchers) lines.push(line);
+  #newLines(): Lines {
+    return new Lines(this.limits, this.#waiting);
+  }
+
+  #takeEarly(watched: WatchedLog): LogLine[] {
+    const isWatched = (logId: string, { directorId }: Early) =>
+      "logId" in watched ? watched.logId === logId : watched.directorId === directorId;
+    return [...this.#early].flatMap(([logId, early]) =>
+      isWatched(logId, early) ? early.lines.take().map((line) => ({ logId, line })) : [],
+    );
+  }
+
+  #push(directorId: string, said: LogLine): void {
+    const { logId } = said;
+    const watchers = [{ logId }, { directorId }].flatMap((watched) => [...(this.#watchers.get(keyOf(watched)) ?? [])]);
+    if (watchers.length === 0) this.#early.get(logId)?.lines.push(said.line);
+    else for (const watcher of watchers) watcher.push(said);
   }
 }

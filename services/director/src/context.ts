@@ -113,13 +113,14 @@ export function createDirector(
     log,
   });
   lifecycle.use("CPI config teller", teller);
+  const logs = new CpiLogs({ client: connections.cpi, directorId: tablet.id, clock, random, log });
   const cpi = new CpiCalls({
     client: connections.cpi,
     directorId: tablet.id,
     // Not the number of this moment: a director that was restored may yet claim a higher one.
     directorGeneration: () => tablet.generation,
     cpiConfig: teller,
-    logs: lifecycle.use("CPI logs", new CpiLogs(connections.cpi, log)),
+    logs: lifecycle.use("CPI logs", logs),
     checkMayAct: () => tablet.checkMayAct(),
     ...config.cpi,
     clock,

@@ -100,7 +100,7 @@ export async function withCpis<Response>(
   const logId = parseOptionalName("context.log_id", said.logId) ?? "";
   // Found behind the fence: what a new director told is not for calls of an old one.
   const run = (signal: AbortSignal) =>
-    context.log.during(logId, (onLogLine) =>
+    context.log.during({ logId, directorId: said.directorId }, (onLogLine) =>
       work(context.configs.find(said.directorId, said.cpiConfigVersion), wanted, { ...cpiCall, signal, onLogLine }),
     );
   return director

@@ -1,13 +1,22 @@
 import type { WatchCpiLogRequest, WatchCpiLogResponse } from "@diskmesh/api/cpi";
-import { parseName } from "@diskmesh/domain";
+import { InvalidArgumentError, parseId, parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
+import type { WatchedLog } from "../cpi-log.js";
 
 export async function* watchCpiLog(
   context: DispatcherContext,
   request: WatchCpiLogRequest,
   call: CallContext,
 ): AsyncIterable<WatchCpiLogResponse> {
-  const logId = parseName("log_id", request.logId);
-  for await (const line of context.log.watch(logId, call.signal)) yield { line };
+  yield* context.log.watch(parseWatched(request), call.signal);
+}
+
+function parseWatched({ logId, directorId }: WatchCpiLogRequest): WatchedLog {
+  if (directorId === "") return { logId: parseName("log_id", logId) };
+  if (logId !== "")
+    throw new InvalidArgumentError("log_id and director_id are both given: name the one whose lines are wanted", {
+      about: { field: "log_id" },
+    });
+  return { directorId: parseId("director_id", directorId) };
 }

@@ -1,6 +1,7 @@
 import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
-import { type Logger, messageOf } from "@diskmesh/domain";
+import { backoffMs, CancelledError, type Logger, messageOf } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
+import type { Clock } from "@diskmesh/service";
 
 /** Takes lines for people. */
 export interface LogSink {
@@ -10,64 +11,82 @@ export interface LogSink {
 
 interface Listening {
   readonly sink: LogSink;
-  readonly abort: AbortController;
   holders: number;
   timer: NodeJS.Timeout | undefined;
+}
+
+export interface CpiLogsOptions {
+  readonly client: Pick<Client<typeof CpiServiceDefinition>, "watchCpiLog">;
+  readonly directorId: string;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Pick<Logger, "debug">;
 }
 
 // The last lines of a call may come shortly after its answer; and the next call of the same task is often near.
 const LINGER_MS = 250;
 
+const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
+
 /**
- * Listens to what CPIs write, with one stream per log id for all its calls. It is about a log alone: when listening
- * fails, the calls go on.
+ * Listens to what CPIs write, by one stream for all calls of this director: one for each task would cost more than all
+ * else that a short task asks of a CPI. It is about a log alone: when listening fails, the calls go on.
  */
 export class CpiLogs {
+  readonly #options: CpiLogsOptions;
   readonly #listening = new Map<string, Listening>();
+  readonly #closed = new AbortController();
+  #reading = false;
 
-  constructor(
-    private readonly client: Pick<Client<typeof CpiServiceDefinition>, "watchCpiLog">,
-    private readonly log: Pick<Logger, "debug">,
-  ) {}
+  constructor(options: CpiLogsOptions) {
+    this.#options = options;
+  }
 
   /** Called before a call; its lines go to the sink until some time after the release. */
   listen(logId: string, sink: LogSink): { release(): void } {
-    const listening = this.#listening.get(logId) ?? this.#start(logId, sink);
+    const listening = this.#listening.get(logId) ?? { sink, holders: 0, timer: undefined };
+    this.#listening.set(logId, listening);
     clearTimeout(listening.timer);
     listening.holders++;
+    if (!this.#reading) void this.#read();
     return {
       release: () => {
         if (--listening.holders > 0) return;
-        listening.timer = setTimeout(() => this.#end(logId, listening), LINGER_MS);
+        listening.timer = setTimeout(() => this.#listening.delete(logId), LINGER_MS);
         listening.timer.unref();
       },
     };
   }
 
   close(): void {
-    for (const [logId, listening] of this.#listening) this.#end(logId, listening);
+    this.#closed.abort(new CancelledError("the director stops"));
+    for (const { timer } of this.#listening.values()) clearTimeout(timer);
+    this.#listening.clear();
   }
 
-  #start(logId: string, sink: LogSink): Listening {
-    const listening: Listening = { sink, abort: new AbortController(), holders: 0, timer: undefined };
-    this.#listening.set(logId, listening);
-    void this.#read(logId, listening)
-      .catch((error: unknown) => {
-        if (!listening.abort.signal.aborted)
-          this.log.debug({ logId, error: messageOf(error) }, "cannot read a CPI log");
-      })
-      // So that the next call tries again.
-      .finally(() => this.#end(logId, listening));
-    return listening;
+  /** Reads on while somebody listens; a stream that stands is kept for whoever listens next. */
+  async #read(): Promise<void> {
+    const { clock, random, log } = this.#options;
+    const { signal } = this.#closed;
+    this.#reading = true;
+    for (let failures = 0; this.#listening.size > 0 && !signal.aborted; failures++) {
+      try {
+        await this.#readStream(signal, () => {
+          failures = 0;
+        });
+      } catch (error) {
+        if (!signal.aborted) log.debug({ error: messageOf(error) }, "cannot read the CPIs' log");
+      }
+      await clock.sleep(backoffMs(failures, BACKOFF, random()), signal).catch(() => {});
+    }
+    this.#reading = false;
   }
 
-  async #read(logId: string, { sink, abort }: Listening): Promise<void> {
-    for await (const { line } of this.client.watchCpiLog({ logId }, { signal: abort.signal })) sink.output("cpi", line);
-  }
-
-  #end(logId: string, listening: Listening): void {
-    clearTimeout(listening.timer);
-    listening.abort.abort();
-    if (this.#listening.get(logId) === listening) this.#listening.delete(logId);
+  async #readStream(signal: AbortSignal, onLine: () => void): Promise<void> {
+    const { client, directorId } = this.#options;
+    for await (const { logId, line } of client.watchCpiLog({ directorId }, { signal })) {
+      onLine();
+      this.#listening.get(logId)?.sink.output("cpi", line);
+    }
   }
 }

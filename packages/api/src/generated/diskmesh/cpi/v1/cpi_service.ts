@@ -523,16 +523,20 @@ export interface DeleteStemcellRequest {
 export interface DeleteStemcellResponse {
 }
 
-/** Which calls to listen to. */
+/** Which calls to listen to. Either field is set, not both. */
 export interface WatchCpiLogRequest {
   /** As in the calls' contexts. */
   logId: string;
+  /** As in the calls' contexts: all calls of that director which have a log id. */
+  directorId: string;
 }
 
 /** Something that a CPI said. */
 export interface WatchCpiLogResponse {
   /** One line, without its end, secrets redacted. */
   line: string;
+  /** The log id of the call that it belongs to. */
+  logId: string;
 }
 
 function createBaseCallContext(): CallContext {
@@ -4270,13 +4274,16 @@ export const DeleteStemcellResponse: MessageFns<DeleteStemcellResponse> = {
 };
 
 function createBaseWatchCpiLogRequest(): WatchCpiLogRequest {
-  return { logId: "" };
+  return { logId: "", directorId: "" };
 }
 
 export const WatchCpiLogRequest: MessageFns<WatchCpiLogRequest> = {
   encode(message: WatchCpiLogRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.logId !== "") {
       writer.uint32(10).string(message.logId);
+    }
+    if (message.directorId !== "") {
+      writer.uint32(18).string(message.directorId);
     }
     return writer;
   },
@@ -4302,6 +4309,14 @@ export const WatchCpiLogRequest: MessageFns<WatchCpiLogRequest> = {
             message.logId = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.directorId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4320,18 +4335,22 @@ export const WatchCpiLogRequest: MessageFns<WatchCpiLogRequest> = {
   fromPartial(object: DeepPartial<WatchCpiLogRequest>): WatchCpiLogRequest {
     const message = createBaseWatchCpiLogRequest();
     message.logId = object.logId ?? "";
+    message.directorId = object.directorId ?? "";
     return message;
   },
 };
 
 function createBaseWatchCpiLogResponse(): WatchCpiLogResponse {
-  return { line: "" };
+  return { line: "", logId: "" };
 }
 
 export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
   encode(message: WatchCpiLogResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.line !== "") {
       writer.uint32(10).string(message.line);
+    }
+    if (message.logId !== "") {
+      writer.uint32(18).string(message.logId);
     }
     return writer;
   },
@@ -4357,6 +4376,14 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
             message.line = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.logId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4375,6 +4402,7 @@ export const WatchCpiLogResponse: MessageFns<WatchCpiLogResponse> = {
   fromPartial(object: DeepPartial<WatchCpiLogResponse>): WatchCpiLogResponse {
     const message = createBaseWatchCpiLogResponse();
     message.line = object.line ?? "";
+    message.logId = object.logId ?? "";
     return message;
   },
 };
@@ -4571,7 +4599,7 @@ export const CpiServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Lines that CPIs write to stderr for calls with this log id, as they come. Opened before the call. */
+    /** Lines that CPIs write to stderr for calls with this log id, or of this director, as they come. Opened before the call. */
     watchCpiLog: {
       name: "WatchCpiLog",
       requestType: WatchCpiLogRequest as typeof WatchCpiLogRequest,
