@@ -1,7 +1,7 @@
 import { silentLogger } from "@diskmesh/domain";
 import { Changes, systemClock } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TaskLog, type TaskLogOptions } from "./task-log.js";
 
@@ -43,6 +43,33 @@ describe("the logs of tasks", () => {
     expect(events.at(-1)).to.contain("tasks.outputSizeBytesPerTask");
     const kept = [...lines, ...events].reduce((sum, line) => sum + Buffer.byteLength(line), 0);
     expect(log.sizeBytes(1)).to.equal(kept);
+  });
+
+  it("are written together, soon, or at once where somebody waits for them", async () => {
+    const appends: string[] = [];
+    const counted: EventLog = {
+      append: (stream, lines) => {
+        appends.push(`${stream}: ${lines.length}`);
+        return eventLog.append(stream, lines);
+      },
+      read: (stream, page) => eventLog.read(stream, page),
+      drop: (stream) => eventLog.drop(stream),
+      close: () => eventLog.close(),
+    };
+    const log = taskLog({ eventLog: counted });
+    const say = async (lines: number) => {
+      for (let i = 0; i < lines; i++) {
+        log.appendLine(1, "debug", "x");
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    };
+    await say(5);
+    await log.flush(1);
+    expect(appends).to.deep.equal(["task-1-debug: 5"]);
+    await say(1);
+    await eventually(() => expect(appends).to.deep.equal(["task-1-debug: 5", "task-1-debug: 1"]));
+    await log.flush(1);
+    expect(await log.readLines(1, "debug", 0, 100)).to.have.length(6);
   });
 
   it("wait for the storage within a number of bytes of all tasks, and go on after that", async () => {

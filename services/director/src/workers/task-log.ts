@@ -30,11 +30,16 @@ interface Writer {
   written: number;
   writtenSizeBytes: number;
   writing: Promise<void> | undefined;
+  /** Writes what is pending now. */
+  hurry: () => void;
 }
 
 /** Lines of one output that wait for the storage; beyond it a task that talks too fast loses lines. */
 const MAX_PENDING_LINES = 1_000;
 const MAX_LINE_LENGTH = 16_384;
+
+/** Lines gather for so long, unless somebody waits for them: a commit for each would cost a short task as much as its work. */
+const GATHER_MS = 100;
 
 const ROOM_BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
@@ -69,7 +74,10 @@ export class TaskLog {
 
   /** Resolves when everything appended so far is durable, or could not be made so, which is logged. */
   async flush(taskId: number): Promise<void> {
-    await Promise.all(OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type))?.writing));
+    const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
+    // In one turn, so that they share a commit.
+    for (const writer of writers) writer?.hurry();
+    await Promise.all(writers.map((writer) => writer?.writing));
   }
 
   /** What was written of the task in this process. */
@@ -99,7 +107,7 @@ export class TaskLog {
 
   #append(taskId: number, type: OutputType, limit: number, textOf: (last: boolean) => string): void {
     const stream = streamOf(taskId, type);
-    const writer = this.#writers.get(stream) ?? { pending: [], written: 0, writtenSizeBytes: 0, writing: undefined };
+    const writer = this.#writers.get(stream) ?? newWriter();
     this.#writers.set(stream, writer);
     const { outputSizeBytesPerTask, pendingOutputSizeBytes } = this.#options;
     if (writer.written >= limit || writer.pending.length >= MAX_PENDING_LINES) return;
@@ -116,9 +124,8 @@ export class TaskLog {
   }
 
   async #write(taskId: number, stream: string, writer: Writer): Promise<void> {
-    // One turn later, so that what is appended together is written together.
-    await Promise.resolve();
     for (let failures = 0; writer.pending.length > 0; ) {
+      if (failures === 0) await this.#gathered(writer);
       const lines = writer.pending.splice(0);
       try {
         await this.#options.eventLog.append(stream, lines);
@@ -137,12 +144,26 @@ export class TaskLog {
     if (!this.#live.has(taskId)) this.#writers.delete(stream);
   }
 
+  async #gathered(writer: Writer): Promise<void> {
+    if (this.#options.stopping.aborted) return;
+    let timer: NodeJS.Timeout | undefined;
+    await new Promise<void>((resolve) => {
+      writer.hurry = resolve;
+      timer = setTimeout(resolve, GATHER_MS);
+    });
+    clearTimeout(timer);
+  }
+
   /** False when this process stops before it is worth another try. */
   async #waitForRoom(failures: number): Promise<boolean> {
     const { clock, random, stopping } = this.#options;
     await clock.sleep(backoffMs(failures, ROOM_BACKOFF, random()), stopping).catch(() => {});
     return !stopping.aborted;
   }
+}
+
+function newWriter(): Writer {
+  return { pending: [], written: 0, writtenSizeBytes: 0, writing: undefined, hurry: () => {} };
 }
 
 function streamOf(taskId: number, type: OutputType): string {
