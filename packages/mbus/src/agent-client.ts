@@ -45,6 +45,11 @@ export interface CallOptions {
   readonly requestTimeoutMs?: number;
   /** With "ignored", a method that the agent does not know gives undefined; else NotImplementedError. */
   readonly unknownMethodIs?: "error" | "ignored";
+  /**
+   * The agent may take so long to answer with the result of a long method, instead of being polled for it; stock agents
+   * do not know the wish. Until then it is not known which task to cancel, should the caller give up. 0 by default.
+   */
+  readonly answerWithinMs?: number;
 }
 
 interface PendingRequest {
@@ -87,7 +92,7 @@ export class AgentClient {
       const limit = new TimeLimit(options.timeoutMs ?? this.#options.callTimeoutMs, options.signal);
       const requestTimeoutMs = options.requestTimeoutMs ?? this.#options.requestTimeoutMs;
       try {
-        const call = { agentId, method, args, limit, requestTimeoutMs };
+        const call = { agentId, method, args, limit, requestTimeoutMs, answerWithinMs: options.answerWithinMs ?? 0 };
         const reply = await this.#request(call, method, args);
         if ("exception" in reply && reply.exception === unknownMethodText(method)) {
           if (options.unknownMethodIs === "ignored") return undefined;
@@ -153,7 +158,8 @@ export class AgentClient {
     const { requestTimeoutMs } = this.#options;
     const limit = new TimeLimit(requestTimeoutMs);
     const args = [taskId];
-    this.#request({ agentId, method: "cancel_task", args, limit, requestTimeoutMs }, "cancel_task", args)
+    const call = { agentId, method: "cancel_task", args, limit, requestTimeoutMs, answerWithinMs: 0 };
+    this.#request(call, call.method, args)
       .catch((error: unknown) => this.#log.debug({ agentId, error }, "cannot cancel the agent's task"))
       .finally(() => limit.release());
   }
@@ -165,7 +171,14 @@ export class AgentClient {
       throw new CancelledError(`agent ${agentId} was to be asked for ${method}: the client was closed`);
     const requestId = randomUUID();
     const reply = replySubject(directorId, agentId, requestId);
-    const data = encodeRequest({ method, args, replyTo: reply, traceHeaders: currentTraceHeaders() });
+    const traceHeaders = currentTraceHeaders();
+    const data = encodeRequest({
+      method,
+      args,
+      replyTo: reply,
+      traceHeaders,
+      answerWithinMs: method === call.method ? call.answerWithinMs : 0,
+    });
     if (this.#pending.size >= maxPendingRequests)
       throw new ResourceExhaustedError(`${maxPendingRequests} requests to agents wait already (maxPendingRequests)`);
     if (call.limit.signal.aborted) throw endOf(call, `agent ${agentId} was to be asked for ${method}`);
@@ -219,6 +232,7 @@ interface Call {
   /** Of the whole call; aborts too when the caller gives up. */
   readonly limit: TimeLimit;
   readonly requestTimeoutMs: number;
+  readonly answerWithinMs: number;
 }
 
 function replyValue(reply: AgentReply, { agentId, method, args }: Call): unknown {

@@ -145,9 +145,34 @@ export class AgentServer {
       this.#runningSizeBytes -= sizeBytes;
     };
     const run = (signal: AbortSignal) => this.#runInSpan(request, method, signal);
-    const started = method.mode === "async" ? this.#tasks.start(run, onEnd) : run(this.#stopping.signal).finally(onEnd);
+    const started =
+      method.mode === "async"
+        ? this.#startTask(run, onEnd, request.answerWithinMs)
+        : run(this.#stopping.signal).finally(onEnd);
     this.#runningSizeBytes += sizeBytes;
     return started;
+  }
+
+  /** A task, or its result when it ends soon enough. */
+  #startTask(run: (signal: AbortSignal) => Promise<unknown>, onEnd: () => void, withinMs: number): unknown {
+    let hasEnded = (): void => {};
+    const started = this.#tasks.start(run, () => {
+      onEnd();
+      hasEnded();
+    });
+    if (withinMs === 0) return started;
+    return new Promise<void>((resolve) => {
+      const timer = setTimeout(resolve, withinMs);
+      hasEnded = () => {
+        clearTimeout(timer);
+        resolve();
+      };
+    }).then(() => {
+      const result = this.#tasks.get(started.agent_task_id);
+      if (isRunningTask(result)) return result;
+      if ("exception" in result) throw new Error(result.exception);
+      return result.value;
+    });
   }
 
   #runInSpan(request: AgentRequest, method: AgentMethod, signal: AbortSignal): Promise<unknown> {

@@ -19,6 +19,7 @@ describe("a request", () => {
     args: [1, { a: "b" }],
     replyTo: "director.d.a.r",
     traceHeaders: { traceparent: "00-1" },
+    answerWithinMs: 50,
   };
 
   it("travels as the protocol's envelope", () => {
@@ -28,14 +29,25 @@ describe("a request", () => {
       arguments: [1, { a: "b" }],
       reply_to: "director.d.a.r",
       traceparent: "00-1",
+      answer_within_ms: 50,
     });
     expect(decodeRequest(encodeRequest(request))).to.deep.equal(request);
   });
 
   it("may lack arguments and carry keys nobody knows", () => {
     const decoded = decodeRequest(data({ method: "ping", reply_to: "r", certs: {}, tracestate: 5 }));
-    expect(decoded).to.deep.equal({ method: "ping", args: [], replyTo: "r", traceHeaders: {} });
+    expect(decoded).to.deep.equal({ method: "ping", args: [], replyTo: "r", traceHeaders: {}, answerWithinMs: 0 });
   });
+
+  for (const [sent, withinMs] of [
+    ["soon", 0],
+    [-1, 0],
+    [1e9, 1_000],
+  ] as const)
+    it(`an answer wanted within ${sent} ms -> within ${withinMs} ms`, () => {
+      const decoded = decodeRequest(data({ method: "ping", reply_to: "r", answer_within_ms: sent }));
+      expect(decoded.answerWithinMs).to.equal(withinMs);
+    });
 
   it("above 1 MiB is refused", () => {
     expect(() => encodeRequest({ ...request, args: ["x".repeat(MAX_PAYLOAD_BYTES)] })).to.throw(

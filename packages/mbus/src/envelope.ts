@@ -10,12 +10,17 @@ const TRUNCATION_MARK = "...[truncated]...";
 const TOO_LONG = "Response exceeded maximum allowed length";
 const METHOD_PATTERN = /^[A-Za-z0-9_]{1,64}$/;
 
-/** A request as it travels. Trace headers are extra keys of the envelope, which stock agents skip. */
+/** How long an agent may be asked to wait for the end of a task before it answers. */
+const MAX_ANSWER_WITHIN_MS = 1_000;
+
+/** A request as it travels. Trace headers and `answerWithinMs` are extra keys of the envelope, which stock agents skip. */
 export interface AgentRequest {
   readonly method: string;
   readonly args: readonly unknown[];
   readonly replyTo: string;
   readonly traceHeaders: Readonly<Record<string, string>>;
+  /** A task that ends within this time is answered with its result, and need not be polled; 0: none is. */
+  readonly answerWithinMs: number;
 }
 
 export type AgentReply = { readonly value: unknown } | { readonly exception: string };
@@ -23,8 +28,15 @@ export type AgentReply = { readonly value: unknown } | { readonly exception: str
 const TRACE_HEADERS = ["traceparent", "tracestate"] as const;
 
 export function encodeRequest(request: AgentRequest): Uint8Array {
-  const { method, args, replyTo, traceHeaders } = request;
-  const data = encodeJson({ ...traceHeaders, protocol: PROTOCOL, method, arguments: args, reply_to: replyTo });
+  const { method, args, replyTo, traceHeaders, answerWithinMs } = request;
+  const data = encodeJson({
+    ...traceHeaders,
+    ...(answerWithinMs > 0 && { answer_within_ms: answerWithinMs }),
+    protocol: PROTOCOL,
+    method,
+    arguments: args,
+    reply_to: replyTo,
+  });
   if (data.length > MAX_PAYLOAD_BYTES)
     throw new InvalidArgumentError(
       `the request ${method} to an agent is ${data.length} bytes long: mbus takes at most ${MAX_PAYLOAD_BYTES}`,
@@ -35,7 +47,7 @@ export function encodeRequest(request: AgentRequest): Uint8Array {
 /** Throws InvalidArgumentError for anything that is no request. */
 export function decodeRequest(data: Uint8Array): AgentRequest {
   const envelope = decodeObject("request", data);
-  const { method, arguments: args = [], reply_to: replyTo } = envelope;
+  const { method, arguments: args = [], reply_to: replyTo, answer_within_ms: withinMs } = envelope;
   if (typeof replyTo !== "string") throw new InvalidArgumentError("the request has no reply_to");
   if (typeof method !== "string" || !METHOD_PATTERN.test(method))
     throw new InvalidArgumentError(`the request's method ${quoted(String(method))} is not a name`);
@@ -45,7 +57,8 @@ export function decodeRequest(data: Uint8Array): AgentRequest {
     const value = envelope[name];
     if (typeof value === "string") traceHeaders[name] = value;
   }
-  return { method, args, replyTo, traceHeaders };
+  const answerWithinMs = typeof withinMs === "number" ? Math.min(Math.max(withinMs, 0), MAX_ANSWER_WITHIN_MS) : 0;
+  return { method, args, replyTo, traceHeaders, answerWithinMs };
 }
 
 /** Encodes a reply within the limit: a long exception loses its middle, a long value becomes an exception. */

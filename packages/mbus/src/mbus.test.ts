@@ -172,6 +172,25 @@ describe("mbus", () => {
       expect(await client.call("host-1", "nothing", [])).to.equal(null);
     });
 
+    it("of a long method that ends within the time for an answer is one request", async () => {
+      const asked: string[] = [];
+      const watching = agent.subscribe("agent.host-1", ({ data }) =>
+        asked.push(JSON.parse(`${Buffer.from(data)}`).method),
+      );
+      await eventually(async () => {
+        await client.call("host-1", "ping", []);
+        expect(asked).to.include("ping");
+      });
+      const within = { answerWithinMs: 1_000 };
+      expect(await client.call("host-1", "long", [], within)).to.deep.equal({ done: true });
+      const error = await rejection(client.call("host-1", "long_fail", [], within), AgentError);
+      expect(error.agentMessage).to.equal("Action Failed long_fail: no link");
+      expect(asked.filter((method) => method !== "ping")).to.deep.equal(["long", "long_fail"]);
+      expect(await client.call("host-1", "long", [], { answerWithinMs: 1 })).to.deep.equal({ done: true });
+      expect(asked).to.include("get_task");
+      watching.unsubscribe();
+    });
+
     it("of a long method waits for its task", async () => {
       expect(await client.call("host-1", "long", [])).to.deep.equal({ done: true });
     });

@@ -5,6 +5,8 @@ import type { JobContext } from "./job-context.js";
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 2_000 };
 const PING_TIMEOUT_MS = 1_000;
+/** Of what an agent does to a disk: mostly a link, a mount or a file, and done sooner than a second question would be. */
+const ANSWER_WITHIN_MS = 50;
 
 /**
  * Has an agent do something that may be done twice: when its answer is lost or it is away, it is asked again until the
@@ -26,6 +28,7 @@ export async function tellAgent(
       requestTimeoutMs: Math.min(context.config.agents.requestTimeoutMs, Math.max(1_000, timeoutMs / 3)),
       timeoutMs: leftMs,
       unknownMethodIs,
+      answerWithinMs: ANSWER_WITHIN_MS,
     }),
   );
 }
