@@ -4,8 +4,10 @@ import {
   AbortedError,
   AlreadyExistsError,
   DeviceIoError,
+  InvalidArgumentError,
   InvalidStateError,
   MIB_BYTES,
+  NotFoundError,
   ResourceExhaustedError,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -128,6 +130,26 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
       expect(publication?.sessionNumber).to.be.above(first);
     });
     expect(agent.exports.get("x")).to.be.above(first);
+  });
+
+  it("is published to the host of a VM by the VM's id, and taken from that VM alone", async () => {
+    const { operator } = fleet.registry;
+    await fleet.readyAgent("h1", ["d1"]);
+    await fleet.readyAgent("h2", []);
+    await fleet.createDisk("x");
+    await operator.assignHost({ vmCid: "vm-1", diskIds: ["x"] });
+    await operator.assignHost({ vmCid: "vm-2" });
+    const { disk } = await operator.publishDisk({ diskId: "x", vmCid: "vm-1" });
+    expect(disk?.publication).to.deep.include({ hostId: "h1", state: PublicationState.PUBLISHED });
+    const elsewhere = await rejection(operator.unpublishDisk({ diskId: "x", vmCid: "vm-2" }), InvalidStateError);
+    expect(elsewhere.about).to.deep.include({ disk_id: "x", vm_cid: "vm-2" });
+    expect((await fleet.registry.disk("x")).publication?.hostId).to.equal("h1");
+    expect((await operator.unpublishDisk({ diskId: "x", vmCid: "vm-1" })).disk?.publication).to.equal(undefined);
+    for (const ask of [operator.publishDisk, operator.unpublishDisk]) {
+      expect((await rejection(ask({ diskId: "x", vmCid: "vm-9" }), NotFoundError)).about.vm_cid).to.equal("vm-9");
+      await rejection(ask({ diskId: "x", vmCid: "vm-1", hostId: "h1" }), InvalidArgumentError, "both given");
+    }
+    await rejection(operator.unpublishDisk({ diskId: "x", vmCid: "vm-1" }), InvalidStateError, "not published");
   });
 
   it("registers with an export that nobody wants -> ended", async () => {

@@ -15,6 +15,7 @@ import {
 import {
   type DiskId,
   InvalidArgumentError,
+  InvalidStateError,
   type JsonObject,
   NotFoundError,
   NotImplementedError,
@@ -110,23 +111,28 @@ export class FleetCpi implements Cpi {
   }
 
   async attachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<unknown> {
-    const diskId = this.#ownId(diskCid);
-    const { hostId } = await this.#hostOf(vmCid, call);
-    const publish = () => this.#registry.publishDisk({ diskId, hostId }, optionsOf(call));
-    const { disk } = await asDiskNotFound(diskCid, publish);
+    const request = { diskId: this.#ownId(diskCid), vmCid: ownVmCid(vmCid) };
+    const publish = () => this.#registry.publishDisk(request, optionsOf(call));
+    const { disk } = await asDiskNotFound(diskCid, () => asVmNotFound(vmCid, publish));
     const path = disk?.publication?.exportPath;
     if (!path)
-      throw new UnavailableError(`the registry published disk ${diskId} to host ${hostId} but named no export path`, {
+      throw new UnavailableError(`the registry published disk ${diskCid} for VM ${vmCid} but named no export path`, {
         outcome: "unknown",
       });
     return { path };
   }
 
   async detachDisk(vmCid: string, diskCid: string, call: CpiCall): Promise<void> {
-    const { hostId } = await this.#hostOf(vmCid, call);
-    const { diskId, publication } = await this.#disk(diskCid, call);
-    if (publication?.hostId !== hostId) throw new DiskNotAttachedError(diskCid, vmCid);
-    await this.#registry.unpublishDisk({ diskId, hostId }, optionsOf(call));
+    const request = { diskId: this.#ownId(diskCid), vmCid: ownVmCid(vmCid) };
+    const unpublish = () => this.#registry.unpublishDisk(request, optionsOf(call));
+    try {
+      await asDiskNotFound(diskCid, () => asVmNotFound(vmCid, unpublish));
+    } catch (error) {
+      // Only for not being there does the registry name the VM.
+      if (error instanceof InvalidStateError && error.about.vm_cid === vmCid)
+        throw new DiskNotAttachedError(diskCid, vmCid);
+      throw error;
+    }
   }
 
   async getDisks(vmCid: string, call: CpiCall): Promise<readonly string[]> {
@@ -226,6 +232,12 @@ function idOrNone<Id>(parse: () => Id): Id | undefined {
   }
 }
 
+function ownVmCid(vmCid: string): string {
+  const id = idOrNone(() => parseId("vm_cid", vmCid));
+  if (id === undefined) throw new VmNotFoundError(vmCid);
+  return id;
+}
+
 function notImplemented(method: string, why: string): NotImplementedError {
   return new NotImplementedError(`the fleet CPI has no ${method}: ${why}`, { about: { cpi_method: method } });
 }
@@ -241,12 +253,21 @@ async function asNoDiskSpace<Result>(diskId: string, ask: () => Promise<Result>)
   }
 }
 
+async function asVmNotFound<Result>(vmCid: string, ask: () => Promise<Result>): Promise<Result> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof NotFoundError && error.about.vm_cid === vmCid) throw new VmNotFoundError(vmCid);
+    throw error;
+  }
+}
+
 async function asDiskNotFound<Result>(diskCid: string, ask: () => Promise<Result>): Promise<Result> {
   try {
     return await ask();
   } catch (error) {
     // A host that is gone meanwhile is another matter.
-    if (error instanceof NotFoundError && error.about.host_id === undefined) throw new DiskNotFoundError(diskCid);
+    if (error instanceof NotFoundError && error.about.disk_id !== undefined) throw new DiskNotFoundError(diskCid);
     throw error;
   }
 }

@@ -1,8 +1,10 @@
 import type { PublishDiskRequest, PublishDiskResponse } from "@diskmesh/api/registry";
-import { parseDiskId, parseHostId } from "@diskmesh/domain";
+import { type DiskId, type HostId, parseDiskId, parseHostId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext } from "../context.js";
+import { requireHostOfVm } from "../model/host-assignment.js";
 import { publishProgress, requestPublish, unpublishProgress } from "../model/publications.js";
+import { parsePublicationTarget } from "../requests/publication-target.js";
 import { waitForPublication } from "../requests/wait-for-publication.js";
 import { silenceRuleOf } from "../requests/wire.js";
 
@@ -13,13 +15,19 @@ export async function publishDisk(
 ): Promise<PublishDiskResponse> {
   const { tablet, workers, liveness } = context;
   const diskId = parseDiskId(request.diskId);
-  const hostId = parseHostId(request.hostId);
+  const target = parsePublicationTarget(request) ?? { hostId: parseHostId(request.hostId) };
   const options = { whySuspected: liveness.whySuspected, onHostSilence: silenceRuleOf(request.onHostSilence) };
   for (;;) {
-    const { progress } = await tablet.transact((tx) => requestPublish(tx, diskId, hostId, options));
+    const { progress, hostId } = await tablet.transact((tx) => {
+      const hostId = "vmCid" in target ? requireHostOfVm(tx, target.vmCid).hostId : target.hostId;
+      return { hostId, progress: requestPublish(tx, diskId, hostId, options).progress };
+    });
     workers.wakeDisk(diskId);
-    if (progress !== "busy") break;
+    if (progress !== "busy") return { disk: await whenPublished(context, call, diskId, hostId) };
     await waitForPublication(context, call, diskId, (tables) => unpublishProgress(tables, diskId));
   }
-  return { disk: await waitForPublication(context, call, diskId, (tables) => publishProgress(tables, diskId, hostId)) };
+}
+
+function whenPublished(context: ChangeContext, call: CallContext, diskId: DiskId, hostId: HostId) {
+  return waitForPublication(context, call, diskId, (tables) => publishProgress(tables, diskId, hostId));
 }

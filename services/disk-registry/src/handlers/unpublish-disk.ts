@@ -1,8 +1,10 @@
 import type { UnpublishDiskRequest, UnpublishDiskResponse } from "@diskmesh/api/registry";
-import { parseDiskId, parseHostId } from "@diskmesh/domain";
+import { parseDiskId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { ChangeContext } from "../context.js";
+import { requestUnpublishFromVm } from "../model/host-assignment.js";
 import { requestUnpublish, unpublishProgress } from "../model/publications.js";
+import { parsePublicationTarget } from "../requests/publication-target.js";
 import { waitForPublication } from "../requests/wait-for-publication.js";
 import { diskMessage } from "../requests/wire.js";
 
@@ -13,9 +15,12 @@ export async function unpublishDisk(
 ): Promise<UnpublishDiskResponse> {
   const { tablet, workers } = context;
   const diskId = parseDiskId(request.diskId);
-  const hostId = request.hostId === "" ? undefined : parseHostId(request.hostId);
+  const target = parsePublicationTarget(request);
   const step = await tablet.transact((tx) => {
-    const { progress, disk } = requestUnpublish(tx, diskId, hostId);
+    const { progress, disk } =
+      target && "vmCid" in target
+        ? requestUnpublishFromVm(tx, diskId, target.vmCid)
+        : requestUnpublish(tx, diskId, target?.hostId);
     return { progress, disk: diskMessage(tx, disk) };
   });
   if (step.progress === "reached") return { disk: step.disk };

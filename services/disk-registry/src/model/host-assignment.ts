@@ -3,10 +3,11 @@ import {
   type DiskId,
   type HostId,
   InvalidStateError,
+  NotFoundError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import { isPlaceable, NOBODY_SUSPECTED, type WhySuspected } from "./placement.js";
-import { requireDisk } from "./publications.js";
+import { type PublicationStep, requestUnpublish, requireDisk } from "./publications.js";
 import type { Host, RegistryTables, RegistryTransaction } from "./schema.js";
 
 export interface HostRequest {
@@ -64,6 +65,23 @@ export function unassignHost(tx: RegistryTransaction, vmCid: string): void {
   }
   const { assignment: _, ...unassigned } = host;
   tx.hosts.put(unassigned);
+}
+
+/** Throws NotFoundError, about the VM. */
+export function requireHostOfVm(tables: RegistryTables, vmCid: string): Host {
+  const host = hostOfVm(tables, vmCid);
+  if (host === undefined) throw new NotFoundError(`there is no VM ${vmCid}`, { about: { vm_cid: vmCid } });
+  return host;
+}
+
+/** Throws InvalidStateError, about the VM, unless the disk is, or was to be, on its host. */
+export function requestUnpublishFromVm(tx: RegistryTransaction, diskId: DiskId, vmCid: string): PublicationStep {
+  const { hostId } = requireHostOfVm(tx, vmCid);
+  if (requireDisk(tx, diskId).publication?.hostId !== hostId)
+    throw new InvalidStateError(`disk ${diskId} is not published to host ${hostId} of VM ${vmCid}`, {
+      about: { disk_id: diskId, vm_cid: vmCid },
+    });
+  return requestUnpublish(tx, diskId, hostId);
 }
 
 function hostOfVm(tables: RegistryTables, vmCid: string): Host | undefined {

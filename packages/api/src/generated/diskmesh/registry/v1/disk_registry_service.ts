@@ -473,10 +473,12 @@ export interface ResizeDiskResponse {
 export interface PublishDiskRequest {
   /** The disk. */
   diskId: string;
-  /** The host whose users read and write it. */
+  /** The host whose users read and write it. Either this or vm_cid is set. */
   hostId: string;
   /** What becomes of the publication when the host is UNAVAILABLE; the last word on it counts. */
   onHostSilence: OnHostSilence;
+  /** Instead of host_id: the VM whose host it is. Without such a VM: NOT_FOUND with vm_cid in its metadata. */
+  vmCid: string;
 }
 
 /** The disk is readable and writable on the host. */
@@ -491,6 +493,11 @@ export interface UnpublishDiskRequest {
   diskId: string;
   /** When given, only if the disk is published to this host; published elsewhere is then a success. */
   hostId: string;
+  /**
+   * Instead of host_id: only if the disk is published to the host of this VM; else FAILED_PRECONDITION with vm_cid in its
+   * metadata. Without such a VM: NOT_FOUND with vm_cid in its metadata.
+   */
+  vmCid: string;
 }
 
 /** The disk is published nowhere. */
@@ -4026,7 +4033,7 @@ export const ResizeDiskResponse: MessageFns<ResizeDiskResponse> = {
 };
 
 function createBasePublishDiskRequest(): PublishDiskRequest {
-  return { diskId: "", hostId: "", onHostSilence: OnHostSilence.UNSPECIFIED };
+  return { diskId: "", hostId: "", onHostSilence: OnHostSilence.UNSPECIFIED, vmCid: "" };
 }
 
 export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
@@ -4039,6 +4046,9 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
     }
     if (message.onHostSilence !== OnHostSilence.UNSPECIFIED) {
       writer.uint32(24).int32(onHostSilenceToNumber(message.onHostSilence));
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(34).string(message.vmCid);
     }
     return writer;
   },
@@ -4080,6 +4090,14 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
             message.onHostSilence = onHostSilenceFromJSON(reader.int32());
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4100,6 +4118,7 @@ export const PublishDiskRequest: MessageFns<PublishDiskRequest> = {
     message.diskId = object.diskId ?? "";
     message.hostId = object.hostId ?? "";
     message.onHostSilence = object.onHostSilence ?? OnHostSilence.UNSPECIFIED;
+    message.vmCid = object.vmCid ?? "";
     return message;
   },
 };
@@ -4160,7 +4179,7 @@ export const PublishDiskResponse: MessageFns<PublishDiskResponse> = {
 };
 
 function createBaseUnpublishDiskRequest(): UnpublishDiskRequest {
-  return { diskId: "", hostId: "" };
+  return { diskId: "", hostId: "", vmCid: "" };
 }
 
 export const UnpublishDiskRequest: MessageFns<UnpublishDiskRequest> = {
@@ -4170,6 +4189,9 @@ export const UnpublishDiskRequest: MessageFns<UnpublishDiskRequest> = {
     }
     if (message.hostId !== "") {
       writer.uint32(18).string(message.hostId);
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(26).string(message.vmCid);
     }
     return writer;
   },
@@ -4203,6 +4225,14 @@ export const UnpublishDiskRequest: MessageFns<UnpublishDiskRequest> = {
             message.hostId = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -4222,6 +4252,7 @@ export const UnpublishDiskRequest: MessageFns<UnpublishDiskRequest> = {
     const message = createBaseUnpublishDiskRequest();
     message.diskId = object.diskId ?? "";
     message.hostId = object.hostId ?? "";
+    message.vmCid = object.vmCid ?? "";
     return message;
   },
 };
