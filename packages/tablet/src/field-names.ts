@@ -7,6 +7,8 @@ export interface FieldNames {
   readonly sizeBytes: number;
   /** MongoDB stores fields of these names and gives them back as they are. */
   readonly arePlain: boolean;
+  /** JSON of an object that has them. */
+  readonly template: string;
 }
 
 /** JSON.stringify writes them as they are, and in the order in which they were set. */
@@ -55,5 +57,6 @@ function lookAt(names: readonly string[]): FieldNames {
     sorted: areWrittenPlainly ? [...names].sort().map((name) => ({ name, label: `"${name}":` })) : undefined,
     sizeBytes: names.reduce((sizeBytes, name) => sizeBytes + textSizeBytes(name) + NAME_OVERHEAD_BYTES, 0),
     arePlain: names.every((name) => PLAIN_NAME.test(name)),
+    template: `{${names.map((name) => `${JSON.stringify(name)}:0`).join(",")}}`,
   };
 }

@@ -182,6 +182,18 @@ describe("MemoryTables", () => {
       }
     });
 
+    it("that are put back as they are, or were, are no change", () => {
+      const memory = withDisks(disk("a"));
+      const before = memory.tables.disks.get("a") as Disk;
+      expect(memory.transact((tx) => tx.disks.put(before)).changes).to.deep.equal([]);
+      const { changes } = memory.transact((tx) => {
+        tx.disks.put({ ...before, size: 7 });
+        tx.disks.put(before);
+      });
+      expect(changes).to.deep.equal([]);
+      expect(memory.tables.disks.get("a")).to.equal(before);
+    });
+
     it("are refused at load under another key, or for a table that is not there", () => {
       const memory = withDisks();
       expect(() => memory.load("disks", "a", { document: disk("b"), version: 1 })).to.throw(
@@ -310,7 +322,9 @@ function runAgainstOracle(seed: number): void {
           else {
             const doc = disk(diskId, { hostId: random() < 0.2 ? undefined : `h${pick(hosts)}`, size: pick(5) });
             tx.disks.put(doc);
-            next.set(diskId, doc);
+            const kept = tx.disks.get(diskId) as Disk;
+            expect(JSON.stringify(kept)).to.equal(JSON.stringify(doc));
+            next.set(diskId, kept);
           }
         }
         if (throwing) throw new Error("undo");

@@ -1,6 +1,7 @@
 import { ResourceExhaustedError } from "@diskmesh/domain";
 import type { BackupDocument } from "./backup/backup-file.js";
 import type { Versioned } from "./checksums.js";
+import { compactDocument } from "./compact-document.js";
 import { checkKey, freezeDocument, sealDocument } from "./document.js";
 import { MemoryTable } from "./memory-table.js";
 import type {
@@ -134,7 +135,15 @@ export class MemoryTables<S extends Schema> {
     // What could not be loaded again must not be stored.
     const wrong = definition.check?.(document);
     if (wrong !== undefined) throw new TypeError(`table ${tableName}, document ${JSON.stringify(key)}: ${wrong}`);
-    this.#note(tableName, key, memory.replace(key, document), document, documentSizeBytes);
+    const kept = this.#keptOf(tableName, key, memory, document);
+    this.#note(tableName, key, memory.replace(key, kept), kept, documentSizeBytes);
+  }
+
+  /** A copy, unless it is the one that is there, or was: putting that back changes nothing. */
+  #keptOf(tableName: string, key: string, memory: MemoryTable<object>, document: object): object {
+    if (memory.get(key) === document) return document;
+    if (this.#replaced?.get(idOf(tableName, key))?.previous === document) return document;
+    return compactDocument(document);
   }
 
   #delete(tableName: string, key: string): boolean {
@@ -161,11 +170,15 @@ export class MemoryTables<S extends Schema> {
     const version = versionOf(definition);
     const replaced = this.#replaced as Map<string, Replaced>;
     const sizeBytes = documentSizeBytes + CHANGE_OVERHEAD_BYTES + 3 * key.length;
-    const id = `${tableName}\0${key}`;
+    const id = idOf(tableName, key);
     const earlier = replaced.get(id);
     if (earlier === undefined) replaced.set(id, { table, version, tableName, key, previous, current, sizeBytes });
     else Object.assign(earlier, { current, sizeBytes });
   }
+}
+
+function idOf(tableName: string, key: string): string {
+  return `${tableName}\0${key}`;
 }
 
 export function versionOf(definition: Table<object> | undefined): number {

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { benchCpi } from "./cpi-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
+import { benchMemory } from "./memory-bench.js";
 import { benchMesh } from "./mesh-bench.js";
 import { benchRegistry } from "./registry-bench.js";
 import { benchStore } from "./store-bench.js";
@@ -12,6 +13,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   registry: benchRegistry,
   mesh: benchMesh,
   store: benchStore,
+  memory: benchMemory,
   storm: benchStorm,
   cpi: benchCpi,
 };

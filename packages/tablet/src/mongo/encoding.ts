@@ -1,4 +1,5 @@
 import { type Checked, checksumInAnyOrder, hexOf, type Versioned } from "../checksums.js";
+import { compactDocument } from "../compact-document.js";
 import { fieldNamesOf } from "../field-names.js";
 import type { Fields } from "./document-server.js";
 
@@ -35,7 +36,7 @@ export function encodeDocument(table: string, key: string, versioned: Versioned)
 export function decodeDocument(table: string, key: string, fields: Fields): DecodedDocument {
   const { _id, _seq, _sum, _version, ...plain } = fields;
   const json = plain[JSON_FIELD];
-  const document = typeof json === "string" ? (JSON.parse(json) as object) : plain;
+  const document = typeof json === "string" ? (JSON.parse(json) as object) : compactDocument(plain);
   const version = typeof _version === "number" ? _version : 1;
   const checksum = checksumInAnyOrder(table, key, { document, version });
   return { document, version, checksum, isIntact: _sum === undefined || _sum === hexOf(checksum) };

@@ -46,7 +46,7 @@ describe("disks", () => {
   it("the same again -> the same disk; asked differently -> ALREADY_EXISTS that names the difference", () => {
     const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
     const disk = create(fleet);
-    expect(create(fleet)).to.equal(disk);
+    expect(create(fleet)).to.deep.equal(disk);
     const differently: Partial<DiskRequest>[] = [
       { sizeBytes: 1 },
       { az: "z2" },
@@ -91,7 +91,7 @@ describe("disks", () => {
     it("no larger than it is -> unchanged, published or not; below what was asked for -> refused", () => {
       const fleet = new TestFleet({ devices: [aDevice("d1"), aDevice("d2")] });
       const disk = create(fleet, small);
-      for (const sizeMib of [10, 20, 64]) expect(resize(fleet, sizeMib)).to.equal(disk);
+      for (const sizeMib of [10, 20, 64]) expect(resize(fleet, sizeMib)).to.deep.equal(disk);
       expect(() => resize(fleet, 9)).to.throw(InvalidArgumentError, "shrink");
       fleet.transact((tx) => tx.disks.put({ ...disk, publication: published }));
       expect(resize(fleet, 64).sizeBytes).to.equal(64 * MIB);

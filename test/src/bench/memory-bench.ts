@@ -1,0 +1,109 @@
+import { type Device, schema } from "@diskmesh/disk-registry/simulation";
+import { parseDeviceId, parseHostId } from "@diskmesh/domain";
+import { openStorage, Tablet } from "@diskmesh/tablet";
+import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
+import { collectGarbage, temporaryFolder } from "@diskmesh/testkit";
+import { type Measurement, measurement } from "./measure.js";
+
+const DEVICES_IN_LMDB = 200_000;
+/** A server that is as quick as most people's takes as long for these. */
+const DEVICES_IN_MONGO = 40_000;
+const DEVICES_PER_HOST = 16;
+const PER_TRANSACTION = 2_000;
+const LIMIT_BYTES = 1_024;
+
+type RegistryTablet = Tablet<typeof schema>;
+
+/** What a device costs a registry in memory: as it is loaded, and after each of them has changed. */
+export async function benchMemory(report: (line: string) => void): Promise<Measurement[]> {
+  report(`the memory of ${DEVICES_IN_LMDB} devices, loaded from LMDB`);
+  const measurements = await measured("lmdb", temporaryFolder(), "registry", DEVICES_IN_LMDB);
+  const database = await documentDatabase();
+  if (typeof database === "string") {
+    report(`NOT MEASURED: device_memory_mongo_*, since ${database}`);
+    return measurements;
+  }
+  report(`the memory of ${DEVICES_IN_MONGO} devices, loaded from ${database.title}`);
+  const [url, name] = [databaseUrl(database.url), newTabletName()];
+  try {
+    return [...measurements, ...(await measured("mongo", url, name, DEVICES_IN_MONGO))];
+  } finally {
+    await removeTablet(url, name);
+  }
+}
+
+async function measured(store: string, url: string, name: string, devices: number): Promise<Measurement[]> {
+  const open = (): Promise<RegistryTablet> =>
+    Tablet.open({ name: "registry", schema, storage: openStorage(url, name), address: "" });
+  await using writer = await open();
+  await everyDevice(writer, devices, (_, index) => device(index));
+  await writer.close();
+  const before = heapBytes();
+  await using tablet = await open();
+  const one = (what: string, bytes: number): Measurement =>
+    measurement({
+      name: `device_memory_${store}_${what}`,
+      value: bytes / devices,
+      unit: "bytes/device",
+      floor: LIMIT_BYTES,
+      floorOf: "the most that is allowed",
+      budget: { atMost: 1 },
+    });
+  const loaded = one("loaded", heapBytes() - before);
+  if (store === "mongo") return [loaded];
+  // As the registry changes them: without a field that there may have been.
+  await everyDevice(tablet, devices, (found) => {
+    const { missing: _, ...rest } = found as Device;
+    return { ...rest, generation: rest.generation + 1, lastError: "" };
+  });
+  return [loaded, one("changed", heapBytes() - before)];
+}
+
+async function everyDevice(
+  tablet: RegistryTablet,
+  devices: number,
+  next: (found: Device | undefined, index: number) => Device,
+): Promise<void> {
+  for (let first = 0; first < devices; first += PER_TRANSACTION)
+    await tablet.transact((tx) => {
+      for (let index = first; index < Math.min(devices, first + PER_TRANSACTION); index++)
+        tx.devices.put(next(tx.devices.get(idOf(index)), index));
+    });
+}
+
+function heapBytes(): number {
+  collectGarbage();
+  return process.memoryUsage().heapUsed;
+}
+
+const hostOf = (index: number) => `rack-7-host-${`${Math.floor(index / DEVICES_PER_HOST)}`.padStart(5, "0")}`;
+const idOf = (index: number) => `${hostOf(index)}-device-${index % DEVICES_PER_HOST}`;
+
+/** With names as long as those of real drives. */
+function device(index: number): Device {
+  const serialNumber = `S64GNE0R${`${index}`.padStart(6, "0")}`;
+  return {
+    deviceId: parseDeviceId(idOf(index)),
+    hostId: parseHostId(hostOf(index)),
+    path: `/dev/disk/by-id/nvme-MZQL21T9HCJR-00A07_${serialNumber}`,
+    offsetBytes: 0,
+    sizeBytes: 1_920_383_410_176,
+    blockSizeBytes: 4_096,
+    serialNumber,
+    fileIdentity: `3f2b8c1e-7d1f-4b5e-9d2a-8a1c33e91b07 259:${index}`,
+    pool: "default",
+    health: "ONLINE",
+    healthMessage: "",
+    attachState: "ATTACHED",
+    generation: index + 1,
+    attempts: 0,
+    lastError: "",
+    dirty: false,
+    removalRequested: false,
+    detachConfirmed: false,
+    diskId: "",
+    eraseSessionNumber: 0,
+    lastSessionNumber: index + 1,
+    stateChangedAtMs: 1_763_800_000_000 + index,
+  };
+}
