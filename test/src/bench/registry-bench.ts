@@ -11,6 +11,7 @@ import { OrderCountingAgent } from "./order-counting-agent.js";
 
 const RPC_LOAD = { concurrency: 64, durationMs: 2_000, warmupMs: 1_000 };
 const ROUNDS = 3;
+const ADD_ROUNDS = 9;
 const ADD_HOSTS = 16;
 const ADD_DEVICES_PER_HOST = 256;
 const ADD_CONCURRENCY = 64;
@@ -58,7 +59,7 @@ export async function benchRegistry(report: (line: string) => void): Promise<Mea
     const order = await benchAttachOrder(registry, agent("order"), storage);
     report(`AddDevice of ${ADD_HOSTS * ADD_DEVICES_PER_HOST} devices beside bare commits`);
     const adds = await benchAddDevice(registry, addHostIds.map(agent), noop, join(folder, "bare"));
-    return [reads, ...order, adds];
+    return [reads, ...order, ...adds];
   } finally {
     registry.close();
   }
@@ -118,7 +119,7 @@ async function benchAddDevice(
   agents: readonly OrderCountingAgent[],
   noop: NoopServer,
   bareFolder: string,
-): Promise<Measurement> {
+): Promise<Measurement[]> {
   const named = await Promise.all(
     agents.map(async (agent, index) => {
       const deviceIds = await agent.register(ADD_DEVICES_PER_HOST, Health.ERROR);
@@ -133,10 +134,10 @@ async function benchAddDevice(
   const [again] = requests;
   if (again !== undefined) await ratePerSecond(RPC_LOAD, () => registry.addDevice(again));
   // In rounds beside their floors, so that a machine that slows down for a while slows both.
-  const perRound = Math.ceil(requests.length / ROUNDS);
+  const perRound = Math.ceil(requests.length / ADD_ROUNDS);
   const rounds: Measurement[] = [];
   try {
-    for (let round = 0; round < ROUNDS; round++) {
+    for (let round = 0; round < ADD_ROUNDS; round++) {
       const batch = requests.slice(round * perRound, (round + 1) * perRound);
       const commitRate = await bareCommitRate(join(bareFolder, String(round)));
       const noopRate = await ratePerSecond({ ...RPC_LOAD, concurrency: ADD_CONCURRENCY }, () => noop.call());
@@ -151,21 +152,16 @@ async function benchAddDevice(
           unit: "calls/s",
           floor: Math.min(noopRate, ADD_CONCURRENCY * commitRate),
           floorOf: `min(no-op ${noopRate.toFixed(0)}/s, ${ADD_CONCURRENCY} x bare commit ${commitRate.toFixed(0)}/s)`,
-          budget: { atLeast: 0.5 },
+          budget: { atLeast: 0.55 },
         }),
       );
     }
-    return medianRound(rounds);
+    const sorted = rounds.sort((a, b) => a.ratio - b.ratio);
+    const [slowest, middle] = [sorted[0], sorted[Math.floor(ADD_ROUNDS / 2)]] as [Measurement, Measurement];
+    return [middle, { ...slowest, name: "add_device_rate_slowest", budget: { atLeast: 0.5 } }];
   } finally {
     await Promise.all(agents.map((agent) => agent[Symbol.asyncDispose]()));
   }
-}
-
-function medianRound(rounds: readonly Measurement[]): Measurement {
-  const sorted = [...rounds].sort((a, b) => a.ratio - b.ratio);
-  const middle = sorted[Math.floor(sorted.length / 2)];
-  if (middle === undefined) throw new Error("no round was measured");
-  return middle;
 }
 
 /** How many transactions the storage has committed: LMDB numbers them, and anybody may read the number. */

@@ -32,12 +32,20 @@ interface Answer {
 }
 
 /**
+ * An order that follows another one of its host waits so long, so that what is asked meanwhile shares it: whatever the
+ * number of its devices, it costs a call, a commit here and one at the agent.
+ */
+const GATHER_MS = 15;
+
+/**
  * Tells one host at a time what to hold and what to let go of, until it has confirmed. A device that keeps failing backs
  * off by itself and holds up no other.
  */
 export class OrderWorker {
   /** By host and device; in memory only, since after a restart or a registration everything is worth a try at once. */
   readonly #tries = new Map<HostId, Map<string, Tries>>();
+  /** By the monotonic clock: when the last order was answered. */
+  readonly #answeredAtMs = new Map<HostId, number>();
 
   constructor(
     private readonly context: WorkContext,
@@ -56,6 +64,7 @@ export class OrderWorker {
 
   async process(hostId: HostId, signal: AbortSignal): Promise<WorkResult> {
     const { tablet, config } = this.context;
+    await this.#gather(hostId, signal);
     // Of before the plan: what is planned is not sent under a generation that was claimed since.
     const leader = this.context.fleet.leader();
     const nowMs = this.context.clock.monotonicMs();
@@ -66,11 +75,21 @@ export class OrderWorker {
     );
     if (orders === undefined) return this.#nextLook(hostId);
     const answers = await this.#send(orders, leader, signal);
+    this.#answeredAtMs.set(hostId, this.context.clock.monotonicMs());
     const settled = await this.#apply(answers, leader);
     this.#countTries(hostId, answers, settled);
     const confirmed = new Set(settled.flatMap((part) => part.confirmed));
     this.onConfirmed(orders.attach.filter((device) => confirmed.has(device.deviceId)));
     return this.#nextLook(hostId);
+  }
+
+  async #gather(hostId: HostId, signal: AbortSignal): Promise<void> {
+    const { clock } = this.context;
+    const answeredAtMs = this.#answeredAtMs.get(hostId);
+    if (answeredAtMs === undefined) return;
+    this.#answeredAtMs.delete(hostId);
+    const leftMs = answeredAtMs + GATHER_MS - clock.monotonicMs();
+    if (leftMs > 0) await clock.sleep(leftMs, signal);
   }
 
   async #send({ host, attach, detach }: HostOrders, leader: Leader, signal: AbortSignal): Promise<readonly Answer[]> {
@@ -146,6 +165,7 @@ export class OrderWorker {
   async #nextLook(hostId: HostId): Promise<WorkResult> {
     const dueAtMs = await this.context.tablet.read((tables) => {
       const host = tables.hosts.get(hostId);
+      if (host === undefined) this.#answeredAtMs.delete(hostId);
       if (host === undefined || whyNotToldToLetGo(host) !== undefined) return Number.POSITIVE_INFINITY;
       let earliest = Number.POSITIVE_INFINITY;
       for (const device of tables.devices.by("awaitingOrderByHost", hostId)) {
