@@ -1,24 +1,18 @@
 import { DiskRegistryServiceDefinition, HostState } from "@diskmesh/api/registry";
+import { type Device, type Host, schema } from "@diskmesh/disk-registry/simulation";
+import { parseDeviceId, parseHostId } from "@diskmesh/domain";
 import { allPages, createClient, type TlsFiles } from "@diskmesh/rpc";
-import { openStorage, Tablet, table } from "@diskmesh/tablet";
+import { openStorage, Tablet } from "@diskmesh/tablet";
 import { stormDeviceId, stormHostId } from "./storm-agents.js";
 
 export const DEVICES_PER_AGENT = 16;
 const HOSTS_PER_TRANSACTION = 200;
-
-interface StoredDocument {
-  readonly id: string;
-  readonly document: object;
-}
 
 /** The registry's state as it is when all these hosts have been in operation for long: nothing is left to be done. */
 export async function storeFleet(
   storage: string,
   agents: number,
 ): Promise<{ readonly tabletId: string; readonly incarnation: string }> {
-  const byId = () => table<StoredDocument>()({ key: ({ id }) => id });
-  // Written as the registry keeps them, but for the key, which the storage keeps apart.
-  const schema = { hosts: byId(), devices: byId(), disks: byId(), counters: byId() };
   const tablet = await Tablet.open({
     name: "registry",
     schema,
@@ -29,15 +23,10 @@ export async function storeFleet(
     for (let first = 0; first < agents; first += HOSTS_PER_TRANSACTION) {
       await tablet.transact((tx) => {
         for (let index = first; index < Math.min(agents, first + HOSTS_PER_TRANSACTION); index++) {
-          tx.hosts.put({ id: stormHostId(index), ...storedHost(index) } as never);
-          for (let device = 0; device < DEVICES_PER_AGENT; device++)
-            tx.devices.put({ id: stormDeviceId(index, device), ...storedDevice(index, device) } as never);
+          tx.hosts.put(storedHost(index));
+          for (let device = 0; device < DEVICES_PER_AGENT; device++) tx.devices.put(storedDevice(index, device));
         }
-        tx.counters.put({
-          id: "device_generation",
-          name: "device_generation",
-          value: agents * DEVICES_PER_AGENT,
-        } as never);
+        tx.counters.put({ name: "device_generation", value: agents * DEVICES_PER_AGENT });
       });
     }
     return { tabletId: tablet.id, incarnation: tablet.incarnation };
@@ -46,9 +35,9 @@ export async function storeFleet(
   }
 }
 
-function storedHost(index: number): object {
+function storedHost(index: number): Host {
   return {
-    hostId: stormHostId(index),
+    hostId: parseHostId(stormHostId(index)),
     address: "127.0.0.1:1",
     az: "z1",
     rack: `rack-${index % 100}`,
@@ -61,10 +50,10 @@ function storedHost(index: number): object {
   };
 }
 
-function storedDevice(index: number, device: number): object {
+function storedDevice(index: number, device: number): Device {
   return {
-    deviceId: stormDeviceId(index, device),
-    hostId: stormHostId(index),
+    deviceId: parseDeviceId(stormDeviceId(index, device)),
+    hostId: parseHostId(stormHostId(index)),
     path: `/dev/disk/by-id/nvme-${device}`,
     offsetBytes: 0,
     sizeBytes: 64 * 1024 * 1024,
