@@ -49,6 +49,8 @@ export interface Mutation {
   readonly mistake: string;
   /** It is found within so many seeds, from 1 on. */
   readonly withinSeeds: number;
+  /** One of these that finds it: it is tried first. Another change may make others find it. */
+  readonly foundBy: number;
   /** Only seeds that take this scenario are run; undefined: all. */
   readonly scenario?: ScenarioName;
   readonly replaced: readonly Replacement[];

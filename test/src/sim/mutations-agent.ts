@@ -24,6 +24,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
     withinSeeds: 200,
+    foundBy: 1,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
         const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
@@ -39,6 +40,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 200,
+    foundBy: 10,
     replaced: [
       inPlaceOf(
         "disk-agent/model/orders",
@@ -53,6 +55,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "obey-equal-opposite",
     mistake: "the agent obeys an order with the stamp of the last one and of the opposite kind",
     withinSeeds: 150,
+    foundBy: 1,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
@@ -72,6 +75,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "refuse-equal-after-failure",
     mistake: "the agent refuses the same order again, also when it had failed",
     withinSeeds: 100,
+    foundBy: 2,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
@@ -84,6 +88,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 600,
+    foundBy: 186,
     replaced: [
       inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
         const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
@@ -95,6 +100,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "act-before-remembered",
     mistake: "the agent acts on orders, and answers them, before its cache holds them",
     withinSeeds: 200,
+    foundBy: 25,
     replaced: [
       inPlaceOf(
         "disk-agent/handlers/order-devices",
@@ -109,6 +115,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-before-remembered",
     mistake: "the agent grants sessions before its cache holds them",
     withinSeeds: 200,
+    foundBy: 3,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/session-orders",
@@ -126,24 +133,28 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "cache-not-synced",
     mistake: "the agent's cache is renamed into its place before its contents are on the disk",
     withinSeeds: 200,
+    foundBy: 5,
     replaced: [notSynced("w")],
   },
   {
     name: "cache-folder-not-synced",
     mistake: "the agent does not wait until the new name of its cache is on the disk",
     withinSeeds: 200,
+    foundBy: 38,
     replaced: [notSynced("r")],
   },
   {
     name: "open-detached-at-start",
     mistake: "an agent that starts opens the devices that were ordered detached",
     withinSeeds: 100,
+    foundBy: 5,
     replaced: [inPlaceOf("disk-agent/model/memory", "isWanted", () => () => true)],
   },
   {
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
     withinSeeds: 300,
+    foundBy: 209,
     scenario: "lost caches",
     replaced: [
       inPlaceOf(
@@ -162,6 +173,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
     withinSeeds: 1500,
+    foundBy: 638,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
@@ -179,6 +191,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "detached-while-opening",
     mistake: "a detach is confirmed while an open is under way, which succeeds after it",
     withinSeeds: 100,
+    foundBy: 32,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -197,6 +210,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 200,
+    foundBy: 32,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -214,12 +228,14 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "no-lock",
     mistake: "nothing keeps an agent from a file that another agent holds",
     withinSeeds: 60,
+    foundBy: 8,
     replaced: [inPlaceOf("sim/drive", "requireUnlocked", () => () => {})],
   },
   {
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 1200,
+    foundBy: 8,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -250,6 +266,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
     withinSeeds: 200,
+    foundBy: 134,
     scenario: "broken streams",
     replaced: [
       inPlaceOf("disk-agent/block-io/serve-stream", "serveBlockIo", ({ serveBlockIo }) => (requests, call, serving) => {

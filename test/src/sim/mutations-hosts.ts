@@ -7,6 +7,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 900,
+    foundBy: 263,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -19,6 +20,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 1300,
+    foundBy: 428,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -37,6 +39,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "place-on-the-dead",
     mistake: "disks are placed on DEAD hosts",
     withinSeeds: 1300,
+    foundBy: 428,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -52,6 +55,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 2300,
+    foundBy: 758,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -67,6 +71,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "leave-fenced-exports",
     mistake: "a host that was not told so serves a disk on that was taken from it",
     withinSeeds: 2700,
+    foundBy: 890,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -82,6 +87,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 3100,
+    foundBy: 1022,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

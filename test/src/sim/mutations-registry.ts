@@ -41,12 +41,14 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "take-in-the-same-bytes",
     mistake: "the registry takes a device into operation that lies on the bytes of another",
     withinSeeds: 300,
+    foundBy: 41,
     replaced: [inPlaceOf("disk-registry/model/same-bytes", "whyRefused", () => () => undefined)],
   },
   {
     name: "confirm-by-order",
     mistake: "the registry takes an attach order that was answered for one that was done",
     withinSeeds: 100,
+    foundBy: 4,
     replaced: [
       inPlaceOf(
         "disk-registry/model/orders",
@@ -64,6 +66,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "count-stale-confirmation",
     mistake: "the registry counts the confirmation of an order that was overtaken",
     withinSeeds: 200,
+    foundBy: 7,
     replaced: [
       inPlaceOf(
         "disk-registry/model/orders",
@@ -82,6 +85,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "free-before-detached",
     mistake: "a removed device counts as detached before its agent has confirmed it",
     withinSeeds: 50,
+    foundBy: 3,
     replaced: [
       inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, ...given) => {
         const moved = advance(tx, device, ...given);
@@ -94,12 +98,14 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "leave-unerased",
     mistake: "a removed device leaves before it is erased",
     withinSeeds: 100,
+    foundBy: 1,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "mustBeErased", () => () => false)],
   },
   {
     name: "wish-stops-erase",
     mistake: "a device that is to be removed is not erased any more",
     withinSeeds: 100,
+    foundBy: 1,
     replaced: erasing(
       (isErasable) => (device) => !device.removalRequested && isErasable({ ...device, keepData: undefined }),
     ),
@@ -108,18 +114,21 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 200,
+    foundBy: 8,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
     withinSeeds: 150,
+    foundBy: 8,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "unerasedIn", () => () => [])],
   },
   {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 200,
+    foundBy: 65,
     replaced: [
       inPlaceOf(
         "disk-registry/model/remove-action",
@@ -134,6 +143,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
     withinSeeds: 600,
+    foundBy: 191,
     replaced: [
       inPlaceOf(
         "disk-registry/model/publications",
@@ -148,6 +158,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "purge-leaves-open",
     mistake: "a purged device is not ordered detached",
     withinSeeds: 50,
+    foundBy: 1,
     replaced: [
       inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, event, nowMs) => {
         const moved = advance(tx, device, event, nowMs);
@@ -159,6 +170,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 400,
+    foundBy: 4,
     replaced: [
       inPlaceOf(
         "disk-registry/model/attach-states",
@@ -173,6 +185,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
     withinSeeds: 50,
+    foundBy: 5,
     replaced: [
       inPlaceOf("disk-registry/model/schema", "schema", ({ schema, isFree, freeKey }) => {
         const freeByHostAndPool = (device: Device) =>
@@ -185,6 +198,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 1200,
+    foundBy: 698,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf("disk-registry/model/reported-devices", "distrusted", () => (device) => device),
@@ -206,6 +220,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "publish-before-granted",
     mistake: "a disk counts as published, or as fenced off, before its devices have granted the session",
     withinSeeds: 100,
+    foundBy: 2,
     replaced: [
       inPlaceOf("disk-registry/build-context", "buildContext", ({ buildContext }) => (lifecycle, options) => {
         const { edges } = options;
@@ -227,6 +242,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "forget-purged-silently",
     mistake: "a device that was purged while its host was silent is never asked for again",
     withinSeeds: 250,
+    foundBy: 14,
     scenario: "purged while silent",
     replaced: [
       inPlaceOf(
@@ -242,6 +258,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "act-before-durable",
     mistake: "the registry answers, and orders, before the change is durable",
     withinSeeds: 50,
+    foundBy: 1,
     replaced: [
       inPlaceOf(
         "sim/store",
@@ -261,6 +278,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "forget-counter",
     mistake: "the registry's counters start anew when it restarts",
     withinSeeds: 100,
+    foundBy: 1,
     replaced: [
       inPlaceOf(
         "sim/store",

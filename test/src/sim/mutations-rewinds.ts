@@ -7,6 +7,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-incarnation",
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
     withinSeeds: 500,
+    foundBy: 155,
     scenario: "two registries",
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
@@ -20,6 +21,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "obey-whoever-answers",
     mistake: "an agent goes back to a former incarnation, whose registry takes it for its own",
     withinSeeds: 200,
+    foundBy: 23,
     scenario: "two registries",
     replaced: [
       inPlaceOf(
@@ -43,6 +45,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 250,
+    foundBy: 53,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
@@ -50,6 +53,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "believe-any-number",
     mistake: "one agent's lie makes the registry go on above what nobody gave",
     withinSeeds: 2400,
+    foundBy: 590,
     scenario: "lies",
     replaced: [
       inPlaceOf(
@@ -72,6 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 250,
+    foundBy: 86,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
@@ -79,6 +84,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "erase-unknown-disks",
     mistake: "what an unknown disk has on a device is erased",
     withinSeeds: 150,
+    foundBy: 20,
     scenario: "copied back",
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, unknownSession: undefined })),
   },
@@ -86,6 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 400,
+    foundBy: 119,
     scenario: "copied back",
     replaced: [
       inPlaceOf(
@@ -108,6 +115,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-asked",
     mistake: "a new leader gives orders before it has heard what the agent remembers",
     withinSeeds: 50,
+    foundBy: 1,
     replaced: [
       inPlaceOf(
         "disk-registry/agents/agent-clients",

@@ -36,16 +36,23 @@ export async function runInOrder(options: {
 /** Makes each mistake in turn, until a seed finds it. One that none of its seeds finds makes the exit code 1. */
 export async function findEach(mutations: readonly Mutation[], steps: number): Promise<void> {
   for (const mutation of mutations) {
-    const { name, withinSeeds } = mutation;
+    const { name, withinSeeds, foundBy } = mutation;
     switchOn(mutation);
     const seed = await firstFailing(mutation, steps);
     if (seed === undefined) process.exitCode = 1;
-    process.stdout.write(`${name}: ${seed === undefined ? "no" : `seed ${seed}`} of at most ${withinSeeds}\n`);
+    const instead = seed === undefined || seed === foundBy ? "" : `, no longer by ${foundBy}: mend foundBy`;
+    process.stdout.write(
+      `${name}: ${seed === undefined ? "no" : `seed ${seed}`} of at most ${withinSeeds}${instead}\n`,
+    );
   }
 }
 
-async function firstFailing({ withinSeeds, scenario }: Mutation, steps: number): Promise<number | undefined> {
-  for (let seed = 1; seed <= withinSeeds; seed++) {
+/** Of the seeds from 1 on, after the one that found it before. */
+async function firstFailing(mutation: Mutation, steps: number): Promise<number | undefined> {
+  const { withinSeeds, foundBy, scenario } = mutation;
+  if (foundBy > withinSeeds) throw new Error(`${mutation.name} is found by seed ${foundBy}, after its withinSeeds`);
+  for (let tried = 0; tried <= withinSeeds; tried++) {
+    const seed = tried === 0 ? foundBy : tried;
     if (scenario !== undefined && scenarioOf(seed)?.name !== scenario) continue;
     if ((await runSeed(seed, steps)).violation !== undefined) return seed;
   }

@@ -7,7 +7,7 @@ import { runSeed } from "./run-seed.js";
 const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
 
 /** The fixed set of `npm test`; `npm run sim` runs any other. */
-const SEEDS = "1..400";
+const SEEDS = "1..132";
 const STEPS = 200;
 const MUTATION_STEPS = 300;
 
@@ -56,7 +56,7 @@ describe("simulation", function () {
     const { output, code } = await sim("--mutate", "all", "--steps", String(MUTATION_STEPS));
     console.log(output.replace(/^/gm, "      ").trimEnd());
     expect(code, output).to.equal(0);
-    const found = output.match(/^[\w-]+(?=: seed \d+ of at most \d+$)/gm);
+    const found = output.match(/^[\w-]+(?=: seed \d+ of at most \d+\b)/gm);
     expect(found).to.deep.equal(MUTATIONS.map(({ name }) => name));
   });
 
