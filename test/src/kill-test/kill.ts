@@ -21,6 +21,8 @@ export interface Killing {
   readonly calls: Calls;
   readonly kills: KillCounts;
   readonly seed: number;
+  /** How long a process that came to do something goes on with it, beside the pauses. */
+  readonly restMs: number;
   readonly truce: Truce;
   readonly isOver: () => boolean;
 }
@@ -48,14 +50,14 @@ const LEADS_OR_STANDS_BY = /"(disk-registry serves|stands by)"/;
 
 /** Kills processes, alone and at once, again and again, at whatever they are at, and starts them again. */
 export async function kill(killing: Killing): Promise<void> {
-  const { mesh, registries, store, account, calls, kills, seed, truce, isOver } = killing;
+  const { mesh, registries, store, account, calls, kills, seed, restMs, truce, isOver } = killing;
   const { database } = store;
   const over = until(isOver);
   // A killer for each: while one process is started again, another may be killed.
   type Act = (random: Random) => Promise<() => Promise<void>>;
   const killer = (index: number, pauses: Pauses, act: Act, answered = () => calls.next()) => {
     const random = new Random(seed * 7 + index);
-    return again({ answered, isOver, over, pauses, random }, () => truce.act(() => act(random)));
+    return again({ answered, isOver, over, pauses, restMs, random }, () => truce.act(() => act(random)));
   };
   const killRegistry = async (registry: KilledRegistry) => {
     await registry.restart();
@@ -95,7 +97,7 @@ export async function kill(killing: Killing): Promise<void> {
   await Promise.all([...registriesDone, ...agents, ...(database ? [killDatabase(database)] : [])]);
 }
 
-interface Rhythm extends Pick<Killing, "isOver"> {
+interface Rhythm extends Pick<Killing, "isOver" | "restMs"> {
   /** Resolves with the next answer to a caller. */
   readonly answered: () => Promise<void>;
   readonly over: Promise<void>;
@@ -104,12 +106,15 @@ interface Rhythm extends Pick<Killing, "isOver"> {
 }
 
 /** `act` kills and starts again, and returns how to wait until what was started has come to do something. */
-async function again({ answered, isOver, over, pauses, random }: Rhythm, act: () => Promise<() => Promise<void>>) {
+async function again(rhythm: Rhythm, act: () => Promise<() => Promise<void>>) {
+  const { answered, isOver, over, pauses, restMs, random } = rhythm;
   await pauseOf(pauses, random);
   while (!isOver()) {
     const worked = await act();
     if (random.next() < SPARED_SHARE) {
       await Promise.race([worked(), over]);
+      const restedAtMs = performance.now() + restMs;
+      await until(() => isOver() || performance.now() >= restedAtMs);
       if (random.next() < WITH_ANSWER_SHARE) {
         await Promise.race([answered(), over]);
         continue;

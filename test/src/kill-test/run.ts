@@ -19,6 +19,8 @@ export interface KillTestOptions {
   readonly hosts: number;
   /** Two to a file. */
   readonly devicesPerHost: number;
+  /** How long a process that came to do something goes on with it before it may be killed again; 0 unless told. */
+  readonly restMs?: number;
   readonly store: Store;
   readonly report: (line: string) => void;
 }
@@ -51,7 +53,7 @@ const RESTORE_AFTER = 0.6;
  * everything must be as it was told last. No disk may ever hold what was written to another.
  */
 export async function runKillTest(options: KillTestOptions): Promise<KillTestResult> {
-  const { seconds, seed, store, report } = options;
+  const { seconds, seed, store, restMs = 0, report } = options;
   const hostIds = Array.from({ length: options.hosts }, (_, index) => `kill-${index + 1}`);
   await using mesh = await startMesh(options, hostIds);
   const account = new Account(hostIds.flatMap((hostId) => devicesOf(hostId, mesh.folder, options.devicesPerHost)));
@@ -79,15 +81,22 @@ export async function runKillTest(options: KillTestOptions): Promise<KillTestRes
   );
   const restoring = { mesh, registries, account, calls, disks, killers, callers: automation };
   let restoredDevices: number | undefined;
+  const kills: KillCounts = { registry: 0, agents: 0, database: 0 };
+  const allWereKilled = () =>
+    kills.registry > 0 && kills.agents > 0 && (store.database === undefined || kills.database > 0);
   // A busy machine takes longer until there is something to judge.
   const isEnough = () =>
-    (calls.adds > 0 && calls.removes > 0 && calls.erased > 0 && watching.checks > 0 && restoredDevices !== undefined) ||
+    (allWereKilled() &&
+      calls.adds > 0 &&
+      calls.removes > 0 &&
+      calls.erased > 0 &&
+      watching.checks > 0 &&
+      restoredDevices !== undefined) ||
     performance.now() > untilMs + 2 * PATIENCE_MS;
   const isOver = () => account.violations.length > 0 || (performance.now() > untilMs && isEnough());
-  const kills: KillCounts = { registry: 0, agents: 0, database: 0 };
   // What cannot go on ends the others too, since it is a violation.
   const work = [
-    kill({ mesh, registries, store, account, calls, kills, seed, truce: killers, isOver }),
+    kill({ mesh, registries, store, account, calls, kills, seed, restMs, truce: killers, isOver }),
     ...callers.map((caller) => caller.run(isOver, automation)),
     disks.run(isOver, automation),
     restoreInTheMiddle(restoring, { ...options, isOver }).then((devices) => {
