@@ -32,21 +32,21 @@ export function startTestProcess(root, mochaArgs) {
 /** How the tests of a file went, and what they printed; `onFailure` hears of a failure at once. */
 export async function runTestFile(child, file, { timeoutMs, onFailure }) {
   const result = { passed: 0, skipped: [], failures: [], output: "" };
-  const fail = (title, error) => {
-    result.failures.push({ title, error });
-    onFailure({ title, error });
+  const fail = (failure) => {
+    result.failures.push(failure);
+    onFailure(failure);
   };
   for (const stream of [child.stdout, child.stderr])
     stream.removeAllListeners("data").on("data", (text) => {
       result.output += text;
     });
   const timer = setTimeout(() => {
-    fail(`took longer than ${timeoutMs / 1000} s`, result.output);
+    fail({ title: `took longer than ${timeoutMs / 1000} s`, error: result.output });
     signalGroup(child, "SIGKILL");
   }, timeoutMs);
   const counted = await new Promise((resolve) => {
     child.removeAllListeners("message").on("message", ({ failure, counted }) => {
-      if (failure) fail(failure.title, failure.error);
+      if (failure) fail(failure);
       // What was printed before arrives before the next turn.
       else setImmediate(resolve, counted);
     });
@@ -55,8 +55,9 @@ export async function runTestFile(child, file, { timeoutMs, onFailure }) {
     child.send({ file }, () => {});
   });
   clearTimeout(timer);
+  const why = child.signalCode ?? `exit code ${child.exitCode}`;
   if (!counted && result.failures.length === 0)
-    fail(`ended (${child.signalCode ?? `exit code ${child.exitCode}`}) before all its tests had run`, result.output);
+    fail({ title: `ended (${why}) before all its tests had run`, error: result.output });
   return { ...result, ...counted };
 }
 

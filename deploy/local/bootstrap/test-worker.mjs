@@ -5,7 +5,7 @@ import Mocha from "mocha";
 import cli from "mocha/lib/cli/options.cjs";
 
 const { EVENT_TEST_PASS, EVENT_TEST_FAIL, EVENT_TEST_PENDING } = Mocha.Runner.constants;
-const { Base } = Mocha.reporters;
+const { showDiff, generateDiff } = Mocha.reporters.Base;
 const LEFT_OPEN_LIMIT_MS = 10_000;
 
 const inCamelCase = ([name, value]) => [name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()), value];
@@ -26,14 +26,12 @@ process.on("message", async ({ file }) => {
 
 /** Returns how many tests and hooks failed. */
 async function run(file, counted) {
-  class Reporter extends Base {
-    constructor(runner, mochaOptions) {
-      super(runner, mochaOptions);
-      runner.on(EVENT_TEST_PASS, () => {
-        counted.passed += 1;
-      });
-      runner.on(EVENT_TEST_PENDING, (test) => counted.skipped.push(test.fullTitle()));
-      runner.on(EVENT_TEST_FAIL, (test, error) => fail(test.fullTitle(), error));
+  class Reporter {
+    constructor(runner) {
+      runner
+        .on(EVENT_TEST_PASS, () => counted.passed++)
+        .on(EVENT_TEST_PENDING, (test) => counted.skipped.push(test.fullTitle()))
+        .on(EVENT_TEST_FAIL, (test, error) => fail(test.fullTitle(), error));
     }
   }
   const mocha = new Mocha({ ...options, reporter: Reporter }).addFile(file);
@@ -44,7 +42,7 @@ async function run(file, counted) {
 }
 
 function fail(title, error) {
-  const difference = Base.showDiff(error) ? Base.generateDiff(error.actual, error.expected) : "";
+  const difference = showDiff(error) ? generateDiff(error.actual, error.expected) : "";
   process.send({ failure: { title, error: `${error?.stack ?? error}${difference}` } });
 }
 

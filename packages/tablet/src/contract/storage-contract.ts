@@ -375,9 +375,9 @@ export function storageContract(name: string, makeLocation: () => Promise<Storag
     it("loses nothing that was acknowledged, and shows no half commit, when its process is killed", async function () {
       this.timeout(120_000);
       let atLeast = -1;
-      for (let round = 0; round < 6; round++) {
+      for (let round = 0; round < 4; round++) {
         const child = startChild(location);
-        await child.committed(5 + round * 7);
+        await child.committed(5 + round * 11);
         child.kill();
         await child.ended();
         expect(child.last()).to.be.greaterThan(atLeast);
