@@ -22,6 +22,8 @@ networks:
   - {range: 10.0.2.0/24, gateway: 10.0.2.1, az: z2, static: [10.0.2.10-10.0.2.20]}
   - {range: 10.0.3.0/24, gateway: 10.0.3.1, azs: [z1, z2], static: [10.0.3.10-10.0.3.20]}
 - {name: other, subnets: [{range: 10.1.0.0/24, az: z2, static: [10.1.0.10]}]}
+- name: six
+  subnets: [{range: "2001:db8::/64", gateway: "2001:db8::1", az: z1, static: ["2001:db8::10-2001:db8::20"], dns: ["2001:db8::53"]}]
 - {name: dyn, type: dynamic}
 - {name: vip, type: vip}
 `;
@@ -91,6 +93,16 @@ describe("what a manifest may say, row by row", () => {
       "db/0@z1",
     ],
     [
+      "static ips of IPv6, however they are written",
+      web('instances: 2\nnetworks: [{name: six, static_ips: ["2001:DB8:0::11", "2001:db8::10"]}]', "", "azs: [z2, z1]"),
+      "db/0@z1 db/1@z1",
+    ],
+    [
+      "IPv4 and IPv6 on one network interface",
+      web('instances: 1\nnetworks: [{name: net, nic_group: 1, default: [dns, gateway]}, {name: six, nic_group: "1"}]'),
+      "db/0@z1",
+    ],
+    [
       "dns and gateway by two networks",
       web("instances: 1\nnetworks: [{name: net, default: [gateway]}, {name: dyn, default: [dns, addressable]}]"),
       "db/0@z1",
@@ -125,6 +137,11 @@ describe("what a manifest may say, row by row", () => {
         "instances: 1\nnetworks: [{name: net, default: [dns, gateway, addressable]}, {name: dyn, default: [addressable]}]",
       ),
       /only one can be the default for addressable/,
+    ],
+    [
+      "a nic_group that is no number",
+      web("instances: 1\nnetworks: [{name: net, nic_group: a}]"),
+      /line 7: instance_groups\.0\.networks\.0\.nic_group: give a whole number/,
     ],
     ["an unknown default", web("instances: 1\nnetworks: [{name: net, default: [x]}]"), /networks\.0\.default\.0/],
     [
@@ -205,6 +222,16 @@ describe("what a manifest may say, row by row", () => {
     ["reserved outside", subnets("{range: 10.0.0.0/24, reserved: [10.0.1.5]}"), /reserves addresses outside/],
     ["the gateway outside", subnets("{range: 10.0.0.0/24, gateway: 10.0.1.1}"), /gateway is outside of its range/],
     ["the gateway the network's", subnets("{range: 10.0.0.0/24, gateway: 10.0.0.0}"), /gateway is the subnet's own/],
+    [
+      "static addresses of the other family",
+      subnets('{range: "2001:db8::/64", static: [10.0.0.5]}'),
+      /static addresses outside of its range/,
+    ],
+    [
+      "blocks of addresses for VMs",
+      subnets('{range: "2001:db8::/64", prefix: 80}'),
+      /line 4: networks\.0\.subnets\.0\.prefix: VMs get no blocks of addresses: leave it out, or give 128/,
+    ],
     ["az and azs", subnets("{range: 10.0.0.0/24, az: z1, azs: [z1]}"), /subnets\.0: give az or azs, not both/],
     ["no azs", subnets("{range: 10.0.0.0/24, azs: []}"), /subnets\.0\.azs: give at least one az/],
     [
@@ -218,6 +245,11 @@ describe("what a manifest may say, row by row", () => {
       expect(() => parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" })).to.throw(effect);
       expect(parseCloudConfig(cloud, { ...LIMITS, what: "cloud config", stored: true }).networks).to.have.length(1);
     });
+
+  it("cloud config: prefix of one address, as BOSH's default -> taken", () => {
+    const cloud = subnets("{range: 10.0.0.0/24, prefix: 32}", '{range: "2001:db8::/64", prefix: "128"}');
+    expect(parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" }).networks).to.have.length(1);
+  });
 
   it("everything refused above, but stored -> read as before", () => {
     for (const [cause, text] of NETWORKS) {

@@ -1,10 +1,10 @@
 import { expect } from "chai";
-import { formatIp, netmaskOf, parseCidr, parseIp, parseIpRange } from "./ip.js";
+import { contains, formatIp, parseCidr, parseIp, parseIpRange } from "./ip.js";
 import { type GroupNetwork, type NetworkNeeds, settleNetworks } from "./networks.js";
 import type { Network, Subnet } from "./subnets.js";
 
 const subnet = (range: string, more: Partial<Subnet> = {}): Subnet => ({
-  range: parseCidr(range),
+  range,
   gateway: "",
   azs: [],
   static: [],
@@ -20,7 +20,7 @@ const network = (subnets: Subnet[], type: Network["type"] = "manual"): Network =
   dns: [],
   cloudProperties: {},
 });
-const use = (staticIps: string[] = []): GroupNetwork => ({ name: "n", staticIps, default: [] });
+const use = (staticIps: string[] = []): GroupNetwork => ({ name: "n", staticIps, default: [], nicGroup: "" });
 
 type Needs = Partial<NetworkNeeds> & { taken?: string[]; foreign?: string[] };
 
@@ -30,7 +30,7 @@ describe("addresses of instances", () => {
     ["the gateway first", [subnet("10.0.0.0/24", { gateway: "10.0.0.1" })], {}, "10.0.0.2"],
     [
       "reserved and static ones",
-      [subnet("10.0.0.0/24", { reserved: [parseIpRange("10.0.0.1-10.0.0.3")], static: [parseIpRange("10.0.0.4")] })],
+      [subnet("10.0.0.0/24", { reserved: ["10.0.0.1-10.0.0.3"], static: ["10.0.0.4"] })],
       {},
       "10.0.0.5",
     ],
@@ -38,8 +38,8 @@ describe("addresses of instances", () => {
       "ranges within and across each other",
       [
         subnet("10.0.0.0/24", {
-          reserved: ["10.0.0.1-10.0.0.20", "10.0.0.3-10.0.0.5", "10.0.0.15-10.0.0.30"].map(parseIpRange),
-          static: [parseIpRange("10.0.0.32")],
+          reserved: ["10.0.0.1-10.0.0.20", "10.0.0.3-10.0.0.5", "10.0.0.15-10.0.0.30"],
+          static: ["10.0.0.32"],
         }),
       ],
       { taken: ["10.0.0.31"] },
@@ -47,22 +47,22 @@ describe("addresses of instances", () => {
     ],
     [
       "its own, which one of several ranges holds",
-      [subnet("10.0.0.0/24", { reserved: ["10.0.0.1-10.0.0.20", "10.0.0.3"].map(parseIpRange) })],
+      [subnet("10.0.0.0/24", { reserved: ["10.0.0.1-10.0.0.20", "10.0.0.3"] })],
       { ips: { n: "10.0.0.12" } },
       "10.0.0.21",
     ],
     [
       "all addresses but one reserved",
-      [subnet("0.0.0.0/0", { gateway: "0.0.0.1", reserved: [parseIpRange("0.0.0.2-255.255.255.253")] })],
+      [subnet("0.0.0.0/0", { gateway: "0.0.0.1", reserved: ["0.0.0.2-255.255.255.253"] })],
       {},
       "255.255.255.254",
     ],
-    ["all addresses reserved", [subnet("0.0.0.0/0", { reserved: [parseIpRange("0.0.0.0/0")] })], {}, /no free address/],
+    ["all addresses reserved", [subnet("0.0.0.0/0", { reserved: ["0.0.0.0/0"] })], {}, /no free address/],
     ["taken ones", [subnet("10.0.0.0/24")], { taken: ["10.0.0.1"] }, "10.0.0.2"],
     ["its own from before", [subnet("10.0.0.0/24")], { ips: { n: "10.0.0.9" } }, "10.0.0.9"],
     [
       "its own, which is reserved now",
-      [subnet("10.0.0.0/24", { reserved: [parseIpRange("10.0.0.9")] })],
+      [subnet("10.0.0.0/24", { reserved: ["10.0.0.9"] })],
       { ips: { n: "10.0.0.9" } },
       "10.0.0.1",
     ],
@@ -132,11 +132,62 @@ describe("addresses of instances", () => {
   });
 });
 
+describe("IPv6 addresses", () => {
+  const WRITTEN: [string, string][] = [
+    ["::", "::"],
+    ["::1", "::1"],
+    ["2001:DB8:0:0:0:0:0:1", "2001:db8::1"],
+    ["2001:db8:0:1:0:0:0:1", "2001:db8:0:1::1"],
+    ["::ffff:10.0.0.1", "::ffff:a00:1"],
+    ["ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"],
+  ];
+  for (const [text, shortest] of WRITTEN)
+    it(`"${text}" -> "${shortest}"`, () => expect(formatIp(parseIp(text))).to.equal(shortest));
+
+  for (const text of [":", ":::", "1::2::3", "1:2:3:4:5:6:7", "fe80::1%eth0", "[::1]", "::1/64", "::g", "12345::"])
+    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is no IPv4 or IPv6 address"));
+
+  it("networks -> their ends and netmask; none holds an address of the other family", () => {
+    const { first, last, netmask } = parseCidr("2001:db8::5/64");
+    expect([formatIp(first), formatIp(last), netmask]).to.deep.equal([
+      "2001:db8::",
+      "2001:db8::ffff:ffff:ffff:ffff",
+      "ffff:ffff:ffff:ffff::",
+    ]);
+    expect(contains(parseCidr("::/0"), parseIp("10.0.0.1"))).to.equal(false);
+    expect(contains(parseCidr("0.0.0.0/0"), parseIp("::1"))).to.equal(false);
+    expect(["::/0", "::/128"].map((text) => parseCidr(text).netmask)).to.deep.equal([
+      "::",
+      "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    ]);
+  });
+
+  it("a VM in an IPv6 subnet -> one address, of a range wider than any JavaScript number", () => {
+    const used = { ...use(), nicGroup: "1" };
+    const needs = { group: "g", index: 0, az: "z1", ips: {}, isTaken: () => false, isForeign: () => false };
+    const subnets = [
+      subnet("2001:db8::/64", { gateway: "2001:db8::1", reserved: ["2001:db8::2-2001:db8::ffff:ffff"] }),
+    ];
+    expect(settleNetworks([used], [network(subnets)], needs).networks.n).to.deep.equal({
+      type: "manual",
+      ip: "2001:db8::1:0:0",
+      prefix: "128",
+      netmask: "ffff:ffff:ffff:ffff::",
+      gateway: "2001:db8::1",
+      cloud_properties: {},
+      nic_group: "1",
+      default: ["dns", "gateway"],
+    });
+    const vip = settleNetworks([use(["2001:db8::7"])], [network([], "vip")], needs).networks.n;
+    expect(vip).to.include({ ip: "2001:db8::7", prefix: "128" });
+  });
+});
+
 describe("IPv4 addresses", () => {
   it("read and written -> the same, up to the highest", () => {
     for (const ip of ["0.0.0.0", "10.0.0.1", "192.168.255.254", "255.255.255.255"])
       expect(formatIp(parseIp(ip))).to.equal(ip);
-    expect([0, 8, 24, 29, 32].map(netmaskOf)).to.deep.equal([
+    expect([0, 8, 24, 29, 32].map((prefix) => parseCidr(`10.0.0.0/${prefix}`).netmask)).to.deep.equal([
       "0.0.0.0",
       "255.0.0.0",
       "255.255.255.0",
@@ -145,12 +196,12 @@ describe("IPv4 addresses", () => {
     ]);
   });
   for (const text of ["", "1.2.3", "1.2.3.256", "01.2.3.4", "a.b.c.d", "1.2.3.4.5"]) {
-    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is no IPv4 address"));
+    it(`"${text}" -> refused`, () => expect(() => parseIp(text)).to.throw("is no IPv4 or IPv6 address"));
   }
-  for (const text of ["10.0.0.0/33", "10.0.0.0/", "/24", "10.0.0/8"]) {
+  for (const text of ["10.0.0.0/33", "10.0.0.0/", "/24", "10.0.0/8", "2001:db8::/129", "10.0.0.0/024", "::/1e1"]) {
     it(`"${text}" -> no network`, () => expect(() => parseCidr(text)).to.throw(/is no/));
   }
-  for (const text of ["10.0.0.2-10.0.0.1", "10.0.0.1-10.0.0.2-10.0.0.3", "x"]) {
+  for (const text of ["10.0.0.2-10.0.0.1", "10.0.0.1-10.0.0.2-10.0.0.3", "x", "10.0.0.1-::1"]) {
     it(`"${text}" -> no range`, () => expect(() => parseIpRange(text)).to.throw(/is no/));
   }
 });

@@ -1,8 +1,8 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { contains, formatIp, netmaskOf, parseIp } from "./ip.js";
+import { bitsOf, contains, formatIp, parseIp } from "./ip.js";
 import type { Json, JsonObject } from "./json.js";
 import { findNamed } from "./named.js";
-import { freeAddresses, isFree, type Network, type Subnet } from "./subnets.js";
+import { freeAddresses, isFree, type Network, rangeOf, type Subnet } from "./subnets.js";
 
 /** A network as an instance group uses it. */
 export interface GroupNetwork {
@@ -10,6 +10,8 @@ export interface GroupNetwork {
   readonly staticIps: readonly string[];
   /** Which of "dns" and "gateway" this network gives. */
   readonly default: readonly string[];
+  /** Networks of one number share a network interface, where the CPI can; empty for none. */
+  readonly nicGroup: string;
 }
 
 export interface NetworkNeeds {
@@ -26,11 +28,16 @@ export interface NetworkNeeds {
 
 const MOST_NAMES_LISTED = 10;
 
+/** Of dynamic networks, which are IPv4's in BOSH. */
+const ONE_IPV4_ADDRESS = "32";
+
 /**
  * The `prefix` that CPIs are told: the size of the block that is the VM's, not the subnet's. Some take any other value as
  * a wish for a block of addresses, and find no address in it.
  */
-const ONE_ADDRESS = "32";
+function prefixOf(ip: string): string {
+  return String(bitsOf(parseIp(ip)));
+}
 
 /** The networks argument of create_vm, and the addresses in it that are the instance's from now on. */
 export function settleNetworks(
@@ -47,6 +54,7 @@ export function settleNetworks(
     if (settled.ip !== "") ips[use.name] = settled.ip;
     networks[use.name] = {
       ...settled.argument,
+      ...(use.nicGroup !== "" && { nic_group: use.nicGroup }),
       ...(network.type === "vip" || defaults.length === 0 ? {} : { default: [...defaults] }),
     };
   }
@@ -74,32 +82,37 @@ function settleOne(
   if (network.type === "vip") {
     const ip = staticIp(use, needs);
     if (ip === undefined) throw new InvalidStateError(`vip network \`${use.name}\` needs static_ips in the manifest`);
-    return { ip, argument: { type: "vip", ip, prefix: ONE_ADDRESS, cloud_properties: network.cloudProperties } };
+    return { ip, argument: { type: "vip", ip, prefix: prefixOf(ip), cloud_properties: network.cloudProperties } };
   }
   const subnets = network.subnets.filter((subnet) => subnet.azs.length === 0 || subnet.azs.includes(needs.az));
   if (network.type === "dynamic") {
     const [{ dns, cloudProperties } = network] = subnets;
     const argument = {
       type: "dynamic",
-      prefix: ONE_ADDRESS,
+      prefix: ONE_IPV4_ADDRESS,
       cloud_properties: cloudProperties,
       ...(dns.length > 0 && { dns: [...dns] }),
     };
     return { ip: "", argument };
   }
   const ip = staticIp(use, needs) ?? freeIp(use.name, subnets, needs);
-  const subnet = subnets.find((each) => each.range !== null && contains(each.range, parseIp(ip)));
-  if (subnet?.range == null) {
+  const address = parseIp(ip);
+  const subnet = subnets.find((each) => {
+    const range = rangeOf(each);
+    return range !== undefined && contains(range, address);
+  });
+  const range = subnet && rangeOf(subnet);
+  if (subnet === undefined || range === undefined) {
     throw new InvalidStateError(`address ${ip} is in no subnet of network \`${use.name}\` in AZ \`${needs.az}\``);
   }
-  const { gateway, dns, cloudProperties, range } = subnet;
+  const { gateway, dns, cloudProperties } = subnet;
   return {
     ip,
     argument: {
       type: "manual",
       ip,
-      prefix: ONE_ADDRESS,
-      netmask: netmaskOf(range.prefix),
+      prefix: prefixOf(ip),
+      netmask: range.netmask,
       cloud_properties: cloudProperties,
       ...(dns.length > 0 && { dns: [...dns] }),
       ...(gateway !== "" && { gateway }),

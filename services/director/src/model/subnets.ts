@@ -1,15 +1,16 @@
-import { contains, type IpRange, parseIp } from "./ip.js";
+import { type Cidr, contains, type Ip, type IpRange, parseCidr, parseIp, parseIpRange } from "./ip.js";
 import type { JsonObject } from "./json.js";
 
 /** Part of a network in the cloud config. */
 export interface Subnet {
-  /** Null with dynamic networks. */
-  readonly range: (IpRange & { readonly prefix: number }) | null;
+  /** As "10.0.0.0/24" or "2001:db8::/64"; empty with dynamic networks. */
+  readonly range: string;
   readonly gateway: string;
   /** Empty for all. */
   readonly azs: readonly string[];
-  readonly static: readonly IpRange[];
-  readonly reserved: readonly IpRange[];
+  /** Addresses, "first - last" or networks. */
+  readonly static: readonly string[];
+  readonly reserved: readonly string[];
   readonly dns: readonly string[];
   readonly cloudProperties: JsonObject;
 }
@@ -33,8 +34,13 @@ function once<Part extends object, Made>(make: (part: Part) => Made): (part: Par
   };
 }
 
+/** Undefined with dynamic networks. */
+export const rangeOf = once((subnet: Subnet): Cidr | undefined =>
+  subnet.range === "" ? undefined : parseCidr(subnet.range),
+);
+
 function inOrder<Range extends IpRange>(ranges: readonly Range[]): Range[] {
-  return ranges.toSorted((a, b) => a.first - b.first);
+  return ranges.toSorted((a, b) => (a.first < b.first ? -1 : a.first > b.first ? 1 : 0));
 }
 
 /** In order, and apart from each other. */
@@ -49,7 +55,7 @@ function merged(ranges: readonly IpRange[]): readonly IpRange[] {
 }
 
 /** Of ranges in order. Where they are apart from each other, it looks at a few alone. */
-function rangeWith<Range extends IpRange>(ranges: readonly Range[], ip: number): Range | undefined {
+function rangeWith<Range extends IpRange>(ranges: readonly Range[], ip: Ip): Range | undefined {
   let low = 0;
   let high = ranges.length;
   while (low < high) {
@@ -65,7 +71,12 @@ function rangeWith<Range extends IpRange>(ranges: readonly Range[], ip: number):
 }
 
 const subnetsOf = once((network: Network) =>
-  inOrder(network.subnets.flatMap((subnet) => (subnet.range === null ? [] : [{ ...subnet.range, subnet }]))),
+  inOrder(
+    network.subnets.flatMap((subnet) => {
+      const range = rangeOf(subnet);
+      return range === undefined ? [] : [{ ...range, subnet }];
+    }),
+  ),
 );
 
 /** The subnet of a manual network that has the address. */
@@ -73,33 +84,35 @@ export function subnetOf(network: Network, ip: string): Subnet | undefined {
   return rangeWith(subnetsOf(network), parseIp(ip))?.subnet;
 }
 
-const reservedIn = once((subnet: Subnet) => merged(subnet.reserved));
-const staticIn = once((subnet: Subnet) => merged(subnet.static));
+const reservedIn = once((subnet: Subnet) => merged(subnet.reserved.map(parseIpRange)));
+const staticIn = once((subnet: Subnet) => merged(subnet.static.map(parseIpRange)));
 
 /** What an address of the subnet is that no instance may have; empty for none. */
-export function whyKept(subnet: Subnet, ip: number): string {
-  const { range, gateway } = subnet;
-  if (range !== null && (ip === range.first || ip === range.last)) return "the subnet's own address";
+export function whyKept(subnet: Subnet, ip: Ip): string {
+  const { gateway } = subnet;
+  const range = rangeOf(subnet);
+  if (range !== undefined && (ip === range.first || ip === range.last)) return "the subnet's own address";
   if (gateway !== "" && ip === parseIp(gateway)) return "the subnet's gateway";
   return rangeWith(reservedIn(subnet), ip) === undefined ? "" : "reserved in its subnet";
 }
 
-export function isStatic(subnet: Subnet, ip: number): boolean {
+export function isStatic(subnet: Subnet, ip: Ip): boolean {
   return rangeWith(staticIn(subnet), ip) !== undefined;
 }
 
 /** The network's own addresses, its gateway's, what operators keep for themselves, and what only manifests give. */
 const keptIn = once((subnet: Subnet) => {
-  const one = (ip: number): IpRange => ({ first: ip, last: ip });
-  const own = subnet.range === null ? [] : [one(subnet.range.first), one(subnet.range.last)];
+  const one = (ip: Ip): IpRange => ({ first: ip, last: ip });
+  const range = rangeOf(subnet);
+  const own = range === undefined ? [] : [one(range.first), one(range.last)];
   const gateway = subnet.gateway === "" ? [] : [one(parseIp(subnet.gateway))];
-  return merged([...own, ...gateway, ...subnet.static, ...subnet.reserved]);
+  return merged([...own, ...gateway, ...staticIn(subnet), ...reservedIn(subnet)]);
 });
 
 /** What is wrong with a subnet in itself, e.g. a static address that is reserved; empty for nothing. */
 export function faultOf(subnet: Subnet): string {
-  const { range } = subnet;
-  if (range === null) return "";
+  const range = rangeOf(subnet);
+  if (range === undefined) return "";
   const within = (inner: IpRange): boolean => inner.first >= range.first && inner.last <= range.last;
   if (subnet.gateway !== "") {
     const gateway = parseIp(subnet.gateway);
@@ -128,21 +141,22 @@ function overlap(some: readonly IpRange[], others: readonly IpRange[]): boolean 
 /** Whether two of a network's subnets have addresses in common. */
 export function hasOverlap(network: Network): boolean {
   const subnets = subnetsOf(network);
-  return subnets.some(({ first }, index) => (subnets[index - 1]?.last ?? -1) >= first);
+  return subnets.some(({ first }, index) => (subnets[index - 1]?.last ?? -1n) >= first);
 }
 
 /** From the lowest. Goes from one kept range to the next: a few bytes of a cloud config can stand for all addresses. */
-export function* freeAddresses(subnet: Subnet): Generator<number> {
-  const { range } = subnet;
-  if (range === null) return;
+export function* freeAddresses(subnet: Subnet): Generator<Ip> {
+  const range = rangeOf(subnet);
+  if (range === undefined) return;
   let ip = range.first;
   for (const kept of keptIn(subnet)) {
     for (; ip < kept.first && ip <= range.last; ip++) yield ip;
-    ip = Math.max(ip, kept.last + 1);
+    if (kept.last >= ip) ip = kept.last + 1n;
   }
 }
 
 /** For instances that the manifest gives none. */
-export function isFree(subnet: Subnet, ip: number): boolean {
-  return subnet.range !== null && contains(subnet.range, ip) && rangeWith(keptIn(subnet), ip) === undefined;
+export function isFree(subnet: Subnet, ip: Ip): boolean {
+  const range = rangeOf(subnet);
+  return range !== undefined && contains(range, ip) && rangeWith(keptIn(subnet), ip) === undefined;
 }

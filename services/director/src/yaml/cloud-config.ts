@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
 import { z } from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
-import { parseCidr, parseIp, parseIpRange } from "../model/ip.js";
+import { bitsOf, parseCidr, parseIp, parseIpRange } from "../model/ip.js";
 import { faultOf, hasOverlap, type Network, type Subnet } from "../model/subnets.js";
 import { type Issue, parseYaml, type TextLimits } from "./document.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
@@ -19,6 +19,7 @@ const subnetSchema = z.looseObject({
   reserved: ranges,
   dns: z.array(ip).nullish(),
   cloud_properties: propertiesSchema.nullish(),
+  prefix: z.unknown().optional(),
 });
 
 const networkSchema = z
@@ -74,12 +75,20 @@ function* issuesOf({ networks }: z.output<typeof cloudConfigSchema>): Generator<
       if (subnet.az != null && subnet.azs != null) yield { path: place, message: "give az or azs, not both" };
       if (subnet.azs?.length === 0)
         yield { path: [...place, "azs"], message: "give at least one az, or leave azs out" };
+      yield* prefixIssues(subnet, place);
       const fault = spec.type === "manual" ? faultOf(toSubnet(subnet)) : "";
       if (fault !== "") yield { path: place, message: fault };
     }
     if (spec.type === "manual" && hasOverlap(toNetwork(spec)))
       yield { path, message: "two of its subnets have addresses in common" };
   }
+}
+
+/** CPIs could give VMs whole blocks of addresses; we give each one. */
+function* prefixIssues(subnet: z.output<typeof subnetSchema>, place: readonly PropertyKey[]): Generator<Issue> {
+  const bits = subnet.range == null ? 32 : bitsOf(parseCidr(subnet.range).first);
+  if (subnet.prefix == null || String(subnet.prefix) === String(bits)) return;
+  yield { path: [...place, "prefix"], message: `VMs get no blocks of addresses: leave it out, or give ${bits}` };
 }
 
 function refuseManyNames(parsed: z.output<typeof cloudConfigSchema>, what: string): void {
@@ -102,11 +111,11 @@ function toNetwork(network: z.output<typeof networkSchema>): Network {
 
 function toSubnet(subnet: z.output<typeof subnetSchema>): Subnet {
   return {
-    range: subnet.range == null ? null : parseCidr(subnet.range),
+    range: subnet.range ?? "",
     gateway: subnet.gateway ?? "",
     azs: subnet.azs ?? (subnet.az == null ? [] : [subnet.az]),
-    static: toRanges(subnet.static).map(parseIpRange),
-    reserved: toRanges(subnet.reserved).map(parseIpRange),
+    static: toRanges(subnet.static),
+    reserved: toRanges(subnet.reserved),
     dns: subnet.dns ?? [],
     cloudProperties: subnet.cloud_properties ?? {},
   };

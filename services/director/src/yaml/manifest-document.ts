@@ -21,6 +21,7 @@ const groupSchema = z
           name: nameSchema,
           static_ips: z.array(checkedText(parseIpRange)).nullish(),
           default: z.array(z.enum(["dns", "gateway", "addressable"])).nullish(),
+          nic_group: z.unknown().optional(),
         }),
       )
       .nullish(),
@@ -70,13 +71,21 @@ export const manifestSchema = z.looseObject({
 export type ManifestDocument = z.output<typeof manifestSchema>;
 export type GroupDocument = z.output<typeof groupSchema>;
 
+/** Numbers may be written as texts. Undefined for what is none, null for what is not given. */
+export function nicGroupOf(value: unknown): string | null | undefined {
+  if (value === null || value === undefined) return null;
+  const text = String(value);
+  return /^(0|[1-9][0-9]{0,8})$/.test(text) ? text : undefined;
+}
+
 /** Of an element of `static_ips`. */
 export function addressesOf(text: string): string[] {
   const { first } = parseIpRange(text);
-  return Array.from({ length: countAddresses(text) }, (_, index) => formatIp(first + index));
+  return Array.from({ length: countAddresses(text) }, (_, index) => formatIp(first + BigInt(index)));
 }
 
 export function countAddresses(text: string): number {
   const { first, last } = parseIpRange(text);
-  return Math.min(last - first + 1, MAX_IPS_OF_RANGE);
+  const count = last - first + 1n;
+  return count > MAX_IPS_OF_RANGE ? MAX_IPS_OF_RANGE : Number(count);
 }

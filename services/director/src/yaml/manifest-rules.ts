@@ -1,5 +1,5 @@
 import type { Issue } from "./document.js";
-import { addressesOf, type GroupDocument, type ManifestDocument } from "./manifest-document.js";
+import { addressesOf, type GroupDocument, type ManifestDocument, nicGroupOf } from "./manifest-document.js";
 
 /** What a new manifest may not say, beside what its shape forbids. */
 export function* issuesOf(manifest: ManifestDocument): Generator<Issue> {
@@ -7,6 +7,10 @@ export function* issuesOf(manifest: ManifestDocument): Generator<Issue> {
     const place = ["instance_groups", index];
     yield* defaultIssues(group, place);
     yield* staticIpIssues(group, place);
+    for (const [at, { nic_group }] of (group.networks ?? []).entries()) {
+      if (nicGroupOf(nic_group) !== undefined) continue;
+      yield { path: [...place, "networks", at, "nic_group"], message: "give a whole number of at most nine digits" };
+    }
   }
 }
 

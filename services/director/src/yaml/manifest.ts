@@ -11,6 +11,7 @@ import {
   MAX_STATIC_IPS,
   type ManifestDocument,
   manifestSchema,
+  nicGroupOf,
 } from "./manifest-document.js";
 import { issuesOf } from "./manifest-rules.js";
 
@@ -82,6 +83,7 @@ function toGroup(group: GroupDocument): GroupSpec {
       name: network.name,
       staticIps: (network.static_ips ?? []).flatMap(addressesOf),
       default: network.default ?? [],
+      nicGroup: nicGroupOf(network.nic_group) ?? "",
     })),
     env: group.env ?? {},
     ...((sizeMib != null || type != null) && { persistentDisk: { sizeMib: sizeMib ?? 0, type: type ?? "" } }),

@@ -55,7 +55,7 @@ compilation: {workers: 3, network: default}
         {
           name: "default",
           type: "dynamic",
-          subnets: [{ range: null, gateway: "", azs: ["z1"], static: [], reserved: [], dns: [], cloudProperties: {} }],
+          subnets: [{ range: "", gateway: "", azs: ["z1"], static: [], reserved: [], dns: [], cloudProperties: {} }],
           dns: [],
           cloudProperties: {},
         },
@@ -64,11 +64,11 @@ compilation: {workers: 3, network: default}
           type: "manual",
           subnets: [
             {
-              range: { first: 0x0a000000, last: 0x0a0000ff, prefix: 24 },
+              range: "10.0.0.0/24",
               gateway: "10.0.0.1",
               azs: ["z2"],
-              static: [{ first: 0x0a00000a, last: 0x0a00000c }],
-              reserved: [{ first: 0x0a000002, last: 0x0a000002 }],
+              static: ["10.0.0.10 - 10.0.0.12"],
+              reserved: ["10.0.0.2"],
               dns: ["10.0.0.2"],
               cloudProperties: { net: "n" },
             },
@@ -94,7 +94,7 @@ compilation: {workers: 3, network: default}
     ["a disk size in words", "disk_types:\n- name: a\n  disk_size: 10G\n", /line 3: disk_types\.0\.disk_size/],
     ["a network of an unknown type", "networks:\n- {name: a, type: mesh}\n", /line 2: networks\.0\.type/],
     ["a manual subnet without range", "networks:\n- {name: a, type: manual, subnets: [{}]}\n", /needs a range/],
-    ["a range that is none", "networks:\n- {name: a, subnets: [{range: 10.0.0.0/40}]}\n", /no range of IPv4/],
+    ["a range that is none", "networks:\n- {name: a, subnets: [{range: 10.0.0.0/40}]}\n", /no range of addresses/],
     ["a value that JSON lacks", "azs:\n- name: a\n  cloud_properties: {x: .inf}\n", /line 3: azs\.0\.cloud_properties/],
     [
       "aliases that explode",
@@ -130,7 +130,7 @@ instance_groups:
           vmType: "default",
           vmExtensions: [],
           stemcell: "default",
-          networks: [{ name: "default", staticIps: [], default: [] }],
+          networks: [{ name: "default", staticIps: [], default: [], nicGroup: "" }],
           env: {},
         },
       ],
