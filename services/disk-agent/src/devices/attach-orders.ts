@@ -101,7 +101,7 @@ export class AttachOrders {
     device.fail({ outcome: "device_changed", message: reason });
     device.file.reconcile();
     const { file } = device;
-    const closed = () => file.phase === "closed" || file.devices.some((other) => other.holds) || undefined;
+    const closed = () => file.phase === "closed" || file.isHeld || undefined;
     await this.#devices.until(closed);
   }
 

@@ -1,6 +1,7 @@
 import { type DeviceId, fileDifference, type Logger, messageOf } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
 import { type HoldingEvent, type HoldingPhase, nextHolding } from "../model/holding.js";
+import { type ByteRange, HeldBytes } from "./held-bytes.js";
 import type { FileFacts, FileOpener, OpenedFile, OpenHandle } from "./open-file.js";
 
 /** A device as its file knows it. */
@@ -12,9 +13,8 @@ export interface FileUser {
   readonly wanted: boolean;
   /** The file is to be open for it. */
   readonly holds: boolean;
-  readonly attached: boolean;
-  readonly inFlight: number;
-  overlaps(other: FileUser): boolean;
+  /** Its place in the file, once that was verified. */
+  readonly range: ByteRange;
   verify(facts: FileFacts): void;
   fail(failure: DeviceFailure): void;
   noteUnusable(message: string): void;
@@ -30,8 +30,8 @@ export interface DeviceFileOptions {
   readonly opener: FileOpener;
   readonly changes: Changes<void>;
   readonly clock: Clock;
-  /** By the identity of the file: all names under which it is held. */
-  readonly holders: Map<string, Set<DeviceFile>>;
+  /** By the identity of the file: what of it is held, under whichever names. */
+  readonly heldBytes: Map<string, HeldBytes<FileUser>>;
   /** What the path names has become another file, or has changed its size. */
   readonly onChange: () => void;
   readonly log: Logger;
@@ -48,6 +48,11 @@ export class DeviceFile {
   #seen: FileFacts | undefined;
   #changed: string | undefined;
   #looking: Promise<void> | undefined;
+  /** Devices for which the file is to be open, */
+  readonly #holding = new Set<FileUser>();
+  /** and those of them that were not held against the open file yet. */
+  readonly #unverified = new Set<FileUser>();
+  #operationsInFlight = 0;
   /** Of the last open; empty after one that worked. */
   #openError = "";
 
@@ -88,6 +93,28 @@ export class DeviceFile {
   /** Whether the path names another file than the one that is held. */
   get replaced(): boolean {
     return this.#opened !== undefined && this.#seen !== undefined && this.#difference(this.#opened) !== undefined;
+  }
+
+  /** Whether the file is to be open for some device. */
+  get isHeld(): boolean {
+    return this.#holding.size > 0;
+  }
+
+  /** Called whenever the device begins or ceases to hold the file. Thousands of devices may be on one: none looks at all. */
+  noteHolds(device: FileUser): void {
+    if (device.holds === this.#holding.has(device)) return;
+    if (device.holds) {
+      this.#holding.add(device);
+      this.#unverified.add(device);
+      return;
+    }
+    this.#holding.delete(device);
+    if (!this.#unverified.delete(device) && this.#opened) this.#release(this.#opened.identity, device);
+  }
+
+  /** The operating system is asked something about the file, or has answered it. */
+  noteInFlight(change: 1 | -1): void {
+    this.#operationsInFlight += change;
   }
 
   /** Looks again at what is wanted and what is in flight, and opens or closes accordingly. */
@@ -143,9 +170,8 @@ export class DeviceFile {
   }
 
   #apply(event: HoldingEvent): void {
-    const wanted = this.devices.some((device) => device.holds);
-    const idle = this.devices.every((device) => device.inFlight === 0);
-    const next = nextHolding(this.#phase, event, { wanted, idle });
+    const idle = this.#operationsInFlight === 0;
+    const next = nextHolding(this.#phase, event, { wanted: this.isHeld, idle });
     if (next.phase !== this.#phase) this.#phaseSinceMs = this.#options.clock.monotonicMs();
     this.#phase = next.phase;
     if (next.effect === "open") void this.#open();
@@ -154,12 +180,12 @@ export class DeviceFile {
   }
 
   async #open(): Promise<void> {
-    const { opener, holders, log } = this.#options;
+    const { opener, log } = this.#options;
     try {
       this.#opened = await opener.open(this.path);
     } catch (error) {
       const message = messageOf(error);
-      for (const device of this.devices) if (device.holds) device.fail({ outcome: "io_error", message });
+      for (const device of [...this.#holding]) device.fail({ outcome: "io_error", message });
       // Tried again from time to time: once is enough.
       if (message !== this.#openError) log.error({ path: this.path, error: message }, "a device file cannot be opened");
       this.#openError = message;
@@ -167,8 +193,6 @@ export class DeviceFile {
       return;
     }
     this.#openError = "";
-    const names = holders.get(this.#opened.identity) ?? new Set();
-    holders.set(this.#opened.identity, names.add(this));
     const before = this.#seen;
     this.#seen = this.#opened;
     this.#changed = undefined;
@@ -179,23 +203,31 @@ export class DeviceFile {
   }
 
   #verify(opened: OpenedFile): void {
-    for (const device of this.devices) {
-      if (!device.holds) continue;
+    for (const device of [...this.#unverified]) {
       device.verify(opened);
-      const other = device.holds ? this.#onSameBytes(device, opened) : undefined;
+      if (!device.holds) continue;
+      const other = this.#take(opened.identity, device);
       if (other) device.fail({ outcome: "io_error", message: sameBytes(device, other) });
+      else this.#unverified.delete(device);
     }
   }
 
-  /** A device that is held and shares bytes with this one, under this name of the file or another. */
-  #onSameBytes(device: FileUser, { identity }: OpenedFile): FileUser | undefined {
-    for (const file of this.#options.holders.get(identity) ?? [])
-      for (const other of file.devices) if (other !== device && other.attached && device.overlaps(other)) return other;
-    return undefined;
+  /** Under this name of the file or another, nobody else may hold some of the device's bytes: who does. */
+  #take(identity: string, device: FileUser): FileUser | undefined {
+    const { heldBytes } = this.#options;
+    const held = heldBytes.get(identity) ?? new HeldBytes();
+    heldBytes.set(identity, held);
+    return held.take(device, device.range);
+  }
+
+  #release(identity: string, device: FileUser): void {
+    const held = this.#options.heldBytes.get(identity);
+    held?.release(device, device.range);
+    if (held?.isEmpty) this.#options.heldBytes.delete(identity);
   }
 
   async #close(): Promise<void> {
-    const { holders, log } = this.#options;
+    const { log } = this.#options;
     const opened = this.#opened;
     this.#opened = undefined;
     this.#changed = undefined;
@@ -206,8 +238,6 @@ export class DeviceFile {
       // Linux has given the descriptor back even when close reports an error of earlier writes.
       log.error({ path: this.path, error: messageOf(error) }, "closing a device file reported an error");
     }
-    const names = opened && holders.get(opened.identity);
-    if (names?.delete(this) && names.size === 0) holders.delete(opened?.identity ?? "");
     this.#apply("closed");
   }
 }

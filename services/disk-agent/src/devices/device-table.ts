@@ -3,8 +3,9 @@ import { Changes, type Clock } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
 import { isWanted } from "../model/memory.js";
 import { Device, type HangLimits } from "./device.js";
-import { DeviceFile } from "./device-file.js";
+import { DeviceFile, type FileUser } from "./device-file.js";
 import type { DeviceConfig } from "./device-place.js";
+import type { HeldBytes } from "./held-bytes.js";
 import { HeldFiles } from "./held-files.js";
 import type { FileOpener } from "./open-file.js";
 
@@ -30,7 +31,7 @@ export class DeviceTable {
   readonly #files = new Map<string, DeviceFile>();
   readonly #options: DeviceTableOptions;
   readonly #ledger: Ledger;
-  readonly #holders = new Map<string, Set<DeviceFile>>();
+  readonly #heldBytes = new Map<string, HeldBytes<FileUser>>();
   readonly #opener: HeldFiles;
   #started = false;
 
@@ -48,7 +49,8 @@ export class DeviceTable {
     const { path } = config;
     const onChange = () => this.#options.onChange?.();
     const file =
-      this.#files.get(path) ?? new DeviceFile({ path, opener, changes, clock, holders: this.#holders, onChange, log });
+      this.#files.get(path) ??
+      new DeviceFile({ path, opener, changes, clock, heldBytes: this.#heldBytes, onChange, log });
     this.#files.set(path, file);
     const device = new Device(config, file, { ledger, changes, maxInFlightIo, clock, hangs });
     this.#devices.set(config.deviceId, device);

@@ -13,6 +13,7 @@ import type { Ledger } from "../cache/ledger.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, misconfigured, serialNumberOf, sizeIn, tooShort } from "./device-place.js";
+import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
 
@@ -94,8 +95,7 @@ export class Device implements FileUser {
 
   /** Nothing is open for this device and no open is under way for it, so a detach of it is done. */
   get released(): boolean {
-    const othersHold = this.file.devices.some((device) => device.holds);
-    return !this.#wanted && this.inFlight === 0 && (this.file.phase === "closed" || othersHold);
+    return !this.#wanted && this.inFlight === 0 && (this.file.phase === "closed" || this.file.isHeld);
   }
 
   get failure(): DeviceFailure | undefined {
@@ -148,12 +148,18 @@ export class Device implements FileUser {
     return this.#inFlight.count;
   }
 
+  /** Whether it holds the file follows from these two. */
+  #want(wanted: boolean, failure: DeviceFailure | undefined): void {
+    this.#wanted = wanted;
+    this.#failure = failure;
+    this.file.noteHolds(this);
+  }
+
   /** Starts to hold the device, or tries again after a failure. */
   attach(): void {
-    this.#wanted = true;
     // What was wrong stays said until the file is found to be in order.
     this.#ioError = this.#failure?.message ?? this.#ioError;
-    this.#failure = undefined;
+    this.#want(true, undefined);
     this.file.reconcile();
   }
 
@@ -162,23 +168,21 @@ export class Device implements FileUser {
     if (this.#wanted && this.#failure?.outcome === "io_error") this.attach();
   }
 
-  /** Whether they share bytes when they are on one file. */
-  overlaps({ config: { offsetBytes }, sizeBytes }: FileUser): boolean {
-    const own = this.config.offsetBytes;
-    return own < offsetBytes + sizeBytes && offsetBytes < own + this.#sizeBytes;
+  get range(): ByteRange {
+    const { offsetBytes: startBytes } = this.config;
+    return { startBytes, endBytes: startBytes + this.#sizeBytes };
   }
 
   /** Refuses new I/O at once and lets go of the file when what is in flight has ended. */
   detach(): void {
-    this.#wanted = false;
-    this.#failure = undefined;
+    this.#want(false, undefined);
     if (this.#probesInFlight === 0) this.#probeProblem = undefined;
     this.file.reconcile();
   }
 
   /** Gives the device up for this attempt. */
   fail(failure: DeviceFailure): void {
-    this.#failure = failure;
+    this.#want(this.#wanted, failure);
     this.#changes.touch();
   }
 
@@ -194,13 +198,13 @@ export class Device implements FileUser {
   verify(facts: FileFacts): void {
     const sizeBytes = sizeIn(facts.sizeBytes, this.config);
     if (sizeBytes === 0) {
-      this.#failure = { outcome: "io_error", message: tooShort(facts.sizeBytes, this.config) };
+      this.#want(this.#wanted, { outcome: "io_error", message: tooShort(facts.sizeBytes, this.config) });
       return;
     }
     const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
     const difference = misconfigured(facts, this.config) ?? (recorded && this.difference(recorded, facts));
     if (difference !== undefined) {
-      this.#failure = { outcome: "device_changed", message: difference };
+      this.#want(this.#wanted, { outcome: "device_changed", message: difference });
       return;
     }
     if (!this.#wanted) this.#failure = undefined;
@@ -226,7 +230,7 @@ export class Device implements FileUser {
     if (handle === undefined || !this.holds) return;
     const { blockSizeBytes, offsetBytes } = this.config;
     const block = Math.floor(part * Math.floor(this.#sizeBytes / blockSizeBytes));
-    const ended = this.#inFlight.begin(NO_SESSION);
+    const ended = this.#begin(NO_SESSION);
     this.#probesInFlight += 1;
     try {
       const buffer = Buffer.allocUnsafe(blockSizeBytes);
@@ -239,7 +243,6 @@ export class Device implements FileUser {
     } finally {
       this.#probesInFlight -= 1;
       ended();
-      this.#settled();
     }
   }
 
@@ -341,7 +344,7 @@ export class Device implements FileUser {
     try {
       if (signal?.aborted) throw signal.reason;
       const handle = this.#admit(sessionNumber);
-      const ended = this.#inFlight.begin(sessionNumber);
+      const ended = this.#begin(sessionNumber);
       try {
         await submit(handle);
       } catch (error) {
@@ -349,16 +352,22 @@ export class Device implements FileUser {
         throw new DeviceIoError(this.#ioError, { about: { device_id: this.id }, cause: error });
       } finally {
         ended();
-        this.#settled();
       }
     } finally {
       release();
     }
   }
 
-  #settled(): void {
-    if (!this.holds) this.file.reconcile();
-    this.#changes.touch();
+  /** Returns what to call when the operating system has answered. */
+  #begin(sessionNumber: number): () => void {
+    const ended = this.#inFlight.begin(sessionNumber);
+    this.file.noteInFlight(1);
+    return () => {
+      ended();
+      this.file.noteInFlight(-1);
+      if (!this.holds) this.file.reconcile();
+      this.#changes.touch();
+    };
   }
 
   #admit(sessionNumber: number): OpenHandle {

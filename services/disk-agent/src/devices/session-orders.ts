@@ -1,5 +1,6 @@
 import type { DeviceId, Stamp } from "@diskmesh/domain";
 import type { Ledger } from "../cache/ledger.js";
+import { type AgentMemory, decideEach } from "../model/memory.js";
 import {
   decideCloseSession,
   decideOpenSession,
@@ -26,13 +27,7 @@ export class SessionOrders {
 
   /** Gives each device to the session: first remembered durably for all, then granted one by one as each falls quiet. */
   async open(deviceIds: readonly DeviceId[], wish: SessionWish, stamp: Stamp): Promise<DeviceOutcome[]> {
-    const verdicts = new Map<DeviceId, SessionVerdict>();
-    for (const deviceId of deviceIds) {
-      if (!this.#devices.has(deviceId)) continue;
-      const { memory, verdict } = decideOpenSession(this.#ledger.memory, deviceId, wish);
-      this.#ledger.remember(memory);
-      verdicts.set(deviceId, verdict);
-    }
+    const verdicts = this.#decide(deviceIds, (memory, deviceId) => decideOpenSession(memory, deviceId, wish));
     await this.#ledger.durable();
     return Promise.all(
       deviceIds.map(async (deviceId) => {
@@ -64,13 +59,10 @@ export class SessionOrders {
 
   /** Ends the session on each device, and waits until nothing submitted under it is in flight. */
   async close(deviceIds: readonly DeviceId[], number: number, stamp: Stamp): Promise<DeviceOutcome[]> {
-    const changed = new Map<DeviceId, boolean>();
-    for (const deviceId of deviceIds) {
-      if (!this.#devices.has(deviceId)) continue;
-      const decision = decideCloseSession(this.#ledger.memory, deviceId, number);
-      this.#ledger.remember(decision.memory);
-      changed.set(deviceId, decision.changed);
-    }
+    const changed = this.#decide(deviceIds, (before, deviceId) => {
+      const { memory, changed: verdict } = decideCloseSession(before, deviceId, number);
+      return { memory, verdict };
+    });
     await this.#ledger.durable();
     return Promise.all(
       deviceIds.map(async (deviceId): Promise<DeviceOutcome> => {
@@ -84,6 +76,17 @@ export class SessionOrders {
         return { deviceId, outcome: changed.get(deviceId) ? "done" : "already", message: "", stamp };
       }),
     );
+  }
+
+  /** Decides for each device that there is, and remembers it. */
+  #decide<Verdict>(
+    deviceIds: readonly DeviceId[],
+    decide: (memory: AgentMemory, deviceId: DeviceId) => { memory: AgentMemory; verdict: Verdict },
+  ): ReadonlyMap<DeviceId, Verdict> {
+    const known = deviceIds.filter((deviceId) => this.#devices.has(deviceId));
+    const { memory, verdicts } = decideEach(this.#ledger.memory, known, decide);
+    this.#ledger.remember(memory);
+    return new Map(known.map((deviceId, index) => [deviceId, verdicts[index] as Verdict]));
   }
 
   #isCurrent(deviceId: DeviceId, wish: SessionWish): boolean {

@@ -1,7 +1,7 @@
 import type { DeviceOrder, DeviceOutcome } from "@diskmesh/api/agent";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
-import { type OrderKind, rememberIdentity } from "../model/memory.js";
+import { decideEach, type OrderKind, rememberIdentity } from "../model/memory.js";
 import { decideOrder } from "../model/orders.js";
 import { encodeOutcome, parseOrders } from "../wire.js";
 
@@ -14,13 +14,14 @@ export async function orderDevices(
   const { attachOrders, config, devices, ledger } = context;
   const parsed = parseOrders(kind, request.devices, config.limits.maxDevicesPerOrder);
   acceptFrom(context, { bootId: request.bootId, stamps: parsed.map(({ order }) => order.stamp) });
-  const decided = parsed.map(({ order, expected }) => {
-    const { memory, verdict } = decideOrder(ledger.memory, devices, order);
+  const { memory, verdicts } = decideEach(ledger.memory, parsed, (before, { order, expected }) => {
+    const { memory: after, verdict } = decideOrder(before, devices, order);
     const obeys = verdict.verdict === "obey" || verdict.verdict === "converge";
-    ledger.remember(obeys && expected ? rememberIdentity(memory, order.deviceId, expected) : memory);
-    return { order, expected, verdict };
+    const memory = obeys && expected ? rememberIdentity(after, order.deviceId, expected) : after;
+    return { memory, verdict: { order, expected, verdict } };
   });
+  ledger.remember(memory);
   await ledger.durable();
-  const outcomes = decided.map(({ order, verdict, expected }) => attachOrders.run(order, verdict, expected));
+  const outcomes = verdicts.map(({ order, verdict, expected }) => attachOrders.run(order, verdict, expected));
   return (await Promise.all(outcomes)).map(encodeOutcome);
 }

@@ -1,5 +1,5 @@
 import { type DeviceId, InvalidStateError, OutdatedError, quoted, type Stamp } from "@diskmesh/domain";
-import type { AgentMemory } from "./memory.js";
+import { type AgentMemory, decideEach } from "./memory.js";
 import { type DeviceOrder, decideOrder, leaderOf, type OrderVerdict } from "./orders.js";
 
 /** A life of a tablet. */
@@ -35,7 +35,7 @@ export function decideRegistration(
   knownDevices: { has(deviceId: DeviceId): boolean },
   answer: RegistrationAnswer,
 ): { memory: AgentMemory; decisions: { order: DeviceOrder; verdict: OrderVerdict }[] } {
-  let next = obeyAnswering(memory, answer);
+  const obeying = obeyAnswering(memory, answer);
   const orders: DeviceOrder[] = [
     ...answer.allowed.map((device) => ({ ...device, kind: "attach" as const })),
     ...answer.unknown.map((device) => ({ ...device, kind: "detach" as const })),
@@ -45,12 +45,12 @@ export function decideRegistration(
     throw new InvalidStateError(
       `the registration's answer carries a stamp of another tablet or incarnation for ${foreign.deviceId}`,
     );
-  const decisions = orders.map((order) => {
-    const decision = decideOrder(next, knownDevices, order);
-    next = decision.memory;
-    return { order, verdict: decision.verdict };
-  });
-  return { memory: next, decisions };
+  const decide = (before: AgentMemory, order: DeviceOrder) => decideOrder(before, knownDevices, order);
+  const { memory: after, verdicts } = decideEach(obeying, orders, decide);
+  return {
+    memory: after,
+    decisions: orders.map((order, index) => ({ order, verdict: verdicts[index] as OrderVerdict })),
+  };
 }
 
 /** The memory of an agent that obeys who answered. */
