@@ -176,7 +176,8 @@ export function encodeReportedDevice(device: Device, memory: AgentMemory): Repor
   const { filePhase: _, inFlightOperations: __, ...reported } = encodeAgentDevice(device, memory);
   const sessionDiskId = memory.devices.get(device.id)?.session?.diskId ?? "";
   // What is held is not what is reported when another file has come to the path.
-  return { ...reported, sessionDiskId, attached: device.attached && !device.file.replaced };
+  const hardwareError = memory.devices.get(device.id)?.hardwareError ?? "";
+  return { ...reported, sessionDiskId, hardwareError, attached: device.attached && !device.replaced };
 }
 
 export function encodeHealth(device: Device): { health: Health; healthMessage: string } {

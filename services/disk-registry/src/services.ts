@@ -32,6 +32,7 @@ import { registerAgent } from "./handlers/register-agent.js";
 import { removeDevice } from "./handlers/remove-device.js";
 import { removeHost } from "./handlers/remove-host.js";
 import { resizeDisk } from "./handlers/resize-disk.js";
+import { setDeviceState } from "./handlers/set-device-state.js";
 import { setDiskLabels } from "./handlers/set-disk-labels.js";
 import { setHostState } from "./handlers/set-host-state.js";
 import { unassignHost } from "./handlers/unassign-host.js";
@@ -55,6 +56,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     purgeHost: allow(INFRASTRUCTURE, changing("PurgeHost", purgeHost)),
     fenceHost: allow(INFRASTRUCTURE, changing("FenceHost", fenceHost)),
     setHostState: allow(INFRASTRUCTURE, changing("SetHostState", setHostState)),
+    setDeviceState: allow(INFRASTRUCTURE, changing("SetDeviceState", setDeviceState)),
     addDevice: allow(INFRASTRUCTURE, changing("AddDevice", addDevice)),
     removeDevice: allow(INFRASTRUCTURE, changing("RemoveDevice", removeDevice)),
     purgeDevice: allow(INFRASTRUCTURE, changing("PurgeDevice", purgeDevice)),

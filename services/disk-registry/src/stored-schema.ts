@@ -10,6 +10,7 @@ import {
   type ForeignDevice,
   type Gap,
   type Host,
+  type KeptHealth,
   type Label,
   type OperatorsWord,
   type OtherFleet,
@@ -66,6 +67,12 @@ const identity = {
 
 const pending = { message: text, sinceMs: z.number(), inFlightOperations: whole };
 
+const keptHealth = shapeOf<KeptHealth>()({
+  hardwareError: z.object({ message: text, atMs: z.number() }).optional(),
+  said: z.object({ by: text, atMs: z.number(), reason: text, health: z.enum(["WARNING", "ERROR"]) }).optional(),
+  reported: z.object({ health, healthMessage: text }),
+});
+
 const device = shapeOf<Device>()({
   ...identity,
   deviceId: text,
@@ -73,6 +80,7 @@ const device = shapeOf<Device>()({
   pool: text,
   health,
   healthMessage: text,
+  keptHealth: keptHealth.optional(),
   attachState: z.enum(["UNKNOWN", "ATTACHING", "ATTACHED", "CLOSING", "DETACHED"]),
   generation: whole,
   attempts: whole,

@@ -16,6 +16,7 @@ export class Operator {
   act(): void {
     const { random, store } = this.world;
     if (this.world.rewinds.epoch > 0 && random.chance(0.1)) return void this.sayWhoIsRight();
+    if (this.#failed().length > 0 && random.chance(0.3)) return void this.seeToDrives();
     if (this.#plan !== undefined && random.chance(0.98)) return void this.#plan.next();
     const out = [...store.devices()].filter(
       ({ attachState }) => attachState !== "ATTACHED" && attachState !== "ATTACHING",
@@ -25,6 +26,17 @@ export class Operator {
     // Much must be in operation for much to happen.
     else if (out.length > 0 && random.chance(0.5)) this.#add(random.pick(out));
     else if (random.chance(0.3) || !this.#somethingOfDisk(random.pick(DISK_IDS))) this.#takeOut();
+  }
+
+  #failed(): readonly string[] {
+    const failed = [...this.world.store.devices()].filter((device) => device.keptHealth?.hardwareError !== undefined);
+    return failed.map(({ deviceId }) => deviceId);
+  }
+
+  /** Whatever failed once works again. */
+  seeToDrives(): void {
+    const failed = this.#failed();
+    if (failed.length > 0) this.world.requests.setDeviceState(failed);
   }
 
   /** What only an operator can say after the registry went back in time. */

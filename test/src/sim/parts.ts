@@ -100,10 +100,11 @@ export interface World extends Observer {
     sayWhoLeads(): void;
     fenceHost(hostId: string): void;
     setHostState(hostIds: readonly string[], state: HostState.DEAD | HostState.ONLINE, fence?: boolean): void;
+    setDeviceState(deviceIds: readonly string[]): void;
     /** Hosts of which somebody asked, at any time, that they count as dead no more. */
     readonly takenBack: ReadonlySet<string>;
   };
-  readonly operator: { act(): void };
+  readonly operator: { act(): void; seeToDrives(): void };
   readonly user: { act(): boolean };
   readonly state: { watch(store: SimStore): void };
 }

@@ -3,6 +3,7 @@ import {
   type ActionResult,
   DiskRegistryServiceDefinition,
   FleetServiceDefinition,
+  Health,
   HostState,
   OnHostSilence,
   UnknownDiskVerdict,
@@ -239,6 +240,15 @@ export class Requests {
       const holds = () => (this.world.store.host(first)?.state === "DEAD") === (state === HostState.DEAD);
       operation.acknowledge([{ text: `${state} was said of ${first}`, holds }]);
       return `changed ${changedHostIds.join(", ")}`;
+    });
+  }
+
+  /** An operator has seen to drives that failed. */
+  setDeviceState(deviceIds: readonly string[]): void {
+    const request = { deviceIds: [...deviceIds], health: Health.ONLINE, reason: "simulated" };
+    this.#run("setDeviceState", request, async () => {
+      const { changedDeviceIds } = await this.#registry.setDeviceState(request);
+      return `changed ${changedDeviceIds.join(", ")}`;
     });
   }
 

@@ -249,6 +249,7 @@ export class SimulatedWorld implements World {
       if (this.rewinds.epoch > 0 && this.random.chance(0.2)) this.operator.sayWhoIsRight();
       const dead = [...this.store.hosts()].filter(({ state }) => state === "DEAD").map(({ hostId }) => hostId);
       if (dead.length > 0) this.requests.setHostState(dead, HostState.ONLINE);
+      this.operator.seeToDrives();
       const unsettled = whatIsNotSettled(this);
       if (unsettled.length === 0) return;
       if (this.timeline.nowMs > untilMs)

@@ -2,6 +2,7 @@ import type { Ledger } from "../cache/ledger.js";
 import { type DeviceOrder, isCurrentOrder, type OrderVerdict, overtaken } from "../model/orders.js";
 import type { Device } from "./device.js";
 import type { DeviceFailure } from "./device-file.js";
+import { differenceFrom } from "./device-place.js";
 import type { DeviceTable } from "./device-table.js";
 import type { DeviceOutcome } from "./outcome.js";
 
@@ -48,10 +49,10 @@ export class AttachOrders {
     }
     const { held } = device.file;
     if (device.attached && held) {
-      const other = expected && device.difference(expected, held);
+      const other = expected && differenceFrom(expected, held, device.config);
       if (other === undefined)
-        return device.file.replaced
-          ? { outcome: "device_changed", message: device.file.changed ?? "" }
+        return device.replaced
+          ? { outcome: "device_changed", message: device.changed ?? "" }
           : { outcome: "already", message: "" };
       // The registry means the file that is at the path now, or none that this host has.
       await this.#letGo(device, other);
@@ -64,7 +65,7 @@ export class AttachOrders {
       if (device.failure) return device.failure;
       const { held } = device.file;
       if (!device.attached || !held) return undefined;
-      const other = expected && device.difference(expected, held);
+      const other = expected && differenceFrom(expected, held, device.config);
       if (!other) return { outcome: "done", message: "" };
       const failure: DeviceFailure = { outcome: "device_changed", message: other };
       device.fail(failure);

@@ -47,6 +47,8 @@ export class DeviceFile {
   #opened: OpenedFile | undefined;
   #seen: FileFacts | undefined;
   #changed: string | undefined;
+  /** Of the last look. */
+  #lookError: string | undefined;
   #looking: Promise<void> | undefined;
   /** Devices for which the file is to be open, */
   readonly #holding = new Set<FileUser>();
@@ -90,6 +92,11 @@ export class DeviceFile {
     return this.#changed;
   }
 
+  /** Whether the path names the file that is held, of another length. */
+  get isOnlyResized(): boolean {
+    return this.#lookError === undefined && this.#opened?.identity === this.#seen?.identity;
+  }
+
   /** Whether the path names another file than the one that is held. */
   get replaced(): boolean {
     return this.#opened !== undefined && this.#seen !== undefined && this.#difference(this.#opened) !== undefined;
@@ -120,7 +127,11 @@ export class DeviceFile {
   /** Looks again at what is wanted and what is in flight, and opens or closes accordingly. */
   reconcile(): void {
     // A device that became wanted while the file was open for others has not been held against it yet.
-    if (this.#opened && (this.#phase === "open" || this.#phase === "draining")) this.#verify(this.#opened);
+    if (this.#opened && (this.#phase === "open" || this.#phase === "draining")) {
+      // It may have been too short for the device when it was opened for others.
+      const isSame = this.#seen?.identity === this.#opened.identity;
+      this.#verify(isSame ? { ...this.#opened, sizeBytes: this.#seen?.sizeBytes ?? 0 } : this.#opened);
+    }
     this.#apply("changed");
   }
 
@@ -147,6 +158,7 @@ export class DeviceFile {
   #note(seen: FileFacts | undefined, problem: string | undefined): void {
     const before = { seen: this.#seen, changed: this.#changed };
     this.#seen = seen ?? this.#seen;
+    this.#lookError = problem;
     this.#changed = this.#opened && (problem ?? this.#difference(this.#opened));
     if (!this.#opened && this.#phase === "closed")
       for (const device of this.devices) {
@@ -202,7 +214,7 @@ export class DeviceFile {
     if (!sameFacts(before, this.#seen)) this.#options.onChange();
   }
 
-  #verify(opened: OpenedFile): void {
+  #verify(opened: FileFacts): void {
     for (const device of [...this.#unverified]) {
       device.verify(opened);
       if (!device.holds) continue;

@@ -1,4 +1,4 @@
-import type { DeviceId } from "@diskmesh/domain";
+import { type DeviceId, type FileMarks, fileDifference } from "@diskmesh/domain";
 import type { FileFacts } from "./open-file.js";
 
 /** A device as the agent's configuration describes it. */
@@ -35,4 +35,20 @@ export function misconfigured({ serialNumber }: FileFacts, config: DeviceConfig)
   const { deviceId, serialNumber: configured, path } = config;
   if (configured === "" || serialNumber === "" || configured === serialNumber) return undefined;
   return `device file ${JSON.stringify(path)} has serial number ${JSON.stringify(serialNumber)}, but ${JSON.stringify(configured)} is configured for device ${deviceId}`;
+}
+
+/** How the file differs from what was registered, for people; undefined when it does not. */
+export function differenceFrom(
+  registered: FileMarks & { readonly sizeBytes: number },
+  facts: FileFacts,
+  config: DeviceConfig,
+): string | undefined {
+  const what = `device ${config.deviceId}, file ${JSON.stringify(config.path)}, is not what was registered`;
+  const sizeBytes = sizeIn(facts.sizeBytes, config);
+  // A registry that never learned the size records none.
+  if (registered.sizeBytes !== 0 && sizeBytes !== registered.sizeBytes)
+    return `${what}: size_bytes was ${registered.sizeBytes}, is ${sizeBytes}`;
+  const marks = { serialNumber: serialNumberOf(facts, config), fileIdentity: facts.identity };
+  const other = fileDifference(registered, marks);
+  return other && `${what}: ${other}`;
 }

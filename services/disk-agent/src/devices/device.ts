@@ -2,7 +2,6 @@ import {
   type DeviceId,
   DeviceIoError,
   type FileMarks,
-  fileDifference,
   InvalidArgumentError,
   messageOf,
   OutdatedError,
@@ -10,24 +9,14 @@ import {
 } from "@diskmesh/domain";
 import { type Changes, type Clock, Slots } from "@diskmesh/service";
 import type { Ledger } from "../cache/ledger.js";
+import { withDevice } from "../model/memory.js";
 import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
-import { type DeviceConfig, misconfigured, serialNumberOf, sizeIn, tooShort } from "./device-place.js";
+import { type DeviceConfig, differenceFrom, misconfigured, serialNumberOf, sizeIn, tooShort } from "./device-place.js";
+import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
-
-/** What is wrong with a device. */
-export interface DeviceProblem {
-  readonly level: "WARNING" | "ERROR";
-  readonly message: string;
-}
-
-/** How long the operating system may take to answer: beyond it the device is suspected, or not to be used. */
-export interface HangLimits {
-  readonly warningAfterMs: number;
-  readonly errorAfterMs: number;
-}
 
 /**
  * One device: whether it is held, its sessions, and all I/O on it. Every byte that is read or written passes `#io`, which
@@ -104,21 +93,16 @@ export class Device implements FileUser {
 
   /** What is wrong with the device; undefined when nothing is known to be. */
   get problem(): DeviceProblem | undefined {
-    const error = this.#failure?.message ?? this.#ioError ?? (this.#wanted ? this.file.changed : undefined);
+    const untold = this.#ledger.memory.devices.get(this.id)?.hardwareError;
+    const error = this.#failure?.message ?? untold ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
     const hang = this.#hang;
     return hang?.level === "ERROR" ? hang : (this.#probeProblem ?? hang);
   }
 
-  /** What the operating system has not answered for too long. The text stays the same meanwhile: each new one is told. */
   get #hang(): DeviceProblem | undefined {
-    const { warningAfterMs, errorAfterMs } = this.#hangs;
-    const { forMs } = this.waiting;
-    if (forMs < warningAfterMs) return undefined;
-    const [level, limitMs] =
-      forMs < errorAfterMs ? (["WARNING", warningAfterMs] as const) : (["ERROR", errorAfterMs] as const);
     const what = this.#inFlight.count > 0 ? "I/O on" : `the ${this.file.phase} of`;
-    return { level, message: `${what} device ${this.id} has not returned within ${limitMs} ms` };
+    return hangOf(`${what} device ${this.id}`, this.waiting.forMs, this.#hangs);
   }
 
   /** What a close waits for, or an open. */
@@ -131,6 +115,18 @@ export class Device implements FileUser {
   /** What a higher session waits for. */
   waitingBelow(sessionNumber: number): Waiting {
     return this.#inFlight.waitingBelow(sessionNumber);
+  }
+
+  /** Why the path does not name what is held; a file that grew or shrank beside the device is still the device's. */
+  get changed(): string | undefined {
+    const { changed, seen, isOnlyResized } = this.file;
+    const isBeside = isOnlyResized && seen && sizeIn(seen.sizeBytes, this.config) === this.#sizeBytes;
+    return isBeside ? undefined : changed;
+  }
+
+  /** Whether the path names something else than what is held. */
+  get replaced(): boolean {
+    return this.file.replaced && this.changed !== undefined;
   }
 
   get healthMessage(): string | undefined {
@@ -202,7 +198,7 @@ export class Device implements FileUser {
       return;
     }
     const recorded = this.#ledger.memory.devices.get(this.id)?.identity;
-    const difference = misconfigured(facts, this.config) ?? (recorded && this.difference(recorded, facts));
+    const difference = misconfigured(facts, this.config) ?? (recorded && differenceFrom(recorded, facts, this.config));
     if (difference !== undefined) {
       this.#want(this.#wanted, { outcome: "device_changed", message: difference });
       return;
@@ -210,18 +206,6 @@ export class Device implements FileUser {
     if (!this.#wanted) this.#failure = undefined;
     this.#sizeBytes = sizeBytes;
     this.#ioError = undefined;
-  }
-
-  /** How the file differs from what was registered, for people; undefined when it does not. */
-  difference(registered: FileMarks & { readonly sizeBytes: number }, facts: FileFacts): string | undefined {
-    const what = `device ${this.id}, file ${JSON.stringify(this.config.path)}, is not what was registered`;
-    const sizeBytes = sizeIn(facts.sizeBytes, this.config);
-    // A registry that never learned the size records none.
-    if (registered.sizeBytes !== 0 && sizeBytes !== registered.sizeBytes)
-      return `${what}: size_bytes was ${registered.sizeBytes}, is ${sizeBytes}`;
-    const marks = { serialNumber: serialNumberOf(facts, this.config), fileIdentity: facts.identity };
-    const other = fileDifference(registered, marks);
-    return other && `${what}: ${other}`;
   }
 
   /** Reads one block at about that part of the device, from 0 to 1. Resolves when the operating system has answered. */
@@ -237,9 +221,11 @@ export class Device implements FileUser {
       const { bytesRead } = await handle.read(buffer, 0, blockSizeBytes, offsetBytes + block * blockSizeBytes);
       if (bytesRead === 0) throw new Error("the file ends there");
       this.#probeProblem = undefined;
+      this.#ioError = undefined;
     } catch (error) {
       const message = `reading block ${block} of device ${this.id} failed: ${messageOf(error)}`;
-      this.#probeProblem = { level: "ERROR", message };
+      if (isHardwareError(error)) this.#keepHardwareError(message);
+      else this.#probeProblem = { level: "ERROR", message };
     } finally {
       this.#probesInFlight -= 1;
       ended();
@@ -347,15 +333,27 @@ export class Device implements FileUser {
       const ended = this.#begin(sessionNumber);
       try {
         await submit(handle);
+        this.#ioError = undefined;
       } catch (error) {
-        this.#ioError = `I/O on device ${this.id} failed: ${messageOf(error)}`;
-        throw new DeviceIoError(this.#ioError, { about: { device_id: this.id }, cause: error });
+        const message = `I/O on device ${this.id} failed: ${messageOf(error)}`;
+        if (isHardwareError(error)) this.#keepHardwareError(message);
+        else this.#ioError = message;
+        throw new DeviceIoError(message, { about: { device_id: this.id }, cause: error });
       } finally {
         ended();
       }
     } finally {
       release();
     }
+  }
+
+  /** The first since the registry was told last: a drive that fails everything costs no more than one write each time. */
+  #keepHardwareError(hardwareError: string): void {
+    const { memory } = this.#ledger;
+    if (memory.devices.get(this.id)?.hardwareError !== undefined) return;
+    this.#ledger.remember(withDevice(memory, this.id, { hardwareError }));
+    // What cannot be written now is with the next write; the registry is told all the same.
+    void this.#ledger.durable().catch(() => undefined);
   }
 
   /** Returns what to call when the operating system has answered. */

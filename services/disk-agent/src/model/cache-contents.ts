@@ -56,7 +56,14 @@ function decodeDevice(where: string, value: unknown): DeviceMemory {
   const order = device.order === undefined ? undefined : decodeOrder(`${where}.order`, device.order);
   const identity = device.identity === undefined ? undefined : decodeIdentity(`${where}.identity`, device.identity);
   const session = device.session === undefined ? undefined : decodeSession(`${where}.session`, device.session);
-  return { ...(order && { order }), ...(identity && { identity }), ...(session && { session }) };
+  const hardwareError =
+    device.hardwareError === undefined ? undefined : asString(`${where}.hardwareError`, device.hardwareError);
+  return {
+    ...(order && { order }),
+    ...(identity && { identity }),
+    ...(session && { session }),
+    ...(hardwareError !== undefined && { hardwareError }),
+  };
 }
 
 function decodeIdentity(where: string, value: unknown): RememberedIdentity {

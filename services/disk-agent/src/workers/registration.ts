@@ -13,7 +13,7 @@ import type { Client } from "@diskmesh/rpc";
 
 import type { AgentContext } from "../context.js";
 import { highestNumbers } from "../model/highest-numbers.js";
-import type { AgentMemory } from "../model/memory.js";
+import { type AgentMemory, hardwareErrors, withoutHardwareErrors } from "../model/memory.js";
 import { decideRegistration } from "../model/registration.js";
 import { encodeHealth, encodeReportedDevice, parseRegistrationAnswer } from "../wire.js";
 
@@ -78,6 +78,7 @@ async function register(
     },
     { signal, deadlineMs: config.timeouts.registerTimeoutMs },
   );
+  ledger.remember(withoutHardwareErrors(ledger.memory, hardwareErrors(memory)));
   await applyAnswer(context, memory, answer);
   const told = new Map(reported.map((device) => [device.deviceId, textOf(device)]));
   return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told };
@@ -141,8 +142,16 @@ async function sendHeartbeats(
       // The numbers may not be durable yet, and need not be: each was given by a registry, and one that goes on above
       // such a number is never wrong. A full disk keeps no host from being ONLINE. Whom the agent obeys is durable since
       // it registered.
-      const request = { hostId: config.hostId, bootId, changed, ...highestNumbers(ledger.memory) };
+      const failed = hardwareErrors(ledger.memory);
+      const request = {
+        hostId: config.hostId,
+        bootId,
+        changed,
+        hardwareErrors: [...failed].map(([deviceId, message]) => ({ deviceId, message })),
+        ...highestNumbers(ledger.memory),
+      };
       const answer = await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
+      ledger.remember(withoutHardwareErrors(ledger.memory, failed));
       for (const health of changed) told.set(health.deviceId, textOf(health));
       failures.ended();
       // The registry is of a later release than the one that it registered with: only a registration gives it.

@@ -2,7 +2,13 @@ import type { HeartbeatRequest, HeartbeatResponse } from "@diskmesh/api/registry
 import { parseDeviceId, parseHostId, parseId } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { applyHeartbeat, type DeviceHealth, requireObeyed, requireRegistered } from "../model/heartbeats.js";
+import {
+  applyHeartbeat,
+  type DeviceHealth,
+  type HardwareFailure,
+  requireObeyed,
+  requireRegistered,
+} from "../model/heartbeats.js";
 import { requireOwnHost } from "../requests/agent-identity.js";
 import { rememberedOf } from "../requests/registration-request.js";
 import { plainText, requireAtMost } from "../requests/requests.js";
@@ -25,15 +31,22 @@ export async function heartbeat(
       healthMessage: plainText(entry.healthMessage, config.limits.maxTextLength),
     }),
   );
+  requireAtMost("hardware_errors", request.hardwareErrors, config.limits.maxDevicesPerHost);
+  const failed = request.hardwareErrors.map(
+    ({ deviceId, message }): HardwareFailure => ({
+      deviceId: parseDeviceId(deviceId),
+      message: plainText(message, config.limits.maxTextLength),
+    }),
+  );
   const remembered = rememberedOf(request);
   await fleet.hear(hostId, bootId, remembered);
   requireObeyed(fleet.leader(), hostId, remembered);
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   liveness.hear(hostId);
   // Most heartbeats change nothing, and must cost next to nothing.
-  if (host.state === "UNAVAILABLE" || changed.length > 0) {
+  if (host.state === "UNAVAILABLE" || changed.length > 0 || failed.length > 0) {
     const { probationMs } = config.heartbeat;
-    await tablet.transact((tx) => applyHeartbeat(tx, hostId, bootId, changed, clock.nowMs(), probationMs));
+    await tablet.transact((tx) => applyHeartbeat(tx, hostId, bootId, { changed, failed }, clock.nowMs(), probationMs));
     workers.wakeHost(hostId);
   }
   const { tabletGeneration, incarnation } = fleet.leader();

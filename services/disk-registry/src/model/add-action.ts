@@ -1,6 +1,7 @@
 import { type HostId, isKnownSame } from "@diskmesh/domain";
 import { type ActionResult, actionResult, named, tryAgain } from "./action-result.js";
 import { advance } from "./attach-states.js";
+import { withoutKeptHealth } from "./device-health.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { distrusted } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, onSameBytes, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
@@ -144,5 +145,6 @@ function acceptReplacement(tx: RegistryTransaction, before: Device, device: Devi
   // An answer to an order for the former hardware must not confirm the new one.
   const ordered = device.generation === before.generation ? advance(tx, device, "replacement_accepted", nowMs) : device;
   const { replacement, ...rest } = ordered;
-  return { ...rest, ...replacement, dirty: true, eraseSessionNumber: 0, health: "ONLINE", healthMessage: "" };
+  const unknown = { dirty: true, eraseSessionNumber: 0, health: "ONLINE", healthMessage: "" } as const;
+  return withoutKeptHealth({ ...rest, ...replacement, ...unknown });
 }

@@ -1,4 +1,5 @@
 import { AbortedError, type DeviceId, type HostId, NotFoundError } from "@diskmesh/domain";
+import { reportedHealth, withHardwareError, withReportedHealth } from "./device-health.js";
 import type { FenceWord } from "./fences.js";
 import type { Leader } from "./orders.js";
 import type { Remembered } from "./remembered.js";
@@ -8,6 +9,12 @@ export interface DeviceHealth {
   readonly deviceId: DeviceId;
   readonly health: Health;
   readonly healthMessage: string;
+}
+
+/** What a device's hardware failed with. */
+export interface HardwareFailure {
+  readonly deviceId: DeviceId;
+  readonly message: string;
 }
 
 /** From this many hosts on, more than half of them falling silent at once is taken for a fault of ours or the network's. */
@@ -50,7 +57,7 @@ export function applyHeartbeat(
   tx: RegistryTransaction,
   hostId: HostId,
   bootId: string,
-  changed: readonly DeviceHealth[],
+  { changed, failed = [] }: { readonly changed: readonly DeviceHealth[]; readonly failed?: readonly HardwareFailure[] },
   nowMs: number,
   probationMs = 0,
 ): void {
@@ -60,8 +67,15 @@ export function applyHeartbeat(
     const device = tx.devices.get(deviceId);
     // Hardware that was swapped works, but is not the device: only a registration or AddDevice clears that.
     if (device === undefined || device.hostId !== hostId || device.replacement !== undefined) continue;
-    if (device.health === health && device.healthMessage === healthMessage) continue;
-    tx.devices.put({ ...device, health, healthMessage });
+    const before = reportedHealth(device);
+    if (before.health === health && before.healthMessage === healthMessage) continue;
+    tx.devices.put(withReportedHealth(device, { health, healthMessage }));
+  }
+  for (const { deviceId, message } of failed) {
+    const device = tx.devices.get(deviceId);
+    const isTheDevice = device?.hostId === hostId && device.replacement === undefined;
+    if (isTheDevice && device.keptHealth?.hardwareError === undefined)
+      tx.devices.put(withHardwareError(device, message, nowMs));
   }
 }
 

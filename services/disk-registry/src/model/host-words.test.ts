@@ -121,7 +121,7 @@ describe("an operator's word on hosts", () => {
     expect(fleet.host("h1").state).to.equal("DEAD");
     expect(fleet.host("h1").mustRegister).to.equal(undefined);
     expect(fleet.disk("y").publication).to.include({ state: "UNPUBLISHING", hostId: "h1", sessionNumber: 201 });
-    fleet.transact((tx) => applyHeartbeat(tx, h1, "h1-boot-1", [], NOW_MS + 20));
+    fleet.transact((tx) => applyHeartbeat(tx, h1, "h1-boot-1", { changed: [] }, NOW_MS + 20));
     fleet.transact((tx) => markUnavailable(tx, [h1], 5, NOW_MS + 30));
     expect(fleet.host("h1").state).to.equal("DEAD");
     expect(findSilentDead(fleet.tables, () => 6, 5)).to.deep.equal(["h1"]);

@@ -90,7 +90,7 @@ describe("heartbeats", () => {
     expect(fleet.host("h1")).to.include({ state: "UNAVAILABLE", stateChangedAtMs: NOW_MS });
     expect(fleet.host("h1").stateMessage).to.contain("5000 ms");
     expect(fleet.changes((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS + 1))).to.equal(0);
-    fleet.transact((tx) => applyHeartbeat(tx, hostId("h1"), "h1-boot-1", [], NOW_MS + 5));
+    fleet.transact((tx) => applyHeartbeat(tx, hostId("h1"), "h1-boot-1", { changed: [] }, NOW_MS + 5));
     expect(fleet.host("h1")).to.include({ state: "ONLINE", stateMessage: "", stateChangedAtMs: NOW_MS + 5 });
   });
 
@@ -111,7 +111,7 @@ describe("heartbeats", () => {
     });
     const bad = (id: string) => ({ deviceId: deviceId(id), health: "WARNING", healthMessage: "slow" }) as const;
     fleet.transact((tx) =>
-      applyHeartbeat(tx, hostId("h1"), "h1-boot-1", [bad("d1"), bad("d2"), bad("d3"), bad("d9")], NOW_MS),
+      applyHeartbeat(tx, hostId("h1"), "h1-boot-1", { changed: [bad("d1"), bad("d2"), bad("d3"), bad("d9")] }, NOW_MS),
     );
     expect(fleet.device("d1")).to.include({ health: "WARNING", healthMessage: "slow", attachState: "ATTACHED" });
     expect(fleet.device("d2").health).to.equal("ONLINE");

@@ -1,6 +1,7 @@
 import type { DiskId, HostId } from "@diskmesh/domain";
 import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
+import { reportedHealth, withoutKeptHealth } from "./device-health.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
 import { beginUnpublish } from "./publications.js";
 import { requireRegistration } from "./remembered.js";
@@ -67,7 +68,7 @@ function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const lastSessionNumber = Math.max(...given.map((number) => number ?? 0));
   const last = given.some((number) => number !== undefined) && { lastSessionNumber };
   const nothing = { diskId: "", dirty: true, eraseSessionNumber: 0, removalRequested: false } as const;
-  tx.devices.put({ ...rest, ...replacement, ...last, ...nothing });
+  tx.devices.put(withoutKeptHealth({ ...rest, ...replacement, ...last, ...nothing, ...reportedHealth(device) }));
 }
 
 function forgotten(text: string, devices: readonly Device[], held: readonly DiskId[]): ActionResult {

@@ -1,6 +1,7 @@
 import { type DeviceId, fileDifference, type HostId, isKnownSame } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
+import { reportedHealth, withHardwareError, withoutKeptHealth, withReportedHealth } from "./device-health.js";
 import { type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
 import type { RememberedSession } from "./unknown-disks.js";
@@ -13,6 +14,8 @@ export interface ReportedDevice extends DeviceIdentity, RememberedSession {
   readonly healthMessage: string;
   /** The agent holds its file open now. */
   readonly attached: boolean;
+  /** What the hardware failed with since the registry was told last. */
+  readonly hardwareError?: string | undefined;
 }
 
 /** A device that nobody knew: UNKNOWN, and to be detached. What it holds is anybody's guess, so it is dirty. */
@@ -35,8 +38,15 @@ export function newDevice(tx: RegistryTransaction, hostId: HostId, reported: Rep
     eraseSessionNumber: 0,
     stateChangedAtMs: nowMs,
   };
-  tx.devices.put(device);
-  return device;
+  const noted = withNewError(device, reported, nowMs);
+  tx.devices.put(noted);
+  return noted;
+}
+
+function withNewError(device: Device, { hardwareError }: ReportedDevice, nowMs: number): Device {
+  // Hardware that was swapped is not the device, whose errors these would be.
+  if (hardwareError === undefined || device.replacement !== undefined) return device;
+  return withHardwareError(device, hardwareError, nowMs);
 }
 
 /** The id belongs to another host: this one is to let go of whatever it has under that name. */
@@ -54,7 +64,7 @@ export function mergeReported(
   shared: SharedSerialNumbers,
   nowMs: number,
 ): Device {
-  let merged = isAsKnown(device, reported) ? device : mergeIdentity(device, reported);
+  let merged = withNewError(isAsKnown(device, reported) ? device : mergeIdentity(device, reported), reported, nowMs);
   const heldSince = device.attachState === "ATTACHED" && reported.attached && !newStart;
   const isSameAsLeft = heldSince || (isKnownSame(device, reported) && !device.missing);
   if (!isSameAsLeft && merged.replacement === undefined) merged = distrusted(merged);
@@ -96,6 +106,7 @@ export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number
 
 /** Nothing to take over. So it is with nearly all devices of a storm, and this spares building them anew to compare. */
 function isAsKnown(device: Device, reported: ReportedDevice): boolean {
+  const said = reportedHealth(device);
   return (
     device.replacement === undefined &&
     !device.missing &&
@@ -106,8 +117,8 @@ function isAsKnown(device: Device, reported: ReportedDevice): boolean {
     (reported.serialNumber === "" || device.serialNumber === reported.serialNumber) &&
     (!reported.fileIdentity || device.fileIdentity === reported.fileIdentity) &&
     device.pool === reported.pool &&
-    device.health === reported.health &&
-    device.healthMessage === reported.healthMessage
+    said.health === reported.health &&
+    said.healthMessage === reported.healthMessage
   );
 }
 
@@ -119,11 +130,21 @@ function mergeIdentity(device: Device, reported: ReportedDevice): Device {
     const serialNumber = reported.serialNumber === "" ? device.serialNumber : reported.serialNumber;
     const facts = device.sizeBytes === 0 ? identityOf(reported) : { path: reported.path };
     const fileIdentity = reported.fileIdentity || device.fileIdentity;
-    return { ...known, ...facts, ...(fileIdentity && { fileIdentity }), serialNumber, pool, health, healthMessage };
+    const same = { ...known, ...facts, ...(fileIdentity && { fileIdentity }), serialNumber, pool };
+    return withReportedHealth(same, { health, healthMessage });
   }
   const inUse = device.attachState === "ATTACHING" || device.attachState === "ATTACHED" || device.diskId !== "";
   if (!inUse) {
-    return { ...known, ...identityOf(reported), pool, health, healthMessage, dirty: true, eraseSessionNumber: 0 };
+    const other = {
+      ...known,
+      ...identityOf(reported),
+      pool,
+      health,
+      healthMessage,
+      dirty: true,
+      eraseSessionNumber: 0,
+    };
+    return withoutKeptHealth(other);
   }
   const cure =
     device.diskId === ""

@@ -106,12 +106,21 @@ export interface PendingDevice extends Pending {
   readonly deviceId: DeviceId;
 }
 
+/** What stays said of a device's hardware until an operator says otherwise, and what its agent says meanwhile. */
+export interface KeptHealth {
+  readonly hardwareError?: { readonly message: string; readonly atMs: number } | undefined;
+  readonly said?: (OperatorsWord & { readonly health: Exclude<Health, "ONLINE"> }) | undefined;
+  readonly reported: { readonly health: Health; readonly healthMessage: string };
+}
+
 export interface Device extends DeviceIdentity {
   readonly deviceId: DeviceId;
   readonly hostId: HostId;
   readonly pool: string;
+  /** The worst of what its agent says and what is kept. */
   readonly health: Health;
   readonly healthMessage: string;
+  readonly keptHealth?: KeptHealth | undefined;
   readonly attachState: AttachState;
   /** The counter's value at the event that caused its last order. */
   readonly generation: number;

@@ -84,6 +84,7 @@ function parseDevice(device: ReportedDeviceMessage, incarnation: string, limits:
     health,
     healthMessage: plainText(device.healthMessage, limits.maxTextLength),
     attached: device.attached,
+    ...(device.hardwareError !== "" && { hardwareError: plainText(device.hardwareError, limits.maxTextLength) }),
     sessionNumber: parseCounterValue("session_number", device.sessionNumber),
     sessionDiskId: parseSessionDisk(device.sessionDiskId, incarnation),
   };

@@ -90,6 +90,7 @@ function wordMessage({ by, atMs, reason }: OperatorsWord): OperatorsWordMessage 
 }
 
 export function deviceMessage(device: Device, leader: Leader, progress: DeviceProgress): DeviceMessage {
+  const { hardwareError, said } = device.keptHealth ?? {};
   return {
     deviceId: device.deviceId,
     hostId: device.hostId,
@@ -121,6 +122,9 @@ export function deviceMessage(device: Device, leader: Leader, progress: DevicePr
     erasedBytes: progress.erasedBytes,
     fileIdentity: device.fileIdentity ?? "",
     replacement: device.replacement && identityMessage(device.replacement),
+    hardwareError: hardwareError && { message: hardwareError.message, heardAt: dateOf(hardwareError.atMs) },
+    saidHealth: Health[said?.health ?? "UNSPECIFIED"],
+    saidHealthBy: said && wordMessage(said),
     pending: pendingMessage(device.deviceId, device.pending ?? progress.pending),
   };
 }

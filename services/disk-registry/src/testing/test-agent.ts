@@ -10,6 +10,7 @@ import {
 } from "@diskmesh/api/agent";
 import {
   AgentRegistrationServiceDefinition,
+  type HeartbeatRequest,
   type RegisterAgentRequest,
   type RegisterAgentResponse,
   ReportedDevice,
@@ -129,8 +130,8 @@ export class TestAgent {
     return answer;
   }
 
-  heartbeat(hostId = this.#options.hostId, bootId = this.bootId) {
-    return this.#client().heartbeat({ hostId, bootId, ...this.remembered });
+  heartbeat(hostId = this.#options.hostId, bootId = this.bootId, change: Partial<HeartbeatRequest> = {}) {
+    return this.#client().heartbeat({ hostId, bootId, ...this.remembered, ...change });
   }
 
   startHeartbeats(everyMs: number): void {

@@ -44,6 +44,8 @@ export interface ReportedDevice {
    * comparable only when the part before the first space is equal. Empty when it cannot be told.
    */
   fileIdentity: string;
+  /** What the hardware failed with since the registry was told last; empty when with nothing. */
+  hardwareError: string;
 }
 
 /** An export that the agent serves. */
@@ -156,6 +158,16 @@ export interface HeartbeatRequest {
   highestDeviceGeneration: number;
   /** As in RegisterAgentRequest. */
   highestSessionNumber: number;
+  /** Errors of the hardware that the registry was not told yet. Once this is answered, it alone remembers them. */
+  hardwareErrors: DeviceHardwareError[];
+}
+
+/** What a device's hardware failed with. */
+export interface DeviceHardwareError {
+  /** The device. */
+  deviceId: string;
+  /** What failed, and how. */
+  message: string;
 }
 
 /** The registry heard it. */
@@ -182,6 +194,7 @@ function createBaseReportedDevice(): ReportedDevice {
     sessionNumber: 0,
     sessionDiskId: "",
     fileIdentity: "",
+    hardwareError: "",
   };
 }
 
@@ -228,6 +241,9 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     }
     if (message.fileIdentity !== "") {
       writer.uint32(106).string(message.fileIdentity);
+    }
+    if (message.hardwareError !== "") {
+      writer.uint32(122).string(message.hardwareError);
     }
     return writer;
   },
@@ -357,6 +373,14 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
             message.fileIdentity = reader.string();
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.hardwareError = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -388,6 +412,7 @@ export const ReportedDevice: MessageFns<ReportedDevice> = {
     message.sessionNumber = object.sessionNumber ?? 0;
     message.sessionDiskId = object.sessionDiskId ?? "";
     message.fileIdentity = object.fileIdentity ?? "";
+    message.hardwareError = object.hardwareError ?? "";
     return message;
   },
 };
@@ -1042,6 +1067,7 @@ function createBaseHeartbeatRequest(): HeartbeatRequest {
     incarnation: "",
     highestDeviceGeneration: 0,
     highestSessionNumber: 0,
+    hardwareErrors: [],
   };
 }
 
@@ -1070,6 +1096,9 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
     if (message.highestSessionNumber !== 0) {
       writer.uint32(64).int64(message.highestSessionNumber);
+    }
+    for (const v of message.hardwareErrors) {
+      DeviceHardwareError.encode(v!, writer.uint32(74).fork()).join();
     }
     return writer;
   },
@@ -1151,6 +1180,14 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
             message.highestSessionNumber = longToNumber(reader.int64());
             continue;
           }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.hardwareErrors.push(DeviceHardwareError.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1176,6 +1213,74 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     message.incarnation = object.incarnation ?? "";
     message.highestDeviceGeneration = object.highestDeviceGeneration ?? 0;
     message.highestSessionNumber = object.highestSessionNumber ?? 0;
+    message.hardwareErrors = object.hardwareErrors?.map((e) => DeviceHardwareError.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseDeviceHardwareError(): DeviceHardwareError {
+  return { deviceId: "", message: "" };
+}
+
+export const DeviceHardwareError: MessageFns<DeviceHardwareError> = {
+  encode(message: DeviceHardwareError, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.deviceId !== "") {
+      writer.uint32(10).string(message.deviceId);
+    }
+    if (message.message !== "") {
+      writer.uint32(18).string(message.message);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DeviceHardwareError {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDeviceHardwareError();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DeviceHardwareError>): DeviceHardwareError {
+    return DeviceHardwareError.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DeviceHardwareError>): DeviceHardwareError {
+    const message = createBaseDeviceHardwareError();
+    message.deviceId = object.deviceId ?? "";
+    message.message = object.message ?? "";
     return message;
   },
 };

@@ -14,6 +14,9 @@ import {
   attachStateToNumber,
   Device,
   Disk,
+  Health,
+  healthFromJSON,
+  healthToNumber,
   Host,
   HostState,
   hostStateFromJSON,
@@ -142,6 +145,29 @@ export interface SetHostStateResponse {
   vms: number;
   /** How many publications it fences. */
   fences: number;
+}
+
+/** What an operator says of devices. */
+export interface SetDeviceStateRequest {
+  /** Devices that agents reported; 1 to 1,000. */
+  deviceIds: string[];
+  /**
+   * HEALTH_WARNING: nothing new is placed there. HEALTH_ERROR: nothing is erased or published there, either. HEALTH_ONLINE
+   * takes that back.
+   */
+  health: Health;
+  /** Why, for people. Required unless health is HEALTH_ONLINE. */
+  reason: string;
+  /** Answer what would happen, change nothing. */
+  dryRun: boolean;
+}
+
+/** What the word changes. Devices of which it says nothing new do not count. */
+export interface SetDeviceStateResponse {
+  /** The devices. */
+  changedDeviceIds: string[];
+  /** The disks on them. */
+  diskIds: string[];
 }
 
 /** Names the devices to add: by device_id, or by path (then all devices on it), never both. */
@@ -1514,6 +1540,164 @@ export const SetHostStateResponse: MessageFns<SetHostStateResponse> = {
     message.publications = object.publications ?? 0;
     message.vms = object.vms ?? 0;
     message.fences = object.fences ?? 0;
+    return message;
+  },
+};
+
+function createBaseSetDeviceStateRequest(): SetDeviceStateRequest {
+  return { deviceIds: [], health: Health.UNSPECIFIED, reason: "", dryRun: false };
+}
+
+export const SetDeviceStateRequest: MessageFns<SetDeviceStateRequest> = {
+  encode(message: SetDeviceStateRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.deviceIds) {
+      writer.uint32(10).string(v!);
+    }
+    if (message.health !== Health.UNSPECIFIED) {
+      writer.uint32(16).int32(healthToNumber(message.health));
+    }
+    if (message.reason !== "") {
+      writer.uint32(26).string(message.reason);
+    }
+    if (message.dryRun !== false) {
+      writer.uint32(32).bool(message.dryRun);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDeviceStateRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDeviceStateRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.deviceIds.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.health = healthFromJSON(reader.int32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.dryRun = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDeviceStateRequest>): SetDeviceStateRequest {
+    return SetDeviceStateRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetDeviceStateRequest>): SetDeviceStateRequest {
+    const message = createBaseSetDeviceStateRequest();
+    message.deviceIds = object.deviceIds?.map((e) => e) || [];
+    message.health = object.health ?? Health.UNSPECIFIED;
+    message.reason = object.reason ?? "";
+    message.dryRun = object.dryRun ?? false;
+    return message;
+  },
+};
+
+function createBaseSetDeviceStateResponse(): SetDeviceStateResponse {
+  return { changedDeviceIds: [], diskIds: [] };
+}
+
+export const SetDeviceStateResponse: MessageFns<SetDeviceStateResponse> = {
+  encode(message: SetDeviceStateResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.changedDeviceIds) {
+      writer.uint32(10).string(v!);
+    }
+    for (const v of message.diskIds) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SetDeviceStateResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetDeviceStateResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.changedDeviceIds.push(reader.string());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.diskIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SetDeviceStateResponse>): SetDeviceStateResponse {
+    return SetDeviceStateResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SetDeviceStateResponse>): SetDeviceStateResponse {
+    const message = createBaseSetDeviceStateResponse();
+    message.changedDeviceIds = object.changedDeviceIds?.map((e) => e) || [];
+    message.diskIds = object.diskIds?.map((e) => e) || [];
     return message;
   },
 };
@@ -5034,6 +5218,18 @@ export const DiskRegistryServiceDefinition = {
       requestType: SetHostStateRequest as typeof SetHostStateRequest,
       requestStream: false,
       responseType: SetHostStateResponse as typeof SetHostStateResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * An operator's word on devices' hardware; on all of them or on none. ONLINE clears what was said before and the errors of
+     * the hardware that were remembered: then what the agent says counts alone. NOT_FOUND when one of them is not known.
+     */
+    setDeviceState: {
+      name: "SetDeviceState",
+      requestType: SetDeviceStateRequest as typeof SetDeviceStateRequest,
+      requestStream: false,
+      responseType: SetDeviceStateResponse as typeof SetDeviceStateResponse,
       responseStream: false,
       options: {},
     },

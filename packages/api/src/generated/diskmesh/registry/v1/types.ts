@@ -591,7 +591,28 @@ export interface Device {
    * What its agent waits for before the current order, or the erase, is done; absent when its last answer was none of
    * waiting.
    */
-  pending: Pending | undefined;
+  pending:
+    | Pending
+    | undefined;
+  /**
+   * The first error of the hardware that its agent met since SetDeviceState cleared it; absent when none. Makes the device
+   * HEALTH_ERROR whatever its agent says later, over detach and restarts.
+   */
+  hardwareError:
+    | HardwareError
+    | undefined;
+  /** What SetDeviceState says of it; unspecified when nothing. */
+  saidHealth: Health;
+  /** With said_health: who said so, when, and why. */
+  saidHealthBy: OperatorsWord | undefined;
+}
+
+/** An error that a drive does not take back by working again, e.g. EIO. */
+export interface HardwareError {
+  /** What failed, and how. */
+  message: string;
+  /** When the registry heard of it. */
+  heardAt: Date | undefined;
 }
 
 /** What an agent waits for before it has done what it was ordered. */
@@ -1348,6 +1369,9 @@ function createBaseDevice(): Device {
     unknownSession: undefined,
     removalRequestedAt: undefined,
     pending: undefined,
+    hardwareError: undefined,
+    saidHealth: Health.UNSPECIFIED,
+    saidHealthBy: undefined,
   };
 }
 
@@ -1445,6 +1469,15 @@ export const Device: MessageFns<Device> = {
     }
     if (message.pending !== undefined) {
       Pending.encode(message.pending, writer.uint32(250).fork()).join();
+    }
+    if (message.hardwareError !== undefined) {
+      HardwareError.encode(message.hardwareError, writer.uint32(258).fork()).join();
+    }
+    if (message.saidHealth !== Health.UNSPECIFIED) {
+      writer.uint32(264).int32(healthToNumber(message.saidHealth));
+    }
+    if (message.saidHealthBy !== undefined) {
+      OperatorsWord.encode(message.saidHealthBy, writer.uint32(274).fork()).join();
     }
     return writer;
   },
@@ -1710,6 +1743,30 @@ export const Device: MessageFns<Device> = {
             message.pending = Pending.decode(reader, reader.uint32());
             continue;
           }
+          case 32: {
+            if (tag !== 258) {
+              break;
+            }
+
+            message.hardwareError = HardwareError.decode(reader, reader.uint32());
+            continue;
+          }
+          case 33: {
+            if (tag !== 264) {
+              break;
+            }
+
+            message.saidHealth = healthFromJSON(reader.int32());
+            continue;
+          }
+          case 34: {
+            if (tag !== 274) {
+              break;
+            }
+
+            message.saidHealthBy = OperatorsWord.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1764,6 +1821,80 @@ export const Device: MessageFns<Device> = {
     message.pending = (object.pending !== undefined && object.pending !== null)
       ? Pending.fromPartial(object.pending)
       : undefined;
+    message.hardwareError = (object.hardwareError !== undefined && object.hardwareError !== null)
+      ? HardwareError.fromPartial(object.hardwareError)
+      : undefined;
+    message.saidHealth = object.saidHealth ?? Health.UNSPECIFIED;
+    message.saidHealthBy = (object.saidHealthBy !== undefined && object.saidHealthBy !== null)
+      ? OperatorsWord.fromPartial(object.saidHealthBy)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseHardwareError(): HardwareError {
+  return { message: "", heardAt: undefined };
+}
+
+export const HardwareError: MessageFns<HardwareError> = {
+  encode(message: HardwareError, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.message !== "") {
+      writer.uint32(10).string(message.message);
+    }
+    if (message.heardAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.heardAt), writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): HardwareError {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseHardwareError();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.heardAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<HardwareError>): HardwareError {
+    return HardwareError.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<HardwareError>): HardwareError {
+    const message = createBaseHardwareError();
+    message.message = object.message ?? "";
+    message.heardAt = object.heardAt ?? undefined;
     return message;
   },
 };
