@@ -22,6 +22,8 @@ import {
   type Start,
   schema,
   type UnknownSession,
+  VIGIL,
+  type Vigil,
   type VmAssignment,
 } from "./model/schema.js";
 
@@ -49,6 +51,7 @@ const host = shapeOf<Host>()({
   mustRegister: z.literal(true).optional(),
   servesUnwanted: z.literal(true).optional(),
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
+  removalCountsFromMs: z.number().optional(),
   foreignDevices: z
     .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))
     .readonly()
@@ -161,6 +164,12 @@ const event = shapeOf<RegistryEvent>()({
   routine: z.literal(true).optional(),
 });
 
+const vigil = shapeOf<Vigil>()({
+  name: z.literal(VIGIL),
+  awakeAtMs: z.number(),
+  massSilence: z.literal(true).optional(),
+});
+
 export type RegistryTablet = Tablet<RegistrySchema>;
 
 /** The model's tables, as they are stored: with the shapes that their documents must have. */
@@ -172,4 +181,5 @@ export const storedSchema: RegistrySchema = {
   fleets: { ...schema.fleets, check: checkOf(fleet) },
   starts: { ...schema.starts, check: checkOf(start) },
   events: { ...schema.events, check: checkOf(event) },
+  vigils: { ...schema.vigils, check: checkOf(vigil) },
 };

@@ -158,6 +158,14 @@ export interface MassSilence {
   readonly overAtMs: number;
 }
 
+/** The leader before knew how many. */
+const UNKNOWN_SILENT = Number.POSITIVE_INFINITY;
+
+/** A mass silence that ran under the leader before: nobody can be silent for this one before the timeout. */
+export function inheritedMassSilence(timeoutMs: number, intervalMs: number, monotonicMs: number): MassSilence {
+  return { fewestSilent: UNKNOWN_SILENT, overAtMs: monotonicMs + timeoutMs + intervalMs };
+}
+
 /**
  * A mass silence is over only when its hosts have stopped coming back for the timeout. After a takeover, agents that
  * register one after the other are silent at first, and those still waiting when half are back would be taken for dead.
@@ -171,7 +179,10 @@ export function afterMassSilence(
   const { silent, massSilent } = found;
   const overAtMs = monotonicMs + timeoutMs;
   if (massSilent.length > 0) return { silence: found, mass: { fewestSilent: massSilent.length, overAtMs } };
-  if (before === undefined || silent.length === 0) return { silence: found, mass: undefined };
+  if (before === undefined) return { silence: found, mass: undefined };
+  // To a new leader all are as if just heard.
+  const mayBeSilent = before.fewestSilent === UNKNOWN_SILENT && monotonicMs < before.overAtMs;
+  if (silent.length === 0) return { silence: found, mass: mayBeSilent ? before : undefined };
   if (silent.length < before.fewestSilent) {
     return { silence: { silent: [], massSilent: silent }, mass: { fewestSilent: silent.length, overAtMs } };
   }

@@ -215,7 +215,13 @@ function removalLeftMs(host: Host, limits: RemovalLimits, nowMs: number): number
 /** When nobody waits for the host's word any more; undefined for a host that can still give it. DEAD ends the wait. */
 export function removalTimesOutAtMs(host: Host, unavailableRemovalTimeoutMs: number): number | undefined {
   if (host.state === "DEAD") return host.stateChangedAtMs;
-  return host.state === "UNAVAILABLE" ? host.stateChangedAtMs + unavailableRemovalTimeoutMs : undefined;
+  return host.state === "UNAVAILABLE" ? removalCountsFromMs(host) + unavailableRemovalTimeoutMs : undefined;
+}
+
+/** Since when an UNAVAILABLE host's word is waited for, but for the time in which nobody could have heard it. */
+export function removalCountsFromMs(host: Host): number {
+  // One of an earlier silence is long past.
+  return Math.max(host.stateChangedAtMs, host.removalCountsFromMs ?? 0);
 }
 
 /** Whether nobody waits for this host's word any more. */

@@ -53,6 +53,8 @@ export interface Host {
    */
   readonly servesUnwanted?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
+  /** With UNAVAILABLE: the removal timeout counts from here, if that is later than `stateChangedAtMs`: nobody listened before. */
+  readonly removalCountsFromMs?: number | undefined;
   /** Devices that it reported at last under ids of other hosts' devices; the first so many. */
   readonly foreignDevices?: readonly ForeignDevice[] | undefined;
   readonly createdAtMs: number;
@@ -318,6 +320,17 @@ export function isLeftAlone(device: Device): boolean {
   return device.unknownSession !== undefined && device.attachState !== "ATTACHING" && !device.keepData;
 }
 
+/** What a leader that looks after hosts leaves to the next one. There is one. */
+export interface Vigil {
+  readonly name: typeof VIGIL;
+  /** When hosts could be heard last, as far as that was noted. */
+  readonly awakeAtMs: number;
+  /** A mass silence runs. */
+  readonly massSilence?: true | undefined;
+}
+
+export const VIGIL = "hosts";
+
 // Plain objects typed as tables, with the names of their indexes: the model imports nothing of @diskmesh/tablet but types.
 const table =
   <Doc>() =>
@@ -396,7 +409,9 @@ const events = table<RegistryEvent>()({
   indexes: { byKind: ({ routine }): EventKind => (routine ? "routine" : "other") },
 });
 
-export const schema = { hosts, devices, disks, counters, fleets, starts, events };
+const vigils = table<Vigil>()({ key: ({ name }) => name, indexes: {} });
+
+export const schema = { hosts, devices, disks, counters, fleets, starts, events, vigils };
 export type RegistrySchema = typeof schema;
 export type RegistryTables = Tables<RegistrySchema>;
 export type RegistryTransaction = Transaction<RegistrySchema>;

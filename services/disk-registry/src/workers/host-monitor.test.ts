@@ -2,7 +2,9 @@ import { silentLogger } from "@diskmesh/domain";
 import { expect } from "chai";
 import { Liveness } from "../agents/liveness.js";
 import { configSchema } from "../config.js";
-import { aHost, hostId, TestFleet } from "../testing/fleet-fixture.js";
+import { removalTimesOutAtMs } from "../model/remove-action.js";
+import type { Publication } from "../model/schema.js";
+import { aDevice, aDisk, aHost, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
 import { HostMonitor } from "./host-monitor.js";
 import type { WorkContext } from "./work-context.js";
 
@@ -45,10 +47,118 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
   const liveness = new Liveness(clock, config.heartbeat);
   liveness.hear(hostId("h1"));
   const monitor = new HostMonitor({ config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext);
+  await monitor.begin();
   await ended;
   await monitor.close();
   return states;
 }
+
+/** Ten hosts over one store, led by one process after the other; time passes when the test says so. */
+class Leaders {
+  readonly fleet = new TestFleet({
+    hosts: Array.from({ length: 10 }, (_, index) => aHost(`h${index}`)),
+    devices: [aDevice("d0", { hostId: hostId("h0"), diskId: diskId("x") })],
+    disks: [aDisk("x", ["d0"], { publication: publishedWithFence("h9") })],
+  });
+  readonly fenced: string[] = [];
+  monitor: HostMonitor | undefined;
+  #nowMs = 1_000_000;
+  #liveness: Liveness | undefined;
+
+  async begin(): Promise<void> {
+    await this.monitor?.close();
+    const clock = {
+      nowMs: () => this.#nowMs,
+      monotonicMs: () => this.#nowMs,
+      sleep: (_ms: number, signal?: AbortSignal) =>
+        new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
+    };
+    const tablet = {
+      read: async <T>(fn: (tables: TestFleet["tables"]) => T) => fn(this.fleet.tables),
+      transact: async <T>(fn: Parameters<TestFleet["transact"]>[0]) => this.fleet.transact(fn) as T,
+    };
+    const liveness = new Liveness(clock, config.heartbeat);
+    this.#liveness = liveness;
+    const work = { config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext;
+    const fenced = (diskIds: readonly string[]) => this.fenced.push(...diskIds);
+    this.monitor = new HostMonitor(work, { online: () => {}, fenced });
+    await this.monitor.begin();
+  }
+
+  /** Time passes in which the first so many hosts are heard. */
+  async pass(ms: number, heard: number): Promise<void> {
+    for (const untilMs = this.#nowMs + ms; this.#nowMs < untilMs; ) {
+      this.#nowMs += 500;
+      for (let index = 0; index < heard; index++) this.#liveness?.hear(hostId(`h${index}`));
+      await this.monitor?.look();
+    }
+  }
+
+  /** Nobody leads. */
+  async away(ms: number): Promise<void> {
+    await this.monitor?.close();
+    this.#nowMs += ms;
+  }
+
+  get unavailable(): number {
+    return [...this.fleet.tables.hosts.entries()].filter(({ state }) => state === "UNAVAILABLE").length;
+  }
+}
+
+function publishedWithFence(host: string): Publication {
+  const published = { state: "PUBLISHED", sessionNumber: 1, exportPath: "/x", attempts: 0, lastError: "" } as const;
+  return { hostId: hostId(host), ...published, onHostSilence: "FENCE" };
+}
+
+describe("host monitors of one leader after the other", () => {
+  let leaders: Leaders;
+
+  beforeEach(async () => {
+    leaders = new Leaders();
+    await leaders.begin();
+  });
+
+  afterEach(() => leaders.monitor?.close());
+
+  it("less than half silent -> UNAVAILABLE and fenced", async () => {
+    await leaders.pass(6_000, 6);
+    expect(leaders.unavailable).to.equal(4);
+    expect(leaders.fenced).to.deep.equal(["x"]);
+  });
+
+  it("less than half silent, once a mass silence ran under the leader before -> UNAVAILABLE later, and not fenced", async () => {
+    await leaders.pass(6_000, 4);
+    expect(leaders.unavailable).to.equal(0);
+    await leaders.begin();
+    await leaders.pass(9_000, 6);
+    expect(leaders.unavailable, "they may come back still").to.equal(0);
+    await leaders.pass(6_000, 6);
+    expect(leaders.unavailable).to.equal(4);
+    expect(leaders.fenced).to.deep.equal([]);
+  });
+
+  it("all were heard again before that leader began, or since -> the next silence is one as any other", async () => {
+    await leaders.pass(6_000, 4);
+    await leaders.begin();
+    await leaders.pass(8_000, 10);
+    await leaders.begin();
+    await leaders.pass(6_000, 6);
+    expect(leaders.unavailable).to.equal(4);
+    expect(leaders.fenced).to.deep.equal(["x"]);
+  });
+
+  it("nobody led for long -> that time counts towards no removal timeout", async () => {
+    const timesOut = () =>
+      (removalTimesOutAtMs(leaders.fleet.host("h9"), config.unavailableRemovalTimeoutMs) ?? 0) / 1_000;
+    await leaders.pass(6_000, 6);
+    const before = timesOut();
+    await leaders.away(100_000_000);
+    await leaders.begin();
+    expect(timesOut() - before).to.be.within(100_000, 100_011);
+    await leaders.begin();
+    expect(timesOut() - before, "and no longer").to.be.within(100_000, 100_011);
+  });
+});
 
 describe("the host monitor", () => {
   it("silent for longer than the timeout, look after look -> UNAVAILABLE", async () => {

@@ -6,17 +6,22 @@ import {
   findProven,
   findSilent,
   findSilentDead,
+  inheritedMassSilence,
   type MassSilence,
   markUnavailable,
   silenceWord,
 } from "../model/heartbeats.js";
 import { requireRegistration } from "../model/remembered.js";
 import { giveUpOnHost, removalTimedOut } from "../model/remove-action.js";
+import { isAnyUnavailable, massSilenceRan, noteAwake, noteMassSilence, skipTimeOut } from "../model/vigil.js";
 import { removalLimits } from "../requests/limits.js";
 import type { WorkContext } from "./work-context.js";
 
 /** A host is noticed so soon after its timeout. */
 const MAX_LOOK_INTERVAL_MS = 1_000;
+
+/** A takeover loses no more of the time that counts towards removal timeouts. */
+const MAX_NOTE_INTERVAL_MS = 10_000;
 
 export interface HostEvents {
   /** The host is ONLINE: what waited for that goes on. */
@@ -28,16 +33,16 @@ export interface HostEvents {
 /** Looks for hosts that fell silent, and for removals that nobody will confirm any more. */
 export class HostMonitor {
   readonly #stopping = new AbortController();
-  readonly #running: Promise<void>;
+  #running: Promise<void> | undefined;
   #massSilentBefore = 0;
   #mass: MassSilence | undefined;
+  /** By the wall clock. */
+  #notedAwakeAtMs = 0;
 
   constructor(
     private readonly context: WorkContext,
     private readonly on: HostEvents = { online: () => {}, fenced: () => {} },
-  ) {
-    this.#running = this.#run();
-  }
+  ) {}
 
   async close(): Promise<void> {
     this.#stopping.abort();
@@ -48,7 +53,8 @@ export class HostMonitor {
     const { signal } = this.#stopping;
     while (!signal.aborted) {
       try {
-        await this.#sleep(signal);
+        const deafMs = await this.#sleep(signal);
+        await this.#noteAwake(deafMs);
         await this.look();
       } catch (error) {
         // A lost tablet ends the whole process; everything else is looked at again next time.
@@ -57,13 +63,46 @@ export class HostMonitor {
     }
   }
 
-  async #sleep(signal: AbortSignal): Promise<void> {
+  /** Takes over from the leader before: nothing may time out, and nothing be fenced, before this. */
+  async begin(): Promise<void> {
+    const { tablet, clock, config } = this.context;
+    const { timeoutMs, intervalMs } = config.heartbeat;
+    const nowMs = clock.nowMs();
+    const ranBefore = await tablet.transact((tx) => {
+      skipTimeOut(tx, nowMs);
+      return massSilenceRan(tx);
+    });
+    this.#notedAwakeAtMs = nowMs;
+    if (ranBefore) this.#mass ??= inheritedMassSilence(timeoutMs, intervalMs, clock.monotonicMs());
+    this.#running ??= this.#run();
+  }
+
+  /** While time counts against a host: that it could be heard, or that it could not. */
+  async #noteAwake(deafMs: number): Promise<void> {
+    const { tablet, clock, config } = this.context;
+    const nowMs = clock.nowMs();
+    const isDue =
+      nowMs - this.#notedAwakeAtMs >= Math.min(MAX_NOTE_INTERVAL_MS, config.unavailableRemovalTimeoutMs / 10);
+    if (deafMs < MAX_LOOK_INTERVAL_MS && !isDue) return;
+    this.#notedAwakeAtMs = nowMs;
+    if (!(await tablet.read(isAnyUnavailable))) return;
+    await tablet.transact((tx) => {
+      if (deafMs < MAX_LOOK_INTERVAL_MS) return noteAwake(tx, nowMs);
+      noteAwake(tx, nowMs - deafMs);
+      skipTimeOut(tx, nowMs);
+    });
+  }
+
+  /** Returns for how long it could not hear anybody. */
+  async #sleep(signal: AbortSignal): Promise<number> {
     const { clock, config, liveness } = this.context;
     const lookInMs = Math.min(config.heartbeat.intervalMs, MAX_LOOK_INTERVAL_MS);
     const dueAtMs = clock.monotonicMs() + lookInMs;
     await clock.sleep(lookInMs, signal);
     // Late because the event loop was busy. Heartbeats that came meanwhile wait to be read, and timers run before that.
-    liveness.wasDeaf(Math.max(0, clock.monotonicMs() - dueAtMs));
+    const deafMs = Math.max(0, clock.monotonicMs() - dueAtMs);
+    liveness.wasDeaf(deafMs);
+    return deafMs;
   }
 
   /** One look at all hosts. */
@@ -84,6 +123,8 @@ export class HostMonitor {
     }));
     const before = this.#mass;
     const { silence, mass } = afterMassSilence(found.silence, before, timeoutMs, clock.monotonicMs());
+    // Durable before anything is done about it, and until all has been done: else the next leader would fence.
+    if (mass !== undefined && before === undefined) await tablet.transact((tx) => noteMassSilence(tx, true, nowMs));
     this.#mass = mass;
     this.#alert(silence.massSilent);
     const { silent } = silence;
@@ -95,11 +136,13 @@ export class HostMonitor {
         // Who is heard between the look and this loses nothing.
         const stillSilent = silent.filter((hostId) => silentForMs(hostId) > timeoutMs);
         const marked = markUnavailable(tx, stillSilent, timeoutMs, nowMs);
+        noteAwake(tx, nowMs);
         return fences ? fenceSilent(tx, marked, (hostId) => silenceWord(tx, hostId, nowMs)) : [];
       });
       if (fenced.length > 0) this.context.log.warn({ disks: fenced.length, first: fenced[0] }, "disks are fenced");
       this.on.fenced(fenced);
     }
+    if (mass === undefined && before !== undefined) await tablet.transact((tx) => noteMassSilence(tx, false, nowMs));
     if (found.silentDead.length > 0)
       await tablet.transact((tx) => requireRegistration(tx, findSilentDead(tx, silentForMs, timeoutMs)));
     if (found.proven.length > 0) {

@@ -89,6 +89,7 @@ export class Workers {
 
   /** All that was pending when the state was loaded. */
   async wakeAll(): Promise<void> {
+    await this.#monitor.begin();
     const { tablet } = this.#context;
     const unwantedBy = await tablet.read((tables) => {
       for (const host of tables.hosts.entries()) this.#wakeDevicesOf(tables, host.hostId);
