@@ -96,6 +96,32 @@ describe("the disk agent's process", () => {
     expect(registration).to.include({ az: "z1", address: agent.address, tabletId: "" });
   });
 
+  it("devices that the registry does not want held -> logged with its reason, once; had again when it says so", async () => {
+    let reason = "the device id belongs to host other";
+    registry.answer = (request) => {
+      const answer = registry.allow(request, reason === "" ? [] : ["dev-a"]);
+      return { ...answer, unknownDevices: answer.unknownDevices.map((device) => ({ ...device, reason })) };
+    };
+    await start(twoDevices());
+    await registry.registered("host-1");
+    const logged = () => agent.process.logs.split("\n").filter((line) => line.includes("belongs to host other")).length;
+    await eventually(() => expect(logged()).to.equal(1));
+    const registerAnew = async () => {
+      const before = registry.registrations.length;
+      registry.onHeartbeat = () => {
+        registry.onHeartbeat = () => {};
+        throw new AbortedError("register again");
+      };
+      await registry.registered("host-1", before);
+    };
+    await registerAnew();
+    reason = "";
+    registry.nextGeneration("dev-a");
+    await registerAnew();
+    await eventually(() => expect(held(a)).to.equal(1));
+    expect(logged()).to.equal(1);
+  });
+
   it("bad device files are reported as ERROR with the reason, and harm no other device", async () => {
     const named = (name: string) => join(folder, name);
     mkdirSync(named("directory"));

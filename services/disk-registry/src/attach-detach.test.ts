@@ -77,6 +77,22 @@ describe("disk-registry takes devices in and out of operation", () => {
     ).to.equal(2);
   });
 
+  it("a device id of another host -> refused with that host's name, and taken by itself once it is purged there", async () => {
+    await (await fleet.registry.agent("h1", ["d1"])).register();
+    const renamed = await fleet.registry.agent("h2", ["d1", "d2"]);
+    const answer = await renamed.register();
+    const refused = answer.unknownDevices.find(({ deviceId }) => deviceId === "d1");
+    expect(refused?.reason).to.contain("the device id belongs to host h1");
+    const lacking = async () => (await fleet.registry.operator.getHost({ hostId: "h2" })).host?.foreignDevices;
+    expect(await lacking()).to.deep.equal([{ deviceId: "d1", hostId: "h1" }]);
+    await renamed.heartbeat();
+    await fleet.registry.operator.purgeHost({ hostId: "h1" });
+    await rejection(renamed.heartbeat(), AbortedError, "register again");
+    await renamed.register();
+    expect(await lacking()).to.deep.equal([]);
+    expect((await fleet.registry.device("d1")).hostId).to.equal("h2");
+  });
+
   it("an agent that is down -> attached by itself once it is back, under the same generation", async () => {
     const agent = await fleet.registry.agent("h1", ["d1"]);
     await agent.register();

@@ -32,11 +32,12 @@ export interface RegistrationOptions {
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
   const { context, backoff, random, signal } = options;
   const failures = new HeartbeatFailures(context.log);
+  const refusals = new Refusals(context.log);
   let registrationNumber = 0;
   for (let attempts = 0; !signal.aborted; attempts += 1) {
     let pauseMs: number;
     try {
-      const registered = await register(options, ++registrationNumber);
+      const registered = await register(options, ++registrationNumber, refusals);
       attempts = 0;
       pauseMs = await sendHeartbeats(options, registered, failures);
     } catch (error) {
@@ -58,6 +59,7 @@ interface Registered {
 async function register(
   { context, client, address, signal }: RegistrationOptions,
   registrationNumber: number,
+  refusals: Refusals,
 ): Promise<Registered> {
   context.registrationDue.reset();
   const { bootId, config, devices, exports, ledger } = context;
@@ -79,6 +81,7 @@ async function register(
     { signal, deadlineMs: config.timeouts.registerTimeoutMs },
   );
   ledger.remember(withoutHardwareErrors(ledger.memory, hardwareErrors(memory)));
+  refusals.tell(answer.unknownDevices);
   await applyAnswer(context, memory, answer);
   const told = new Map(reported.map((device) => [device.deviceId, textOf(device)]));
   return { heartbeatIntervalMs: answer.heartbeatIntervalMs, told };
@@ -187,5 +190,33 @@ class HeartbeatFailures {
 
   ended(): void {
     this.#told.clear();
+  }
+}
+
+const MAX_NAMED = 16;
+
+/** Logs which devices the registry does not want held, and why: again only when that is not what it said last. */
+class Refusals {
+  readonly #log: Logger;
+  #told = "";
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  tell(refused: readonly { readonly deviceId: string; readonly reason: string }[]): void {
+    const byReason = new Map<string, string[]>();
+    for (const { deviceId, reason } of refused) {
+      const sameReason = byReason.get(reason);
+      if (sameReason === undefined) byReason.set(reason, [deviceId]);
+      else sameReason.push(deviceId);
+    }
+    const text = JSON.stringify([...byReason]);
+    if (text === this.#told) return;
+    this.#told = text;
+    for (const [reason, deviceIds] of [...byReason].slice(0, MAX_REASONS)) {
+      const first = deviceIds.slice(0, MAX_NAMED);
+      this.#log.warn({ devices: deviceIds.length, first, reason }, "the registry wants devices let go of");
+    }
   }
 }

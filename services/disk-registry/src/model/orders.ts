@@ -1,5 +1,6 @@
 import type { DeviceId, HostId, Stamp } from "@diskmesh/domain";
 import { advance } from "./attach-states.js";
+import { forgetDevice } from "./foreign-devices.js";
 import { pendingOf, type Waiting } from "./pending.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import { type Device, type Host, isAway, type RegistryTables, type RegistryTransaction } from "./schema.js";
@@ -174,7 +175,7 @@ const DETACHED_OUTCOMES: ReadonlySet<OutcomeCode> = new Set(["DONE", "ALREADY", 
 function confirmDetach(tx: RegistryTransaction, device: Device, outcome: DeviceOutcome, nowMs: number): boolean {
   if (!DETACHED_OUTCOMES.has(outcome.code)) return false;
   if (device.attachState === "UNKNOWN" && outcome.code === "UNKNOWN_DEVICE") {
-    tx.devices.delete(device.deviceId);
+    forgetDevice(tx, device);
     return true;
   }
   const moved = device.attachState === "CLOSING" ? advance(tx, device, "detach_confirmed", nowMs) : device;

@@ -3,6 +3,7 @@ import { type ActionResult, actionResult } from "./action-result.js";
 import { advance } from "./attach-states.js";
 import { reportedHealth, withoutKeptHealth } from "./device-health.js";
 import { type DeviceSelector, devicesOfHost, findDevices, findHost } from "./device-selection.js";
+import { forgetDevice } from "./foreign-devices.js";
 import { beginUnpublish } from "./publications.js";
 import { requireRegistration } from "./remembered.js";
 import { unerasedIn, unerasedNote } from "./removal-erase.js";
@@ -22,7 +23,7 @@ export function purgeHost(tx: RegistryTransaction, hostId: HostId, force: boolea
   const inTheWay = new Set<DiskId>([...held, ...disksServedBy(tx, hostId)]);
   if (inTheWay.size > 0 && !force) return refuse(`host ${hostId}`, [...inTheWay].sort());
   for (const disk of published) beginUnpublish(tx, disk);
-  for (const device of devices) tx.devices.delete(device.deviceId);
+  for (const device of devices) forgetDevice(tx, device);
   tx.hosts.delete(hostId);
   return forgotten(`host ${hostId} is forgotten with its ${devices.length} devices`, devices, held);
 }
@@ -50,7 +51,7 @@ export function purgeDevice(
 function forget(tx: RegistryTransaction, device: Device, nowMs: number): void {
   const host = tx.hosts.get(device.hostId);
   if (host !== undefined && isAway(host)) {
-    tx.devices.delete(device.deviceId);
+    forgetDevice(tx, device);
     // The agent may be alive and hold the device: when it is heard again, only a registration tells of that.
     requireRegistration(tx, [host.hostId]);
     return;

@@ -1,4 +1,4 @@
-import { AbortedError } from "@diskmesh/domain";
+import { AbortedError, InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import {
   aDevice,
@@ -14,8 +14,9 @@ import {
   TestFleet,
 } from "../testing/fleet-fixture.js";
 import { addDevice } from "./add-action.js";
+import { deleteDisk } from "./disks.js";
 import { requireRegistered } from "./heartbeats.js";
-import { purgeDevice } from "./purge-action.js";
+import { purgeDevice, purgeHost } from "./purge-action.js";
 import {
   type LastRegistrations,
   noteRegistration,
@@ -25,7 +26,7 @@ import {
   requireInOrder,
 } from "./registration.js";
 import type { ReportedDevice } from "./reported-devices.js";
-import type { Device, Publication } from "./schema.js";
+import type { Device, Publication, RegistryTransaction } from "./schema.js";
 
 const NOW_MS = 50_000;
 const limits = { maxHosts: 3 };
@@ -522,6 +523,44 @@ describe("publications at registration", () => {
     expect(fleet.host("h1").foreignDevices).to.deep.equal([{ deviceId: "d9", hostId: "h2" }]);
     register(fleet, registration([]));
     expect(fleet.host("h1").foreignDevices).to.equal(undefined);
+  });
+
+  const forgets: [string, (tx: RegistryTransaction) => unknown][] = [
+    [
+      "the device is purged",
+      (tx) => purgeDevice(tx, { deviceId: deviceId("d9"), hostId: hostId("h2") }, false, NOW_MS),
+    ],
+    ["its host is purged", (tx) => purgeHost(tx, hostId("h2"), false)],
+  ];
+  for (const [cause, forget] of forgets)
+    it(`ids of other hosts' devices, and ${cause} -> the host registers anew, and has it`, () => {
+      const fleet = new TestFleet({
+        hosts: [aHost("h1"), aHost("h2", { state: "UNAVAILABLE" }), aHost("h3")],
+        devices: [aDevice("d8", { hostId: hostId("h2") }), aDevice("d9", { hostId: hostId("h2") })],
+      });
+      register(fleet, registration([reported("d9")]));
+      fleet.transact((tx) => purgeDevice(tx, { deviceId: deviceId("d8"), hostId: hostId("h2") }, false, NOW_MS));
+      expect(fleet.host("h1").mustRegister, "another device").to.equal(undefined);
+      fleet.transact(forget);
+      expect(fleet.host("h1").mustRegister).to.equal(true);
+      expect(fleet.host("h3").mustRegister).to.equal(undefined);
+      register(fleet, registration([reported("d9")]));
+      expect(fleet.host("h1")).not.to.have.any.keys("mustRegister", "foreignDevices");
+      expect(fleet.device("d9").hostId).to.equal("h1");
+    });
+
+  it("another az, with disks on the host's devices -> refused by their names; without -> taken", () => {
+    const fleet = new TestFleet({
+      hosts: [aHost("h1")],
+      devices: [aDevice("d1", { diskId: diskId("x") })],
+      disks: [aDisk("x", ["d1"])],
+    });
+    const moved = { ...registration([reported("d1")]), az: "z2" };
+    expect(() => register(fleet, moved)).to.throw(InvalidStateError, /in az z1, not in z2, as long as disks .* \(x\)/);
+    expect(fleet.host("h1").az).to.equal("z1");
+    fleet.transact((tx) => deleteDisk(tx, diskId("x")));
+    register(fleet, moved);
+    expect(fleet.host("h1").az).to.equal("z2");
   });
 
   it("exports that nobody wants -> named, to be ended", () => {

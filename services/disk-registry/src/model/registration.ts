@@ -7,12 +7,15 @@ import {
   ResourceExhaustedError,
   type Stamp,
 } from "@diskmesh/domain";
+import { named } from "./action-result.js";
 import { mayHaveGiven } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
+import { noteForeign } from "./foreign-devices.js";
 import { backFromUnavailable } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
 import { fenceAnew, restartPublication, takeAway } from "./publications.js";
 import type { Remembered } from "./remembered.js";
+import { disksOn } from "./remove-action.js";
 import { foreignDevice, mergeLost, mergeReported, newDevice, type ReportedDevice } from "./reported-devices.js";
 import { NO_SHARED_SERIAL_NUMBERS, type SharedSerialNumbers, whyRefused } from "./same-bytes.js";
 import {
@@ -70,8 +73,6 @@ interface TakenIn {
   readonly wasMissing: boolean;
 }
 
-const MAX_FOREIGN_DEVICES = 64;
-
 /** How many replaced starts of an agent are remembered: two agents that run at once are told apart by one. */
 const MAX_FORMER_BOOTS = 4;
 
@@ -91,6 +92,7 @@ export function registerAgent(
   nowMs: number,
 ): RegistrationAnswer {
   const before = tx.hosts.get(registration.hostId);
+  if (before !== undefined) requireSameAz(tx, before, registration);
   putHost(tx, registration, before, limits, nowMs);
   const newStart = before?.bootId !== registration.bootId;
   const shared = limits.sharedSerialNumbers ?? NO_SHARED_SERIAL_NUMBERS;
@@ -117,12 +119,23 @@ export function registerAgent(
     const stamped = { deviceId: device.deviceId, stamp: stampOf(device, leader), reason };
     (reason === "" ? allowed : unknown).push(stamped);
   }
-  noteForeign(tx, registration.hostId, foreign.slice(0, MAX_FOREIGN_DEVICES));
+  noteForeign(tx, registration.hostId, foreign);
   mergeAllLost(tx, registration.hostId, own, nowMs);
   restartBrokenPublications(tx, registration, before, own, nowMs);
   const unwanted = unwantedExports(tx, registration);
   noteUnwanted(tx, registration.hostId, unwanted.strayExports.length > 0);
   return { allowed, unknown, ...unwanted };
+}
+
+/** The disks on a host's devices are of its az, and stay there: whoever placed them relied on it. */
+function requireSameAz(tables: RegistryTables, { hostId, az }: Host, registration: Registration): void {
+  if (az === registration.az) return;
+  const disks = disksOn([...tables.devices.by("usedByHost", hostId)]);
+  if (disks.length === 0) return;
+  throw new InvalidStateError(
+    `host ${hostId} is in az ${az}, not in ${registration.az}, as long as disks are on its devices (${named(disks)}): give its agent that az again, or delete them`,
+    { about: { host_id: hostId } },
+  );
 }
 
 function putHost(
@@ -155,15 +168,6 @@ function putHost(
     before.rack === rack &&
     before.bootId === bootId;
   if (!unchanged) tx.hosts.put({ ...registered, ...reported, ...formerBoots(before, bootId) });
-}
-
-/** For operators: nothing else tells why the host lacks a device. */
-function noteForeign(tx: RegistryTransaction, hostId: HostId, foreign: readonly ForeignDevice[]): void {
-  const host = tx.hosts.get(hostId);
-  if (host === undefined) return;
-  const { foreignDevices: known = [], ...rest } = host;
-  const isKnown = JSON.stringify(known) === JSON.stringify(foreign);
-  if (!isKnown) tx.hosts.put(foreign.length === 0 ? rest : { ...rest, foreignDevices: foreign });
 }
 
 function noteUnwanted(tx: RegistryTransaction, hostId: HostId, isUnwanted: boolean): void {

@@ -2,6 +2,7 @@ import { type DeviceId, fileDifference, type HostId, isKnownSame } from "@diskme
 import { advance } from "./attach-states.js";
 import { nextDeviceGeneration } from "./counters.js";
 import { reportedHealth, withHardwareError, withoutKeptHealth, withReportedHealth } from "./device-health.js";
+import { forgetDevice } from "./foreign-devices.js";
 import { type SharedSerialNumbers, whoHasTheBytes } from "./same-bytes.js";
 import type { Device, DeviceIdentity, Health, RegistryTransaction } from "./schema.js";
 import type { RememberedSession } from "./unknown-disks.js";
@@ -95,7 +96,7 @@ export function distrusted(device: Device): Device {
 /** A device that its agent reports no more: forgotten if nobody ever took it into operation, else in error. */
 export function mergeLost(tx: RegistryTransaction, device: Device, nowMs: number): void {
   if (device.attachState === "UNKNOWN") {
-    tx.devices.delete(device.deviceId);
+    forgetDevice(tx, device);
     return;
   }
   const healthMessage = `the agent of host ${device.hostId} reports no such device`;

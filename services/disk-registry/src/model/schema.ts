@@ -331,6 +331,9 @@ export interface Vigil {
 
 export const VIGIL = "hosts";
 
+/** Hosts whose agents were refused devices, in an index. */
+export const LACKS_DEVICES = "devices";
+
 // Plain objects typed as tables, with the names of their indexes: the model imports nothing of @diskmesh/tablet but types.
 const table =
   <Doc>() =>
@@ -339,7 +342,11 @@ const table =
 
 const hosts = table<Host>()({
   key: (host) => host.hostId,
-  indexes: { byAz: (host) => host.az, byVm: (host) => host.assignment?.vmCid },
+  indexes: {
+    byAz: (host) => host.az,
+    byVm: (host) => host.assignment?.vmCid,
+    byLack: (host) => (host.foreignDevices === undefined ? undefined : LACKS_DEVICES),
+  },
   queries: [["state", "stateChangedAtMs"]],
   // What was done after the backup is forgotten here, and remembered there.
   onRestore: (host) => ({ ...host, mustRegister: true }),
