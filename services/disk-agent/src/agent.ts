@@ -266,11 +266,17 @@ export function registerWithRegistry(
 
 /** Looks at the devices from time to time, without being asked. */
 function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger): void {
-  const { config, rescan, prober, clock } = context;
+  const { config, rescan, prober, clock, ledger } = context;
   const stop = new AbortController();
   const common = { clock, log, signal: stop.signal };
   const running = Promise.all([
     repeat({ ...common, what: "a rescan", everyMs: config.discovery.rescanIntervalMs, work: () => rescan.run() }),
+    repeat({
+      ...common,
+      what: "a check of the cache",
+      everyMs: config.cacheCheckIntervalMs,
+      work: () => ledger.check(),
+    }),
     repeat({ ...common, what: "a health probe", everyMs: config.probes.intervalMs, work: () => prober.look() }),
   ]);
   lifecycle.use("looks at devices", async () => {

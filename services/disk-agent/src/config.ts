@@ -159,6 +159,8 @@ export const configSchema = z
         "slowAfterMs must be below stalledAfterMs",
       )
       .prefault({}),
+    /** How often the cache is written anew, to find out before an order does whether that works. */
+    cacheCheckIntervalMs: durationMsConfig.default(30_000),
     /** Reads, writes, flushes, opens and closes of a device's file that the operating system does not answer. */
     hangs: z
       .strictObject({

@@ -51,6 +51,7 @@ const host = shapeOf<Host>()({
   mustRegister: z.literal(true).optional(),
   servesUnwanted: z.literal(true).optional(),
   assignment: shapeOf<VmAssignment>()({ vmCid: text, assignedAtMs: z.number() }).optional(),
+  agentWarning: text.optional(),
   removalCountsFromMs: z.number().optional(),
   foreignDevices: z
     .array(shapeOf<ForeignDevice>()({ deviceId: text, hostId: text }))

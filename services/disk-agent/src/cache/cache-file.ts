@@ -15,6 +15,7 @@ export class CacheFile<Contents> {
   #wanted: Contents | undefined;
   #stored: Contents | undefined;
   #writing: Promise<void> | undefined;
+  #problem: string | undefined;
 
   /** `stored` is what the file holds already; undefined when it holds nothing valid. */
   constructor(options: {
@@ -30,6 +31,22 @@ export class CacheFile<Contents> {
     this.#wanted = options.stored;
   }
 
+  /** What is on disk; undefined when nothing valid is. */
+  get stored(): Contents | undefined {
+    return this.#stored;
+  }
+
+  /** Why the last write failed; undefined when it did not. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** Finds out whether contents of this length can be written, by writing them again. Never throws: `problem` says it. */
+  async check(): Promise<void> {
+    if (this.#wanted === undefined || this.#writing !== undefined) return;
+    await this.#write(this.#wanted).catch(() => undefined);
+  }
+
   /** Resolves once these contents, or later ones, are on disk. Throws UnavailableError when they cannot be written. */
   async store(contents: Contents): Promise<void> {
     this.#wanted = contents;
@@ -37,17 +54,23 @@ export class CacheFile<Contents> {
     // A write under way may carry older contents: wait for it, then for one that carries these.
     if (this.#writing) await this.#writing.catch(() => undefined);
     if (this.#stored === this.#wanted) return;
-    this.#writing ??= this.#writeNow(this.#wanted).finally(() => {
+    await this.#write(this.#wanted);
+  }
+
+  #write(contents: Contents): Promise<void> {
+    this.#writing ??= this.#writeNow(contents).finally(() => {
       this.#writing = undefined;
     });
-    await this.#writing;
+    return this.#writing;
   }
 
   async #writeNow(contents: Contents): Promise<void> {
     try {
       await replaceFile(this.#path, this.#encode(contents), { files: this.#files });
       this.#stored = contents;
+      this.#problem = undefined;
     } catch (error) {
+      this.#problem = messageOf(error);
       const text = "the agent cannot remember the order";
       const noRoom = diskFullError(error, text, this.#path);
       throw noRoom ?? new UnavailableError(`${text} in ${this.#path}: ${messageOf(error)}`, { cause: error });

@@ -1,9 +1,12 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { DiskFullError } from "@diskmesh/domain";
+import { AbortedError, DiskFullError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { SmallDisk, skipBecause } from "@diskmesh/testkit";
+import { eventually, SmallDisk, skipBecause, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { startTestAgent } from "../testing/agent-process.js";
+import { makeDeviceFile } from "../testing/device-fixture.js";
+import { TestRegistry } from "../testing/test-registry.js";
 import { CacheFile } from "./cache-file.js";
 
 describe("an agent's cache on a full disk", () => {
@@ -23,5 +26,61 @@ describe("an agent's cache on a full disk", () => {
     disk.makeRoom();
     await cache.store("second");
     expect(readFileSync(path, "utf8")).to.equal("second");
+  });
+
+  it("is found out without an order, and so is that it is over", async function () {
+    using disk = SmallDisk.mount(1024 * 1024);
+    if (disk === undefined) skipBecause(this, "no file system can be mounted here");
+    const path = join(disk.folder, "agent-cache.json");
+    const text = "x".repeat(8_192);
+    const cache = new CacheFile<string>({ path, encode: () => text, stored: undefined });
+    await cache.check();
+    expect(cache.problem, "there is nothing to write").to.equal(undefined);
+    await cache.store("first");
+    disk.fill();
+    await cache.check();
+    expect(cache.problem).to.match(/ENOSPC/);
+    expect(cache.stored).to.equal("first");
+    disk.makeRoom();
+    await cache.check();
+    expect(cache.problem).to.equal(undefined);
+    expect(readFileSync(path, "utf8")).to.equal(text);
+  });
+
+  it("is told to the registry as a warning of the host, also by one that registers, until there is room", async function () {
+    using disk = SmallDisk.mount(1024 * 1024);
+    if (disk === undefined) skipBecause(this, "no file system can be mounted here");
+    const certs = await testCertificates({ hostIds: ["host-1"] });
+    const registry = new TestRegistry(certs.files("disk-registry"));
+    await registry.start();
+    const folder = temporaryFolder();
+    const path = makeDeviceFile(folder, "a", 4096);
+    const config = { baseFolder: join(disk.folder, "base"), cacheCheckIntervalMs: 100 };
+    const devices = [{ deviceId: "dev-a", path, sizeBytes: 4096 }];
+    const { address: registryAddress } = registry;
+    const agent = await startTestAgent({ hostId: "host-1", folder, certs, registryAddress, devices, config });
+    try {
+      await eventually(() => expect(registry.heartbeats.at(-1)?.warning).to.equal(""));
+      disk.fill();
+      const warning = /^its agent can take no order: .*ENOSPC/;
+      await eventually(() => expect(registry.heartbeats.at(-1)?.warning).to.match(warning));
+      const before = registry.registrations.length;
+      // A new leader: its generation cannot be remembered, and the agent comes again and again.
+      registry.become({ incarnation: registry.incarnation, tabletGeneration: 2 });
+      registry.onHeartbeat = () => {
+        throw new AbortedError("register again");
+      };
+      await eventually(() => expect(registry.registrations.length).to.be.above(before + 2));
+      expect(registry.registrations.at(-1)?.warning).to.match(warning);
+      expect(registry.registrations.at(-1)?.highestTabletGeneration, "as it is on disk").to.equal(1);
+      registry.onHeartbeat = () => {};
+      disk.makeRoom();
+      const heard = registry.heartbeats.length;
+      await eventually(() => expect(registry.heartbeats.slice(heard).at(-1)?.warning).to.equal(""));
+      expect((await registry.registered("host-1")).highestTabletGeneration).to.be.within(1, 2);
+    } finally {
+      await agent.process.kill();
+      await registry.stop();
+    }
   });
 });

@@ -1,4 +1,4 @@
-import type { AgentMemory } from "../model/memory.js";
+import { type AgentMemory, emptyMemory } from "../model/memory.js";
 import type { CacheFile } from "./cache-file.js";
 
 /** The agent's memory now, and the way to make it durable. */
@@ -19,6 +19,21 @@ export class Ledger {
   /** Takes a decision's memory. Nobody may act on it, or hear of it, before `durable` has resolved. */
   remember(memory: AgentMemory): void {
     this.#memory = memory;
+  }
+
+  /** What is on disk: nothing that was remembered since was acted upon. */
+  get stored(): AgentMemory {
+    return this.#file.stored ?? emptyMemory(this.#memory.hostId);
+  }
+
+  /** Why nothing can be remembered now; undefined when it can, as far as was tried. */
+  get problem(): string | undefined {
+    return this.#file.problem;
+  }
+
+  /** Tries whether something could be remembered. */
+  check(): Promise<void> {
+    return this.#file.check();
   }
 
   /** Resolves once all that was remembered so far is on disk, with that. */

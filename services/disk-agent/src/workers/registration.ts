@@ -11,6 +11,7 @@ import {
 } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 
+import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
 import { highestNumbers } from "../model/highest-numbers.js";
 import { type AgentMemory, hardwareErrors, withoutHardwareErrors } from "../model/memory.js";
@@ -63,8 +64,8 @@ async function register(
 ): Promise<Registered> {
   context.registrationDue.reset();
   const { bootId, config, devices, exports, ledger } = context;
-  // What is reported as obeyed must be durable.
-  const memory = await ledger.durable();
+  // What is reported as obeyed must be durable. Who cannot write says so, and what it remembered before.
+  const memory = await ledger.durable().catch(() => ledger.stored);
   const reported = devices.all().map((device) => encodeReportedDevice(device, memory));
   const answer = await client.registerAgent(
     {
@@ -77,6 +78,7 @@ async function register(
       exports: exports.list(),
       ...highestNumbers(memory),
       registrationNumber,
+      warning: warningOf(ledger),
     },
     { signal, deadlineMs: config.timeouts.registerTimeoutMs },
   );
@@ -117,6 +119,11 @@ async function applyAnswer(
   log.info({ tabletGeneration, allowed, unknown }, "registered");
 }
 
+/** What keeps new things away from the host; empty when nothing does. */
+function warningOf({ problem }: Ledger): string {
+  return problem === undefined ? "" : `its agent can take no order: ${problem}`;
+}
+
 const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "healthMessage">): string =>
   `${health} ${healthMessage}`;
 
@@ -143,7 +150,7 @@ async function sendHeartbeats(
       .filter((health) => told.get(health.deviceId) !== textOf(health));
     try {
       // The numbers may not be durable yet, and need not be: each was given by a registry, and one that goes on above
-      // such a number is never wrong. A full disk keeps no host from being ONLINE. Whom the agent obeys is durable since
+      // such a number is never wrong. A full disk makes no host silent. Whom the agent obeys is durable since
       // it registered.
       const failed = hardwareErrors(ledger.memory);
       const request = {
@@ -152,6 +159,7 @@ async function sendHeartbeats(
         changed,
         hardwareErrors: [...failed].map(([deviceId, message]) => ({ deviceId, message })),
         ...highestNumbers(ledger.memory),
+        warning: warningOf(ledger),
       };
       const answer = await client.heartbeat(request, { signal, deadlineMs: config.timeouts.heartbeatTimeoutMs });
       ledger.remember(withoutHardwareErrors(ledger.memory, failed));

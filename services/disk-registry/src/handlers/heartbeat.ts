@@ -44,9 +44,13 @@ export async function heartbeat(
   const host = await tablet.read((tables) => requireRegistered(tables, hostId, bootId));
   liveness.hear(hostId);
   // Most heartbeats change nothing, and must cost next to nothing.
-  if (host.state === "UNAVAILABLE" || changed.length > 0 || failed.length > 0) {
+  const warning = plainText(request.warning, config.limits.maxTextLength);
+  const isWarned = (host.agentWarning ?? "") !== warning;
+  if (host.state === "UNAVAILABLE" || changed.length > 0 || failed.length > 0 || isWarned) {
     const { probationMs } = config.heartbeat;
-    await tablet.transact((tx) => applyHeartbeat(tx, hostId, bootId, { changed, failed }, clock.nowMs(), probationMs));
+    await tablet.transact((tx) =>
+      applyHeartbeat(tx, hostId, bootId, { changed, failed, warning }, clock.nowMs(), probationMs),
+    );
     workers.wakeHost(hostId);
   }
   const { tabletGeneration, incarnation } = fleet.leader();

@@ -52,17 +52,27 @@ export function requireObeyed(
   );
 }
 
+/** What a heartbeat tells. */
+export interface AgentReport {
+  readonly changed: readonly DeviceHealth[];
+  readonly failed?: readonly HardwareFailure[];
+  /** Why nothing new is to be placed on the host; empty when nothing is wrong with it. */
+  readonly warning?: string;
+}
+
 /** A heartbeat that changes something: the host was silent before, or devices' health changed. */
 export function applyHeartbeat(
   tx: RegistryTransaction,
   hostId: HostId,
   bootId: string,
-  { changed, failed = [] }: { readonly changed: readonly DeviceHealth[]; readonly failed?: readonly HardwareFailure[] },
+  { changed, failed = [], warning = "" }: AgentReport,
   nowMs: number,
   probationMs = 0,
 ): void {
   const host = requireRegistered(tx, hostId, bootId);
-  if (host.state === "UNAVAILABLE") tx.hosts.put(backFromUnavailable(host, probationMs, nowMs));
+  const heard = host.state === "UNAVAILABLE" ? backFromUnavailable(host, probationMs, nowMs) : host;
+  const warned = withAgentWarning(heard, warning, nowMs);
+  if (warned !== host) tx.hosts.put(warned);
   for (const { deviceId, health, healthMessage } of changed) {
     const device = tx.devices.get(deviceId);
     // Hardware that was swapped works, but is not the device: only a registration or AddDevice clears that.
@@ -84,25 +94,39 @@ export function applyHeartbeat(
  * and take it away again.
  */
 export function backFromUnavailable(host: Host, probationMs: number, nowMs: number): Host {
-  if (probationMs === 0) return { ...host, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs };
+  if (probationMs === 0) return proven(host, nowMs);
   const stateMessage = `host ${host.hostId} is back from UNAVAILABLE: it is ONLINE when it was heard for ${probationMs} ms`;
   const probationEndsAtMs = nowMs + probationMs;
   return { ...host, state: "WARNING", stateMessage, stateChangedAtMs: nowMs, probationEndsAtMs };
 }
 
+/** Nothing is known against the host but what its agent says. */
+function proven({ probationEndsAtMs: _, ...host }: Host, nowMs: number): Host {
+  const { hostId, agentWarning } = host;
+  if (agentWarning === undefined) return { ...host, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs };
+  return { ...host, state: "WARNING", stateMessage: `host ${hostId}: ${agentWarning}`, stateChangedAtMs: nowMs };
+}
+
+/** The host as its agent speaks of it: WARNING while that warns of it, if nothing worse is known. */
+export function withAgentWarning(host: Host, warning: string, nowMs: number): Host {
+  const { agentWarning = "", ...rest } = host;
+  if (agentWarning === warning) return host;
+  const noted: Host = warning === "" ? rest : { ...rest, agentWarning: warning };
+  return isAway(host) || host.probationEndsAtMs !== undefined ? noted : proven(noted, nowMs);
+}
+
 /** Hosts that have been heard for as long as their probation lasts. */
 export function findProven(tables: RegistryTables, nowMs: number): readonly HostId[] {
-  const proven: HostId[] = [];
-  for (const host of tables.hosts.entries()) if (probationIsOver(host, nowMs)) proven.push(host.hostId);
-  return proven;
+  const hostIds: HostId[] = [];
+  for (const host of tables.hosts.entries()) if (probationIsOver(host, nowMs)) hostIds.push(host.hostId);
+  return hostIds;
 }
 
 export function endProbation(tx: RegistryTransaction, hostIds: readonly HostId[], nowMs: number): void {
   for (const hostId of hostIds) {
     const host = tx.hosts.get(hostId);
     if (host === undefined || !probationIsOver(host, nowMs)) continue;
-    const { probationEndsAtMs: _, ...proven } = host;
-    tx.hosts.put({ ...proven, state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs });
+    tx.hosts.put(proven(host, nowMs));
   }
 }
 

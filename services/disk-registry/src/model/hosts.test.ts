@@ -8,8 +8,16 @@ import {
 } from "@diskmesh/domain";
 import { expect } from "chai";
 import { aDevice, aDisk, aHost, deviceId, diskId, hostId, TestFleet } from "../testing/fleet-fixture.js";
-import { afterMassSilence, applyHeartbeat, findSilent, markUnavailable, requireRegistered } from "./heartbeats.js";
+import {
+  afterMassSilence,
+  applyHeartbeat,
+  endProbation,
+  findSilent,
+  markUnavailable,
+  requireRegistered,
+} from "./heartbeats.js";
 import { assignHost, unassignHost } from "./host-assignment.js";
+import { isPlaceable } from "./placement.js";
 import type { Host } from "./schema.js";
 
 const NOW_MS = 1_000_000;
@@ -92,6 +100,25 @@ describe("heartbeats", () => {
     expect(fleet.changes((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS + 1))).to.equal(0);
     fleet.transact((tx) => applyHeartbeat(tx, hostId("h1"), "h1-boot-1", { changed: [] }, NOW_MS + 5));
     expect(fleet.host("h1")).to.include({ state: "ONLINE", stateMessage: "", stateChangedAtMs: NOW_MS + 5 });
+  });
+
+  it("an agent that warns of its host -> WARNING, and nothing new there, until it does not", () => {
+    const fleet = new TestFleet({});
+    const beat = (warning: string, atMs: number) =>
+      fleet.transact((tx) => applyHeartbeat(tx, hostId("h1"), "h1-boot-1", { changed: [], warning }, atMs, 100));
+    const state = () => `${fleet.host("h1").state} ${fleet.host("h1").stateMessage}`.trim();
+    beat("its disk is full", NOW_MS);
+    expect(state()).to.equal("WARNING host h1: its disk is full");
+    expect(isPlaceable(fleet.host("h1"), () => undefined)).to.equal(false);
+    fleet.transact((tx) => markUnavailable(tx, [hostId("h1")], TIMEOUT_MS, NOW_MS));
+    expect(fleet.host("h1").state).to.equal("UNAVAILABLE");
+    beat("its disk is full", NOW_MS + 10);
+    expect(state()).to.match(/^WARNING host h1 is back from UNAVAILABLE/);
+    fleet.transact((tx) => endProbation(tx, [hostId("h1")], NOW_MS + 200));
+    expect(state()).to.equal("WARNING host h1: its disk is full");
+    beat("", NOW_MS + 300);
+    expect(state()).to.equal("ONLINE");
+    expect(isPlaceable(fleet.host("h1"), () => undefined)).to.equal(true);
   });
 
   it("unknown host -> NOT_FOUND; an earlier start -> ABORTED", () => {

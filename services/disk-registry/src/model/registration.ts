@@ -11,7 +11,7 @@ import { named } from "./action-result.js";
 import { mayHaveGiven } from "./counters.js";
 import { devicesOfHost } from "./device-selection.js";
 import { noteForeign } from "./foreign-devices.js";
-import { backFromUnavailable } from "./heartbeats.js";
+import { backFromUnavailable, withAgentWarning } from "./heartbeats.js";
 import { type Leader, stampOf } from "./orders.js";
 import { fenceAnew, restartPublication, takeAway } from "./publications.js";
 import type { Remembered } from "./remembered.js";
@@ -45,6 +45,8 @@ export interface Registration {
   readonly remembered: Remembered;
   /** Goes up with each registration of one start; 0 and absent: nothing is known of their order. */
   readonly registrationNumber?: number | undefined;
+  /** Why nothing new is to be placed on the host; empty and absent when nothing is wrong with it. */
+  readonly warning?: string | undefined;
 }
 
 export interface StampedDevice {
@@ -145,7 +147,7 @@ function putHost(
   limits: HostLimits,
   nowMs: number,
 ): void {
-  const { hostId, address, az, rack, bootId } = registration;
+  const { hostId, address, az, rack, bootId, warning = "" } = registration;
   if (before === undefined && tx.hosts.size >= limits.maxHosts) {
     throw new ResourceExhaustedError(
       `host ${hostId} is one more than the ${limits.maxHosts} hosts of limits.maxHosts: purge dead hosts, or raise the limit`,
@@ -155,10 +157,12 @@ function putHost(
   const reported = { address, az, rack, bootId };
   if (before === undefined) {
     const state = { state: "ONLINE", stateMessage: "", stateChangedAtMs: nowMs } as const;
-    tx.hosts.put({ hostId, ...reported, ...state, removalRequested: false, createdAtMs: nowMs });
+    const host: Host = { hostId, ...reported, ...state, removalRequested: false, createdAtMs: nowMs };
+    tx.hosts.put(withAgentWarning(host, warning, nowMs));
     return;
   }
-  const heard = before.state === "UNAVAILABLE" ? backFromUnavailable(before, limits.probationMs ?? 0, nowMs) : before;
+  const back = before.state === "UNAVAILABLE" ? backFromUnavailable(before, limits.probationMs ?? 0, nowMs) : before;
+  const heard = withAgentWarning(back, warning, nowMs);
   const { mustRegister, ...registered } = heard;
   const unchanged =
     heard === before &&

@@ -53,6 +53,8 @@ export interface Host {
    */
   readonly servesUnwanted?: true | undefined;
   readonly assignment?: VmAssignment | undefined;
+  /** Why its agent wants nothing new there; absent when it does not say so. */
+  readonly agentWarning?: string | undefined;
   /** With UNAVAILABLE: the removal timeout counts from here, if that is later than `stateChangedAtMs`: nobody listened before. */
   readonly removalCountsFromMs?: number | undefined;
   /** Devices that it reported at last under ids of other hosts' devices; the first so many. */

@@ -47,6 +47,7 @@ export function parseRegistration(
       sessionNumber: parseCounterValue("session_number", sessionNumber),
     })),
     remembered: withReported(rememberedOf(request), request),
+    warning: plainText(request.warning, limits.maxTextLength),
     registrationNumber: parseCounterValue("registration_number", request.registrationNumber),
   };
 }

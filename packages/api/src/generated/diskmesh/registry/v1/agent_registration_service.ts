@@ -87,6 +87,8 @@ export interface RegisterAgentRequest {
    * agents that do not count; theirs are taken as they come.
    */
   registrationNumber: number;
+  /** Why nothing new is to be placed on the host, for people; empty when nothing is wrong with it. */
+  warning: string;
 }
 
 /** A device and the stamp of the order about it. */
@@ -160,6 +162,8 @@ export interface HeartbeatRequest {
   highestSessionNumber: number;
   /** Errors of the hardware that the registry was not told yet. Once this is answered, it alone remembers them. */
   hardwareErrors: DeviceHardwareError[];
+  /** As in RegisterAgentRequest. */
+  warning: string;
 }
 
 /** What a device's hardware failed with. */
@@ -499,6 +503,7 @@ function createBaseRegisterAgentRequest(): RegisterAgentRequest {
     highestDeviceGeneration: 0,
     highestSessionNumber: 0,
     registrationNumber: 0,
+    warning: "",
   };
 }
 
@@ -542,6 +547,9 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     }
     if (message.registrationNumber !== 0) {
       writer.uint32(120).int64(message.registrationNumber);
+    }
+    if (message.warning !== "") {
+      writer.uint32(130).string(message.warning);
     }
     return writer;
   },
@@ -663,6 +671,14 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
             message.registrationNumber = longToNumber(reader.int64());
             continue;
           }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.warning = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -693,6 +709,7 @@ export const RegisterAgentRequest: MessageFns<RegisterAgentRequest> = {
     message.highestDeviceGeneration = object.highestDeviceGeneration ?? 0;
     message.highestSessionNumber = object.highestSessionNumber ?? 0;
     message.registrationNumber = object.registrationNumber ?? 0;
+    message.warning = object.warning ?? "";
     return message;
   },
 };
@@ -1068,6 +1085,7 @@ function createBaseHeartbeatRequest(): HeartbeatRequest {
     highestDeviceGeneration: 0,
     highestSessionNumber: 0,
     hardwareErrors: [],
+    warning: "",
   };
 }
 
@@ -1099,6 +1117,9 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     }
     for (const v of message.hardwareErrors) {
       DeviceHardwareError.encode(v!, writer.uint32(74).fork()).join();
+    }
+    if (message.warning !== "") {
+      writer.uint32(82).string(message.warning);
     }
     return writer;
   },
@@ -1188,6 +1209,14 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
             message.hardwareErrors.push(DeviceHardwareError.decode(reader, reader.uint32()));
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.warning = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1214,6 +1243,7 @@ export const HeartbeatRequest: MessageFns<HeartbeatRequest> = {
     message.highestDeviceGeneration = object.highestDeviceGeneration ?? 0;
     message.highestSessionNumber = object.highestSessionNumber ?? 0;
     message.hardwareErrors = object.hardwareErrors?.map((e) => DeviceHardwareError.fromPartial(e)) || [];
+    message.warning = object.warning ?? "";
     return message;
   },
 };
