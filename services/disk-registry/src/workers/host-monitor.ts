@@ -100,7 +100,7 @@ export class HostMonitor {
     const dueAtMs = clock.monotonicMs() + lookInMs;
     await clock.sleep(lookInMs, signal);
     // Late because the event loop was busy. Heartbeats that came meanwhile wait to be read, and timers run before that.
-    const deafMs = Math.max(0, clock.monotonicMs() - dueAtMs);
+    const deafMs = Math.max(0, Math.round(clock.monotonicMs() - dueAtMs));
     liveness.wasDeaf(deafMs);
     return deafMs;
   }
