@@ -2,6 +2,7 @@ import {
   type DiskRegistryServiceDefinition,
   type Event,
   FleetServiceDefinition,
+  Health,
   HostState,
   type ListEventsRequest,
   UnknownDiskVerdict,
@@ -67,6 +68,8 @@ describe("the event log", () => {
       assignHost: () => operator.assignHost({ vmCid: "vm-1", az: "z1" }),
       unassignHost: () => operator.unassignHost({ vmCid: "vm-1" }),
       setHostState: () => operator.setHostState({ hostIds: ["h2"], state: HostState.DEAD, reason: "burnt" }),
+      setDeviceState: () =>
+        operator.setDeviceState({ deviceIds: ["e1"], health: Health.WARNING, reason: "it rattles" }),
       removeHost: () => operator.removeHost({ hostId: "h2" }),
       purgeHost: () => operator.purgeHost({ hostId: "h2", force: true }),
       decideUnknownDisks: async () => {
@@ -98,6 +101,10 @@ describe("the event log", () => {
     expect((await newest({ action: "PublishDisk" }))?.diskIds).to.deep.equal(["a"]);
     expect((await newest({ action: "FenceHost" }))?.message).to.equal("it smells");
     expect(await newest({ action: "SetHostState" })).to.deep.include({ hostIds: ["h2"], message: "dead: burnt" });
+    expect(await newest({ action: "SetDeviceState" })).to.deep.include({
+      deviceIds: ["e1"],
+      message: "WARNING: it rattles",
+    });
     expect(await newest({ action: "AddDevice" })).to.deep.include({
       deviceIds: ["d3"],
       hostIds: ["h1"],

@@ -93,9 +93,13 @@ function own(
 function ofHost(before: Host | undefined, host: Host): readonly OwnEvent[] {
   const things = { hostIds: [host.hostId] };
   if (before === undefined) return [own("HostRegistered", things, `its agent is at ${host.address}`)];
-  if (before.state === host.state) return [];
-  if (host.state === "UNAVAILABLE") return [own("HostUnavailable", things, host.stateMessage)];
-  return before.state === "UNAVAILABLE" ? [own("HostBack", things, host.stateMessage)] : [];
+  const events: OwnEvent[] = [];
+  if (host.agentWarning !== undefined && host.agentWarning !== before.agentWarning)
+    events.push(own("HostWarning", things, host.agentWarning));
+  if (before.state === host.state) return events;
+  if (host.state === "UNAVAILABLE") events.push(own("HostUnavailable", things, host.stateMessage));
+  else if (before.state === "UNAVAILABLE") events.push(own("HostBack", things, host.stateMessage));
+  return events;
 }
 
 function ofDevice(before: Device | undefined, device: Device): readonly OwnEvent[] {
