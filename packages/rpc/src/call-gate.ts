@@ -14,6 +14,7 @@ import {
 import { type Metadata, status } from "@grpc/grpc-js";
 import { ActiveCall } from "./call-context.js";
 import type { RpcServerLimits } from "./limits.js";
+import { passingCause } from "./passing-causes.js";
 import { type Caller, callerOfStream, streamOfCall } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
 import { Room, type Share } from "./room.js";
@@ -121,7 +122,7 @@ export class CallGate {
         durationMs: performance.now() - startedMs,
         requestId,
         error,
-        unexpected: !(error instanceof DomainError),
+        unexpected: !(error instanceof DomainError) && passingCause(error, requestId) === undefined,
       });
       endSpan(traced.span, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
       fail(answer);

@@ -52,8 +52,39 @@ describe("statusOfError and errorOfStatus", () => {
       expect(error.retryable).to.equal(thrown.retryable);
     });
 
+  it("what passes, as Node and drivers tell it -> never INTERNAL, without its text, and not known whether it was done", () => {
+    const coded = (code: string) => Object.assign(new Error("password=x"), { code });
+    const named = (name: string) => Object.assign(new Error("password=x"), { name });
+    const rows: readonly (readonly [unknown, status, string])[] = [
+      [coded("ENOSPC"), status.UNAVAILABLE, "DISK_FULL"],
+      [coded("EMFILE"), status.UNAVAILABLE, "UNAVAILABLE"],
+      [coded("ECONNRESET"), status.UNAVAILABLE, "UNAVAILABLE"],
+      [named("MongoNetworkError"), status.UNAVAILABLE, "UNAVAILABLE"],
+      [named("NoRespondersError"), status.UNAVAILABLE, "UNAVAILABLE"],
+      [named("AbortError"), status.CANCELLED, "CANCELLED"],
+    ];
+    for (const [thrown, code, reason] of rows) {
+      const answer = statusOfError(thrown, "r-1");
+      expect(answer.code).to.equal(code);
+      expect(answer.details).to.contain("r-1").and.not.contain("password");
+      const error = errorOfStatus({ ...where, ...answer, sent: true });
+      expect(error.outcome).to.equal("unknown");
+      const [bytes] = answer.metadata.get("grpc-status-details-bin");
+      expect(decodeStatusDetails(bytes as Buffer).errorInfo?.reason).to.equal(reason);
+    }
+  });
+
+  it("an error of the domain that no code is named for -> by whether it passes", () => {
+    class OddError extends domain.DomainError {
+      override readonly reason = "ODD";
+      override readonly retryable: boolean = true;
+    }
+    expect(statusOfError(new OddError("odd"), "r-1").code).to.equal(status.UNAVAILABLE);
+  });
+
   it("anything else -> INTERNAL without its text", () => {
-    for (const thrown of [new Error("password=x"), "password=x", undefined]) {
+    const mistakes = [new TypeError("password=x"), Object.assign(new Error("password=x"), { code: "EINVAL" })];
+    for (const thrown of [new Error("password=x"), "password=x", undefined, ...mistakes]) {
       const answer = statusOfError(thrown, "r-1");
       expect(answer.code).to.equal(status.INTERNAL);
       expect(answer.details).to.contain("r-1").and.not.contain("password");

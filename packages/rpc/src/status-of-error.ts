@@ -18,6 +18,7 @@ import {
 } from "@diskmesh/domain";
 import { Metadata, status } from "@grpc/grpc-js";
 import { encodeStatusDetails } from "./google-rpc.js";
+import { passingCause } from "./passing-causes.js";
 
 /** The `domain` of every ErrorInfo that diskmesh sends. */
 export const ERROR_DOMAIN = "diskmesh";
@@ -57,17 +58,20 @@ export interface GrpcStatus {
 }
 
 /**
- * What a client is told of anything that was thrown. Errors that are not of the domain are bugs: their text may hold
- * anything, so the client gets only the request id, by which the log has the rest.
+ * What a client is told of anything that was thrown. Errors that are not of the domain are shortages and the like, or else
+ * bugs: their text may hold anything, so the client gets only the request id, by which the log has the rest. Nothing that
+ * passes is ever INTERNAL or UNKNOWN.
  */
-export function statusOfError(thrown: unknown, requestId: string): GrpcStatus {
-  if (!(thrown instanceof DomainError))
+export function statusOfError(raised: unknown, requestId: string): GrpcStatus {
+  const thrown = raised instanceof DomainError ? raised : passingCause(raised, requestId);
+  if (thrown === undefined)
     return {
       code: status.INTERNAL,
       details: `internal error; the server's log has it under request id ${requestId}`,
       metadata: new Metadata(),
     };
-  const code = CODES.find(([type]) => thrown instanceof type)?.[1] ?? status.UNKNOWN;
+  const code =
+    CODES.find(([type]) => thrown instanceof type)?.[1] ?? (thrown.retryable ? status.UNAVAILABLE : status.INTERNAL);
   const message = wellFormed(thrown.message, MAX_MESSAGE_LENGTH);
   const metadata = new Metadata();
   const details = encodeStatusDetails({

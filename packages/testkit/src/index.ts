@@ -9,6 +9,7 @@ export { Gate } from "./gate.js";
 export { NatsServer, type NatsUser, startNats } from "./nats.js";
 export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";
+export { wrongAnswers } from "./retriable-causes.js";
 export { ServiceProcess, spawnService } from "./service-process.js";
 export { skipBecause } from "./skip.js";
 export { SmallDisk } from "./small-disk.js";

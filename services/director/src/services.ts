@@ -47,7 +47,7 @@ const OPERATORS: readonly Role[] = ["operator"];
  * Everything is for operators; nothing else calls a director. `current` throws UnavailableError while this process does
  * not lead.
  */
-export function addServices(server: RpcServer, current: () => Context): void {
+export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   offer(server, ConfigServiceDefinition, current, {
     updateConfig: allow(OPERATORS, updateConfig),
     getConfig: allow(OPERATORS, getConfig),

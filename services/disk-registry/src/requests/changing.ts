@@ -48,7 +48,7 @@ export function noted<Request extends object, Response>(
       if (REFUSALS.has(doing.answer)) await refuse(context, request, doing);
       return response;
     } catch (error) {
-      if (error instanceof DomainError && !error.retryable && !(error instanceof InvalidArgumentError)) {
+      if (isRefusal(error)) {
         doing.answer = error.reason;
         doing.message = error.message;
         await refuse(context, request, doing);
@@ -56,6 +56,12 @@ export function noted<Request extends object, Response>(
       throw error;
     }
   };
+}
+
+/** What is malformed was never asked, and what may yet be done was not refused. */
+function isRefusal(error: unknown): error is DomainError {
+  if (!(error instanceof DomainError) || error instanceof InvalidArgumentError) return false;
+  return !error.retryable && error.outcome === "not_done";
 }
 
 /** As `noted`, and refused while another registry leads this fleet: what is acknowledged here would be lost there. */

@@ -1,0 +1,69 @@
+import { CancelledError, DiskFullError, type DomainError, UnavailableError } from "@diskmesh/domain";
+
+/** Errors of the operating system that pass by themselves, or once an operator has acted, and what they say to callers. */
+const OF_THE_SYSTEM: Readonly<Record<string, string>> = {
+  EMFILE: "the process has no descriptors left",
+  ENFILE: "the machine has no descriptors left",
+  ENOMEM: "the machine has no memory left",
+  EAGAIN: "the machine has no processes or buffers left",
+  EBUSY: "something that it needs is in use",
+  ECONNREFUSED: "what it needs cannot be reached",
+  ECONNRESET: "a connection that it needs was lost",
+  ECONNABORTED: "a connection that it needs was lost",
+  EPIPE: "a connection that it needs was lost",
+  ETIMEDOUT: "what it needs does not answer",
+  EHOSTUNREACH: "what it needs cannot be reached",
+  ENETUNREACH: "what it needs cannot be reached",
+  EADDRNOTAVAIL: "the machine has no ports left",
+  EAI_AGAIN: "names cannot be looked up",
+  ENOTFOUND: "the name of what it needs cannot be looked up",
+};
+
+const NO_ROOM: ReadonlySet<string> = new Set(["ENOSPC", "EDQUOT", "EFBIG"]);
+
+const DATABASE = "the database cannot be reached, or refuses for now";
+const NATS = "NATS cannot be reached, or does not answer";
+
+/** Errors of the drivers of MongoDB and NATS that are nobody's mistake, by their names. */
+const OF_DRIVERS: Readonly<Record<string, string>> = {
+  MongoNetworkError: DATABASE,
+  MongoNetworkTimeoutError: DATABASE,
+  MongoServerSelectionError: DATABASE,
+  MongoServerError: DATABASE,
+  MongoStalePrimaryError: DATABASE,
+  MongoOperationTimeoutError: DATABASE,
+  MongoNotConnectedError: DATABASE,
+  MongoTopologyClosedError: DATABASE,
+  MongoServerClosedError: DATABASE,
+  MongoClientClosedError: DATABASE,
+  MongoExpiredSessionError: DATABASE,
+  LostAnswerError: DATABASE,
+  NoRespondersError: NATS,
+  ConnectionError: NATS,
+  ClosedConnectionError: NATS,
+  DrainingConnectionError: NATS,
+  RequestError: NATS,
+  TimeoutError: "what it needs did not answer in time",
+};
+
+/**
+ * What to tell of an error that is not of the domain, and yet no bug: a shortage, or something else that is away. Code that
+ * knows more says more, before it comes here; this is so that none of them is ever INTERNAL, which would keep callers from
+ * trying again. Undefined for everything else. The text is ours alone: that of the error may hold anything.
+ */
+export function passingCause(thrown: unknown, requestId: string): DomainError | undefined {
+  if (!(thrown instanceof Error)) return undefined;
+  const code = "code" in thrown && typeof thrown.code === "string" ? thrown.code : "";
+  const rest = `whether the call took effect is not known; the server's log has more under request id ${requestId}`;
+  const details = { cause: thrown, outcome: "unknown" } as const;
+  if (thrown.name === "AbortError" || code === "ABORT_ERR")
+    return new CancelledError(`the call was cut off; ${rest}`, { cause: thrown });
+  if (NO_ROOM.has(code)) return new DiskFullError(`a disk of the server is full (${code}); ${rest}`, details);
+  const why = ownValue(OF_THE_SYSTEM, code) ?? ownValue(OF_DRIVERS, thrown.name);
+  if (why === undefined) return undefined;
+  return new UnavailableError(`the server cannot do this now: ${why} (${code || thrown.name}); ${rest}`, details);
+}
+
+function ownValue(table: Readonly<Record<string, string>>, key: string): string | undefined {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
+}

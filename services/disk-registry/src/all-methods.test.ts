@@ -1,0 +1,85 @@
+import type {
+  AgentRegistrationServiceDefinition,
+  DiskRegistryServiceDefinition,
+  FleetServiceDefinition,
+} from "@diskmesh/api/registry";
+import { KeptLists } from "@diskmesh/rpc";
+import { wrongAnswers } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { Context } from "./context.js";
+import type { RegistryTables } from "./model/schema.js";
+import { addServices } from "./services.js";
+import { CountingRegistry } from "./testing/counting-registry.js";
+
+const CALLERS = ["operator", "disk-agent-h1"];
+
+type Methods = (typeof DiskRegistryServiceDefinition)["methods"] &
+  (typeof FleetServiceDefinition)["methods"] &
+  (typeof AgentRegistrationServiceDefinition)["methods"];
+
+const host = { hostId: "h1" };
+const device = { hostId: "h1", deviceId: "d1" };
+const disk = { diskId: "a" };
+const agent = { hostId: "h1", bootId: "b" };
+
+/** With which each method gets as far as the tablet. The compiler asks for a line of each. */
+const REQUESTS: { readonly [Name in keyof Methods]: object } = {
+  addHost: host,
+  removeHost: host,
+  purgeHost: host,
+  fenceHost: host,
+  setHostState: { hostIds: ["h1"], state: "HOST_STATE_DEAD", reason: "test" },
+  addDevice: device,
+  removeDevice: device,
+  purgeDevice: device,
+  getHost: host,
+  listHosts: {},
+  watchHosts: {},
+  getDevice: device,
+  listDevices: {},
+  watchDevices: {},
+  createDisk: { ...disk, az: "z1", sizeBytes: 4096 },
+  deleteDisk: disk,
+  getDisk: disk,
+  listDisks: {},
+  watchDisks: {},
+  setDiskLabels: disk,
+  resizeDisk: { ...disk, sizeBytes: 4096 },
+  publishDisk: { ...disk, ...host },
+  unpublishDisk: disk,
+  assignHost: { vmCid: "vm-1" },
+  unassignHost: { vmCid: "vm-1" },
+  listEvents: {},
+  getFleet: {},
+  adoptFleet: { tabletId: "other", incarnation: "gone" },
+  raiseNumbers: { ...host, sessionNumber: 1 },
+  decideUnknownDisks: { verdict: "UNKNOWN_DISK_VERDICT_REGISTRY", ...host },
+  registerAgent: { ...agent, address: "127.0.0.1:1", az: "z1" },
+  heartbeat: agent,
+};
+
+/** The context of a registry whose tablet, and whoever works on it, fails. */
+function failing(context: Context, fail: () => never): Context {
+  const work = async () => fail();
+  const { id, incarnation, parentIncarnations, generation } = context.tablet;
+  const tablet = { id, incarnation, parentIncarnations, generation, read: work, transact: work, backup: fail };
+  const lists = new KeptLists<RegistryTables>({ read: work, watch: () => () => {} }, context.config.paging);
+  const fleet = new Proxy(context.fleet, {
+    get(target, name: keyof Context["fleet"]) {
+      if (name === "adopt" || name === "raise") return work;
+      const value = target[name];
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+  });
+  return { ...context, tablet: tablet as unknown as Context["tablet"], lists, fleet };
+}
+
+it("every method of the disk-registry -> INTERNAL for a bug alone, where it begins and when it comes to the tablet", async () => {
+  await using registry = await CountingRegistry.start(["h1"]);
+  const { context } = registry;
+  const offered = { role: "disk-registry", offer: addServices, callers: CALLERS } as const;
+  expect(await wrongAnswers(offered)).to.deep.equal([]);
+  const offer: typeof offered.offer = (server, fail) =>
+    addServices(server, () => failing(context, fail as () => never));
+  expect(await wrongAnswers({ ...offered, offer, requests: REQUESTS })).to.deep.equal([]);
+});
