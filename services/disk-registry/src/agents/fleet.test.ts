@@ -78,7 +78,7 @@ describe("disk-registry and what agents remember", () => {
     await copyStore("back");
     await fleet.createDisk("y");
     // Long before any heartbeat.
-    const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" }, SHORT);
+    const publishing = fleet.registry.operator.publishDisk({ diskId: "y", hostId: "h1" }, SHORT).catch(() => {});
     await eventually(async () => expect((await fleetNow()).tabletGeneration).to.be.above(AHEAD));
     agent.startHeartbeats(50);
     await registeredAnew(agent);
@@ -86,7 +86,7 @@ describe("disk-registry and what agents remember", () => {
     const disk = await fleet.registry.disk("y");
     expect(disk.health).to.equal("HEALTH_ERROR");
     expect(disk.healthMessage).to.contain("held by an unknown disk");
-    await publishing.catch(() => {});
+    await publishing;
 
     const decided = await operator.decideUnknownDisks(verdict(UnknownDiskVerdict.AGENT, { deviceIds: ["d1"] }));
     expect(decided).to.deep.equal({ deviceIds: ["d1"], diskIds: ["y"] });
