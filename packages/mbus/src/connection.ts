@@ -10,7 +10,7 @@ import {
   silentLogger,
   UnavailableError,
 } from "@diskmesh/domain";
-import { type ConnectionOptions, connect, type NatsConnection as Link } from "nats";
+import type { ConnectionOptions, NatsConnection as Link } from "nats";
 import { whyOutdated, whyRefused } from "./server-advisories.js";
 import { quotedSubject } from "./subjects.js";
 
@@ -193,6 +193,8 @@ export class NatsConnection {
 
   /** Returns when a connection that stood was lost. */
   async #connectOnce(server: Server): Promise<void> {
+    // The client is large, and an agent without an mbus starts without it.
+    const { connect } = await import("nats");
     const link = await connect(connectionOptions(this.#options, server));
     if (this.#closing.signal.aborted) return link.close();
     await this.#checkServer(link, server);
