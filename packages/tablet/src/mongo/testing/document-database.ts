@@ -95,7 +95,19 @@ export async function startJavaServer(
   const args = [...options, "DocumentDatabase", join(folder, "data"), host, `${port}`];
   const process = new DatabaseProcess([...launcher, "java", ...args, ...(version ? [version] : [])], "ready");
   await process.start();
-  return { title: "mongo-java-server", url: `mongodb://${host}:${port}`, process };
+  const url = `mongodb://${host}:${port}`;
+  if (version !== "old") await answered(url);
+  return { title: "mongo-java-server", url, process };
+}
+
+/** Its first answer takes longest, on a busy machine longer than services wait for one. */
+async function answered(url: string): Promise<void> {
+  const client = new MongoClient(url, { serverSelectionTimeoutMS: START_TIMEOUT_MS });
+  try {
+    await client.db("admin").command({ ping: 1 });
+  } finally {
+    await client.close();
+  }
 }
 
 export function hasJavaServer(): boolean {
