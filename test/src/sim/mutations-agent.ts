@@ -24,7 +24,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
     withinSeeds: 200,
-    foundBy: 1,
+    foundBy: 9,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
         const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
@@ -40,7 +40,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
     withinSeeds: 200,
-    foundBy: 10,
+    foundBy: 55,
     replaced: [
       inPlaceOf(
         "disk-agent/model/orders",
@@ -55,7 +55,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "obey-equal-opposite",
     mistake: "the agent obeys an order with the stamp of the last one and of the opposite kind",
     withinSeeds: 150,
-    foundBy: 1,
+    foundBy: 4,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
@@ -75,7 +75,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "refuse-equal-after-failure",
     mistake: "the agent refuses the same order again, also when it had failed",
     withinSeeds: 100,
-    foundBy: 2,
+    foundBy: 1,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
@@ -88,7 +88,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
     withinSeeds: 600,
-    foundBy: 186,
+    foundBy: 12,
     replaced: [
       inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
         const unknownDevices = message.unknownDevices.filter(({ stamp }) => stamp !== undefined);
@@ -100,7 +100,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "act-before-remembered",
     mistake: "the agent acts on orders, and answers them, before its cache holds them",
     withinSeeds: 200,
-    foundBy: 25,
+    foundBy: 1,
     replaced: [
       inPlaceOf(
         "disk-agent/handlers/order-devices",
@@ -147,7 +147,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "open-detached-at-start",
     mistake: "an agent that starts opens the devices that were ordered detached",
     withinSeeds: 100,
-    foundBy: 5,
+    foundBy: 13,
     replaced: [inPlaceOf("disk-agent/model/memory", "isWanted", () => () => true)],
   },
   {
@@ -173,7 +173,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
     withinSeeds: 1500,
-    foundBy: 638,
+    foundBy: 803,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
@@ -210,7 +210,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
     withinSeeds: 200,
-    foundBy: 32,
+    foundBy: 46,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/device",
@@ -266,7 +266,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
     withinSeeds: 200,
-    foundBy: 134,
+    foundBy: 167,
     scenario: "broken streams",
     replaced: [
       inPlaceOf("disk-agent/block-io/serve-stream", "serveBlockIo", ({ serveBlockIo }) => (requests, call, serving) => {

@@ -7,7 +7,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
     withinSeeds: 900,
-    foundBy: 263,
+    foundBy: 65,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -20,7 +20,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
     withinSeeds: 1300,
-    foundBy: 428,
+    foundBy: 65,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -38,8 +38,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "place-on-the-dead",
     mistake: "disks are placed on DEAD hosts",
-    withinSeeds: 1300,
-    foundBy: 428,
+    withinSeeds: 5400,
+    foundBy: 1781,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -55,7 +55,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
     withinSeeds: 2300,
-    foundBy: 758,
+    foundBy: 65,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -87,7 +87,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
     withinSeeds: 3100,
-    foundBy: 1022,
+    foundBy: 230,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

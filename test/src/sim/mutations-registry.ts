@@ -41,14 +41,14 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "take-in-the-same-bytes",
     mistake: "the registry takes a device into operation that lies on the bytes of another",
     withinSeeds: 300,
-    foundBy: 41,
+    foundBy: 33,
     replaced: [inPlaceOf("disk-registry/model/same-bytes", "whyRefused", () => () => undefined)],
   },
   {
     name: "confirm-by-order",
     mistake: "the registry takes an attach order that was answered for one that was done",
     withinSeeds: 100,
-    foundBy: 4,
+    foundBy: 13,
     replaced: [
       inPlaceOf(
         "disk-registry/model/orders",
@@ -85,7 +85,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "free-before-detached",
     mistake: "a removed device counts as detached before its agent has confirmed it",
     withinSeeds: 50,
-    foundBy: 3,
+    foundBy: 8,
     replaced: [
       inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, ...given) => {
         const moved = advance(tx, device, ...given);
@@ -105,7 +105,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "wish-stops-erase",
     mistake: "a device that is to be removed is not erased any more",
     withinSeeds: 100,
-    foundBy: 1,
+    foundBy: 5,
     replaced: erasing(
       (isErasable) => (device) => !device.removalRequested && isErasable({ ...device, keepData: undefined }),
     ),
@@ -128,7 +128,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
     withinSeeds: 200,
-    foundBy: 65,
+    foundBy: 18,
     replaced: [
       inPlaceOf(
         "disk-registry/model/remove-action",
@@ -143,7 +143,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
     withinSeeds: 600,
-    foundBy: 191,
+    foundBy: 128,
     replaced: [
       inPlaceOf(
         "disk-registry/model/publications",
@@ -170,7 +170,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 400,
-    foundBy: 4,
+    foundBy: 25,
     replaced: [
       inPlaceOf(
         "disk-registry/model/attach-states",
@@ -185,7 +185,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
     withinSeeds: 50,
-    foundBy: 5,
+    foundBy: 2,
     replaced: [
       inPlaceOf("disk-registry/model/schema", "schema", ({ schema, isFree, freeKey }) => {
         const freeByHostAndPool = (device: Device) =>
@@ -198,7 +198,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 1200,
-    foundBy: 698,
+    foundBy: 599,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf("disk-registry/model/reported-devices", "distrusted", () => (device) => device),

@@ -21,7 +21,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "obey-whoever-answers",
     mistake: "an agent goes back to a former incarnation, whose registry takes it for its own",
     withinSeeds: 200,
-    foundBy: 23,
+    foundBy: 56,
     scenario: "two registries",
     replaced: [
       inPlaceOf(
@@ -45,7 +45,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 250,
-    foundBy: 53,
+    foundBy: 86,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
@@ -92,7 +92,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
     withinSeeds: 400,
-    foundBy: 119,
+    foundBy: 251,
     scenario: "copied back",
     replaced: [
       inPlaceOf(
@@ -115,7 +115,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "tell-before-asked",
     mistake: "a new leader gives orders before it has heard what the agent remembers",
     withinSeeds: 50,
-    foundBy: 1,
+    foundBy: 9,
     replaced: [
       inPlaceOf(
         "disk-registry/agents/agent-clients",
