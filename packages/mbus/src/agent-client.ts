@@ -16,6 +16,7 @@ import { SpanKind } from "@opentelemetry/api";
 import { AgentError } from "./agent-error.js";
 import type { Message, NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, decodeReply, encodeRequest, truncateMiddle } from "./envelope.js";
+import { watchHeartbeats } from "./heartbeats.js";
 import { redactedArguments, redactorOf } from "./redaction.js";
 import { isRunningTask, unknownMethodText, unknownTaskText } from "./running-task.js";
 import { agentSubject, parseReplySubject, repliesSubject, replySubject } from "./subjects.js";
@@ -69,6 +70,7 @@ export class AgentClient {
   readonly #pending = new Map<string, PendingRequest>();
   readonly #subscription: Subscription;
   readonly #forgetListener: () => void;
+  readonly #heardListeners = new Set<(agentId: string) => void>();
   #isClosed = false;
 
   constructor(options: AgentClientOptions) {
@@ -104,6 +106,16 @@ export class AgentClient {
         limit.release();
       }
     });
+  }
+
+  /** Calls back whenever an agent is heard, by a reply or a heartbeat. Returns how to stop that. */
+  onHeard(listener: (agentId: string) => void): () => void {
+    const heartbeats = watchHeartbeats(this.#options.nats, listener, this.#log);
+    this.#heardListeners.add(listener);
+    return () => {
+      heartbeats.unsubscribe();
+      this.#heardListeners.delete(listener);
+    };
   }
 
   /** While false, that an agent does not answer says nothing of the agent. */
@@ -211,9 +223,12 @@ export class AgentClient {
 
   #onReply(message: Message): void {
     const address = parseReplySubject(message.subject);
-    const request = address && this.#pending.get(address.requestId);
     // Permissions let an agent reply under its own id only, so the subject proves who replied.
-    if (!address || request?.agentId !== address.agentId) return;
+    if (!address) return;
+    // However late: that nobody waits for it any more says nothing of the agent.
+    if (!message.isNoResponder) for (const listener of this.#heardListeners) listener(address.agentId);
+    const request = this.#pending.get(address.requestId);
+    if (request?.agentId !== address.agentId) return;
     request.settle(message.isNoResponder ? notThere(address.agentId) : readReply(address.agentId, message.data));
   }
 

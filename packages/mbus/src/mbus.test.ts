@@ -333,6 +333,24 @@ describe("mbus", () => {
     expect(heard[0]).to.deep.equal(["host-1", { job_state: "running" }]);
   });
 
+  it("says when an agent is heard: by a heartbeat, and by a reply that comes too late", async () => {
+    const heard: string[] = [];
+    const stop = client.onHeard((agentId) => heard.push(agentId));
+    await until(() => heard.includes("host-1"));
+    stop();
+    await sleep(100);
+    heard.length = 0;
+    const quiet = new AgentClient({ nats: director, directorId: "process-3", ...timing, requestTimeoutMs: 20 });
+    await rejection(quiet.call("host-1", "hang", []), UnavailableError);
+    const replies: string[] = [];
+    const end = quiet.onHeard((agentId) => replies.push(agentId));
+    release();
+    await until(() => replies.includes("host-1"));
+    end();
+    quiet.close();
+    expect(heard).to.deep.equal([], "nothing once it is stopped");
+  });
+
   it("drops heartbeats that cannot be read", async () => {
     const heard: string[] = [];
     const watch = watchHeartbeats(director, (agentId) => heard.push(agentId));

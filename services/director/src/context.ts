@@ -18,6 +18,7 @@ import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
+import { OwedRemovals } from "./workers/owed-removals.js";
 import { QueueRoom } from "./workers/queue-room.js";
 import { Retention } from "./workers/retention.js";
 import { TaskLog } from "./workers/task-log.js";
@@ -52,6 +53,7 @@ export interface Director {
   readonly runner: TaskRunner;
   readonly times: TaskTimes;
   readonly teller: CpiConfigTeller;
+  readonly owedRemovals: OwedRemovals;
   readonly boshRegistry: BoshRegistryServer;
 }
 
@@ -136,6 +138,7 @@ export function createDirector(
     manifests,
     boshRegistry,
     stemcellFiles,
+    endedAdds: new Set(),
     clock,
     newId: randomUUID,
     random,
@@ -187,10 +190,12 @@ export function createDirector(
   lifecycle.use("retention", new Retention({ ...config.tasks, tablet, taskLog, log }));
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
+  const { agents } = connections;
+  const owedRemovals = lifecycle.use("owed removals", new OwedRemovals({ tablet, agents, tasks, clock, random, log }));
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
   const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, lists, clock };
-  return { context, runner, times, teller, boshRegistry };
+  return { context, runner, times, teller, owedRemovals, boshRegistry };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

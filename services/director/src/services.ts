@@ -31,6 +31,7 @@ import { listDeployments } from "./handlers/list-deployments.js";
 import { listDisks } from "./handlers/list-disks.js";
 import { listInstances } from "./handlers/list-instances.js";
 import { listLocks } from "./handlers/list-locks.js";
+import { listOwedRemovals } from "./handlers/list-owed-removals.js";
 import { listPersistentDisks } from "./handlers/list-persistent-disks.js";
 import { listPossibleOrphans } from "./handlers/list-possible-orphans.js";
 import { listStemcells } from "./handlers/list-stemcells.js";
@@ -73,6 +74,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     deleteDisk: allow(OPERATORS, deleteDisk),
     getDisk: allow(OPERATORS, getDisk),
     listDisks: allow(OPERATORS, listDisks),
+    listOwedRemovals: allow(OPERATORS, listOwedRemovals),
   });
   offer(server, TaskServiceDefinition, current, {
     getTask: allow(OPERATORS, getTask),

@@ -35,7 +35,8 @@ async function lead(
 ): Promise<Term<Context>> {
   const state = await openState(config, address, scope, waiting);
   const connections = await connect(config, scope, log);
-  const { context, runner, times, teller, boshRegistry } = createDirector(config, state, connections, scope, log);
+  const director = createDirector(config, state, connections, scope, log);
+  const { context, runner, times, teller, owedRemovals, boshRegistry } = director;
   const { cloudConfigs, cpiConfigs } = context;
   await Promise.all([cloudConfigs.load(state.tablet), cpiConfigs.load(state.tablet)]);
   const { generation, documentsRead } = state.tablet;
@@ -48,6 +49,7 @@ async function lead(
       if (!fenced) return;
       teller.start();
       await runner.start();
+      await owedRemovals.start();
     })
     .catch((error: unknown) => scope.fail(error));
   return { context, lost: state.tablet.lost };

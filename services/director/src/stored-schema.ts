@@ -6,6 +6,7 @@ import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
+import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
 import { type Counter, type DirectorSchema, schema } from "./model/schema.js";
@@ -103,6 +104,16 @@ const persistentDisk = shapeOf<PersistentDisk>()({
   orphanedAtMs: z.number().nullable(),
 });
 
+const owedRemoval = shapeOf<OwedRemoval>()({
+  agentId: text,
+  attachmentId: text,
+  diskName: text,
+  diskCid: text,
+  instanceId: text,
+  vmCid: text,
+  sinceMs: z.number(),
+});
+
 const possibleOrphan = shapeOf<PossibleOrphan>()({
   token: text,
   kind: z.enum(["vm", "disk"]),
@@ -139,6 +150,7 @@ const jobType = z.enum([
   "update_stemcell",
   "delete_stemcell",
   "delete_orphaned_disk",
+  "settle_owed_removals",
 ]);
 
 const task = shapeOf<Task>()({
@@ -166,6 +178,7 @@ const counter = shapeOf<Counter>()({ name: z.enum(["config", "task"]), value: wh
 export const storedSchema: DirectorSchema = {
   stemcells: { ...schema.stemcells, check: checkOf(stemcell) },
   persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },
+  owedRemovals: { ...schema.owedRemovals, check: checkOf(owedRemoval) },
   possibleOrphans: { ...schema.possibleOrphans, check: checkOf(possibleOrphan) },
   registrySettings: { ...schema.registrySettings, check: checkOf(boshRegistrySettings) },
   configs: { ...schema.configs, check: checkOf(config) },

@@ -4,6 +4,7 @@ import type {
   Config as WireConfig,
   Deployment as WireDeployment,
   Instance as WireInstance,
+  OwedRemoval as WireOwedRemoval,
   PersistentDisk as WirePersistentDisk,
   PossibleOrphan as WirePossibleOrphan,
   Stemcell as WireStemcell,
@@ -16,6 +17,7 @@ import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
+import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
 import type { Stemcell } from "./model/stemcell.js";
@@ -115,6 +117,10 @@ export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {
     orphanedAt: orphanedAtMs === null ? undefined : new Date(orphanedAtMs),
     state,
   };
+}
+
+export function encodeOwedRemoval({ sinceMs, ...owed }: OwedRemoval): WireOwedRemoval {
+  return { ...owed, since: new Date(sinceMs) };
 }
 
 export function encodePossibleOrphan({ sinceMs, ...orphan }: PossibleOrphan): WirePossibleOrphan {

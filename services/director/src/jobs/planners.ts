@@ -10,6 +10,7 @@ import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
 import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
+import { settleRemovalsOfAgent } from "./settle-owed-removals.js";
 import { updateStemcell } from "./update-stemcell.js";
 
 /** Who plans which job. */
@@ -24,6 +25,7 @@ export const planners: Planners = {
   update_stemcell: updateStemcell,
   delete_stemcell: deleteStemcell,
   delete_orphaned_disk: deleteOrphanedDisk,
+  settle_owed_removals: settleRemovalsOfAgent,
 };
 
 /** The CPIs that a job may have to ask, by what is recorded now; none when it cannot be planned. */

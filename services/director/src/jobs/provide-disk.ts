@@ -60,8 +60,8 @@ async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promi
       const { deployment, az, cpi } = target;
       const intent = { name: wanted.diskName, deployment, az, cpi, pool, sizeMib, cloudProperties };
       await createDisk(context, run, intent, target.vmCid);
-    } else if (step.do === "attach") {
-      await attachDisk(context, run, wanted.diskName, target);
+    } else if (step.do === "attach" && disk) {
+      await attachDisk(context, run, disk, target);
     } else if (step.do === "set_metadata" && disk && metadata) {
       await setDiskMetadata(context, run, disk, metadata);
     } else if (step.do === "tell_agent" && disk) {

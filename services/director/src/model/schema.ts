@@ -4,6 +4,7 @@ import type { Config } from "./config.js";
 import type { Deployment } from "./deployment.js";
 import type { Disk } from "./disk.js";
 import type { Instance } from "./instance.js";
+import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { PossibleOrphan } from "./possible-orphan.js";
 import { formatStemcell, type Stemcell } from "./stemcell.js";
@@ -53,6 +54,7 @@ export const schema = {
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
+  owedRemovals: table<OwedRemoval>()({ key: owedRemovalKey, indexes: { byAgent: (owed) => owed.agentId } }),
   possibleOrphans: table<PossibleOrphan>()({ key: (orphan) => orphan.token, indexes: {} }),
   registrySettings: table<BoshRegistrySettings>()({
     key: (settings) => settings.id,

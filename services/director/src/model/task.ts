@@ -54,7 +54,8 @@ export type Job =
       readonly fix: boolean;
     }
   | { readonly type: "delete_stemcell"; readonly name: string; readonly version: string; readonly force: boolean }
-  | { readonly type: "delete_orphaned_disk"; readonly diskCid: string };
+  | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
+  | { readonly type: "settle_owed_removals"; readonly agentId: string };
 export type JobType = Job["type"];
 export type JobOf<Type extends JobType> = Extract<Job, { readonly type: Type }>;
 

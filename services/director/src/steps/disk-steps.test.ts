@@ -26,8 +26,8 @@ describe("an agent that is told to forget a disk", () => {
       const event = (said: object): unknown => events.push(said);
       const run = { checkpoint: () => {}, event } as unknown as TaskRun;
       const telling = tellToForget(run, { stage: "s", task: "t" }, Promise.reject(error), { mustLetGo });
-      const failure = await telling.catch((reason: unknown) => reason);
-      expect(failure).to.equal(effect === "fails" ? error : undefined);
+      const outcome = await telling.catch((reason: unknown) => reason);
+      expect(outcome).to.equal(effect === "fails" ? error : false, "whether it let go");
       const message = `${error.message}; the disk is detached all the same`;
       const told = [{ stage: "s", task: "t", state: "failed", message }];
       expect(events).to.deep.equal(effect === "fails" ? [] : told);

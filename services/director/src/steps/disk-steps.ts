@@ -8,12 +8,14 @@ import { type Disk, dynamicDisks } from "../model/disk.js";
 import type { DiskKind, DiskRecord } from "../model/disk-kind.js";
 import type { Target } from "../model/instance.js";
 import type { Json, JsonObject } from "../model/json.js";
+import type { OwedRemoval } from "../model/owed-removal.js";
 import { type PersistentDisk, persistentDisks } from "../model/persistent-disk.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
 import { cpiFacts, type Making, makeOnce } from "./make-once.js";
+import { forgetOwedRemovals, settleBeforeAttach } from "./owed-removals.js";
 
 /** What is done to a dynamic or a persistent disk alike, in a task that holds the lock on its record. */
 class DiskSteps<Kept extends DiskRecord> {
@@ -30,12 +32,12 @@ class DiskSteps<Kept extends DiskRecord> {
   ) {}
 
   /** Records what the disk becomes; returns what it was, and what it is. */
-  change(next: (disk: Kept) => Kept): Promise<{ readonly before: Kept; readonly disk: Kept }> {
+  change(next: (disk: Kept, tx: DirectorTransaction) => Kept): Promise<{ readonly before: Kept; readonly disk: Kept }> {
     return this.context.tablet.transact((tx) => {
       const before = this.table(tx).get(this.key);
       // The lock is held: nobody else can have deleted it.
       if (before === undefined) throw new TypeError("a disk vanished while it was locked");
-      const disk = next(before);
+      const disk = next(before, tx);
       this.table(tx).put(disk);
       return { before, disk };
     });
@@ -58,16 +60,21 @@ class DiskSteps<Kept extends DiskRecord> {
   }
 
   /** Attaches the disk to the VM. Its agent is told by another step. */
-  async attach(target: Pick<Target, "instanceId" | "vmCid" | "stemcellApiVersion">): Promise<void> {
+  async attach(diskCid: string, target: Omit<Target, "deployment" | "az" | "cpi">): Promise<void> {
     const { kind } = this;
-    const { vmCid, stemcellApiVersion } = target;
+    const { vmCid, stemcellApiVersion, agentId } = target;
+    await settleBeforeAttach(this.context, this.run, target, diskCid);
     const attachmentId = this.context.newId();
     const { before, disk } = await this.change((current) => kind.intendAttach(current, target, attachmentId));
     const cpi = { ...recorded(disk), stemcellApiVersion };
     try {
-      const request = { vmCid, diskCid: disk.diskCid };
+      const request = { vmCid, diskCid };
       const { diskHint } = await this.context.cpi.call("attachDisk", cpi, request, this.run);
-      await this.change((current) => kind.attached(current, (diskHint ?? null) as Json));
+      await this.change((current, tx) => {
+        // The agent shall have a link for it again.
+        forgetOwedRemovals(tx, agentId, diskCid);
+        return kind.attached(current, (diskHint ?? null) as Json);
+      });
     } catch (error) {
       const surelyNot = error instanceof CpiCallError && error.outcome === "not_done" && before.state === "detached";
       if (surelyNot) await this.change((current) => kind.notAttached(current));
@@ -75,13 +82,16 @@ class DiskSteps<Kept extends DiskRecord> {
     }
   }
 
-  /** Detaches a disk whose detaching is intended. */
-  async detach(disk: Kept, stemcellApiVersion: number): Promise<void> {
+  /** Detaches a disk whose detaching is intended; `owed` is recorded with it. */
+  async detach(disk: Kept, stemcellApiVersion: number, owed?: OwedRemoval): Promise<void> {
     const { vmCid, diskCid } = disk;
     const target = { ...recorded(disk), stemcellApiVersion };
     const call = this.context.cpi.call("detachDisk", target, { vmCid, diskCid }, this.run);
     await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
-    await this.change((current) => this.kind.detached(current));
+    await this.change((current, tx) => {
+      if (owed !== undefined) tx.owedRemovals.put(owed);
+      return this.kind.detached(current);
+    });
   }
 
   /** Has the infrastructure remember it, if it can: that is optional in the CPI contract. */
@@ -124,20 +134,22 @@ export async function deleteWithCpi(
 /**
  * Tells an agent to let go of a disk, while its VM can still reach it. One that cannot be told holds nothing back: the CPI
  * takes the disk from the VM whether it let go or not. With `mustLetGo`, one that says it cannot, e.g. because the disk is
- * in use, does. What is no answer of an agent is a fault of ours, and is never passed over.
+ * in use, does. What is no answer of an agent is a fault of ours, and is never passed over. Returns whether it let go.
  */
 export async function tellToForget(
   run: TaskRun,
   event: { readonly stage: string; readonly task: string },
   telling: Promise<void>,
   { mustLetGo }: { readonly mustLetGo: boolean },
-): Promise<void> {
+): Promise<boolean> {
   try {
     await telling;
+    return true;
   } catch (error) {
     run.checkpoint();
     if (!(error instanceof DomainError)) throw error;
     if (mustLetGo && error instanceof AgentError && !error.isOfUnknownThing) throw error;
     run.event({ ...event, state: "failed", message: `${error.message}; the disk is detached all the same` });
+    return false;
   }
 }

@@ -5,6 +5,7 @@ import { type Disk, type DiskIntent, dynamicDisks, intendCreateDisk } from "../m
 import { ANY_ATTACHMENT, decideDelete, type WantedDisk } from "../model/disk-decisions.js";
 import type { Target } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
+import { owedRemoval } from "../model/owed-removal.js";
 import { refuseUnlessOpen } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -12,6 +13,7 @@ import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { deleteWithCpi, dynamicDisk, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
+import { forgetForGood } from "./owed-removals.js";
 
 /** Steps on one dynamic disk. All need its lock, and the lock of the instance it is or will be attached to. */
 
@@ -40,8 +42,14 @@ export async function createDisk(
   });
 }
 
-export async function attachDisk(context: JobContext, run: TaskRun, name: string, target: Target): Promise<void> {
-  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () => dynamicDisk(context, run, name).attach(target));
+export async function attachDisk(
+  context: JobContext,
+  run: TaskRun,
+  { name, diskCid }: Pick<Disk, "name" | "diskCid">,
+  target: Target,
+): Promise<void> {
+  const steps = dynamicDisk(context, run, name);
+  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () => steps.attach(diskCid, target));
 }
 
 /** What a caller asks for. */
@@ -80,9 +88,12 @@ export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: D
   // Without a hint there is nothing an agent could look for.
   if (disk.hint === null) return;
   const { attachTimeoutMs } = context.config.agents;
+  const { endedAdds } = context;
   await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
     try {
+      endedAdds.delete(disk.attachmentId);
       await tellAgent(context, run, agentId, "add_dynamic_disk", [disk.diskCid, disk.hint], attachTimeoutMs);
+      endedAdds.add(disk.attachmentId);
     } catch (error) {
       if (!(error instanceof DomainError)) throw error;
       throw new AgentNotToldError(
@@ -104,19 +115,25 @@ export async function detachDisk(context: JobContext, run: TaskRun, name: string
   const { disk } = await steps.change((current) => dynamicDisks.moved(current, "intend_detach"));
   const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
   const { agentId = "", stemcellApiVersion = 0 } = instance ?? {};
-  if (agentId !== "") await tellAgentToForget(context, run, disk, agentId);
-  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () => steps.detach(disk, stemcellApiVersion));
+  const isTold = agentId === "" || (await tellAgentToForget(context, run, disk, agentId));
+  const owed = isTold ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
+  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () => steps.detach(disk, stemcellApiVersion, owed));
+  context.endedAdds.delete(disk.attachmentId);
 }
 
-async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<void> {
+/** Returns whether it surely has no link for the disk, and makes none. */
+async function tellAgentToForget(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<boolean> {
   const event = { stage: "Telling agent", task: `${agentId} to forget ${disk.name}` };
   const { detachTimeoutMs } = context.config.agents;
   run.checkpoint();
   run.event({ ...event, state: "started", message: "" });
-  const telling = tellAgent(context, run, agentId, "remove_dynamic_disk", [disk.diskCid], detachTimeoutMs).then(() =>
-    run.event({ ...event, state: "finished", message: "" }),
-  );
-  await tellToForget(run, event, telling, { mustLetGo: false });
+  const telling = async (): Promise<void> => {
+    const { diskCid, attachmentId } = disk;
+    await tellAgent(context, run, agentId, "remove_dynamic_disk", [diskCid], detachTimeoutMs);
+    if (!context.endedAdds.has(attachmentId)) await forgetForGood(context, run, agentId, [diskCid], detachTimeoutMs);
+    run.event({ ...event, state: "finished", message: "" });
+  };
+  return tellToForget(run, event, telling(), { mustLetGo: false });
 }
 
 /** Deletes the disk and its record. */

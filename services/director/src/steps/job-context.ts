@@ -20,6 +20,8 @@ export interface JobContext {
   readonly manifests: Manifests;
   readonly boshRegistry: Pick<BoshRegistryServer, "ensureServing">;
   readonly stemcellFiles: StemcellFiles;
+  /** Attachments whose add_dynamic_disk is known to have ended; of others an agent may have it queued still. */
+  readonly endedAdds: Set<string>;
   readonly clock: Clock;
   readonly newId: () => string;
   /** In [0, 1), for jitter. */

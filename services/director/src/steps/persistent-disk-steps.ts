@@ -75,7 +75,7 @@ async function attachToVm(
   { diskId, diskCid }: PersistentDisk,
 ): Promise<void> {
   await run.stage("Attaching persistent disk", `${diskCid} to ${instance.vmCid}`, () =>
-    persistentDisk(context, run, diskId).attach(instance),
+    persistentDisk(context, run, diskId).attach(diskCid, instance),
   );
 }
 

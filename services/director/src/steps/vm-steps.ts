@@ -25,6 +25,7 @@ import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
 import type { JobContext } from "./job-context.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
+import { forgetOwedRemovals } from "./owed-removals.js";
 import { detachForGood, detachFromVm } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
@@ -208,6 +209,7 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, s
     await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
     await change(context, instanceId, (current, tx) => {
       forgetBoshRegistrySettings(tx, current);
+      forgetOwedRemovals(tx, current.agentId);
       return vmDeleted(current);
     });
   });

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { silentLogger } from "@diskmesh/domain";
 import { type AgentMethod, AgentServer, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { Gate, type TestCertificates } from "@diskmesh/testkit";
@@ -12,6 +13,10 @@ export class TestAgent {
   readonly calls: string[] = [];
   /** Thrown by the next methods, first to last; undefined lets one pass. */
   readonly failures: (Error | undefined)[] = [];
+  /** Takes effect with the next start. */
+  heartbeatIntervalMs = 60_000;
+  /** How long an add takes, so that others come in between. */
+  addDelayMs = 0;
   #gate: Gate | undefined;
   #server: AgentServer | undefined;
   #nats: NatsConnection | undefined;
@@ -19,7 +24,7 @@ export class TestAgent {
   constructor(
     readonly agentId: string,
     private readonly natsAddress: string,
-    private readonly certs: TestCertificates,
+    private readonly certs: Pick<TestCertificates, "files">,
   ) {}
 
   /** The next method stops before its effect. */
@@ -40,7 +45,11 @@ export class TestAgent {
       nats,
       agentId: this.agentId,
       methods: {
-        add_dynamic_disk: this.#method("async", "add", ([cid, hint]) => this.links.set(String(cid), hint)),
+        list_disk: this.#method("async", "list", () => {}, 0),
+        add_dynamic_disk: this.#method("async", "add", async ([cid, hint]) => {
+          if (this.addDelayMs > 0) await sleep(this.addDelayMs);
+          this.links.set(String(cid), hint);
+        }),
         remove_dynamic_disk: this.#method("sync", "remove", ([cid]) => this.links.delete(String(cid))),
         add_persistent_disk: this.#method("async", "add_persistent", ([cid, hint]) =>
           this.persistentDisks.set(String(cid), hint),
@@ -56,7 +65,7 @@ export class TestAgent {
         }),
       },
       heartbeat: () => ({}),
-      heartbeatIntervalMs: 60_000,
+      heartbeatIntervalMs: this.heartbeatIntervalMs,
       log: silentLogger,
     });
     await nats.whenConnected(AbortSignal.timeout(10_000));
@@ -69,18 +78,23 @@ export class TestAgent {
     this.#nats = undefined;
   }
 
-  #method(mode: "sync" | "async", name: string, effect: (args: readonly unknown[]) => unknown): AgentMethod {
+  #method(
+    mode: "sync" | "async",
+    name: string,
+    effect: (args: readonly unknown[]) => unknown,
+    minArguments = 1,
+  ): AgentMethod {
     return {
       mode,
-      minArguments: 1,
+      minArguments,
       run: async (args) => {
-        this.calls.push(`${name} ${String(args[0])}`);
+        this.calls.push([name, ...args.slice(0, 1)].join(" "));
         const gate = this.#gate;
         this.#gate = undefined;
         await gate?.pass();
         const failure = this.failures.shift();
         if (failure) throw failure;
-        effect(args);
+        await effect(args);
         return {};
       },
     };

@@ -45,7 +45,7 @@ export class Tasks {
   }
 
   /** Records a task. Once this resolves it will be run, whatever happens to this process. */
-  start(call: CallContext, wanted: WantedTask): Promise<Task> {
+  start(call: Pick<CallContext, "identity">, wanted: WantedTask): Promise<Task> {
     const { tablet, clock, room } = this.#options;
     return tablet.transact((tx) => {
       const { job, queue, description } = wanted;

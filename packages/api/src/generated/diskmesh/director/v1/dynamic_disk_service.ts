@@ -7,6 +7,7 @@
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
+import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
 
 /** A disk that orchestrators ask for by name. */
@@ -189,6 +190,40 @@ export interface ListDisksRequest {
 export interface ListDisksResponse {
   /** In order of disk_name. */
   disks: DynamicDisk[];
+  /** Empty on the last page. */
+  nextPageToken: string;
+}
+
+/** A disk that an agent may still have a link for, although it was taken from its VM. */
+export interface OwedRemoval {
+  /** The agent that has yet to forget the disk. */
+  agentId: string;
+  /** The attachment that ended. */
+  attachmentId: string;
+  /** The disk, which may be attached elsewhere or deleted by now. */
+  diskName: string;
+  /** The CPI's id for it, by which the agent names its link. */
+  diskCid: string;
+  /** The agent's instance. */
+  instanceId: string;
+  /** The agent's VM. */
+  vmCid: string;
+  /** When the disk was detached. */
+  since: Date | undefined;
+}
+
+/** Asks for what agents have yet to be told. */
+export interface ListOwedRemovalsRequest {
+  /** Most to answer; 0 for the server's default, which is also lowered to its limit. */
+  pageSize: number;
+  /** From the previous page's next_page_token; empty for the first page. */
+  pageToken: string;
+}
+
+/** A page of what agents have yet to be told. */
+export interface ListOwedRemovalsResponse {
+  /** In order of agent_id. */
+  owedRemovals: OwedRemoval[];
   /** Empty on the last page. */
   nextPageToken: string;
 }
@@ -1497,6 +1532,267 @@ export const ListDisksResponse: MessageFns<ListDisksResponse> = {
   },
 };
 
+function createBaseOwedRemoval(): OwedRemoval {
+  return { agentId: "", attachmentId: "", diskName: "", diskCid: "", instanceId: "", vmCid: "", since: undefined };
+}
+
+export const OwedRemoval: MessageFns<OwedRemoval> = {
+  encode(message: OwedRemoval, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.agentId !== "") {
+      writer.uint32(10).string(message.agentId);
+    }
+    if (message.attachmentId !== "") {
+      writer.uint32(18).string(message.attachmentId);
+    }
+    if (message.diskName !== "") {
+      writer.uint32(26).string(message.diskName);
+    }
+    if (message.diskCid !== "") {
+      writer.uint32(34).string(message.diskCid);
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(42).string(message.instanceId);
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(50).string(message.vmCid);
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(58).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OwedRemoval {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOwedRemoval();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.agentId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.attachmentId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.diskName = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<OwedRemoval>): OwedRemoval {
+    return OwedRemoval.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OwedRemoval>): OwedRemoval {
+    const message = createBaseOwedRemoval();
+    message.agentId = object.agentId ?? "";
+    message.attachmentId = object.attachmentId ?? "";
+    message.diskName = object.diskName ?? "";
+    message.diskCid = object.diskCid ?? "";
+    message.instanceId = object.instanceId ?? "";
+    message.vmCid = object.vmCid ?? "";
+    message.since = object.since ?? undefined;
+    return message;
+  },
+};
+
+function createBaseListOwedRemovalsRequest(): ListOwedRemovalsRequest {
+  return { pageSize: 0, pageToken: "" };
+}
+
+export const ListOwedRemovalsRequest: MessageFns<ListOwedRemovalsRequest> = {
+  encode(message: ListOwedRemovalsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pageSize !== 0) {
+      writer.uint32(8).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(18).string(message.pageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListOwedRemovalsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListOwedRemovalsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListOwedRemovalsRequest>): ListOwedRemovalsRequest {
+    return ListOwedRemovalsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListOwedRemovalsRequest>): ListOwedRemovalsRequest {
+    const message = createBaseListOwedRemovalsRequest();
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseListOwedRemovalsResponse(): ListOwedRemovalsResponse {
+  return { owedRemovals: [], nextPageToken: "" };
+}
+
+export const ListOwedRemovalsResponse: MessageFns<ListOwedRemovalsResponse> = {
+  encode(message: ListOwedRemovalsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.owedRemovals) {
+      OwedRemoval.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListOwedRemovalsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListOwedRemovalsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.owedRemovals.push(OwedRemoval.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListOwedRemovalsResponse>): ListOwedRemovalsResponse {
+    return ListOwedRemovalsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListOwedRemovalsResponse>): ListOwedRemovalsResponse {
+    const message = createBaseListOwedRemovalsResponse();
+    message.owedRemovals = object.owedRemovals?.map((e) => OwedRemoval.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    return message;
+  },
+};
+
 /** Disks at run time (seed 002). All changes are idempotent tasks in the dynamic_disks queue. */
 export type DynamicDiskServiceDefinition = typeof DynamicDiskServiceDefinition;
 export const DynamicDiskServiceDefinition = {
@@ -1576,6 +1872,19 @@ export const DynamicDiskServiceDefinition = {
       responseStream: false,
       options: {},
     },
+    /**
+     * Agents that have yet to forget disks: these were detached while their agents could not be told. Each is told as soon
+     * as it is heard of, by a task, and until then its VM is given no other disk. Deleting the VM ends it, too. A page at a
+     * time: of one moment, or ABORTED when it must be begun again.
+     */
+    listOwedRemovals: {
+      name: "ListOwedRemovals",
+      requestType: ListOwedRemovalsRequest as typeof ListOwedRemovalsRequest,
+      requestStream: false,
+      responseType: ListOwedRemovalsResponse as typeof ListOwedRemovalsResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
 
@@ -1587,6 +1896,18 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 function longToNumber(int64: { toString(): string }): number {
   const num = globalThis.Number(int64.toString());

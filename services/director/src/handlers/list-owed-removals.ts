@@ -1,0 +1,19 @@
+import type { ListOwedRemovalsRequest, ListOwedRemovalsResponse } from "@diskmesh/api/director";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { owedRemovalKey } from "../model/owed-removal.js";
+import { encodeOwedRemoval } from "../wire.js";
+
+export async function listOwedRemovals(
+  { lists }: Context,
+  request: ListOwedRemovalsRequest,
+  call: CallContext,
+): Promise<ListOwedRemovalsResponse> {
+  const { items, nextPageToken } = await lists.page(request, call, {
+    what: "owed removals",
+    begin: ({ owedRemovals }) => owedRemovals.snapshot(),
+    keyOf: owedRemovalKey,
+    describe: (_, owed) => encodeOwedRemoval(owed),
+  });
+  return { owedRemovals: [...items], nextPageToken };
+}

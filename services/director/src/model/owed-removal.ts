@@ -1,0 +1,29 @@
+import type { Disk } from "./disk.js";
+import type { Instance } from "./instance.js";
+
+/** A disk that was taken from a VM whose agent could not be told: the agent may have a link for it, or make one yet. */
+export interface OwedRemoval {
+  readonly agentId: string;
+  /** The attachment that ended. */
+  readonly attachmentId: string;
+  readonly diskName: string;
+  readonly diskCid: string;
+  readonly instanceId: string;
+  readonly vmCid: string;
+  readonly sinceMs: number;
+}
+
+/** Neither id holds a space. */
+export function owedRemovalKey({ agentId, attachmentId }: Pick<OwedRemoval, "agentId" | "attachmentId">): string {
+  return `${agentId} ${attachmentId}`;
+}
+
+export function agentOfOwedRemoval(key: string): string {
+  return key.slice(0, key.indexOf(" "));
+}
+
+/** Of a disk whose detaching is intended. */
+export function owedRemoval(disk: Disk, { agentId }: Pick<Instance, "agentId">, sinceMs: number): OwedRemoval {
+  const { attachmentId, name: diskName, diskCid, instanceId, vmCid } = disk;
+  return { agentId, attachmentId, diskName, diskCid, instanceId, vmCid, sinceMs };
+}
