@@ -35,6 +35,23 @@ describe("deployments", () => {
     expect(deployments).to.deep.equal([{ name: "web", manifest: text }]);
   });
 
+  it("a group without azs -> VMs of the default CPI in no az; disks follow; again -> nothing changes", async () => {
+    const text = "name: web\ninstance_groups: [{name: db, instances: 1, persistent_disk: 64}]\n";
+    expect((await deploy(text))?.result).to.equal("/deployments/web");
+    expect(await shown("web")).to.deep.equal(["db/0@"]);
+    const [instance] = await instances("web");
+    expect((await director.provide("data", instance?.instanceId ?? "")).state).to.equal(TaskState.DONE);
+    expect((await director.disks.getDisk({ diskName: "data" })).disk).to.include({ az: "", vmCid: instance?.vmCid });
+    const [disk] = (await director.deployments.listPersistentDisks({})).disks;
+    expect(disk).to.include({ az: "", state: "mounted" });
+    director.cpi.calls.length = 0;
+    expect((await deploy(text))?.state).to.equal(TaskState.DONE);
+    expect(director.cpi.calls).to.deep.equal([]);
+    // Into an az: instances are never moved, so another one comes.
+    expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
+    expect(await shown("web")).to.deep.equal(["db/0@z1"]);
+  });
+
   it("scaled in -> the instance's disks are detached, then its VM and it are deleted", async () => {
     await deploy(manifest("web", 2));
     const [kept, leaving] = await instances("web");

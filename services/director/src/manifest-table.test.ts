@@ -24,6 +24,7 @@ networks:
 - {name: other, subnets: [{range: 10.1.0.0/24, az: z2, static: [10.1.0.10]}]}
 - name: six
   subnets: [{range: "2001:db8::/64", gateway: "2001:db8::1", az: z1, static: ["2001:db8::10-2001:db8::20"], dns: ["2001:db8::53"]}]
+- {name: plain, subnets: [{range: 10.2.0.0/24, static: [10.2.0.9]}]}
 - {name: dyn, type: dynamic}
 - {name: vip, type: vip}
 `;
@@ -102,6 +103,16 @@ describe("what a manifest may say, row by row", () => {
       web('instances: 1\nnetworks: [{name: net, nic_group: 1, default: [dns, gateway]}, {name: six, nic_group: "1"}]'),
       "db/0@z1",
     ],
+    ["no azs, no networks", web("instances: 2", "", ""), "db/0@ db/1@"],
+    [
+      "no azs, networks without",
+      web(
+        "instances: 1\nnetworks: [{name: plain, static_ips: [10.2.0.9], default: [dns, gateway]}, {name: dyn}]",
+        "",
+        "",
+      ),
+      "db/0@",
+    ],
     [
       "dns and gateway by two networks",
       web("instances: 1\nnetworks: [{name: net, default: [gateway]}, {name: dyn, default: [dns, addressable]}]"),
@@ -137,6 +148,16 @@ describe("what a manifest may say, row by row", () => {
         "instances: 1\nnetworks: [{name: net, default: [dns, gateway, addressable]}, {name: dyn, default: [addressable]}]",
       ),
       /only one can be the default for addressable/,
+    ],
+    [
+      "no azs while a subnet names one",
+      web("instances: 1\nnetworks: [{name: net}]", "", ""),
+      /instance group `db`, network `net`: its subnets are in azs, such as `z1`: name the group's azs, too/,
+    ],
+    [
+      "empty azs",
+      web("instances: 1", "", "azs: []"),
+      /line 5: instance_groups\.0\.azs: give at least one az, or leave/,
     ],
     [
       "a nic_group that is no number",
@@ -253,7 +274,7 @@ describe("what a manifest may say, row by row", () => {
 
   it("everything refused above, but stored -> read as before", () => {
     for (const [cause, text] of NETWORKS) {
-      if (cause === "an unknown default") continue;
+      if (cause === "an unknown default" || cause === "empty azs") continue;
       expect(parseManifest(text, { ...LIMITS, what: "manifest", instances: 100, stored: true }).groups).to.not.be.empty;
     }
   });

@@ -10,6 +10,9 @@ export interface Az {
   readonly cpi: string;
 }
 
+/** Where instances are whose group names no az. */
+export const NO_AZ: Az = { name: "", cloudProperties: {}, cpi: "" };
+
 /** What seed 002 calls a disk pool. */
 export interface DiskType {
   readonly name: string;
@@ -68,7 +71,9 @@ function firstTwice(names: readonly string[]): string | undefined {
   return undefined;
 }
 
+/** For an empty name `NO_AZ`. */
 export function azNamed(config: CloudConfig, name: string): Az {
+  if (name === NO_AZ.name) return NO_AZ;
   const az = findNamed(config.azs, name);
   if (az === undefined) {
     throw new InvalidStateError(

@@ -1,4 +1,5 @@
 import { expect } from "chai";
+import { NO_AZ } from "./cloud-config.js";
 import { type CpiNames, cpiOfAz, cpiToRecord, currentCpi, sameCpi } from "./cpi-choice.js";
 
 const NONE: CpiNames = { cpis: undefined };
@@ -30,6 +31,12 @@ describe("which CPI", () => {
       else expect(cpiOfAz(az(cpi), names)).to.equal(effect);
     });
   }
+
+  it("no az -> the default CPI, or the one that adopted what it had made", () => {
+    expect(cpiOfAz(NO_AZ, NONE)).to.equal("");
+    expect(cpiOfAz(NO_AZ, SOME)).to.equal("east");
+    expect(cpiOfAz(NO_AZ, { cpis: [{ name: "west", migratedFrom: [] }] })).to.equal("");
+  });
 
   const SAME: [string, string, CpiNames, boolean][] = [
     ["east", "east", SOME, true],

@@ -1,6 +1,6 @@
 import { cpiNamed, type NamedCpi } from "@diskmesh/cpi";
 import { InvalidStateError } from "@diskmesh/domain";
-import type { Az } from "./cloud-config.js";
+import { type Az, NO_AZ } from "./cloud-config.js";
 
 /** What the director knows of the cpi-config when it chooses: names alone, no secrets. */
 export interface CpiNames {
@@ -11,6 +11,8 @@ export interface CpiNames {
 /** The CPI that makes what is made in an az; empty for the default one. Throws when the configs do not agree. */
 export function cpiOfAz(az: Az, { cpis }: CpiNames): string {
   if (cpis === undefined) return az.cpi;
+  // The default CPI, or the one that adopted what it had made.
+  if (az.name === NO_AZ.name) return currentCpi("", { cpis }) ?? "";
   const about = { about: { az: az.name } };
   if (az.cpi === "") {
     throw new InvalidStateError(

@@ -16,6 +16,7 @@ export interface Instance {
   readonly deployment: string;
   readonly group: string;
   readonly index: number;
+  /** Empty when its group names none. */
   readonly az: string;
   /** The manifest has no place for it any more: its VM is deleted, then it. */
   readonly leaving: boolean;

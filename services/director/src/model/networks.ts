@@ -103,7 +103,7 @@ function settleOne(
   });
   const range = subnet && rangeOf(subnet);
   if (subnet === undefined || range === undefined) {
-    throw new InvalidStateError(`address ${ip} is in no subnet of network \`${use.name}\` in AZ \`${needs.az}\``);
+    throw new InvalidStateError(`address ${ip} is in no subnet of network \`${use.name}\`${inAz(needs)}`);
   }
   const { gateway, dns, cloudProperties } = subnet;
   return {
@@ -118,6 +118,10 @@ function settleOne(
       ...(gateway !== "" && { gateway }),
     },
   };
+}
+
+function inAz({ az }: NetworkNeeds): string {
+  return az === "" ? "" : ` in AZ \`${az}\``;
 }
 
 function staticIp(use: GroupNetwork, needs: NetworkNeeds): string | undefined {
@@ -145,7 +149,7 @@ function freeIp(network: string, subnets: readonly Subnet[], needs: NetworkNeeds
     }
   }
   throw new InvalidStateError(
-    `network \`${network}\` has no free address in AZ \`${needs.az}\`: enlarge a subnet or reserve less`,
+    `network \`${network}\` has no free address${inAz(needs)}: enlarge a subnet or reserve less`,
     { about: { network, az: needs.az } },
   );
 }

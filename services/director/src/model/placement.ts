@@ -8,7 +8,7 @@ import type { VmNeeds } from "./vm-spec.js";
 export interface InstanceGroup {
   readonly name: string;
   readonly instances: number;
-  /** At least one, each once. */
+  /** At least one, each once; the empty name alone for none. */
   readonly azs: readonly string[];
   /** By index, those of each instance's static addresses; undefined when the group has no such addresses. */
   readonly azsByIndex?: readonly (readonly string[])[];

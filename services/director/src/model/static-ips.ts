@@ -1,5 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import type { CloudConfig } from "./cloud-config.js";
+import { type CloudConfig, NO_AZ } from "./cloud-config.js";
 import { parseIp } from "./ip.js";
 import { type GroupNetwork, networkNamed } from "./networks.js";
 import type { GroupSpec, InstanceGroup } from "./placement.js";
@@ -20,7 +20,9 @@ export function checkNetworks(
   for (const group of groups) {
     for (const use of group.networks) {
       const place = `instance group \`${group.name}\`, network \`${use.name}\``;
-      checkUse(use, networkNamed(networks, use.name), place);
+      const network = networkNamed(networks, use.name);
+      checkUse(use, network, place);
+      if (group.azs.includes(NO_AZ.name)) refuseAzs(network, place);
       for (const ip of use.staticIps) {
         const key = addressKey(use.name, ip);
         const other = given.get(key);
@@ -33,6 +35,12 @@ export function checkNetworks(
     }
     withStaticAzs(group, networks);
   }
+}
+
+/** Nobody could say in which of them an instance is whose group names none. */
+function refuseAzs({ type, subnets }: Network, place: string): void {
+  const [az] = type === "vip" ? [] : subnets.flatMap(({ azs }) => azs);
+  if (az !== undefined) throw wrong(place, `its subnets are in azs, such as \`${az}\`: name the group's azs, too`);
 }
 
 function checkUse(use: GroupNetwork, network: Network, place: string): void {

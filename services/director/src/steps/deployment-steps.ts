@@ -1,3 +1,4 @@
+import { NO_AZ } from "../model/cloud-config.js";
 import { checkManifest, place } from "../model/manifest-check.js";
 import type { GroupSpec } from "../model/placement.js";
 import { refuseDeletingDeployment } from "../model/recorded-deployments.js";
@@ -13,7 +14,7 @@ export function cpisOfDeployment(
   groups: readonly GroupSpec[] = [],
 ): string[] {
   const azs = new Set(groups.flatMap((group) => group.azs));
-  const wanted = context.cloudConfigs.current(tables).azs.filter((az) => azs.has(az.name));
+  const wanted = [NO_AZ, ...context.cloudConfigs.current(tables).azs].filter((az) => azs.has(az.name));
   const made = [...tables.instances.by("byDeployment", deployment)].filter(({ vmState }) => vmState !== "none");
   const persistent = [...tables.persistentDisks.by("byDeployment", deployment)];
   const attachable = persistent.filter((disk) => disk.orphanedAtMs === null);

@@ -10,7 +10,7 @@ const groupSchema = z
   .looseObject({
     name: nameSchema,
     instances: z.int().min(0),
-    azs: z.array(nameSchema).min(1, "give at least one az"),
+    azs: z.array(nameSchema).min(1, "give at least one az, or leave azs out").nullish(),
     vm_type: nameSchema.nullish(),
     vm_extensions: z.array(nameSchema).nullish(),
     vm_resources: z.undefined({ error: "is not supported: give vm_type" }).optional(),

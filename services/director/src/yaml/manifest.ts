@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
+import { NO_AZ } from "../model/cloud-config.js";
 import type { JsonObject } from "../model/json.js";
 import type { GroupSpec } from "../model/placement.js";
 import type { WantedStemcell } from "../model/stemcell.js";
@@ -75,7 +76,7 @@ function toGroup(group: GroupDocument): GroupSpec {
   return {
     name: group.name,
     instances: group.instances,
-    azs: group.azs,
+    azs: group.azs ?? [NO_AZ.name],
     vmType: group.vm_type ?? "",
     vmExtensions: group.vm_extensions ?? [],
     stemcell: group.stemcell ?? "",

@@ -142,7 +142,6 @@ instance_groups:
   const BAD: [string, string, RegExp][] = [
     ["no name", "instance_groups: []\n", /line 1: name/],
     ["a malformed name", "name: /etc\n", /line 1: name: the name "\/etc" is malformed/],
-    ["no azs", group("{name: web, instances: 1}"), /line 4: instance_groups\.1\.azs/],
     ["empty azs", group("{name: web, instances: 1, azs: []}"), /line 4: .*give at least one az/],
     ["an az twice", group("{name: web, instances: 1, azs: [z1, z1]}"), /names az `z1` twice in instance group `web`/],
     ["a group twice", group("{name: db, instances: 1, azs: [z1]}"), /two instance groups named `db`/],

@@ -28,7 +28,7 @@ export interface Instance {
   group: string;
   /** Its number in the group, from 0. */
   index: number;
-  /** Availability zone. */
+  /** Availability zone; empty for none. */
   az: string;
   /** Its VM; empty when it has none. */
   vmCid: string;
@@ -69,7 +69,7 @@ export interface PersistentDisk {
   instanceId: string;
   /** The VM it is attached to; empty when detached. */
   vmCid: string;
-  /** Availability zone. */
+  /** Availability zone; empty for none. */
   az: string;
   /** Its size. */
   sizeBytes: number;
@@ -188,7 +188,7 @@ export interface PossibleOrphan {
   kind: string;
   /** The CPI that may have made it; empty for the default one. */
   cpi: string;
-  /** Availability zone. */
+  /** Availability zone; empty for none. */
   az: string;
   /** The deployment it was made for. */
   deployment: string;
