@@ -29,6 +29,7 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   purgeHost: host,
   fenceHost: host,
   setHostState: { hostIds: ["h1"], state: "HOST_STATE_DEAD", reason: "test" },
+  setDeviceState: { deviceIds: ["d1"], health: "HEALTH_WARNING", reason: "test" },
   addDevice: device,
   removeDevice: device,
   purgeDevice: device,
