@@ -29,6 +29,9 @@ export interface ServiceProcessOptions {
   readonly launcher?: readonly string[] | undefined;
 }
 
+/** On a machine that gives it a hundredth of a processor. */
+const START_TIMEOUT_MS = 180_000;
+
 /** Starts a real service process and waits for it as `waitFor` says. */
 export async function spawnService(options: ServiceProcessOptions): Promise<ServiceProcess> {
   const service = new ServiceProcess(options);
@@ -87,7 +90,7 @@ export class ServiceProcess {
       await waitForHealth({
         ...this.options.health,
         accept: what === "serving" ? "serving" : "any",
-        timeoutMs: this.options.startTimeoutMs ?? 60_000,
+        timeoutMs: this.options.startTimeoutMs ?? START_TIMEOUT_MS,
         signal: ended.signal,
       });
     } catch (error) {
