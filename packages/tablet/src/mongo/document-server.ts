@@ -23,15 +23,8 @@ export interface ViewWrite {
   readonly document: Fields | null;
 }
 
-/**
- * The few operations on a MongoDB-compatible server that a tablet needs. Every write of one document is atomic, those
- * of several are not. Writes are acknowledged when they survive any failure that the server is made to survive, and
- * reads show nothing that it may still lose.
- *
- * All of them reject with LostAnswerError when the server did not say what became of them. Any other error means that
- * the server refused, and will refuse again.
- */
-export interface DocumentServer {
+/** What reading takes. */
+export interface DocumentReader {
   /** For messages: host and database, never credentials. */
   readonly name: string;
   collections(prefix: string): Promise<string[]>;
@@ -40,6 +33,22 @@ export interface DocumentServer {
     collection: string,
     range: Range & { readonly limit: number; readonly descending?: boolean },
   ): Promise<StoredDocument[]>;
+}
+
+/**
+ * The few operations on a MongoDB-compatible server that a tablet needs. Every write of one document is atomic, those
+ * of several are not. Writes are acknowledged when they survive any failure that the server is made to survive, and
+ * reads show nothing that it may still lose.
+ *
+ * All of them reject with LostAnswerError when the server did not say what became of them. Any other error means that
+ * the server refused, and will refuse again.
+ */
+export interface DocumentServer extends DocumentReader {
+  /**
+   * Reads that come one after the other: none of them shows less than an earlier one, also when another member of the
+   * server answers it. As good as single reads where the server has no sessions.
+   */
+  readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T>;
   /** False when there is one with that id. */
   insert(collection: string, document: StoredDocument): Promise<boolean>;
   /** Changes a document that has exactly the values of `where`. Returns whether there was such a one. */

@@ -1,6 +1,7 @@
 import { InvalidArgumentError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import {
   type AnyBulkWriteOperation,
+  type ClientSession,
   type Collection,
   type CollectionInfo,
   type Db,
@@ -18,6 +19,7 @@ import type { IsOurs } from "./collections.js";
 import {
   CONNECTIONS_MAX,
   type DocumentChange,
+  type DocumentReader,
   type DocumentServer,
   type Fields,
   LostAnswerError,
@@ -60,6 +62,7 @@ export async function connectToMongo(url: string, isOurs: IsOurs = () => false):
     // The driver connects without talking to the database: this finds out whether it may.
     const server = new DriverServer(client, decodeURIComponent(database), name);
     await server.collections("");
+    await server.lookForSessions();
     await server.refuseUnfitEngine();
     await server.refuseUnfitCollections(isOurs);
     return server;
@@ -129,15 +132,35 @@ class DriverServer implements DocumentServer {
   readonly name: string;
   readonly #client: MongoClient;
   readonly #database: Db;
+  /** Of reads that come in order. */
+  readonly #session: ClientSession | undefined;
+  #hasSessions = false;
 
-  constructor(client: MongoClient, database: string, name: string) {
+  constructor(client: MongoClient, database: string, name: string, session?: ClientSession) {
     this.name = name;
     this.#client = client;
+    this.#session = session;
     this.#database = client.db(database, {
       writeConcern: { w: "majority", journal: true },
       readConcern: new ReadConcern("majority"),
       readPreference: "primary",
     });
+  }
+
+  /** Finds out whether its reads can be had in order. */
+  async lookForSessions(): Promise<void> {
+    const hello = await this.#askIfAllowed("telling whether it has sessions", {}, () =>
+      this.#database.command({ hello: 1 }),
+    );
+    this.#hasSessions = typeof (hello as Fields).logicalSessionTimeoutMinutes === "number";
+  }
+
+  readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T> {
+    if (!this.#hasSessions) return read(this);
+    const { databaseName } = this.#database;
+    return this.#client.withSession({ causalConsistency: true }, (session) =>
+      read(new DriverServer(this.#client, databaseName, this.name, session)),
+    );
   }
 
   /** InvalidStateError when it is known to be of a kind that no tablet can be on. */
@@ -181,14 +204,14 @@ class DriverServer implements DocumentServer {
 
   collections(prefix: string): Promise<string[]> {
     return this.#ask("listing collections", async () => {
-      const all = await this.#database.listCollections({}, { nameOnly: true }).toArray();
+      const all = await this.#database.listCollections({}, { nameOnly: true, ...this.#inSession() }).toArray();
       return all.map(({ name }) => name).filter((name) => name.startsWith(prefix));
     });
   }
 
   get(collection: string, id: string | number): Promise<StoredDocument | undefined> {
     return this.#ask(`reading ${collection}`, async () => {
-      const document = await this.#documents(collection).findOne({ _id: id });
+      const document = await this.#documents(collection).findOne({ _id: id }, this.#inSession());
       return (document as StoredDocument | null) ?? undefined;
     });
   }
@@ -199,7 +222,7 @@ class DriverServer implements DocumentServer {
   ): Promise<StoredDocument[]> {
     return this.#ask(`reading ${collection}`, async () => {
       const found = this.#documents(collection)
-        .find(filterOf(range), { batchSize: limit })
+        .find(filterOf(range), { batchSize: limit, ...this.#inSession() })
         .sort({ _id: descending ? -1 : 1 })
         .limit(limit);
       return (await found.toArray()) as StoredDocument[];
@@ -252,6 +275,10 @@ class DriverServer implements DocumentServer {
 
   async close(): Promise<void> {
     await this.#client.close();
+  }
+
+  #inSession(): { readonly session?: ClientSession } {
+    return this.#session === undefined ? {} : { session: this.#session };
   }
 
   #documents(collection: string): Documents {

@@ -1,6 +1,6 @@
 import { sleep, type TabletClock } from "../clock.js";
 import type { FollowedState } from "./followed-state.js";
-import { beginState, type LoadOptions, readLog, readView } from "./load.js";
+import { beginState, type LoadOptions, type ReadOptions, readLog, readView } from "./load.js";
 import type { ClaimEntry } from "./log.js";
 
 export interface FollowerOptions extends LoadOptions {
@@ -55,15 +55,19 @@ export class Follower {
   /** False when what was read so far is of no use. */
   async #readOn(): Promise<boolean> {
     if (this.#state !== undefined) return readLog(this.#options, this.#state);
-    const state = await beginState(this.#options);
+    return this.#options.server.readInOrder((server) => this.#readAll({ ...this.#options, server }));
+  }
+
+  async #readAll(options: ReadOptions): Promise<boolean> {
+    const state = await beginState(options);
     this.#state = state;
     let readAtMs = Number.NEGATIVE_INFINITY;
     const { clock, intervalMs, onFollowing } = this.#options;
-    const isRead = await readView(this.#options, state, async () => {
+    const isRead = await readView(options, state, async () => {
       if (this.#stop.signal.aborted) return false;
       if (clock.monotonicMs() < readAtMs + intervalMs) return true;
       readAtMs = clock.monotonicMs();
-      return readLog(this.#options, state);
+      return readLog(options, state);
     });
     if (isRead) onFollowing();
     return isRead;

@@ -1,13 +1,18 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { CURE } from "../format.js";
 import type { IsOurs } from "./collections.js";
-import type { DocumentServer, StoredDocument } from "./document-server.js";
+import type { DocumentReader, DocumentServer, StoredDocument } from "./document-server.js";
 import { FollowedState } from "./followed-state.js";
 import { type ClaimEntry, type Entry, EVERY_KIND, type LoadEntry, type TabletLog } from "./log.js";
 import type { Patience } from "./patience.js";
 
-export interface LoadOptions {
+export interface LoadOptions extends ReadOptions {
   readonly server: DocumentServer;
+}
+
+/** What reading takes, by whatever reads. */
+export interface ReadOptions {
+  readonly server: DocumentReader;
   readonly tabletName: string;
   readonly patience: Patience;
   readonly log: TabletLog;
@@ -20,7 +25,11 @@ export interface LoadOptions {
 const PAGE_DOCUMENTS = 1_000;
 
 /** Reads everything up to the own claim. While that is the newest, nobody deletes what is above the checkpoint. */
-export async function readTablet(options: LoadOptions, claim: ClaimEntry): Promise<FollowedState> {
+export function readTablet(options: LoadOptions, claim: ClaimEntry): Promise<FollowedState> {
+  return options.server.readInOrder((server) => readAll({ ...options, server }, claim));
+}
+
+async function readAll(options: ReadOptions, claim: ClaimEntry): Promise<FollowedState> {
   const state = await beginState(options, claim._id);
   if (!(await readLog(options, state, claim._id)) || !state.isUpTo(claim)) {
     // It may be a newer leader that deletes there already.
@@ -37,17 +46,17 @@ export async function readTablet(options: LoadOptions, claim: ClaimEntry): Promi
   throw new InvalidStateError(`${whereOf(options)} is not whole: ${difference}; ${CURE}`);
 }
 
-function whereOf({ tabletName, server }: LoadOptions): string {
+function whereOf({ tabletName, server }: ReadOptions): string {
   return `tablet ${tabletName} in MongoDB at ${server.name}`;
 }
 
 /** The state before anything was added to it: which checkpoint to start from, and what the view may hold by right. */
-export async function beginState(options: LoadOptions, below?: number): Promise<FollowedState> {
-  const { log, onRead } = options;
+export async function beginState(options: ReadOptions, below?: number): Promise<FollowedState> {
+  const { server, log, onRead } = options;
   let checkpoint = 0;
   let entries = 0;
   const loads: LoadEntry[] = [];
-  for await (const entry of log.entries(["checkpoint", "load"], { after: 0, below })) {
+  for await (const entry of log.entries(["checkpoint", "load"], { after: 0, below }, server)) {
     entries++;
     if (entry.kind === "load") loads.push(entry);
     else checkpoint = Math.max(checkpoint, entry.upTo);
@@ -57,10 +66,11 @@ export async function beginState(options: LoadOptions, below?: number): Promise<
 }
 
 /** Adds what has come since. False when something in between is gone. */
-export async function readLog({ log, onRead }: LoadOptions, state: FollowedState, below?: number): Promise<boolean> {
+export async function readLog(options: ReadOptions, state: FollowedState, below?: number): Promise<boolean> {
+  const { server, log, onRead } = options;
   let entries = 0;
   try {
-    for await (const entry of log.entries<Entry["kind"]>(EVERY_KIND, { after: state.lastNumber, below })) {
+    for await (const entry of log.entries<Entry["kind"]>(EVERY_KIND, { after: state.lastNumber, below }, server)) {
       entries++;
       if (!state.append(entry)) return false;
     }
@@ -72,7 +82,7 @@ export async function readLog({ log, onRead }: LoadOptions, state: FollowedState
 
 /** Adds the view. `betweenPages` may add what has come meanwhile; false from it ends the reading. */
 export async function readView(
-  options: LoadOptions,
+  options: ReadOptions,
   state: FollowedState,
   betweenPages: () => Promise<boolean> = async () => true,
 ): Promise<boolean> {
@@ -98,7 +108,7 @@ export async function readView(
   return true;
 }
 
-async function* pagesOf({ server, patience }: LoadOptions, collection: string): AsyncGenerator<StoredDocument[]> {
+async function* pagesOf({ server, patience }: ReadOptions, collection: string): AsyncGenerator<StoredDocument[]> {
   for (let after: string | number | undefined; ; ) {
     const page = await patience.answerOf(() => server.find(collection, { after, limit: PAGE_DOCUMENTS }));
     yield page;
@@ -107,7 +117,7 @@ async function* pagesOf({ server, patience }: LoadOptions, collection: string): 
   }
 }
 
-function identityOf(server: DocumentServer, collection: string, stored: StoredDocument): { id: string; seq: number } {
+function identityOf(server: DocumentReader, collection: string, stored: StoredDocument): { id: string; seq: number } {
   const { _id: id, _seq: seq } = stored;
   if (typeof id === "string" && typeof seq === "number") return { id, seq };
   throw new InvalidStateError(

@@ -6,7 +6,7 @@ import { CURE, newerFormat, STORE_FORMAT } from "../format.js";
 import { OneAtATime } from "../one-at-a-time.js";
 import type { RestoredClaim } from "../storage.js";
 import type { IsOurs } from "./collections.js";
-import type { DocumentServer, Fields, StoredDocument } from "./document-server.js";
+import type { DocumentReader, DocumentServer, Fields, StoredDocument } from "./document-server.js";
 import { FOREVER_MS, type Patience } from "./patience.js";
 
 /** What every entry of the log has. Numbers have no gaps above the last checkpoint. */
@@ -211,10 +211,11 @@ export class TabletLog {
   async *entries<Kind extends Entry["kind"]>(
     kinds: readonly Kind[],
     { after, below }: { readonly after: number; readonly below?: number | undefined },
+    reader: DocumentReader = this.#server,
   ): AsyncGenerator<Extract<Entry, { kind: Kind }>> {
     for (let last = after; ; ) {
       const range = { after: last, below, kinds, limit: PAGE_ENTRIES };
-      const page = await this.#patience.answerOf(() => this.#server.find(this.#collection, range));
+      const page = await this.#patience.answerOf(() => reader.find(this.#collection, range));
       for (const entry of page) yield entry as unknown as Extract<Entry, { kind: Kind }>;
       if (page.length < PAGE_ENTRIES) return;
       last = page.at(-1)?._id as number;

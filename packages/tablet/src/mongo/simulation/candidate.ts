@@ -249,8 +249,9 @@ class ObservedStorage implements TabletStorage {
 
 /** The same server but for some operations. */
 export function changed(server: DocumentServer, operations: Partial<DocumentServer>): DocumentServer {
-  return {
+  const other: DocumentServer = {
     name: server.name,
+    readInOrder: (read) => read(other),
     collections: (prefix) => server.collections(prefix),
     get: (...args) => server.get(...args),
     find: (...args) => server.find(...args),
@@ -262,6 +263,7 @@ export function changed(server: DocumentServer, operations: Partial<DocumentServ
     close: () => server.close(),
     ...operations,
   };
+  return other;
 }
 
 function sorted(documents: Map<string, unknown>): string {

@@ -1,5 +1,6 @@
 import {
   type DocumentChange,
+  type DocumentReader,
   type DocumentServer,
   type Fields,
   LostAnswerError,
@@ -25,6 +26,10 @@ export class SimulatedServer implements DocumentServer {
 
   constructor(process: SimulatedProcess) {
     this.#process = process;
+  }
+
+  readInOrder<T>(read: (reader: DocumentReader) => Promise<T>): Promise<T> {
+    return read(this);
   }
 
   collections(prefix: string): Promise<string[]> {
