@@ -12,16 +12,24 @@ export class ConnectionRoom {
 
   constructor(private readonly limits: ConnectionLimits) {}
 
-  /** Counts a new connection, whose handshake begins; or says which limit is reached, and counts nothing. */
+  /** Counts a new connection; or says which limit is reached, and counts nothing. */
   enter(address: string): keyof ConnectionLimits | undefined {
-    const { maxConnections, maxConnectionsPerAddress, maxHandshakes, maxHandshakesPerAddress } = this.limits;
+    const { maxConnections, maxConnectionsPerAddress } = this.limits;
     if (this.#connections.all >= maxConnections) return "maxConnections";
     if (this.#connections.of(address) >= maxConnectionsPerAddress) return "maxConnectionsPerAddress";
-    if (this.#handshakes.all >= maxHandshakes) return "maxHandshakes";
-    if (this.#handshakes.of(address) >= maxHandshakesPerAddress) return "maxHandshakesPerAddress";
     this.#connections.add(address, 1);
-    this.#handshakes.add(address, 1);
     return undefined;
+  }
+
+  /** The limit that keeps a handshake with that address from beginning now. */
+  handshakeLimit(address: string): keyof ConnectionLimits | undefined {
+    const { maxHandshakes, maxHandshakesPerAddress } = this.limits;
+    if (this.#handshakes.all >= maxHandshakes) return "maxHandshakes";
+    return this.#handshakes.of(address) >= maxHandshakesPerAddress ? "maxHandshakesPerAddress" : undefined;
+  }
+
+  handshakeBegins(address: string): void {
+    this.#handshakes.add(address, 1);
   }
 
   handshakeEnded(address: string): void {

@@ -23,7 +23,7 @@ export interface RpcServerLimits {
   readonly maxConnections: number;
   /** Of them, connections from one address. */
   readonly maxConnectionsPerAddress: number;
-  /** TLS handshakes under way at once, and of them from one address. */
+  /** TLS handshakes under way at once, and of them from one address; more wait for their turn. */
   readonly maxHandshakes: number;
   readonly maxHandshakesPerAddress: number;
   /** Time for a whole TLS handshake, in milliseconds in which the process was not too busy to answer. */
@@ -51,8 +51,8 @@ export const DEFAULT_RPC_SERVER_LIMITS: RpcServerLimits = {
   maxSilentStreamsPerPeer: 100,
   maxConnections: 20_000,
   maxConnectionsPerAddress: 2_000,
-  maxHandshakes: 2_000,
-  maxHandshakesPerAddress: 500,
+  maxHandshakes: 500,
+  maxHandshakesPerAddress: 125,
   handshakeTimeoutMs: 10_000,
   maxConnectionAgeMs: 12 * 60 * 60_000,
   connectionAgeGraceMs: 60 * 60_000,

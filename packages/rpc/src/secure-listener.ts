@@ -1,5 +1,5 @@
-import type { AddressInfo, Socket } from "node:net";
-import { createServer, type Server, type TLSSocket } from "node:tls";
+import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
+import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from "node:tls";
 import { InvalidStateError, messageOf } from "@diskmesh/domain";
 import { type ConnectionLimits, ConnectionRoom } from "./connection-room.js";
 import type { RpcServerLimits } from "./limits.js";
@@ -37,16 +37,20 @@ interface Handshake {
 }
 
 const LOOK_INTERVAL_MS = 500;
-/** A handshake that took so long may be cut for another: it takes milliseconds where both ends want it. */
-const MIN_HANGING_LOOKS = 2;
+/** A handshake that took so long may be cut for one that waits: it takes milliseconds where both ends want it. */
+const MIN_HANGING_LOOKS = 6;
 
 /**
  * Accepts TLS connections and lets only those through whose certificate is of our authority and names an identity of
- * diskmesh: nobody else gets as far as HTTP/2, which is much more code.
+ * diskmesh: nobody else gets as far as HTTP/2, which is much more code. Handshakes beyond what may be under way wait in
+ * line, by address in turns: when thousands connect at once, those begun are soon over, and none is begun in vain.
  */
 export class SecureListener {
-  readonly #server: Server;
+  readonly #acceptor: Server;
+  readonly #tls: TlsServer;
   readonly #room: ConnectionRoom;
+  /** By address; whose turn comes first is first. */
+  readonly #waiting = new Map<string, Set<Socket>>();
   /** The oldest first. */
   readonly #handshakes = new Map<Socket, Handshake>();
   /** Of endpoints that were used again before the last connection's end was told, the later connection. */
@@ -58,28 +62,29 @@ export class SecureListener {
   constructor(private readonly options: SecureListenerOptions) {
     const { ca, cert, key } = options.tls;
     this.#room = new ConnectionRoom(options.limits);
-    this.#server = createServer({ ca, cert, key, requestCert: true, rejectUnauthorized: true, ALPNProtocols: ["h2"] });
-    // Before Node's own listener, which begins the handshake.
-    this.#server.prependListener("connection", (socket: Socket) => this.#accept(socket));
-    this.#server.on("secureConnection", (socket) => this.#admit(socket));
+    this.#tls = createTlsServer({ ca, cert, key, requestCert: true, rejectUnauthorized: true, ALPNProtocols: ["h2"] });
+    this.#tls.on("secureConnection", (socket) => this.#admit(socket));
+    // What waits is not read: it stays with the system.
+    this.#acceptor = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket));
   }
 
   /** Starts to accept connections, and returns the port. */
   async listen(address: ListenAddress): Promise<number> {
     const { host, port } = address;
     await new Promise<void>((resolve, reject) => {
-      this.#server.once("error", (error) => reject(cannotListen(host, port, error)));
-      this.#server.listen({ host, port }, resolve);
+      this.#acceptor.once("error", (error) => reject(cannotListen(host, port, error)));
+      this.#acceptor.listen({ host, port }, resolve);
     });
     // A connection that cannot be accepted, e.g. for want of kernel memory, is no reason to end.
-    this.#server.on("error", (error) => this.options.onRefused({ remoteAddress: "", reason: messageOf(error) }));
-    return (this.#server.address() as AddressInfo).port;
+    this.#acceptor.on("error", (error) => this.options.onRefused({ remoteAddress: "", reason: messageOf(error) }));
+    return (this.#acceptor.address() as AddressInfo).port;
   }
 
   /** Accepts no more connections and drops those whose handshake is under way. Those that were let through stay. */
   close(): void {
-    this.#server.close();
+    this.#acceptor.close();
     clearInterval(this.#timer);
+    for (const sockets of this.#waiting.values()) for (const socket of sockets) socket.destroy();
     for (const socket of this.#handshakes.keys()) socket.destroy();
   }
 
@@ -91,35 +96,62 @@ export class SecureListener {
       return;
     }
     const shortage = this.options.shortage();
-    const limit = shortage === undefined ? this.#enter(address) : undefined;
+    const limit = shortage === undefined ? this.#room.enter(address) : undefined;
     const why = shortage ?? (limit && `rpc.${limit}`);
     if (why !== undefined) {
       this.#refuse(socket, address, why);
       return;
     }
-    const endpoints = endpointsOf(socket);
-    this.#handshakes.set(socket, { address, endpoints, look: this.#looks });
-    this.#byEndpoints.set(endpoints, socket);
     socket.once("close", () => {
-      this.#handshakeEnded(socket);
+      this.#leaveLine(address, socket);
       this.#room.leave(address);
+      this.#handshakeEnded(socket);
     });
+    if (this.#waiting.has(address) || this.#room.handshakeLimit(address) !== undefined) {
+      const line = this.#waiting.get(address) ?? new Set();
+      this.#waiting.set(address, line.add(socket));
+    } else this.#begin(address, socket);
     this.#timer ??= setInterval(() => this.#look(), LOOK_INTERVAL_MS).unref();
   }
 
-  /** Undefined when there is room, if need be in the place of a handshake that hangs; else the limit that is reached. */
-  #enter(address: string): keyof ConnectionLimits | undefined {
-    const limit = this.#room.enter(address);
-    if (limit !== "maxHandshakes" && limit !== "maxHandshakesPerAddress") return limit;
-    const ofAddress = limit === "maxHandshakesPerAddress";
-    for (const [socket, handshake] of this.#handshakes) {
-      if (this.#looks - handshake.look < MIN_HANGING_LOOKS) break;
-      if (ofAddress && handshake.address !== address) continue;
-      this.#handshakeEnded(socket);
-      this.#refuse(socket, handshake.address, `rpc.${limit}`);
-      return this.#room.enter(address);
+  #begin(address: string, socket: Socket): void {
+    const endpoints = endpointsOf(socket);
+    this.#room.handshakeBegins(address);
+    this.#handshakes.set(socket, { address, endpoints, look: this.#looks });
+    this.#byEndpoints.set(endpoints, socket);
+    this.#tls.emit("connection", socket);
+  }
+
+  #leaveLine(address: string, socket: Socket): void {
+    const line = this.#waiting.get(address);
+    if (line?.delete(socket) && line.size === 0) this.#waiting.delete(address);
+  }
+
+  /** Begins what waits and may. */
+  #beginWaiting(): void {
+    for (const [address, line] of this.#waiting) {
+      const limit = this.#room.handshakeLimit(address);
+      if (limit === "maxHandshakes") return;
+      const [socket] = line;
+      if (limit !== undefined || socket === undefined) continue;
+      // To the end of the line of addresses.
+      this.#waiting.delete(address);
+      line.delete(socket);
+      if (line.size > 0) this.#waiting.set(address, line);
+      this.#begin(address, socket);
     }
-    return limit;
+  }
+
+  /** Cuts handshakes that hang, as many as others wait for their places. */
+  #cutForWaiting(): void {
+    let waiting = [...this.#waiting.values()].reduce((sum, line) => sum + line.size, 0);
+    for (const [socket, { address, look }] of this.#handshakes) {
+      if (waiting === 0 || this.#looks - look < MIN_HANGING_LOOKS) return;
+      const limit = this.#room.handshakeLimit(address);
+      if (limit === undefined || (limit === "maxHandshakesPerAddress" && !this.#waiting.has(address))) continue;
+      waiting -= 1;
+      this.#refuse(socket, address, `rpc.${limit}`);
+    }
   }
 
   #refuse(socket: Socket, remoteAddress: string, reason: string): void {
@@ -145,6 +177,7 @@ export class SecureListener {
     this.#handshakes.delete(socket);
     if (this.#byEndpoints.get(handshake.endpoints) === socket) this.#byEndpoints.delete(handshake.endpoints);
     this.#room.handshakeEnded(handshake.address);
+    if (this.#waiting.size > 0) this.#beginWaiting();
   }
 
   /** Cuts handshakes that take too long, also of those who send a byte from time to time. */
@@ -155,7 +188,8 @@ export class SecureListener {
       if (this.#looks - look <= allowed) break;
       this.#refuse(socket, address, "rpc.handshakeTimeoutMs");
     }
-    if (this.#handshakes.size > 0) return;
+    this.#cutForWaiting();
+    if (this.#handshakes.size > 0 || this.#waiting.size > 0) return;
     clearInterval(this.#timer);
     this.#timer = undefined;
   }

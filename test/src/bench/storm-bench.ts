@@ -46,7 +46,7 @@ export async function benchStorm(
       // Setting the storm up takes longer than any host may be silent.
       heartbeat: { intervalMs: 2_000, timeoutMs: 1_800_000, missedUntilSuspected: 900 },
       // All these hosts have one address.
-      rpc: { maxConnectionsPerAddress: 2 * agents + 100, maxHandshakesPerAddress: 2_000 },
+      rpc: { maxConnectionsPerAddress: 2 * agents + 100, maxHandshakesPerAddress: 500 },
       log: { level: "error" },
     },
     folder,
@@ -73,12 +73,18 @@ export async function benchStorm(
   report(`  ${onlineAfterStanding} of ${agents} are ONLINE`);
   await storm.prepare("disconnect", "these connections end");
   const handshakes = await storm.measure("handshakes", "bare handshakes, all at once", bare.pid);
+  const connected = await storm.measure(
+    "call-noop",
+    "all connect to the server that does nothing, and call it",
+    noop.pid,
+  );
+  await storm.prepare("disconnect", "these connections end");
   const fresh = await storm.measure("register", "all connect and register at once", registry.pid);
   const onlineAfterFresh = await countOnline(address, operator, "boot-2");
   report(`  ${onlineAfterFresh} of ${agents} are ONLINE`);
   return [
     ...standingMeasurements(agents, standing, floor, onlineAfterStanding),
-    ...freshMeasurements(agents, fresh, handshakes, onlineAfterFresh),
+    ...freshMeasurements(agents, fresh, { handshakes, connected }, onlineAfterFresh),
   ];
 }
 
@@ -111,7 +117,12 @@ function standingMeasurements(agents: number, standing: Measured, floor: Measure
   ];
 }
 
-function freshMeasurements(agents: number, fresh: Measured, handshakes: Measured, online: number): Measurement[] {
+function freshMeasurements(
+  agents: number,
+  fresh: Measured,
+  { handshakes, connected }: { readonly handshakes: Measured; readonly connected: Measured },
+  online: number,
+): Measurement[] {
   const floorOf = "bare handshakes, all at once";
   const common = { floorOf, budget: undefined };
   return [
@@ -130,6 +141,15 @@ function freshMeasurements(agents: number, fresh: Measured, handshakes: Measured
       floor: handshakes.cpuMs,
       unit: "ms/agent",
       ...common,
+    }),
+    // The same clients, which take most of the time that there is.
+    measurement({
+      name: "storm_handshakes_p99_beside_noop",
+      value: percentile(fresh, 0.99),
+      floor: percentile(connected, 0.99),
+      floorOf: "new connections to a bare grpc-js no-op, all at once",
+      unit: "ms",
+      budget: { atMost: 1.5 },
     }),
     ...counts("storm_handshakes", agents, fresh, online),
   ];
