@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { benchCpi } from "./cpi-bench.js";
+import { benchIdle } from "./idle-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
 import { benchMesh } from "./mesh-bench.js";
@@ -14,6 +15,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   mesh: benchMesh,
   store: benchStore,
   memory: benchMemory,
+  idle: benchIdle,
   storm: benchStorm,
   cpi: benchCpi,
 };
