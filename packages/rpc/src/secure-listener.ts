@@ -38,7 +38,9 @@ interface Handshake {
 
 const LOOK_INTERVAL_MS = 500;
 /** A handshake that took so long may be cut for one that waits: it takes milliseconds where both ends want it. */
-const MIN_HANGING_LOOKS = 6;
+const MIN_HANGING_LOOKS = 10;
+/** Cut at one look for those that wait: both ends may want them all, and be busy with thousands. */
+const MAX_CUT_PER_LOOK = 50;
 
 /**
  * Accepts TLS connections and lets only those through whose certificate is of our authority and names an identity of
@@ -144,7 +146,8 @@ export class SecureListener {
 
   /** Cuts handshakes that hang, as many as others wait for their places. */
   #cutForWaiting(): void {
-    let waiting = [...this.#waiting.values()].reduce((sum, line) => sum + line.size, 0);
+    const inLine = [...this.#waiting.values()].reduce((sum, line) => sum + line.size, 0);
+    let waiting = Math.min(MAX_CUT_PER_LOOK, inLine);
     for (const [socket, { address, look }] of this.#handshakes) {
       if (waiting === 0 || this.#looks - look < MIN_HANGING_LOOKS) return;
       const limit = this.#room.handshakeLimit(address);
