@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { TaskState } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
 import { stemcellFile } from "@diskmesh/testkit";
@@ -140,6 +141,29 @@ describe("a deploy to VMs that must be made anew", function () {
     expect((await director.disks.getDisk({ diskName: "data" })).disk).to.include({ vmCid: "", instanceId: "" });
     expect((await director.provide("data", instanceId)).state).to.equal(TaskState.DONE);
     expect((await director.disks.getDisk({ diskName: "data" })).disk?.vmCid).to.equal((await instances())[0]?.vmCid);
+  });
+
+  it("a disk is asked for meanwhile -> waits for the new VM, and is attached to it", async () => {
+    await deployed(manifest());
+    const [before] = await instances();
+    const gate = director.cpi.gate("deleteVm", "after");
+    const { task } = await director.deployments.deploy({ manifest: manifest("vm_type: large") });
+    await gate.reached;
+    const providing = director.provide("data", before?.instanceId ?? "");
+    let hasEnded = false;
+    void providing.finally(() => {
+      hasEnded = true;
+    });
+    const waits = async () => (await director.locks.listLocks({})).locks.some((lock) => lock.waitingTaskIds.length > 0);
+    while (!hasEnded && !(await waits())) await sleep(20);
+    gate.release();
+    const provided = await providing;
+    expect(provided.state).to.equal(TaskState.DONE, provided.result);
+    expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
+    const { disk } = await director.disks.getDisk({ diskName: "data" });
+    expect(disk?.vmCid)
+      .to.equal((await instances())[0]?.vmCid)
+      .and.not.to.equal(before?.vmCid);
   });
 
   it("many -> one at a time; one that fails -> the others are left alone; corrected -> all", async () => {

@@ -1,6 +1,6 @@
 import { diskTypeNamed } from "../model/cloud-config.js";
 import { decideProvide } from "../model/disk-decisions.js";
-import { targetOf } from "../model/instance.js";
+import { instanceNamed, targetOf } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { LockName } from "../model/locks.js";
 import type { DirectorTables } from "../model/schema.js";
@@ -21,7 +21,10 @@ interface Wanted extends DiskWish {
   readonly instanceId: string;
 }
 
-/** Makes the disk if there is none, attaches it to the instance's VM, and tells the VM's agent. */
+/**
+ * Makes the disk if there is none, attaches it to the instance's VM, and tells the VM's agent. Which VM that is shows once
+ * the instance's lock is held: until then another may be on its way.
+ */
 export const provideDisk: Planner<"provide_dynamic_disk"> = (
   context,
   { diskName, instanceId, pool, sizeMib, metadata },
@@ -33,7 +36,7 @@ export const attachDiskOnly: Planner<"attach_dynamic_disk"> = (context, job, tab
   plan(context, tables, { ...job, made: undefined });
 
 function plan(context: JobContext, tables: DirectorTables, wanted: Wanted): Step {
-  const { cpi } = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
+  const { cpi } = instanceNamed(wanted.instanceId, tables.instances.get(wanted.instanceId));
   const locks: LockName[] = [
     { type: "instance", resource: wanted.instanceId },
     { type: "disk", resource: wanted.diskName },

@@ -100,6 +100,12 @@ const PROVIDE: Row[] = [
     effect: "attached disk `d` to `vm-1` in deployment `web`",
   },
   {
+    disk: { ...inState("attached"), hint: null },
+    cause: "attached, without a hint",
+    effect:
+      "attached disk `d` to `vm-1` in deployment `web`; the vm's agent was not told, since the CPI, or the stemcell, is of version 1 and gives no hint",
+  },
+  {
     disk: inState("attached"),
     cause: "attached, other metadata",
     wanted: { metadata: { a: "1" } },

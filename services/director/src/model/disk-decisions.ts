@@ -53,10 +53,10 @@ export function decideProvide(
       return { do: "attach" };
     case "attached":
       if (differs(disk, wanted)) return { do: "set_metadata" };
-      if (!progress.agentTold) return { do: "tell_agent" };
+      if (disk.hint !== null && !progress.agentTold) return { do: "tell_agent" };
       return {
         do: "nothing",
-        result: `attached disk \`${disk.name}\` to \`${target.vmCid}\` in deployment \`${disk.deployment}\``,
+        result: `attached disk \`${disk.name}\` to \`${target.vmCid}\` in deployment \`${disk.deployment}\`${disk.hint === null ? NOT_TOLD : ""}`,
       };
   }
 }
@@ -148,6 +148,9 @@ function otherMeant(disk: Disk, { instanceId, attachmentId }: MeantAttachment): 
   const now = disk.vmCid === "" ? "detached, and was not last attached" : `${formatAttachment(disk)}, but not`;
   return `disk \`${disk.name}\` is ${now}${by}${on}: nothing was changed`;
 }
+
+/** There is nothing that the agent could look for. */
+const NOT_TOLD = "; the vm's agent was not told, since the CPI, or the stemcell, is of version 1 and gives no hint";
 
 function differs(disk: Disk, wanted: WantedDisk): boolean {
   return wanted.metadata !== undefined && !sameJson(disk.metadata, wanted.metadata);

@@ -135,11 +135,14 @@ export function vmDeleted(instance: Instance): Instance {
   return { ...moved(instance, "delete"), ...NO_VM };
 }
 
+export function instanceNamed(instanceId: string, instance: Instance | undefined): Instance {
+  if (instance !== undefined) return instance;
+  throw new NotFoundError(`instance \`${instanceId}\` not found`, { about: { instance_id: instanceId } });
+}
+
 /** Where a disk asked for on that instance goes. */
-export function targetOf(instanceId: string, instance: Instance | undefined): Target {
-  if (instance === undefined) {
-    throw new NotFoundError(`instance \`${instanceId}\` not found`, { about: { instance_id: instanceId } });
-  }
+export function targetOf(instanceId: string, recorded: Instance | undefined): Target {
+  const instance = instanceNamed(instanceId, recorded);
   if (instance.vmState !== "created" && instance.vmState !== "running") {
     throw new InvalidStateError(
       `no active vm found for instance \`${instanceId}\`: its vm is ${instance.vmState === "none" ? "not there" : `${instance.vmState}`}; deploy \`${instance.deployment}\` again`,

@@ -85,8 +85,6 @@ export async function setDiskMetadata(
 
 /** Tells the VM's agent where the disk is. */
 export async function tellAgentOfDisk(context: JobContext, run: TaskRun, disk: Disk, agentId: string): Promise<void> {
-  // Without a hint there is nothing an agent could look for.
-  if (disk.hint === null) return;
   const { attachTimeoutMs } = context.config.agents;
   const { endedAdds } = context;
   await run.stage("Telling agent", `${agentId} of ${disk.name}`, async () => {
