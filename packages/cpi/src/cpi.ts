@@ -9,7 +9,7 @@ export interface CpiCall {
   readonly requestId: string;
   /** Empty when an operator calls. */
   readonly directorId: string;
-  /** api_version of the VM's stemcell; 0 when not known. */
+  /** api_version of the VM's stemcell; 0 when it has none. */
   readonly stemcellApiVersion: number;
   /** The director's preferred version of the contract; 0 for the highest there is. */
   readonly preferredApiVersion: number;

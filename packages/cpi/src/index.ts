@@ -1,3 +1,4 @@
+export * from "./bosh-registry.js";
 export * from "./cid.js";
 export * from "./cpi.js";
 export * from "./cpi-names.js";

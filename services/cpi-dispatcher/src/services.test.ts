@@ -125,8 +125,7 @@ describe("CpiService", () => {
         .then(() => {
           isFenced = true;
         });
-      await new Promise((resolve) => setTimeout(resolve, 100));
-      expect(dispatcher.slow.attaching.aborted).to.equal(true);
+      while (!dispatcher.slow.attaching.aborted) await new Promise((resolve) => setTimeout(resolve, 5));
       expect(isFenced).to.equal(false);
       dispatcher.slow.release();
       await fencing;

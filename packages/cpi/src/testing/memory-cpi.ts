@@ -9,6 +9,7 @@ import {
   NotImplementedError,
   ResourceExhaustedError,
 } from "@diskmesh/domain";
+import { usesBoshRegistry } from "../bosh-registry.js";
 import type { Cpi, CpiCall, CpiInfo, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
 import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
@@ -181,7 +182,7 @@ export class MemoryCpi implements Cpi {
   }
 
   #usesRegistry(call: CpiCall): boolean {
-    return this.#apiVersion < 2 || call.stemcellApiVersion === 1;
+    return usesBoshRegistry(this.#apiVersion, call.stemcellApiVersion);
   }
 
   /** What tells a thing from the one that the same token made before, where that is not found. */

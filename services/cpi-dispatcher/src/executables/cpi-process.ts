@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import type { CpiCall } from "@diskmesh/cpi";
 import { DomainError, type JsonObject, Redactor } from "@diskmesh/domain";
 import { type CpiAnswer, parseAnswer } from "../model/answers.js";
@@ -63,7 +64,9 @@ export class CpiProcess {
     const limits = limitsOf(method, this.#options.limits);
     const redactor = request.secrets ? new Redactor([properties, request.secrets]) : this.#redactor;
     const say = (line: string) => call.onLogLine(shown(redactor.text(line)));
-    const context = requestContext(call, properties);
+    // Of the task's id, and new: CPIs, and what they ask, tell calls apart by it.
+    const requestId = `${call.requestId}-${randomBytes(4).toString("hex")}`;
+    const context = requestContext({ ...call, requestId }, properties);
     const visible = redactedRequest(method, args, context, Object.keys(properties));
     say(`[${name}] ${JSON.stringify(visible)}`);
     let output: Output;
@@ -85,7 +88,7 @@ export class CpiProcess {
     };
     say(`[${name}] ${method} failed: ${error.type}: ${error.message}`);
     const { vmCid = "", diskCid = "" } = request;
-    throw errorOfCpi(error, { cpi: name, method, requestId: call.requestId, vmCid, diskCid });
+    throw errorOfCpi(error, { cpi: name, method, requestId, vmCid, diskCid });
   }
 }
 

@@ -1,5 +1,5 @@
 import { CallContext as CpiContext } from "@diskmesh/api/cpi";
-import type { Cpi, CpiCall } from "@diskmesh/cpi";
+import { type Cpi, type CpiCall, stemcellVersionOf } from "@diskmesh/cpi";
 import {
   type Identity,
   InvalidArgumentError,
@@ -25,9 +25,6 @@ interface ContextOnly {
 
 /** What the CPI is chosen by, but for what only stemcells have. */
 export type WantedByContext = Omit<Wanted, "method" | "stemcellFormats" | "exceptCpis">;
-
-// Stock directors claim the newest stemcell for things that they know nothing of, so that no CPI looks for a bosh-registry.
-const STEMCELL_API_VERSION_OF_UNKNOWN = 2;
 
 /**
  * What serves a method that calls a CPI: it chooses the CPI and calls it. Of an unknown id all CPIs are asked, until one
@@ -94,7 +91,7 @@ export async function withCpis<Response>(
     deadlineAtMs: call.deadlineAtMs,
     requestId: said.requestId === "" ? call.requestId : parseName("context.request_id", said.requestId),
     directorId: said.directorId,
-    stemcellApiVersion: stemcell === 0 && said.unknownId ? STEMCELL_API_VERSION_OF_UNKNOWN : stemcell,
+    stemcellApiVersion: stemcellVersionOf(stemcell),
     preferredApiVersion: parseVersion("context.preferred_api_version", said.preferredApiVersion),
   };
   const logId = parseOptionalName("context.log_id", said.logId) ?? "";

@@ -56,12 +56,15 @@ describe("CPI executables behind the dispatcher", () => {
       await bench.director.deleteStemcell({ context: at, stemcellCid: "s1" });
       const [info, first, ...others] = requestsOf(cpi);
       expect(info).to.not.have.property("api_version");
+      const ids = requestsOf(cpi).map((request) => (request.context as { request_id: string }).request_id);
+      expect(new Set(ids).size).to.equal(ids.length, "an id for each call");
+      for (const id of ids) expect(id).to.match(/^r1-[0-9a-f]{8}$/);
       expect(first).to.deep.equal({
         method: "create_vm",
         arguments: ["a1", "s1", { size: "m1" }, { n: { type: "dynamic" } }, ["d1"], { bosh: { group: "g" } }],
         api_version: 2,
         // Properties come last and win, as with stock directors.
-        context: { director_uuid: "d1", request_id: "r1", vm: "shadow", user: "u" },
+        context: { director_uuid: "d1", request_id: ids[1], vm: "shadow", user: "u" },
       });
       expect(others.map((request) => [request.method, request.arguments])).to.deep.equal([
         ["create_disk", [7, { type: "ssd" }, null]],
@@ -81,7 +84,7 @@ describe("CPI executables behind the dispatcher", () => {
       ]);
     });
 
-    it("name the stemcell's version when it is known, and 2 for what nobody knows", async () => {
+    it("name the stemcell's version, and 2 where there is none or nobody knows", async () => {
       const cpi = bench.dispatcher.scriptCpi("a", answers("null"));
       await bench.dispatcher.setCpis([cpi]);
       await bench.director.deleteVm({ context: context({ cpi: "a", stemcellApiVersion: 3 }), vmCid: "v" });
@@ -90,9 +93,16 @@ describe("CPI executables behind the dispatcher", () => {
       const vms = requestsOf(cpi).map((request) => (request.context as { vm?: unknown }).vm);
       expect(vms.slice(1)).to.deep.equal([
         { stemcell: { api_version: 3 } },
-        undefined,
+        { stemcell: { api_version: 2 } },
         { stemcell: { api_version: 2 } },
       ]);
+    });
+
+    it("of VMs without a stemcell -> a CPI of version 2 answers a hint that counts", async () => {
+      const cpi = bench.dispatcher.scriptCpi("a", answers('{"path": "/dev/sdb"}'));
+      await bench.dispatcher.setCpis([cpi]);
+      const attached = await bench.director.attachDisk({ context: context({ cpi: "a" }), vmCid: "v", diskCid: "d" });
+      expect(attached.diskHint).to.deep.equal({ path: "/dev/sdb" });
     });
 
     it("are one process an operation: info is asked once for a version of the config", async () => {

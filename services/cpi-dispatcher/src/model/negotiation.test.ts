@@ -42,7 +42,8 @@ describe("the version of the CPI contract", () => {
     ["a CPI of version 3, preferred 2", { info: answered(3), preferredApiVersion: 2 }, { apiVersion: 2 }],
     ["a CPI of version 3, nothing preferred", { info: answered(3) }, { apiVersion: 3 }],
     ["a director that prefers more than we speak", { info: answered(9), preferredApiVersion: 9 }, { apiVersion: 3 }],
-    ["a stemcell whose version is not known", { stemcellApiVersion: 0 }, { apiVersion: 2, usesRegistry: true }],
+    ["no stemcell", { stemcellApiVersion: 0 }, { apiVersion: 2, usesRegistry: false, attachDiskAnswersHint: true }],
+    ["no stemcell, v1", { stemcellApiVersion: 0, info: answered(1) }, { apiVersion: 1, usesRegistry: true }],
     ["a stemcell of version 3", { stemcellApiVersion: 3 }, { apiVersion: 2, usesRegistry: false }],
     [
       "v1 -> a plain CID, no hint, no tags",

@@ -1,4 +1,4 @@
-import { CpiUnusableError } from "@diskmesh/cpi";
+import { CpiUnusableError, usesBoshRegistry } from "@diskmesh/cpi";
 import { UnavailableError } from "@diskmesh/domain";
 
 /** The highest version of the CPI contract that this dispatcher speaks. */
@@ -20,7 +20,7 @@ export interface VersionsMet {
   /** The director's preferred version; 0 for the highest there is. */
   readonly preferredApiVersion: number;
   readonly info: InfoOutcome;
-  /** api_version of the VM's stemcell; 0 when not known, which counts as 1. */
+  /** api_version of the VM's stemcell; 0 when it has none. */
   readonly stemcellApiVersion: number;
   /** Whether a CPI whose info fails is taken for one of version 1. */
   readonly assumeV1WhenInfoFails: boolean;
@@ -50,7 +50,7 @@ export interface Negotiated {
 export function negotiate(met: VersionsMet): Negotiated {
   const preferred = met.preferredApiVersion === 0 ? HIGHEST_API_VERSION : met.preferredApiVersion;
   const apiVersion = Math.min(cpiVersion(met), preferred, HIGHEST_API_VERSION);
-  const usesRegistry = apiVersion < 2 || met.stemcellApiVersion < 2;
+  const usesRegistry = usesBoshRegistry(apiVersion, met.stemcellApiVersion);
   const newResult = usesRegistry ? "either" : "cid_and_networks";
   return {
     apiVersion,

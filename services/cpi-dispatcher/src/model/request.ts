@@ -5,15 +5,14 @@ import type { CpiMethod } from "./methods.js";
 export interface RequestOrigin {
   readonly directorId: string;
   readonly requestId: string;
-  /** 0 when not known. */
   readonly stemcellApiVersion: number;
 }
 
 /** The context of a request: who calls, and the CPI's properties, which win over all else as with stock directors. */
 export function requestContext(origin: RequestOrigin, properties: JsonObject): JsonObject {
   const { directorId, requestId, stemcellApiVersion } = origin;
-  const vm = stemcellApiVersion === 0 ? {} : { vm: { stemcell: { api_version: stemcellApiVersion } } };
-  return { director_uuid: directorId, request_id: requestId, ...vm, ...properties };
+  const vm = { stemcell: { api_version: stemcellApiVersion } };
+  return { director_uuid: directorId, request_id: requestId, vm, ...properties };
 }
 
 /** The request as an executable reads it; `info` asks for the version and so names none. */

@@ -1,6 +1,5 @@
 import { expect } from "chai";
 import { chooseStemcell, compareVersions, type Stemcell } from "./stemcell.js";
-import { needsBoshRegistry } from "./vm-spec.js";
 
 const row = (version: string, cpi: string, more: Partial<Stemcell> = {}): Stemcell => ({
   name: "ubuntu",
@@ -49,20 +48,4 @@ describe("stemcells", () => {
     const sorted = ["1", "1.0-rc", "1.0", "1.9", "1.10", "1.10.1", "2", "10"];
     expect([...sorted].reverse().sort(compareVersions)).to.deep.equal(["1", "1.0", "1.0-rc", ...sorted.slice(3)]);
   });
-
-  // The table of seed 000 for a director of version 2; without a stemcell the CPI alone decides.
-  const REGISTRY: [number, number | undefined, boolean][] = [
-    [1, 1, true],
-    [1, 2, true],
-    [2, 1, true],
-    [2, 2, false],
-    [3, 3, false],
-    [2, undefined, false],
-    [1, undefined, true],
-  ];
-  for (const [cpi, stemcell, effect] of REGISTRY) {
-    it(`CPI ${cpi}, stemcell ${stemcell ?? "none"} -> ${effect ? "bosh-registry" : "no bosh-registry"}`, () => {
-      expect(needsBoshRegistry(cpi, stemcell)).to.equal(effect);
-    });
-  }
 });

@@ -78,8 +78,3 @@ function canonical(name: string): string {
     .replaceAll("_", "-")
     .replaceAll(/[^a-z0-9-]/g, "");
 }
-
-/** Whether the agent gets its settings from the bosh-registry: the CPI or the stemcell is of version 1 (seed 000). */
-export function needsBoshRegistry(cpiApiVersion: number, stemcellApiVersion: number | undefined): boolean {
-  return cpiApiVersion < 2 || (stemcellApiVersion !== undefined && stemcellApiVersion < 2);
-}

@@ -1,3 +1,4 @@
+import { usesBoshRegistry } from "@diskmesh/cpi";
 import { InvalidStateError } from "@diskmesh/domain";
 import { azNamed } from "../model/cloud-config.js";
 import { cpiOfAz } from "../model/cpi-choice.js";
@@ -8,7 +9,7 @@ import { addressKey, addressOwners } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { chooseStemcell, formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { WantedVm } from "../model/vm-change.js";
-import { needsBoshRegistry, vmCloudProperties, vmEnv } from "../model/vm-spec.js";
+import { vmCloudProperties, vmEnv } from "../model/vm-spec.js";
 import type { Manifest } from "../yaml/manifest.js";
 import type { JobContext } from "./job-context.js";
 
@@ -74,7 +75,7 @@ export function intentOf(
   cpiApiVersion: number,
 ): VmIntent {
   const { cpi, stemcell, ips, basis } = planVm(context, tables, instance);
-  const usesRegistry = needsBoshRegistry(cpiApiVersion, stemcell?.apiVersion);
+  const usesRegistry = usesBoshRegistry(cpiApiVersion, stemcell?.apiVersion ?? 0);
   if (usesRegistry && context.config.registry === undefined) {
     throw new InvalidStateError(
       `${formatInstance(instance)} needs the bosh-registry, since its CPI or its stemcell is of version 1: add \`registry\` to the director's config`,

@@ -40,6 +40,6 @@ export function parseStemcellManifest(text: string, limits: TextLimits): Stemcel
     formats: parsed.stemcell_formats ?? [],
     cloudProperties: parsed.cloud_properties ?? {},
     // Stemcells of old say nothing.
-    apiVersion: parsed.api_version ?? 1,
+    apiVersion: parsed.api_version || 1,
   };
 }

@@ -21,7 +21,7 @@ export interface CallContext {
   directorGeneration: number;
   /** Ties log lines of director, dispatcher and CPI together. */
   requestId: string;
-  /** api_version of the VM's stemcell; 0 when not known. */
+  /** api_version of the VM's stemcell; 0 when it has none, which counts as 2: no CPI shall look for a bosh-registry. */
   stemcellApiVersion: number;
   /** Which SetCpiConfig the call relies on; empty when there is no cpi-config: then the dispatcher's own CPIs serve. */
   cpiConfigVersion: string;

@@ -1,0 +1,20 @@
+import { expect } from "chai";
+import { stemcellVersionOf, usesBoshRegistry } from "./bosh-registry.js";
+
+describe("the bosh-registry", () => {
+  // The table of seed 000 for a director of version 2; without a stemcell the CPI alone decides.
+  const ROWS: [cpi: number, stemcell: number, effect: boolean][] = [
+    [1, 1, true],
+    [1, 2, true],
+    [2, 1, true],
+    [2, 2, false],
+    [3, 3, false],
+    [2, 0, false],
+    [1, 0, true],
+  ];
+  for (const [cpi, stemcell, effect] of ROWS)
+    it(`CPI ${cpi}, stemcell ${stemcell || "none"} -> ${effect ? "used" : "not used"}, also by what a CPI is told`, () => {
+      expect(usesBoshRegistry(cpi, stemcell)).to.equal(effect);
+      expect(cpi < 2 || stemcellVersionOf(stemcell) < 2).to.equal(effect);
+    });
+});
