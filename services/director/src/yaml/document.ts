@@ -101,7 +101,7 @@ function readDocument(text: string, limits: TextLimits): ReadDocument {
     const document = compose(text, limits, lines);
     const [error] = document.errors;
     if (error) throw new YamlError(error.pos[0], limits.holdsSecrets ? error.code : error.message);
-    return { document, lines, value: plainValue(document, limits.yaml) };
+    return { document, lines, value: plainValue(document, limits.yaml, { isNew: !limits.stored }) };
   } catch (error) {
     if (error instanceof YamlError)
       throw new InvalidArgumentError(`the ${what} is not valid YAML: ${lineAt(error.offset)}: ${error.message}`);

@@ -1,4 +1,15 @@
-import { type Document, isAlias, isMap, isPair, isScalar, isSeq, type Pair, type YAMLMap, type YAMLSeq } from "yaml";
+import {
+  type Document,
+  isAlias,
+  isMap,
+  isPair,
+  isScalar,
+  isSeq,
+  type Pair,
+  type Scalar,
+  type YAMLMap,
+  type YAMLSeq,
+} from "yaml";
 import { YamlLimitError, type YamlLimits } from "./limits.js";
 import { YamlError } from "./tokens.js";
 
@@ -15,11 +26,12 @@ interface Anchored {
 }
 
 /**
- * The value of a document, in time linear in its expanded size. Throws YamlLimitError, or YamlError for aliases and
+ * The value of a document, in time linear in its expanded size; of one that is new whole numbers that would lose digits
+ * are refused: a CPI would be told another number. Throws YamlLimitError, or YamlError for aliases and
  * keys that mean nothing.
  */
-export function plainValue(document: Document.Parsed, limits: YamlLimits): unknown {
-  return new PlainValue(limits).of(document.contents, 0).value;
+export function plainValue(document: Document.Parsed, limits: YamlLimits, { isNew = false } = {}): unknown {
+  return new PlainValue(limits, isNew).of(document.contents, 0).value;
 }
 
 class PlainValue {
@@ -31,7 +43,10 @@ class PlainValue {
   #aliases = 0;
   #mergeKeys = 0;
 
-  constructor(limits: YamlLimits) {
+  constructor(
+    limits: YamlLimits,
+    private readonly isNew: boolean,
+  ) {
     this.#limits = limits;
   }
 
@@ -51,6 +66,8 @@ class PlainValue {
     if (isMap(node)) return this.#map(node, depth + 1);
     if (isSeq(node)) return this.#seq(node, depth + 1);
     const value = isScalar(node) ? node.value : null;
+    if (this.isNew && isScalar(node) && losesDigits(node))
+      throw new YamlError(offsetOf(node), "a whole number beyond 2^53 would lose digits: put it in quotes, as a text");
     this.#take(typeof value === "string" ? value.length : 1, node);
     return { value, height: 0 };
   }
@@ -136,6 +153,13 @@ class PlainValue {
     }
   }
 }
+
+function losesDigits({ value, source }: Scalar): boolean {
+  return Number.isInteger(value) && !Number.isSafeInteger(value) && WHOLE_NUMBER.test(source ?? "");
+}
+
+/** Not 1e300, which nobody means to the last digit. */
+const WHOLE_NUMBER = /^[-+]?(?:0[xX][0-9a-fA-F_]+|0[ob][0-7_]+|[0-9][0-9_:]*)$/;
 
 /** As YAML libraries make names of keys that are no texts. */
 function textOf(key: unknown): string {

@@ -282,6 +282,23 @@ describe("limits of YAML", () => {
       expect(() => read(text)).to.throw(InvalidArgumentError, effect);
     });
 
+  const ROUNDED = ["9007199254740993", "-9007199254740993", "0x20000000000001", "123456789012345678901"];
+  for (const text of ROUNDED)
+    it(`${text} -> refused by line, since it would lose digits; as a text, or accepted once -> read`, () => {
+      const config = `azs:\n- name: z1\n  cloud_properties: {account: ${text}}\n`;
+      const limits = { ...storedLimits("cloud config"), stored: false };
+      expect(() => parseCloudConfig(config, limits)).to.throw(
+        "line 3: a whole number beyond 2^53 would lose digits: put it in quotes, as a text",
+      );
+      const quoted = parseCloudConfig(config.replace(text, `"${text}"`), limits);
+      expect(quoted.azs[0]?.cloudProperties).to.deep.equal({ account: text });
+      expect(parseCloudConfig(config, storedLimits("cloud config")).azs).to.have.lengthOf(1);
+    });
+  it("the largest whole number that keeps its digits, and a float -> read", () => {
+    const limits = { ...storedLimits("text"), stored: false };
+    expect(readYaml("[9007199254740991, 1e300, 2.5]", limits)).to.deep.equal([9007199254740991, 1e300, 2.5]);
+  });
+
   it("what was accepted once -> read beyond all limits", () => {
     const text = `${lines(60_000, (index) => `key${index}: 1`)}more: ${"[".repeat(200)}${"]".repeat(200)}\n`;
     const value = readYaml(text, storedLimits("text")) as object;
