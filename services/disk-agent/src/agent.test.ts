@@ -122,6 +122,26 @@ describe("the disk agent's process", () => {
     expect(logged()).to.equal(1);
   });
 
+  it("an error of the hardware that no registry was told before the agent died -> told by the next one, once", async () => {
+    await start(twoDevices());
+    await (await orders()).attach("dev-a");
+    await agent.process.kill();
+    const cache = join(agent.baseFolder, "agent-cache.json");
+    const { sha256: _, ...memory } = JSON.parse(readFileSync(cache, "utf8"));
+    memory.devices["dev-a"].hardwareError = "EIO: i/o error";
+    writeFileSync(cache, seal(`${JSON.stringify(memory)}\n`));
+    const before = registry.registrations.length;
+    await start(twoDevices());
+    const told = ({ devices }: { devices: { deviceId: string; hardwareError: string; health: string }[] }) =>
+      devices.map(({ hardwareError, health }) => `${health} ${hardwareError}`.trim());
+    const failed = ["HEALTH_ERROR EIO: i/o error", "HEALTH_ONLINE"];
+    expect(told(await registry.registered("host-1", before))).to.deep.equal(failed);
+    const heard = registry.heartbeats.length;
+    await eventually(() => expect(registry.heartbeats.length).to.be.above(heard + 1));
+    expect(registry.heartbeats.slice(heard).flatMap(({ hardwareErrors }) => hardwareErrors)).to.deep.equal([]);
+    expect((await list()).map(({ health }) => health)).to.deep.equal(["HEALTH_ONLINE", "HEALTH_ONLINE"]);
+  });
+
   it("bad device files are reported as ERROR with the reason, and harm no other device", async () => {
     const named = (name: string) => join(folder, name);
     mkdirSync(named("directory"));
