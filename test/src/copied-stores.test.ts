@@ -51,7 +51,8 @@ describe("a registry's store that was copied, and agents that stay up", function
     await process.stop();
     cpSync(folder, `${folder}-before`, { recursive: true });
     await process.start();
-    const forgotten = await nbdOf(await published(operator, "forgotten"));
+    // On a busy machine the hosts' heartbeats are late, and nothing is placed on them until they come.
+    const forgotten = await nbdOf(await eventually(() => published(operator, "forgotten"), PATIENCE));
     const data = Buffer.alloc(SIZE, "forgotten");
     await forgotten.write(0, data, { fua: true });
 
