@@ -174,6 +174,12 @@ const fields = z.strictObject({
       detachTimeoutMs: durationMsConfig.default(10_000),
     })
     .prefault({}),
+  deployments: z
+    .strictObject({
+      /** Takes manifests with releases, jobs and addons, none of which run, with a warning in the task. */
+      ignoreJobs: z.boolean().default(false),
+    })
+    .prefault({}),
   paging: pagingConfig,
   content: z
     .strictObject({

@@ -96,7 +96,9 @@ export function createDirector(
   const { stopping } = lifecycle;
   const taskLog = new TaskLog({ ...config.tasks, eventLog, changes, stopping, clock, random, log });
   const queueLengths = byQueue(config.tasks.queueLengths);
-  const manifests = new Manifests(reader, { what: "manifest", sizeBytes: manifestSizeBytes, instances, yaml });
+  const { ignoreJobs } = config.deployments;
+  const ofManifests = { what: "manifest", sizeBytes: manifestSizeBytes, instances, ignoreJobs, yaml };
+  const manifests = new Manifests(reader, ofManifests);
   const stemcellLimits = { what: "stemcell.MF", sizeBytes: STEMCELL_MANIFEST_SIZE_BYTES, yaml };
   const readManifest = (text: string): Promise<StemcellManifest> =>
     reader.read({ format: "stemcell_manifest", text, limits: stemcellLimits });

@@ -12,6 +12,8 @@ describe("deployments", () => {
   after(() => director?.stop());
   beforeEach(async () => {
     for (const deployment of ["web", "ci"]) await director.deployments.deleteDeployment({ deployment, wait: true });
+    const { disks } = await director.deployments.listPersistentDisks({ orphaned: true });
+    for (const { diskCid } of disks) await director.deployments.deleteOrphanedDisk({ diskCid, wait: true });
     await director.deploy("web", 0);
     director.cpi.calls.length = 0;
   });
@@ -50,6 +52,25 @@ describe("deployments", () => {
     // Into an az: instances are never moved, so another one comes.
     expect((await deploy(manifest("web", 1)))?.state).to.equal(TaskState.DONE);
     expect(await shown("web")).to.deep.equal(["db/0@z1"]);
+  });
+
+  it("migrated_from -> the same VM and disk in another group, its metadata set again; again -> nothing changes", async () => {
+    const group = (name: string, more: string) =>
+      `name: web\ninstance_groups: [{name: ${name}, instances: 1, azs: [z1], persistent_disk: 64${more}}]\n`;
+    await deploy(group("old", ""));
+    const [before] = await instances("web");
+    director.cpi.calls.length = 0;
+    const text = group("new", ", migrated_from: [{name: old}]");
+    expect((await deploy(text))?.result).to.equal("/deployments/web");
+    expect(await instances("web")).to.deep.equal([{ ...before, group: "new" }]);
+    const { disks } = await director.deployments.listPersistentDisks({});
+    expect(disks.map(({ group, state }) => `${group} ${state}`)).to.deep.equal(["new mounted"]);
+    expect(director.cpi.calls.map((call) => call.split(" ")[0])).to.deep.equal(["setVmMetadata"]);
+    expect([...director.cpi.vms.values()][0]?.metadata).to.include({ job: "new", name: `new/${before?.instanceId}` });
+    director.cpi.calls.length = 0;
+    expect((await deploy(text))?.state).to.equal(TaskState.DONE);
+    expect((await deploy(group("new", "")))?.state).to.equal(TaskState.DONE);
+    expect(director.cpi.calls).to.deep.equal([]);
   });
 
   it("scaled in -> the instance's disks are detached, then its VM and it are deleted", async () => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { messageOf } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -44,19 +45,27 @@ describe("what a manifest may say, row by row", () => {
       tx.instances.put({ ...theirs, ips: { net: "10.0.1.15" } });
       const ours = newInstance({ instanceId: "ours", deployment: "here", group: "db", index: 0, az: "z1" });
       tx.instances.put({ ...ours, ips: { net: "10.0.1.11" } });
+      const nowhere = newInstance({ instanceId: "nowhere", deployment: "plain", group: "db", index: 0, az: "" });
+      tx.instances.put(nowhere);
     });
   });
   after(() => tablet?.[Symbol.asyncDispose]());
 
   /** As a deploy begins: read, then checked. */
-  function accept(text: string, cloud = CLOUD): Promise<{ manifest: Manifest; placed: string }> {
+  async function accept(
+    text: string,
+    { cloud = CLOUD, ignoreJobs = false } = {},
+  ): Promise<{ manifest: Manifest; placed: string }> {
     const config = parseCloudConfig(cloud, { ...LIMITS, what: "cloud config" });
-    const manifest = parseManifest(text, { ...LIMITS, what: "manifest", instances: 100 });
+    const manifest = parseManifest(text, { ...LIMITS, what: "manifest", instances: 100, ignoreJobs });
     return tablet.read((tables) => {
       const configs = { cloudConfigs: { current: () => config }, cpiConfigs: { current: () => ({ cpis: undefined }) } };
       checkManifest(configs, tables, manifest);
-      const { added } = place(tables, manifest.name, manifest.groups, config, () => "");
-      return { manifest, placed: added.map(({ group, index, az }) => `${group}/${index}@${az}`).join(" ") };
+      const { added, migrated } = place(tables, manifest.name, manifest.groups, config, () => "");
+      return {
+        manifest,
+        placed: [...migrated, ...added].map(({ group, index, az }) => `${group}/${index}@${az}`).join(" "),
+      };
     });
   }
   const refusal = async (text: string): Promise<string> => {
@@ -226,6 +235,238 @@ describe("what a manifest may say, row by row", () => {
       expect(await refusal(text)).to.match(effect);
     });
 
+  const REFUSED_WISHES: [string, string, RegExp][] = [
+    [
+      "releases",
+      web("instances: 1", "releases: [{name: r, version: 1}]"),
+      /line 2: releases: diskmesh runs no jobs: .*ignoreJobs/,
+    ],
+    ["addons", web("instances: 1", "addons: [{name: a}]"), /line 2: addons: diskmesh runs no jobs/],
+    [
+      "jobs",
+      web("instances: 1\njobs: [{name: j, release: r}]"),
+      /line 7: instance_groups\.0\.jobs: diskmesh runs no jobs/,
+    ],
+    [
+      "properties of jobs",
+      web("instances: 1\nproperties: {a: 1}"),
+      /instance_groups\.0\.properties: diskmesh runs no jobs/,
+    ],
+    ["properties of all jobs", web("instances: 1", "properties: {a: 1}"), /line 2: properties: diskmesh runs no jobs/],
+    [
+      "an errand",
+      web("instances: 1\nlifecycle: errand"),
+      /line 7: instance_groups\.0\.lifecycle: is not supported: .*errands/,
+    ],
+    ["variables", web("instances: 1", "variables: [{name: v, type: password}]"), /line 2: variables: is not supported/],
+    ["features", web("instances: 1", "features: {use_dns_addresses: true}"), /line 2: features: is not supported/],
+    ["compilation", web("instances: 1", "compilation: {workers: 1}"), /line 2: compilation: is not supported/],
+    [
+      "a variable",
+      web("instances: 1\nenv: {a: {b: [x, hush((name))]}}"),
+      /^(?!.*hush).*line 7: instance_groups\.0\.env\.a\.b\.1: holds a \(\(variable\)\)/,
+    ],
+    ["a variable in a key", web("instances: 1", "tags: {((a/b)): c}"), /line 2: tags\."\(\(a\/b\)\)": holds a/],
+    ["a variable as a name", web("instances: 1").replace("name: web", "name: ((name))"), /line 1: name/],
+    [
+      "a variable as a stemcell's version",
+      web("instances: 1", "stemcells: [{alias: a, os: b, version: ((v))}]"),
+      /line 2: stemcells\.0\.version/,
+    ],
+    ["an unknown key", web("instances: 1", "instance_group: []"), /unknown top-level keys: "instance_group" in line 2/],
+    [
+      "an unknown key of a group",
+      web("instances: 1\ninstance: 2"),
+      /line 7: instance_groups\.0\.instance: is unknown: known are name, instances,/,
+    ],
+    ["resource_pool", web("instances: 1\nresource_pool: a"), /line 7: instance_groups\.0\.resource_pool: is unknown/],
+    ["vm_resources", web("instances: 1\nvm_resources: {cpu: 1}"), /vm_resources: is not supported: give vm_type/],
+    ["persistent_disks", web("instances: 1\npersistent_disks: []"), /persistent_disks: is not supported/],
+    [
+      "an unknown key of a network",
+      web("instances: 1\nnetworks: [{name: net, static_ip: [10.0.1.10]}]"),
+      /networks\.0\.static_ip: is unknown: known are name, static_ips, default, nic_group/,
+    ],
+    [
+      "an unknown key of a stemcell",
+      web("instances: 1", "stemcells: [{alias: a, os: b, version: 1, x: z}]"),
+      /stemcells\.0\.x: is unknown/,
+    ],
+    [
+      "an unknown key of update",
+      web("instances: 1", "update: {canary: 1}"),
+      /line 2: update\.canary: is unknown: known are canaries,/,
+    ],
+    [
+      "canaries that are none",
+      web("instances: 1", "update: {canaries: banana}"),
+      /line 2: update\.canaries: give a whole number, or a share/,
+    ],
+    ["canaries below none", web("instances: 1", "update: {canaries: -1}"), /update\.canaries: give a whole number/],
+    [
+      "half in flight",
+      web("instances: 1\nupdate: {max_in_flight: 0.5}"),
+      /line 7: instance_groups\.0\.update\.max_in_flight: give a whole number/,
+    ],
+    [
+      "no watch time",
+      web("instances: 1", "update: {canary_watch_time: soon}"),
+      /update\.canary_watch_time: give milliseconds/,
+    ],
+    [
+      "a watch time backwards",
+      web("instances: 1", "update: {update_watch_time: 2000-1000}"),
+      /update_watch_time: the least watch time is above the most/,
+    ],
+    ["serial that is none", web("instances: 1", "update: {serial: 2}"), /update\.serial: give true or false/],
+    ["update that is none", web("instances: 1", "update: 1"), /line 2: update: give a mapping/],
+    [
+      "vm_strategy",
+      web("instances: 1", "update: {vm_strategy: create-swap-delete}"),
+      /update\.vm_strategy: is not supported: leave it out, or give `delete-create`/,
+    ],
+    [
+      "azs at once",
+      web("instances: 1", "update: {initial_deploy_az_update_strategy: parallel}"),
+      /is not supported: .*`serial`/,
+    ],
+    [
+      "two names of a disk's type",
+      web("instances: 1\npersistent_disk_pool: a\npersistent_disk_type: a"),
+      /line 7: instance_groups\.0\.persistent_disk_pool: is the old name of persistent_disk_type/,
+    ],
+    [
+      "an unknown disk type by its old name",
+      web("instances: 1\npersistent_disk_pool: a"),
+      /could not find disk pool by name `a`/,
+    ],
+    [
+      "migrated_from that is none",
+      web("instances: 1\nmigrated_from: old"),
+      /line 7: instance_groups\.0\.migrated_from: give a list/,
+    ],
+    [
+      "migrated from a group that stays",
+      `${web("instances: 1\nmigrated_from: [{name: b}]")}- {name: b, instances: 1, azs: [z1]}\n`,
+      /migrated_from\.0: instance group `b` is in the manifest still/,
+    ],
+    [
+      "migrated to two groups",
+      `${web("instances: 1\nmigrated_from: [{name: b}]")}- {name: c, instances: 1, azs: [z1], migrated_from: [{name: b}]}\n`,
+      /line 8: instance_groups\.1\.migrated_from\.0: `b` has migrated to `db` already/,
+    ],
+    [
+      "migrated from an az that the group has not",
+      web("instances: 1\nmigrated_from: [{name: b, az: z3}]"),
+      /migrated_from\.0\.az: is no az of the group/,
+    ],
+    [
+      "migrated from another az than it is in",
+      web("instances: 1\nmigrated_from: [{name: db, az: z2}]")
+        .replace("name: web", "name: here")
+        .replace("name: db\n", "name: new\n"),
+      /db\/ours cannot migrate to instance group `new`: it is in AZ `z1`, not in `z2`/,
+    ],
+    [
+      "migrated from no az to some",
+      web("instances: 1\nmigrated_from: [{name: db}]")
+        .replace("name: web", "name: plain")
+        .replace("name: db\n", "name: new\n"),
+      /it is in no AZ, so say in migrated_from which `az`/,
+    ],
+    [
+      "yes",
+      web("instances: 1\nenv: {a: yes}"),
+      /line 7: a value is true or false in YAML 1\.1, and a text in YAML 1\.2/,
+    ],
+    ["off as a key", web("instances: 1\nenv: {off: 1}"), /line 7: a value is true or false in YAML 1\.1/],
+    ["an octal number", web("instances: 1\nenv: {mode: 0755}"), /line 7: a value is octal in YAML 1\.1, and decimal/],
+    ["a number with _", web("instances: 1\npersistent_disk: 1_000"), /line 7: a value is a number in YAML 1\.1 only/],
+    ["a binary number", web("instances: 1\nenv: {a: 0b11}"), /line 7: a value is a number in one version of YAML only/],
+    [
+      "<<",
+      web("instances: 1\nenv: {a: &a {b: 1}, c: {<<: *a}}"),
+      /line 7: a value `<<` merges in YAML 1\.1 only: begin the manifest with/,
+    ],
+    [
+      "a number to base 60",
+      `%YAML 1.1\n---\n${web("instances: 1\nenv: {a: 22:30}")}`,
+      /line 9: a value is a number to base 60/,
+    ],
+  ];
+  for (const [cause, text, effect] of REFUSED_WISHES)
+    it(`${cause} -> refused, with the place`, async () => {
+      expect(await refusal(text)).to.match(effect);
+    });
+
+  const TAKEN: [string, string][] = [
+    [
+      "what the CLI sends for nothing",
+      web(
+        "instances: 1\njobs: []\nproperties: {}\nnetworks: []",
+        "releases: []\naddons: []\nvariables: []\nfeatures: {}\ndirector_uuid: x",
+      ),
+    ],
+    [
+      "update, in all its forms",
+      web(
+        "instances: 1\nlifecycle: service\nupdate: {canaries: 1, max_in_flight: 20%, serial: false}",
+        'update: {canaries: "2", max_in_flight: 10, canary_watch_time: 1000-60000, update_watch_time: 30000, serial: true, vm_strategy: delete-create, initial_deploy_az_update_strategy: serial}',
+      ),
+    ],
+    ["quoted, what has two meanings", web("instances: 1\nenv: {a: \"yes\", b: '0755', c: !!str on, d: 0, e: 07a}")],
+    [
+      "half a variable",
+      web("instances: 1\nenv: {a: ((b, c: d)), e: (f)}").replace("((b,", '"((b",').replace("d))", '"d))"'),
+    ],
+  ];
+  for (const [cause, text] of TAKEN)
+    it(`${cause} -> taken`, async () => {
+      expect((await accept(text)).manifest.warnings).to.deep.equal([]);
+    });
+
+  it("releases, jobs and addons with ignoreJobs -> taken with a warning, whatever they hold", async () => {
+    const text = web(
+      "instances: 1\njobs: [{name: j, release: r, properties: {a: ((b)), c: yes}}]",
+      "releases: [{name: r, version: ((v))}]\naddons: [{name: x}]",
+    );
+    const { manifest, placed } = await accept(text, { ignoreJobs: true });
+    expect(placed).to.equal("db/0@z1");
+    expect(manifest.warnings).to.deep.equal([
+      "its releases, addons, jobs are left out: nothing of them runs on the VMs",
+    ]);
+    expect(
+      parseManifest(text, { ...LIMITS, what: "manifest", instances: 1, ignoreJobs: false, stored: true }).warnings,
+    ).to.have.length(1);
+    const variable = text.replace("instances: 1", "instances: 1\n  env: {a: ((b))}");
+    await rejection(accept(variable, { ignoreJobs: true }), Error, /env\.a: holds a/);
+    const errand = text.replace("instances: 1", "instances: 1\n  lifecycle: errand");
+    await rejection(accept(errand, { ignoreJobs: true }), Error, /no errands/);
+  });
+
+  it("YAML 1.1 by its directive -> merged, and read as by the CLI", async () => {
+    const { manifest } = await accept(
+      `%YAML 1.1\n---\n${web("instances: 1\nenv: {a: &a {b: yes}, c: {<<: *a, d: 0755}}")}`,
+    );
+    expect(manifest.groups[0]?.env).to.deep.equal({ a: { b: true }, c: { b: true, d: 493 } });
+  });
+
+  it("persistent_disk_pool -> the disk type", async () => {
+    const cloud = `${CLOUD}disk_types: [{name: fast, disk_size: 64}]\n`;
+    const { manifest } = await accept(web("instances: 1\npersistent_disk_pool: fast"), { cloud });
+    expect(manifest.groups[0]?.persistentDisk).to.deep.equal({ sizeMib: 0, type: "fast" });
+  });
+
+  it("migrated_from -> the instance is the new group's, in its az; one of no az in the one that is named", async () => {
+    const to = (deployment: string, from: string) =>
+      web(`instances: 2\nmigrated_from: [${from}]`)
+        .replace("name: web", `name: ${deployment}`)
+        .replace("name: db\n", "name: new\n");
+    expect((await accept(to("here", "{name: db}"))).placed).to.equal("new/0@z1 new/1@z2");
+    expect((await accept(to("plain", "{name: db, az: z2}"))).placed).to.equal("new/0@z2 new/1@z1");
+    expect((await accept(to("plain", "{name: other}, {name: none}"))).placed).to.equal("new/0@z1 new/1@z2");
+  });
+
   const subnets = (...list: string[]): string => `networks:\n- name: net\n  subnets:\n  - ${list.join("\n  - ")}\n`;
   const CLOUDS: [string, string, RegExp][] = [
     [
@@ -273,9 +514,20 @@ describe("what a manifest may say, row by row", () => {
   });
 
   it("everything refused above, but stored -> read as before", () => {
-    for (const [cause, text] of NETWORKS) {
-      if (cause === "an unknown default" || cause === "empty azs") continue;
-      expect(parseManifest(text, { ...LIMITS, what: "manifest", instances: 100, stored: true }).groups).to.not.be.empty;
+    const neverTaken = [
+      "an unknown default",
+      "a number with _",
+      "empty azs",
+      "a variable as a name",
+      "a variable as a stemcell's version",
+      "vm_resources",
+      "persistent_disks",
+    ];
+    for (const [cause, text] of [...NETWORKS, ...REFUSED_WISHES]) {
+      if (neverTaken.includes(cause) || cause.includes("of YAML")) continue;
+      expect(
+        parseManifest(text, { ...LIMITS, what: "manifest", instances: 100, ignoreJobs: false, stored: true }).groups,
+      ).to.not.be.empty;
     }
   });
 });

@@ -41,7 +41,7 @@ describe("the reading of YAML that is slow to read", function () {
 
   for (const [index, [name, textOf]] of entries.entries())
     it(`much of ${name} -> taken or refused, and nothing else goes wrong`, () => {
-      const limits = { what: "text", sizeBytes: MIB_BYTES, instances: 1_000, yaml: LIMITS };
+      const limits = { what: "text", sizeBytes: MIB_BYTES, instances: 1_000, ignoreJobs: true, yaml: LIMITS };
       const text = textOf(WHOLE_BYTES);
       const readings: Reading[] = [
         { format: "manifest", text, limits },
@@ -78,7 +78,10 @@ describe("YAML that is slow to read", function () {
 
   before(async function () {
     if (!existsSync(`/proc/${process.pid}/schedstat`)) skipBecause(this, "/proc does not say how long a thread ran");
-    director = await TestDirector.start({ content: { yaml: { timeoutMs: 60_000 } } });
+    director = await TestDirector.start({
+      content: { yaml: { timeoutMs: 60_000 } },
+      deployments: { ignoreJobs: true },
+    });
     pid = director.process.pid;
     // What was never run is slower than it will ever be again.
     for (const [, send] of WAYS) await outcomeOf(send, "- 1\n");

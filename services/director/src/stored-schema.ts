@@ -79,6 +79,7 @@ const instance = shapeOf<Instance>()({
     networks: object,
     env: object,
     tags: object,
+    member: text.optional(),
   }).nullable(),
   stemcell: text,
   stemcellApiVersion: whole,

@@ -27,12 +27,12 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
   const { deployment: name, manifest } = job;
   const deployment = tables.deployments.get(name);
   const ownLock: LockName = { type: "deployment", resource: name };
-  const { groups } = context.manifests.get(manifest);
+  const { groups, warnings } = context.manifests.get(manifest);
   const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, name, groups));
   if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
     return { locks: [ownLock], ...ofCpis, run: (run) => recordManifest(context, run, name, manifest) };
   if (deployment.checkedByTaskId !== taskId)
-    return { locks: [ownLock], ...ofCpis, run: (run) => checkVms(context, run, name) };
+    return { locks: [ownLock], ...ofCpis, run: (run) => warnAndCheck(context, run, name, warnings) };
   const workOf = persistentDiskWorkOf(context, tables, name);
   let known: AddressOwners | undefined;
   const owners = (): AddressOwners => (known ??= addressOwners(tables));
@@ -54,6 +54,17 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
     },
   };
 };
+
+/** Once for each task. */
+function warnAndCheck(
+  context: JobContext,
+  run: TaskRun,
+  name: string,
+  warnings: readonly string[],
+): Promise<undefined> {
+  for (const message of warnings) run.event({ stage: "Warning", task: name, state: "finished", message });
+  return checkVms(context, run, name);
+}
 
 async function runStep(context: JobContext, run: TaskRun, step: DeploymentStep): Promise<void> {
   if (step.do === "create_vm") await createVm(context, run, step.instance);

@@ -86,6 +86,17 @@ export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | 
   return { ...place, leaving: false, vmState: "none", ...NO_VM, ips: {} };
 }
 
+/** One of another group, with its VM, disks and addresses. The VM's metadata say what it was until they are set again. */
+export function movedTo(group: string, index: number, az: string, instance: Instance): Instance {
+  const { basis } = instance;
+  return { ...instance, group, index, az, basis: basis && { member: memberOf(instance), ...basis } };
+}
+
+/** As a VM's metadata have it. */
+export function memberOf({ group, index }: Pick<Instance, "group" | "index">): string {
+  return `${group}/${index}`;
+}
+
 function moved(instance: Instance, event: VmEvent): Instance {
   const vmState = TRANSITIONS[event][instance.vmState];
   if (vmState === undefined) {

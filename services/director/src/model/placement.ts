@@ -1,5 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { type Instance, newInstance } from "./instance.js";
+import { type Instance, movedTo, newInstance } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { GroupNetwork } from "./networks.js";
 import type { VmNeeds } from "./vm-spec.js";
@@ -10,8 +10,17 @@ export interface InstanceGroup {
   readonly instances: number;
   /** At least one, each once; the empty name alone for none. */
   readonly azs: readonly string[];
+  /** Groups whose instances are this one's from now on. */
+  readonly migratedFrom?: readonly FormerGroup[];
   /** By index, those of each instance's static addresses; undefined when the group has no such addresses. */
   readonly azsByIndex?: readonly (readonly string[])[];
+}
+
+/** A group of an earlier manifest. */
+interface FormerGroup {
+  readonly name: string;
+  /** Where its instances are; empty for not said. */
+  readonly az: string;
 }
 
 /** With what its VMs and disks shall be. */
@@ -20,6 +29,7 @@ export interface GroupSpec extends InstanceGroup, VmNeeds {
   readonly stemcell: string;
   readonly networks: readonly GroupNetwork[];
   readonly env: JsonObject;
+  readonly migratedFrom: readonly FormerGroup[];
   /** By size or by disk type. */
   readonly persistentDisk?: { readonly sizeMib: number; readonly type: string };
 }
@@ -27,6 +37,8 @@ export interface GroupSpec extends InstanceGroup, VmNeeds {
 export interface Placement {
   /** New instances, without VMs. */
   readonly added: readonly Instance[];
+  /** Existing ones of another group before, as they are from now on. */
+  readonly migrated: readonly Instance[];
   /** Existing ones that have no place any more. */
   readonly leaving: readonly Instance[];
 }
@@ -44,19 +56,59 @@ export function placeInstances(
   newId: () => string,
 ): Placement {
   const added: Instance[] = [];
+  const migrated: Instance[] = [];
   const staying = new Set<string>();
   for (const group of groups) {
-    const kept = existing
-      .filter((instance) => instance.group === group.name && !instance.leaving && group.azs.includes(instance.az))
-      .sort((a, b) => a.index - b.index)
-      .slice(0, group.instances);
+    const own = existing.filter((instance) => instance.group === group.name && isPlaced(group, instance));
+    const kept = own.sort(byIndex).slice(0, group.instances);
+    const come = migrate(group, existing, kept);
+    migrated.push(...come);
+    kept.push(...come);
     for (const instance of kept) {
       refuseElsewhere(group, instance);
       staying.add(instance.instanceId);
     }
     added.push(...fillGroup(deployment, group, kept, newId));
   }
-  return { added, leaving: existing.filter((instance) => !instance.leaving && !staying.has(instance.instanceId)) };
+  const leaving = existing.filter((instance) => !instance.leaving && !staying.has(instance.instanceId));
+  return { added, migrated, leaving };
+}
+
+function isPlaced(group: InstanceGroup, { leaving, az }: Instance): boolean {
+  return !leaving && group.azs.includes(az);
+}
+
+function byIndex(a: Instance, b: Instance): number {
+  return a.index - b.index;
+}
+
+/** As many as the group has room for, with their disks; an index that another one has is replaced by the lowest free. */
+function migrate(group: InstanceGroup, existing: readonly Instance[], kept: readonly Instance[]): Instance[] {
+  const indexes = new Set(kept.map(({ index }) => index));
+  const come: Instance[] = [];
+  for (const former of group.migratedFrom ?? []) {
+    if (former.name === group.name) continue;
+    const theirs = existing.filter((instance) => instance.group === former.name && !instance.leaving).sort(byIndex);
+    for (const instance of theirs) {
+      const az = azAfter(group, former, instance);
+      if (!group.azs.includes(az) || kept.length + come.length >= group.instances) continue;
+      let index = indexes.has(instance.index) ? 0 : instance.index;
+      while (indexes.has(index)) index++;
+      indexes.add(index);
+      come.push(movedTo(group.name, index, az, instance));
+    }
+  }
+  return come;
+}
+
+function azAfter(group: InstanceGroup, former: FormerGroup, { az, instanceId }: Instance): string {
+  const place = `${former.name}/${instanceId} cannot migrate to instance group \`${group.name}\``;
+  const about = { about: { instance_id: instanceId } };
+  if (az === "" && former.az === "" && !group.azs.includes(""))
+    throw new InvalidStateError(`${place}: it is in no AZ, so say in migrated_from which \`az\` it is in`, about);
+  if (az !== "" && former.az !== "" && az !== former.az)
+    throw new InvalidStateError(`${place}: it is in AZ \`${az}\`, not in \`${former.az}\``, about);
+  return az === "" ? former.az : az;
 }
 
 function refuseElsewhere({ name, azsByIndex }: InstanceGroup, { index, az, instanceId }: Instance): void {

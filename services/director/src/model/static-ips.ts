@@ -68,9 +68,9 @@ function whyNotStatic(subnet: Subnet, ip: string): string {
 
 /** The group with the azs that static addresses leave to each of its instances. */
 export function withStaticAzs(group: GroupSpec, networks: readonly Network[]): InstanceGroup {
-  const { name, instances, azs } = group;
+  const { name, instances, azs, migratedFrom } = group;
   const uses = group.networks.filter((use) => use.staticIps.length > 0);
-  if (uses.length === 0) return { name, instances, azs };
+  if (uses.length === 0) return { name, instances, azs, migratedFrom };
   const azsByIndex = Array.from({ length: instances }, (_, index) => {
     let left = azs;
     for (const use of uses) {
@@ -89,7 +89,7 @@ export function withStaticAzs(group: GroupSpec, networks: readonly Network[]): I
     }
     return left;
   });
-  return { name, instances, azs, azsByIndex };
+  return { name, instances, azs, migratedFrom, azsByIndex };
 }
 
 function wrong(place: string, text: string): InvalidStateError {

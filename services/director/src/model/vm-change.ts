@@ -42,7 +42,8 @@ export function decideVmChange(
     sameJson(was.env, basis.env) ? "" : "its env has changed",
   ].filter((reason) => reason !== "");
   if (reasons.length > 0) return { do: "recreate", because: reasons.join(", ") };
-  return sameJson(was.tags, basis.tags) ? KEEP : { do: "set_metadata" };
+  const { member = basis.member } = was;
+  return member === basis.member && sameJson(was.tags, basis.tags) ? KEEP : { do: "set_metadata" };
 }
 
 /**

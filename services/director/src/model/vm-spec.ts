@@ -24,6 +24,8 @@ export interface VmBasis {
   readonly env: JsonObject;
   /** As the VM's metadata has them. */
   readonly tags: JsonObject;
+  /** Group and index in the VM's metadata; earlier releases recorded none. */
+  readonly member?: string;
 }
 
 /** What an instance group wants its VMs to be. */

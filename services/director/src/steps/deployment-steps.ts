@@ -1,7 +1,7 @@
 import { NO_AZ } from "../model/cloud-config.js";
 import { checkManifest, place } from "../model/manifest-check.js";
 import type { GroupSpec } from "../model/placement.js";
-import { refuseDeletingDeployment } from "../model/recorded-deployments.js";
+import { persistentDiskOf, refuseDeletingDeployment } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { JobContext } from "./job-context.js";
@@ -37,6 +37,11 @@ export async function recordManifest(
       const placement = place(tx, name, manifest.groups, context.cloudConfigs.current(tx), context.newId);
       tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0 });
       for (const instance of placement.added) tx.instances.put(instance);
+      for (const instance of placement.migrated) {
+        tx.instances.put(instance);
+        const disk = persistentDiskOf(tx, instance.instanceId);
+        if (disk !== undefined) tx.persistentDisks.put({ ...disk, group: instance.group });
+      }
       for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
     }),
   );

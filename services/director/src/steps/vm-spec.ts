@@ -2,7 +2,7 @@ import { usesBoshRegistry } from "@diskmesh/cpi";
 import { InvalidStateError } from "@diskmesh/domain";
 import { azNamed } from "../model/cloud-config.js";
 import { cpiOfAz } from "../model/cpi-choice.js";
-import { formatInstance, type Instance, type VmIntent } from "../model/instance.js";
+import { formatInstance, type Instance, memberOf, type VmIntent } from "../model/instance.js";
 import { settleNetworks } from "../model/networks.js";
 import type { GroupSpec } from "../model/placement.js";
 import { addressKey, addressOwners } from "../model/recorded-deployments.js";
@@ -63,6 +63,7 @@ export function planVm(
     networks,
     env: group.env,
     tags: manifest.tags,
+    member: memberOf(instance),
   };
   return { cpi, stemcell, ips, basis };
 }

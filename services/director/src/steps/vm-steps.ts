@@ -10,6 +10,7 @@ import {
   intendCreateVm,
   intendDeleteVm,
   type MadeVm,
+  memberOf,
   vmCreated,
   vmDeleted,
   vmLost,
@@ -160,7 +161,7 @@ export async function setVmMetadata(context: JobContext, run: TaskRun, instance:
     await tolerate(call, (error) => error.isNotImplemented);
     await change(context, instanceId, (current) => ({
       ...current,
-      basis: current.basis ? { ...current.basis, tags } : null,
+      basis: current.basis ? { ...current.basis, tags, member: memberOf(current) } : null,
     }));
   });
 }

@@ -27,10 +27,17 @@ export interface Issue {
   readonly message: string;
 }
 
+/** What is wrong with a part of a text. */
+export interface Fault {
+  readonly offset: number;
+  readonly message: string;
+}
+
 /** What holds for a text that is new, beside its shape. */
 export interface Checks<Value> {
   /** Every other key of the outermost mapping is refused. */
   readonly knownKeys?: readonly string[];
+  readonly faultOf?: (document: Document.Parsed) => Fault | undefined;
   readonly issuesOf?: (value: Value) => Iterable<Issue>;
 }
 
@@ -61,11 +68,16 @@ export function parseYaml<Schema extends z.ZodType>(
   text: string,
   schema: Schema,
   limits: TextLimits,
-  { knownKeys, issuesOf }: Checks<z.output<Schema>> = {},
+  { knownKeys, faultOf, issuesOf }: Checks<z.output<Schema>> = {},
 ): z.output<Schema> {
   const { what, stored } = limits;
   const read = readDocument(text, limits);
   if (knownKeys !== undefined && !stored) refuseUnknownKeys(read, what, knownKeys);
+  const fault = stored ? undefined : faultOf?.(read.document);
+  if (fault !== undefined) {
+    const { line } = read.lines.linePos(fault.offset);
+    throw new InvalidArgumentError(`the ${what} is not as expected: line ${line}: a value ${fault.message}`);
+  }
   const result = schema.safeParse(read.value);
   if (!result.success) throw notAsExpected(read, what, result.error.issues);
   if (stored || issuesOf === undefined) return result.data;
@@ -78,7 +90,8 @@ export function parseYaml<Schema extends z.ZodType>(
 function notAsExpected(read: ReadDocument, what: string, issues: readonly Issue[]): InvalidArgumentError {
   const told = issues.slice(0, MOST_ISSUES_TOLD).map((issue) => {
     const path = issue.path.map((part) => (typeof part === "symbol" ? String(part) : part));
-    return `line ${lineOf(read, path)}: ${path.join(".") || "the document"}: ${issue.message}`;
+    const place = path.map((part) => (/^[\w-]{1,64}$/.test(String(part)) ? part : quoted(String(part)))).join(".");
+    return `line ${lineOf(read, path)}: ${place || "the document"}: ${issue.message}`;
   });
   return new InvalidArgumentError(`the ${what} is not as expected: ${told.join("; ")}`);
 }

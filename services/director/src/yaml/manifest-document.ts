@@ -28,6 +28,9 @@ const groupSchema = z
     env: propertiesSchema.nullish(),
     persistent_disk: z.int().min(0).nullish(),
     persistent_disk_type: nameSchema.nullish(),
+    // Earlier releases let these be, whatever they were.
+    persistent_disk_pool: z.unknown().optional(),
+    migrated_from: z.unknown().optional(),
     persistent_disks: z.undefined({ error: "is not supported: give persistent_disk_type" }).optional(),
   })
   .refine(
@@ -45,7 +48,7 @@ const stemcellSchema = z
   })
   .refine((stemcell) => (stemcell.os == null) !== (stemcell.name == null), "give either os or name");
 
-// BOSH's other keys are let be. So are unknown ones within these.
+// Those that ask for nothing are taken: the CLI sends `releases: []` and the like.
 export const KNOWN_KEYS = [
   "name",
   "director_uuid",
@@ -70,6 +73,8 @@ export const manifestSchema = z.looseObject({
 
 export type ManifestDocument = z.output<typeof manifestSchema>;
 export type GroupDocument = z.output<typeof groupSchema>;
+
+export const migratedFromSchema = z.array(z.strictObject({ name: nameSchema, az: nameSchema.nullish() }));
 
 /** Numbers may be written as texts. Undefined for what is none, null for what is not given. */
 export function nicGroupOf(value: unknown): string | null | undefined {

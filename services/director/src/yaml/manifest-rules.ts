@@ -1,21 +1,193 @@
+import { messageOf } from "@diskmesh/domain";
+import { checkCount, checkWatchTime } from "../model/update-block.js";
 import type { Issue } from "./document.js";
-import { addressesOf, type GroupDocument, type ManifestDocument, nicGroupOf } from "./manifest-document.js";
+import {
+  addressesOf,
+  type GroupDocument,
+  type ManifestDocument,
+  migratedFromSchema,
+  nicGroupOf,
+} from "./manifest-document.js";
+import { nameSchema } from "./schema.js";
+
+type Path = readonly PropertyKey[];
+
+/** What only matters to jobs, at the top and in instance groups: refused, or left out with `ignoreJobs`. */
+export const OF_JOBS: readonly string[] = ["releases", "addons", "jobs", "properties"];
+
+const NO_JOBS = "diskmesh runs no jobs: leave it out, or set deployments.ignoreJobs in the director's config";
+
+const UPDATE_KEYS = [
+  "canaries",
+  "max_in_flight",
+  "canary_watch_time",
+  "update_watch_time",
+  "serial",
+  "vm_strategy",
+  "initial_deploy_az_update_strategy",
+];
+const STEMCELL_KEYS = ["alias", "os", "name", "version"];
+const NETWORK_KEYS = ["name", "static_ips", "default", "nic_group"];
+const GROUP_KEYS = [
+  "name",
+  "instances",
+  "azs",
+  "vm_type",
+  "vm_extensions",
+  "stemcell",
+  "networks",
+  "env",
+  "persistent_disk",
+  "persistent_disk_type",
+  "persistent_disk_pool",
+  "update",
+  "migrated_from",
+  "lifecycle",
+  "jobs",
+  "properties",
+];
+/** Refused by the shape, which says what to give instead. */
+const REFUSED_GROUP_KEYS = ["vm_resources", "persistent_disks"];
 
 /** What a new manifest may not say, beside what its shape forbids. */
-export function* issuesOf(manifest: ManifestDocument): Generator<Issue> {
-  for (const [index, group] of (manifest.instance_groups ?? []).entries()) {
-    const place = ["instance_groups", index];
-    yield* defaultIssues(group, place);
-    yield* staticIpIssues(group, place);
-    for (const [at, { nic_group }] of (group.networks ?? []).entries()) {
-      if (nicGroupOf(nic_group) !== undefined) continue;
-      yield { path: [...place, "networks", at, "nic_group"], message: "give a whole number of at most nine digits" };
+export function* issuesOf(manifest: ManifestDocument, ignoreJobs: boolean): Generator<Issue> {
+  yield* jobIssues(manifest, ignoreJobs, []);
+  for (const key of ["variables", "features", "compilation"]) {
+    if (!isEmpty(manifest[key])) yield { path: [key], message: "is not supported: leave it out" };
+  }
+  yield* updateIssues(manifest.update, ["update"]);
+  for (const [index, stemcell] of (manifest.stemcells ?? []).entries())
+    yield* unknownKeys(stemcell, STEMCELL_KEYS, ["stemcells", index]);
+  const groups = manifest.instance_groups ?? [];
+  for (const [index, group] of groups.entries()) yield* groupIssues(group, ["instance_groups", index], ignoreJobs);
+  yield* migrationIssues(groups);
+  yield* variableIssues(manifest, [], ignoreJobs);
+}
+
+function* groupIssues(group: GroupDocument, place: Path, ignoreJobs: boolean): Generator<Issue> {
+  yield* unknownKeys(group, [...GROUP_KEYS, ...REFUSED_GROUP_KEYS], place, GROUP_KEYS);
+  yield* jobIssues(group, ignoreJobs, place);
+  if (group.lifecycle != null && group.lifecycle !== "service")
+    yield { path: [...place, "lifecycle"], message: "is not supported: there are no errands, only `service`" };
+  yield* updateIssues(group.update, [...place, "update"]);
+  yield* diskIssues(group, place);
+  yield* defaultIssues(group, place);
+  yield* staticIpIssues(group, place);
+  for (const [at, network] of (group.networks ?? []).entries()) {
+    const path = [...place, "networks", at];
+    yield* unknownKeys(network, NETWORK_KEYS, path);
+    if (nicGroupOf(network.nic_group) === undefined)
+      yield { path: [...path, "nic_group"], message: "give a whole number of at most nine digits" };
+  }
+}
+
+function* unknownKeys(
+  value: Readonly<Record<string, unknown>>,
+  known: readonly string[],
+  place: Path,
+  told = known,
+): Generator<Issue> {
+  for (const key of Object.keys(value)) {
+    if (!known.includes(key)) yield { path: [...place, key], message: `is unknown: known are ${told.join(", ")}` };
+  }
+}
+
+/** Nothing at all, as the CLI writes it, is no wish. */
+export function isEmpty(value: unknown): boolean {
+  return value == null || (typeof value === "object" && Object.keys(value).length === 0);
+}
+
+function* jobIssues(value: Readonly<Record<string, unknown>>, ignoreJobs: boolean, place: Path): Generator<Issue> {
+  if (ignoreJobs) return;
+  for (const key of OF_JOBS) if (!isEmpty(value[key])) yield { path: [...place, key], message: NO_JOBS };
+}
+
+function* updateIssues(update: unknown, path: Path): Generator<Issue> {
+  if (update == null) return;
+  if (typeof update !== "object" || Array.isArray(update)) {
+    yield { path, message: "give a mapping" };
+    return;
+  }
+  const block = update as Readonly<Record<string, unknown>>;
+  yield* unknownKeys(block, UPDATE_KEYS, path);
+  const checks: readonly (readonly [string, (value: unknown) => void])[] = [
+    ["canaries", checkCount],
+    ["max_in_flight", checkCount],
+    ["canary_watch_time", checkWatchTime],
+    ["update_watch_time", checkWatchTime],
+  ];
+  for (const [key, check] of checks) {
+    try {
+      if (block[key] != null) check(block[key]);
+    } catch (error) {
+      yield { path: [...path, key], message: messageOf(error) };
+    }
+  }
+  if (block.serial != null && typeof block.serial !== "boolean")
+    yield { path: [...path, "serial"], message: "give true or false" };
+  const only = { vm_strategy: "delete-create", initial_deploy_az_update_strategy: "serial" } as const;
+  for (const [key, value] of Object.entries(only)) {
+    if (block[key] != null && block[key] !== value)
+      yield { path: [...path, key], message: `is not supported: leave it out, or give \`${value}\`` };
+  }
+}
+
+function* diskIssues(group: GroupDocument, place: Path): Generator<Issue> {
+  const { persistent_disk, persistent_disk_type, persistent_disk_pool: pool } = group;
+  if (pool == null) return;
+  const path = [...place, "persistent_disk_pool"];
+  if (!nameSchema.safeParse(pool).success) yield { path, message: "give the name of a disk type" };
+  if (persistent_disk != null || persistent_disk_type != null)
+    yield { path, message: "is the old name of persistent_disk_type: give one of them, and no persistent_disk" };
+}
+
+function* migrationIssues(groups: readonly GroupDocument[]): Generator<Issue> {
+  const names = new Set(groups.map(({ name }) => name));
+  const takenBy = new Map<string, string>();
+  for (const [index, group] of groups.entries()) {
+    if (group.migrated_from == null) continue;
+    const path = ["instance_groups", index, "migrated_from"];
+    const { data } = migratedFromSchema.safeParse(group.migrated_from);
+    if (data === undefined) {
+      yield { path, message: "give a list of {name: OLD_GROUP}, and perhaps the az that its instances are in" };
+      continue;
+    }
+    for (const [at, { name, az }] of data.entries()) {
+      const place = [...path, at];
+      if (name !== group.name && names.has(name))
+        yield { path: place, message: `instance group \`${name}\` is in the manifest still: remove it there` };
+      const other = takenBy.get(name);
+      if (other !== undefined) yield { path: place, message: `\`${name}\` has migrated to \`${other}\` already` };
+      takenBy.set(name, group.name);
+      if (az != null && !(group.azs ?? []).includes(az))
+        yield { path: [...place, "az"], message: "is no az of the group" };
     }
   }
 }
 
+/** As BOSH finds them. Nothing of the value is told: what is around a variable may be secret. */
+const VARIABLE = /\(\(.*?\)\)/;
+
+function* variableIssues(value: unknown, path: Path, ignoreJobs: boolean): Generator<Issue> {
+  const message = "holds a ((variable)), and there is no config server: have the CLI fill it in, e.g. by --var";
+  if (typeof value === "string" && VARIABLE.test(value)) yield { path, message };
+  if (typeof value !== "object" || value === null) return;
+  const isList = Array.isArray(value);
+  for (const [key, inner] of Object.entries(value)) {
+    const place = [...path, isList ? Number(key) : key];
+    if (ignoreJobs && isOfJobs(key, place)) continue;
+    if (!isList && VARIABLE.test(key)) yield { path: place, message };
+    yield* variableIssues(inner, place, ignoreJobs);
+  }
+}
+
+/** At the top, or in an instance group. */
+function isOfJobs(key: string, path: Path): boolean {
+  return OF_JOBS.includes(key) && (path.length === 1 || (path.length === 3 && path[0] === "instance_groups"));
+}
+
 /** Of several networks one must say where names are resolved, and one where packets go that no other network takes. */
-function* defaultIssues({ networks }: GroupDocument, place: readonly PropertyKey[]): Generator<Issue> {
+function* defaultIssues({ networks }: GroupDocument, place: Path): Generator<Issue> {
   if (networks == null || networks.length < 2) return;
   const path = [...place, "networks"];
   for (const what of ["dns", "gateway", "addressable"] as const) {
@@ -26,7 +198,7 @@ function* defaultIssues({ networks }: GroupDocument, place: readonly PropertyKey
   }
 }
 
-function* staticIpIssues({ networks, instances }: GroupDocument, place: readonly PropertyKey[]): Generator<Issue> {
+function* staticIpIssues({ networks, instances }: GroupDocument, place: Path): Generator<Issue> {
   for (const [index, { static_ips }] of (networks ?? []).entries()) {
     if (static_ips == null || static_ips.length === 0) continue;
     const path = [...place, "networks", index, "static_ips"];

@@ -3,7 +3,7 @@ import { NO_AZ } from "../model/cloud-config.js";
 import type { JsonObject } from "../model/json.js";
 import type { GroupSpec } from "../model/placement.js";
 import type { WantedStemcell } from "../model/stemcell.js";
-import { parseYaml, type TextLimits } from "./document.js";
+import { type Checks, parseYaml, type TextLimits } from "./document.js";
 import {
   addressesOf,
   countAddresses,
@@ -12,28 +12,36 @@ import {
   MAX_STATIC_IPS,
   type ManifestDocument,
   manifestSchema,
+  migratedFromSchema,
   nicGroupOf,
 } from "./manifest-document.js";
-import { issuesOf } from "./manifest-rules.js";
+import { isEmpty, issuesOf, OF_JOBS } from "./manifest-rules.js";
+import { findTwoMeanings } from "./yaml-versions.js";
 
 export interface Manifest {
   readonly name: string;
   readonly stemcells: readonly WantedStemcell[];
   readonly tags: JsonObject;
   readonly groups: readonly GroupSpec[];
+  /** Of what it asks for and nobody does. */
+  readonly warnings: readonly string[];
 }
 
 export interface ManifestLimits extends TextLimits {
   readonly instances: number;
+  /** Releases, jobs and addons are left out, with a warning. */
+  readonly ignoreJobs: boolean;
 }
 
 /** A deployment manifest in BOSH's format. */
 export function parseManifest(text: string, limits: ManifestLimits): Manifest {
-  const checks = {
+  const { ignoreJobs } = limits;
+  const checks: Checks<ManifestDocument> = {
     knownKeys: KNOWN_KEYS,
-    issuesOf: (document: ManifestDocument) => {
+    faultOf: (document) => findTwoMeanings(document, (key, depth) => ignoreJobs && isLeftOut(key, depth)),
+    issuesOf: (document) => {
       refuseManyGroups(document.instance_groups ?? [], limits);
-      return issuesOf(document);
+      return issuesOf(document, ignoreJobs);
     },
   };
   const parsed = parseYaml(text, manifestSchema, { ...limits, holdsSecrets: true }, checks);
@@ -54,7 +62,18 @@ export function parseManifest(text: string, limits: ManifestLimits): Manifest {
   );
   const aliases = new Set(stemcells.map((stemcell) => stemcell.alias));
   for (const group of groups) checkGroup(group, aliases, limits.what);
-  return { name: parsed.name, stemcells, tags: parsed.tags ?? {}, groups };
+  return { name: parsed.name, stemcells, tags: parsed.tags ?? {}, groups, warnings: warningsOf(parsed) };
+}
+
+/** Of a pair of YAML, within so many others and what is around them: at the top, or in an instance group. */
+function isLeftOut(key: string, depth: number): boolean {
+  return OF_JOBS.includes(key) && (depth === 2 || depth === 5);
+}
+
+function warningsOf(manifest: ManifestDocument): string[] {
+  const holders: readonly Readonly<Record<string, unknown>>[] = [manifest, ...(manifest.instance_groups ?? [])];
+  const leftOut = OF_JOBS.filter((key) => holders.some((holder) => !isEmpty(holder[key])));
+  return leftOut.length === 0 ? [] : [`its ${leftOut.join(", ")} are left out: nothing of them runs on the VMs`];
 }
 
 /** Before anything is made of them: a group of none costs as much to look after as one of few. */
@@ -72,7 +91,8 @@ function refuseManyGroups(groups: readonly GroupDocument[], { what, instances: m
 }
 
 function toGroup(group: GroupDocument): GroupSpec {
-  const { persistent_disk: sizeMib, persistent_disk_type: type } = group;
+  const { persistent_disk: sizeMib, persistent_disk_pool: pool } = group;
+  const type = group.persistent_disk_type ?? (sizeMib == null && typeof pool === "string" ? pool : undefined);
   return {
     name: group.name,
     instances: group.instances,
@@ -87,6 +107,10 @@ function toGroup(group: GroupDocument): GroupSpec {
       nicGroup: nicGroupOf(network.nic_group) ?? "",
     })),
     env: group.env ?? {},
+    migratedFrom: (migratedFromSchema.safeParse(group.migrated_from).data ?? []).map(({ name, az }) => ({
+      name,
+      az: az ?? "",
+    })),
     ...((sizeMib != null || type != null) && { persistentDisk: { sizeMib: sizeMib ?? 0, type: type ?? "" } }),
   };
 }

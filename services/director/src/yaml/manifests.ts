@@ -41,7 +41,7 @@ export class Manifests {
     const known = this.#remembered.get(text);
     if (known !== undefined) return this.#hold(text, known.manifest);
     const { what } = this.#limits;
-    const limits = { ...storedLimits(what), instances: Number.POSITIVE_INFINITY };
+    const limits = { ...storedLimits(what), instances: Number.POSITIVE_INFINITY, ignoreJobs: true };
     const reading = { format: "manifest", text, limits } as const;
     return this.#hold(text, await this.#reader.read<"manifest">(reading, { stored: true, signal }));
   }

@@ -19,7 +19,7 @@ const YAML: YamlLimits = {
   expandedSizeBytes: 10_000,
 };
 const CLOUD = { what: "cloud config `default`", sizeBytes: 10_000, yaml: YAML };
-const MANIFEST = { what: "manifest", sizeBytes: 10_000, instances: 10, yaml: YAML };
+const MANIFEST = { what: "manifest", sizeBytes: 10_000, instances: 10, ignoreJobs: false, yaml: YAML };
 
 describe("cloud configs in YAML", () => {
   it("BOSH's whole format -> what we use of it, the rest let be", () => {
@@ -132,8 +132,10 @@ instance_groups:
           stemcell: "default",
           networks: [{ name: "default", staticIps: [], default: [], nicGroup: "" }],
           env: {},
+          migratedFrom: [],
         },
       ],
+      warnings: [],
     });
   });
 

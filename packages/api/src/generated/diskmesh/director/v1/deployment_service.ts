@@ -90,8 +90,9 @@ export interface PersistentDisk {
 /** The deployment wanted. */
 export interface DeployRequest {
   /**
-   * A BOSH manifest as YAML: name; stemcells; tags; and instance_groups with name, instances and azs, and perhaps
-   * vm_type, vm_extensions, stemcell, networks, env, and persistent_disk or persistent_disk_type.
+   * A BOSH manifest as YAML: name; stemcells; tags; update, which is only checked; and instance_groups with name and
+   * instances, and perhaps azs, vm_type, vm_extensions, stemcell, networks, env, migrated_from, and persistent_disk or
+   * persistent_disk_type. Whatever else it asks for is refused with the line.
    */
   manifest: string;
   /** Return when the task has ended or the deadline is near. */
