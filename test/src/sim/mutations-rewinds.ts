@@ -6,8 +6,8 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-incarnation",
     mistake: "the agent obeys orders of a registry that was restored elsewhere since",
-    withinSeeds: 500,
-    foundBy: 155,
+    withinSeeds: 1500,
+    foundBy: 122,
     scenario: "two registries",
     replaced: [
       inPlaceOf("disk-agent/model/orders", "acceptRequest", ({ acceptRequest }) => (memory, bootId, request) => {
@@ -20,7 +20,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "obey-whoever-answers",
     mistake: "an agent goes back to a former incarnation, whose registry takes it for its own",
-    withinSeeds: 200,
+    withinSeeds: 600,
     foundBy: 56,
     scenario: "two registries",
     replaced: [
@@ -44,7 +44,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
-    withinSeeds: 250,
+    withinSeeds: 750,
     foundBy: 86,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
@@ -52,8 +52,8 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "believe-any-number",
     mistake: "one agent's lie makes the registry go on above what nobody gave",
-    withinSeeds: 2400,
-    foundBy: 590,
+    withinSeeds: 7200,
+    foundBy: 458,
     scenario: "lies",
     replaced: [
       inPlaceOf(
@@ -75,24 +75,24 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
-    withinSeeds: 250,
-    foundBy: 86,
+    withinSeeds: 750,
+    foundBy: 350,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
   {
     name: "erase-unknown-disks",
     mistake: "what an unknown disk has on a device is erased",
-    withinSeeds: 150,
-    foundBy: 20,
+    withinSeeds: 450,
+    foundBy: 86,
     scenario: "copied back",
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, unknownSession: undefined })),
   },
   {
     name: "tell-before-registered",
     mistake: "a host is told orders before it has registered with a registry that was restored",
-    withinSeeds: 400,
-    foundBy: 251,
+    withinSeeds: 1200,
+    foundBy: 449,
     scenario: "copied back",
     replaced: [
       inPlaceOf(
@@ -114,7 +114,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
   {
     name: "tell-before-asked",
     mistake: "a new leader gives orders before it has heard what the agent remembers",
-    withinSeeds: 50,
+    withinSeeds: 150,
     foundBy: 9,
     replaced: [
       inPlaceOf(
