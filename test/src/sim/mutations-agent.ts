@@ -260,6 +260,10 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
           tx.devices.put({ ...device, eraseSessionNumber: eraseSessionNumberOf(device.deviceId) });
         return removeDevice(changed(tx, { devices: changed(tx.devices, { put }) }), ...given);
       }),
+      inPlaceOf("disk-registry/model/reported-devices", "distrusted", ({ distrusted }) => (device) => {
+        const { eraseSessionNumber } = device;
+        return { ...distrusted(device), eraseSessionNumber };
+      }),
     ],
   },
   {

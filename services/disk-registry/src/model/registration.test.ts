@@ -15,6 +15,7 @@ import {
 } from "../testing/fleet-fixture.js";
 import { addDevice } from "./add-action.js";
 import { deleteDisk } from "./disks.js";
+import { completeErase } from "./erase.js";
 import { requireRegistered } from "./heartbeats.js";
 import { purgeDevice, purgeHost } from "./purge-action.js";
 import {
@@ -317,11 +318,20 @@ describe("registration", () => {
       expect(fleet.device("d1").dirty).to.equal(effect === "dirty");
     });
 
-  it("a device found dirty while it is erased -> the erase goes on", () => {
-    const fleet = new TestFleet({ devices: [aDevice("d1", { ...nameless, dirty: true, eraseSessionNumber: 7 })] });
-    register(fleet, registration([reported("d1", nameless)], { bootId: "h1-boot-2" }));
-    expect(fleet.device("d1").eraseSessionNumber).to.equal(7);
-  });
+  const erased: readonly [string, Partial<Device>, Partial<ReportedDevice>, string, number][] = [
+    ["held all the time", nameless, nameless, "h1-boot-1", 7],
+    ["held again by a new start, the same file", asFile("b 1"), asFile("b 1"), "h1-boot-2", 7],
+    // The start before may have erased the drive that was there, and its answer may come yet.
+    ["held again by a new start, with nothing to tell it by", nameless, nameless, "h1-boot-2", 0],
+  ];
+  for (const [cause, known, found, bootId, session] of erased)
+    it(`a device that is being erased, ${cause} -> the erase ${session === 7 ? "goes on" : "begins anew"}`, () => {
+      const fleet = new TestFleet({ devices: [aDevice("d1", { ...known, dirty: true, eraseSessionNumber: 7 })] });
+      register(fleet, registration([reported("d1", found)], { bootId }));
+      expect(fleet.device("d1")).to.include({ dirty: true, eraseSessionNumber: session });
+      fleet.transact((tx) => completeErase(tx, deviceId("d1"), 7));
+      expect(fleet.device("d1").dirty, "after the late answer").to.equal(session !== 7);
+    });
 
   it("PurgeDevice of a host that is not heard from -> its heartbeats no longer count, a registration does", () => {
     const hosts = [aHost("h1", { state: "UNAVAILABLE", stateMessage: "silent" })];

@@ -86,10 +86,11 @@ export function mergeReported(
 
 /**
  * While nobody held it, another drive of its size may have come into its place, or it has been elsewhere: its bytes are
- * anybody's.
+ * anybody's. An erase that was under way begins anew, under another session: the agent that is gone may have finished it
+ * on the drive that was there, and its answer may be on its way still.
  */
 export function distrusted(device: Device): Device {
-  if (device.dirty || device.diskId !== "") return device;
+  if (device.diskId !== "" || (device.dirty && device.eraseSessionNumber === 0)) return device;
   return { ...device, dirty: true, eraseSessionNumber: 0 };
 }
 
