@@ -1,4 +1,4 @@
-import { type DeviceId, type DiskId, type HostId, InvalidStateError, OutdatedError } from "@diskmesh/domain";
+import { type DeviceId, type DiskId, type HostId, OutdatedError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { decideExport, decideUnexport } from "./exports.js";
 import { type AgentMemory, type ExportSpec, emptyMemory } from "./memory.js";
@@ -24,7 +24,10 @@ describe("decideExport and decideUnexport", () => {
   });
 
   it("the same session with other extents -> refused", () => {
-    expect(() => decideExport(serve(EMPTY, spec(3)), spec(3, "disk-1", 8192))).to.throw(InvalidStateError);
+    expect(() => decideExport(serve(EMPTY, spec(3)), spec(3, "disk-1", 8192))).to.throw(
+      OutdatedError,
+      "take a new session number",
+    );
   });
 
   it("the same session at a moved address -> the same", () => {

@@ -1,9 +1,9 @@
-import { type DiskId, InvalidStateError, OutdatedError } from "@diskmesh/domain";
+import { type DiskId, OutdatedError } from "@diskmesh/domain";
 import type { AgentMemory, ExportMemory, ExportSpec } from "./memory.js";
 
 /**
  * What to make of an order to serve a disk. Throws OutdatedError when a higher session of the disk was exported or ended
- * before, or this one was ended.
+ * before, or this one was ended, or is of other devices: a registry that went back in time gave the number twice.
  */
 export function decideExport(
   memory: AgentMemory,
@@ -12,7 +12,7 @@ export function decideExport(
   const known = memory.exports.get(spec.diskId);
   if (known?.spec !== undefined && known.sessionNumber === spec.sessionNumber) {
     if (!sameSpec(known.spec, spec))
-      throw new InvalidStateError(
+      throw new OutdatedError(
         `disk ${spec.diskId} is exported in session ${spec.sessionNumber} with other devices: take a new session number`,
         { about: { disk_id: spec.diskId } },
       );
