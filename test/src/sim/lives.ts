@@ -67,6 +67,11 @@ export class Lives {
       const now = to.disk(to.device(deviceId)?.diskId ?? "");
       if (now === undefined || nameOf(now) !== nameOf(disk)) this.#forgotten.set(deviceId, nameOf(disk));
     }
+    // An earlier step back had gone further, and this one knows it again.
+    for (const { deviceId, diskId } of to.devices()) {
+      const disk = to.disk(diskId);
+      if (disk !== undefined && this.#forgotten.get(deviceId) === nameOf(disk)) this.#forgotten.delete(deviceId);
+    }
   }
 
   /** Nobody wants what is on the device any more. */

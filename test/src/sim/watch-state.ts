@@ -167,8 +167,10 @@ export class StateWatch {
   }
 
   #checkPublication(before: Disk | undefined, after: Disk | undefined): void {
-    if (before !== undefined && after === undefined && before.publication !== undefined)
-      this.world.violation(`disk ${before.diskId} was deleted while it was ${before.publication.state}`);
+    const left = after === undefined ? before?.publication : undefined;
+    // One commit may hold the end of an unpublication, and then the deletion.
+    if (left !== undefined && left.state !== "UNPUBLISHING")
+      this.world.violation(`disk ${before?.diskId} was deleted while it was ${left.state}`);
     const disk = after ?? before;
     if (disk === undefined) return;
     const was = before?.publication;
