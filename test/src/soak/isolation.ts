@@ -1,5 +1,6 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
+import { fileURLToPath } from "node:url";
 import { endsWithParent } from "@diskmesh/testkit";
 
 const MARK = "DISKMESH_SOAK_ISOLATED";
@@ -25,7 +26,8 @@ export function sharedBecause(): string | undefined {
 
 /** Runs this program again with other arguments in a network and mounts of its own; resolves with its exit code. */
 export async function runIsolated(args: readonly string[]): Promise<number> {
-  const main = process.argv[1] ?? "";
+  // Not what was called: that may be the launcher of several programs, which would ask for which.
+  const main = fileURLToPath(new URL("./main.js", import.meta.url));
   const [command = "", ...commandArgs] = [...endsWithParent(), "unshare", ...UNSHARE, process.execPath, main, ...args];
   const child = spawn(command, commandArgs, {
     stdio: "inherit",
