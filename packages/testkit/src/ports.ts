@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { createServer, type Server } from "node:net";
 
 const FIRST_PORT = 10_000;
 /** As Linux comes; used where it cannot be read, and where the kernel was told to give nearly all ports away. */
@@ -7,17 +7,20 @@ const DEFAULT_EPHEMERAL_FROM = 32_768;
 const FEWEST_PORTS = 1_000;
 const ATTEMPTS = 1_000;
 
+/** Linux answers on all of 127.0.0.0/8. Whoever asks for a port takes it here first. */
+const RESERVED_ON = "127.68.77.1";
+
 /**
- * The first of `count` TCP ports in a row of the loopback interface that nobody listened on a moment ago. They lie below
- * those that the kernel gives to outgoing connections: a process that is killed and started again would now and then
- * find its port taken by some client's connection.
+ * The first of `count` TCP ports in a row of the loopback interface that nobody listens on, and that no other process of
+ * the tests is given before this one ends: a service that is killed must find its port free when it starts again. They
+ * lie below those that the kernel gives to outgoing connections, for the same reason.
  */
-export async function freePort(count = 1): Promise<number> {
+export async function freePort(count = 1, random: () => number = Math.random): Promise<number> {
   const end = ephemeralFrom() - count;
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-    const first = FIRST_PORT + Math.floor(Math.random() * (end - FIRST_PORT));
+    const first = FIRST_PORT + Math.floor(random() * (end - FIRST_PORT));
     const ports = Array.from({ length: count }, (_, index) => first + index);
-    if (!(await Promise.all(ports.map(isFree))).includes(false)) return first;
+    if (await areReserved(ports)) return first;
   }
   throw new Error(`no ${count} free ports in a row from ${FIRST_PORT} to ${end}`);
 }
@@ -31,10 +34,32 @@ function ephemeralFrom(): number {
   }
 }
 
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", () => resolve(false));
-    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
+/** Reserved before it is looked at: a look takes the port for a moment, and another process may just be starting on its own. */
+async function areReserved(ports: readonly number[]): Promise<boolean> {
+  const reservations: Server[] = [];
+  for (const port of ports) {
+    const reservation = await listen(port, RESERVED_ON);
+    if (reservation === undefined) break;
+    reservations.push(reservation.unref());
+    const look = await listen(port, "127.0.0.1");
+    if (look === undefined) break;
+    await closed(look);
+    if (reservations.length === ports.length) return true;
+  }
+  await Promise.all(reservations.map(closed));
+  return false;
+}
+
+function listen(port: number, host: string): Promise<Server | undefined> {
+  return new Promise((resolve, reject) => {
+    const server = createServer((socket) => socket.destroy());
+    server.once("error", (error: NodeJS.ErrnoException) =>
+      error.code === "EADDRINUSE" ? resolve(undefined) : reject(error),
+    );
+    server.listen({ port, host, exclusive: true }, () => resolve(server));
   });
+}
+
+function closed(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
 }

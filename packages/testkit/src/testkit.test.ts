@@ -103,6 +103,21 @@ describe("spawnService", () => {
     }
   });
 
+  it("gives no port twice before who asked has ended, whatever listens on it meanwhile", async () => {
+    const draws = () => {
+      const rest = [0.25, 0.25, 0.5];
+      return () => rest.shift() ?? Math.random();
+    };
+    const port = await freePort(1, draws());
+    expect(await freePort(2, draws())).not.to.be.within(port - 1, port);
+    const index = fileURLToPath(new URL("./index.js", import.meta.url));
+    const script = `import { freePort } from ${JSON.stringify(index)};
+      const rest = [0.25, 0.25, 0.5];
+      console.log(await freePort(1, () => rest.shift() ?? Math.random()));`;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "-e", script], { timeout: 60_000 });
+    expect(Number(stdout)).to.be.above(0).and.not.to.equal(port);
+  });
+
   it("leaves neither process nor folder behind when the test process ends, however", async () => {
     const given = await options("run", { waitFor: "nothing" });
     const script = join(given.folder, "test.mjs");
