@@ -118,6 +118,11 @@ export class AgentClient {
     };
   }
 
+  /** Calls back after each connect to NATS: whoever was heard before it was heard by others. Returns how to stop that. */
+  onConnected(listener: () => void): () => void {
+    return this.#options.nats.onConnected(listener);
+  }
+
   /** While false, that an agent does not answer says nothing of the agent. */
   get isConnected(): boolean {
     return this.#options.nats.isConnected;

@@ -97,6 +97,15 @@ describe("what an agent that was away has yet to forget", function () {
     expect(agent().links.has(cid)).to.equal(false);
   });
 
+  it("the agent comes back while no director listens -> the next one asks whether it is there, and tells it", async () => {
+    const cid = await detachedUntold();
+    await director.process.kill();
+    await agent().start();
+    await director.process.start();
+    await settled();
+    expect(agent().links.has(cid)).to.equal(false);
+  });
+
   it("until it is settled -> the VM is given no other disk, and others are; then it is", async () => {
     const cid = await detachedUntold();
     const refused = await director.provide("other", first);

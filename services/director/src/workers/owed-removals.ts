@@ -9,7 +9,7 @@ import type { Tasks } from "./tasks.js";
 
 export interface OwedRemovalsOptions {
   readonly tablet: DirectorTablet;
-  readonly agents: Pick<AgentClient, "onHeard">;
+  readonly agents: Pick<AgentClient, "call" | "onHeard" | "onConnected">;
   readonly tasks: Pick<Tasks, "start">;
   readonly clock: Clock;
   readonly random: () => number;
@@ -26,9 +26,13 @@ interface Owing {
 
 /** Between tasks for one agent, which answers but does not do as it is told. */
 const BACKOFF: BackoffLimits = { minDelayMs: 1_000, maxDelayMs: 300_000 };
+const ASKED_AT_ONCE = 100;
 const DIRECTOR = { identity: { role: "director", name: "" } } as const;
 
-/** Begins a task to settle what an agent owes whenever one that owes something is heard. */
+/**
+ * Begins a task to settle what an agent owes whenever one that owes something is heard. What it said while nobody here
+ * listened is lost, and the next heartbeat may be a minute away: after that all are asked whether they are there.
+ */
 export class OwedRemovals {
   readonly #options: OwedRemovalsOptions;
   readonly #owing = new Map<string, Owing>();
@@ -49,10 +53,23 @@ export class OwedRemovals {
       for (const owed of tables.owedRemovals.entries()) this.#note(owedRemovalKey(owed), true);
     });
     this.#ends.push(agents.onHeard((agentId) => this.#heard(agentId)));
+    this.#ends.push(agents.onConnected(() => void this.#ask()));
+    void this.#ask();
   }
 
   close(): void {
     for (const end of this.#ends.splice(0)) end();
+  }
+
+  /** Whoever answers is heard. */
+  async #ask(): Promise<void> {
+    const { agents } = this.#options;
+    const agentIds = [...this.#owing.keys()];
+    const askInTurn = async (): Promise<void> => {
+      for (let agentId = agentIds.pop(); agentId !== undefined; agentId = agentIds.pop())
+        await agents.call(agentId, "ping", []).catch(() => {});
+    };
+    await Promise.all(Array.from({ length: ASKED_AT_ONCE }, askInTurn));
   }
 
   #note(key: string, isOwed: boolean): void {
