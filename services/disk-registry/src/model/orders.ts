@@ -99,6 +99,14 @@ export interface Settled {
 }
 
 /**
+ * Whether the start of the agent that was asked is the one that counts still. The answer of one that has ended says nothing
+ * of what its successor holds, which has registered since: it may have come late.
+ */
+export function isOfThisStart(tables: RegistryTables, asked: Host): boolean {
+  return tables.hosts.get(asked.hostId)?.bootId === asked.bootId;
+}
+
+/**
  * Applies an agent's answer. Only an outcome that names the device and its current stamp counts: an answer to an order
  * that has been overtaken changes nothing.
  */

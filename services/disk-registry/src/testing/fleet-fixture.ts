@@ -111,6 +111,12 @@ export class TestFleet {
     return this.#memory.transact(fn).result;
   }
 
+  /** As workers use it: everything is durable at once. */
+  readonly tablet = {
+    read: async <T>(fn: (tables: TestFleet["tables"]) => T): Promise<T> => fn(this.tables),
+    transact: async <T>(fn: (tx: RegistryTransaction) => T): Promise<T> => this.transact(fn),
+  };
+
   /** How many documents a transaction would store. */
   changes(fn: (tx: RegistryTransaction) => unknown): number {
     return this.#memory.transact(fn).changes.length;

@@ -40,10 +40,7 @@ async function statesAfterSleeps(sleepsMs: readonly number[]): Promise<readonly 
       await new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
     },
   };
-  const tablet = {
-    read: async <T>(fn: (tables: TestFleet["tables"]) => T) => fn(fleet.tables),
-    transact: async <T>(fn: Parameters<TestFleet["transact"]>[0]) => fleet.transact(fn) as T,
-  };
+  const { tablet } = fleet;
   const liveness = new Liveness(clock, config.heartbeat);
   liveness.hear(hostId("h1"));
   const monitor = new HostMonitor({ config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext);
@@ -73,10 +70,7 @@ class Leaders {
       sleep: (_ms: number, signal?: AbortSignal) =>
         new Promise<void>((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason))),
     };
-    const tablet = {
-      read: async <T>(fn: (tables: TestFleet["tables"]) => T) => fn(this.fleet.tables),
-      transact: async <T>(fn: Parameters<TestFleet["transact"]>[0]) => this.fleet.transact(fn) as T,
-    };
+    const { tablet } = this.fleet;
     const liveness = new Liveness(clock, config.heartbeat);
     this.#liveness = liveness;
     const work = { config, clock, liveness, log: silentLogger, tablet } as unknown as WorkContext;

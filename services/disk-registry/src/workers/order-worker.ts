@@ -5,6 +5,7 @@ import {
   applyOutcomes,
   type DeviceOutcome,
   type HostOrders,
+  isOfThisStart,
   isToldOf,
   type Leader,
   type OrderKind,
@@ -76,7 +77,7 @@ export class OrderWorker {
     if (orders === undefined) return this.#nextLook(hostId);
     const answers = await this.#send(orders, leader, signal);
     this.#answeredAtMs.set(hostId, this.context.clock.monotonicMs());
-    const settled = await this.#apply(answers, leader);
+    const settled = await this.#apply(orders.host, answers, leader);
     this.#countTries(hostId, answers, settled);
     const confirmed = new Set(settled.flatMap((part) => part.confirmed));
     this.onConfirmed(orders.attach.filter((device) => confirmed.has(device.deviceId)));
@@ -127,11 +128,12 @@ export class OrderWorker {
   }
 
   /** One transaction for everything that came back. */
-  #apply(answers: readonly Answer[], leader: Leader): Promise<readonly Settled[]> {
+  #apply(host: Host, answers: readonly Answer[], leader: Leader): Promise<readonly Settled[]> {
     const { tablet, clock, config } = this.context;
     const shared = config.serialNumbersOfMany;
     return tablet.transact((tx) =>
       answers.map(({ kind, ordered, outcomes, error }) => {
+        if (!isOfThisStart(tx, host)) return { confirmed: [], unsettled: [] };
         if (outcomes !== undefined) return applyOutcomes(tx, kind, ordered, outcomes, leader, clock.nowMs(), shared);
         recordOrderFailure(tx, ordered, error, clock.nowMs());
         return { confirmed: [], unsettled: ordered.map((device) => device.deviceId) };

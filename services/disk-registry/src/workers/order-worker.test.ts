@@ -1,0 +1,44 @@
+import { OrderOutcome } from "@diskmesh/api/agent";
+import { silentLogger } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/service";
+import { expect } from "chai";
+import { configSchema } from "../config.js";
+import { stampOf } from "../model/orders.js";
+import { aDevice, aHost, hostId, leader, TestFleet } from "../testing/fleet-fixture.js";
+import { OrderWorker } from "./order-worker.js";
+import type { WorkContext } from "./work-context.js";
+
+const config = configSchema.parse({
+  listen: { host: "127.0.0.1", port: 0 },
+  tls: { caFile: "/ca", certFile: "/cert", keyFile: "/key" },
+  tablet: { storage: "unused" },
+});
+
+/** The device after an agent has done what it was ordered, while something else happened. */
+async function afterOrder(attachState: "ATTACHING" | "CLOSING", meanwhile: (fleet: TestFleet) => void) {
+  const fleet = new TestFleet({ devices: [aDevice("d1", { attachState, generation: 5 })] });
+  const order = async () => {
+    const stamp = stampOf(fleet.device("d1"), leader);
+    meanwhile(fleet);
+    return { outcomes: [{ deviceId: "d1", outcome: OrderOutcome.DONE, message: "", stamp }] };
+  };
+  const edges = { clock: systemClock, random: () => 0.5, log: silentLogger, fleet: { leader: () => leader } };
+  const { tablet } = fleet;
+  const worker = new OrderWorker({ config, tablet, agents: { order }, ...edges } as unknown as WorkContext, () => {});
+  await worker.process(hostId("h1"), new AbortController().signal);
+  return fleet.device("d1");
+}
+
+describe("the answer to an order", () => {
+  const startAnew = (fleet: TestFleet) => fleet.transact((tx) => tx.hosts.put(aHost("h1", { bootId: "h1-boot-2" })));
+
+  it("of the agent's start that counts -> applied", async () => {
+    expect((await afterOrder("ATTACHING", () => {})).attachState).to.equal("ATTACHED");
+    expect((await afterOrder("CLOSING", () => {})).attachState).to.equal("DETACHED");
+  });
+
+  it("of a start whose successor has registered meanwhile -> says nothing of what that one holds", async () => {
+    expect((await afterOrder("ATTACHING", startAnew)).attachState).to.equal("ATTACHING");
+    expect((await afterOrder("CLOSING", startAnew)).attachState).to.equal("CLOSING");
+  });
+});
