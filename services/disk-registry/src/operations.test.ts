@@ -207,7 +207,7 @@ describe("disk-registry, as its operators see it", () => {
 
   it("another file in a device's place -> ERROR until AddDevice accepts it under a new generation, dirty, and it is attached", async () => {
     registry = await TestRegistry.start();
-    const agent = await readyAgent("h1", ["d1", "d2"]);
+    const agent = await readyAgent("h1", ["d1"]);
     let identity = "boot file 1";
     agent.report = (device) => ({
       ...device,
