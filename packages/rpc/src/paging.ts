@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { AbortedError, formatIdentity, InvalidArgumentError } from "@diskmesh/domain";
 import type { CallContext } from "./call-context.js";
 
@@ -118,13 +118,7 @@ export class KeptLists<Tables> {
         `this list of ${what} is not kept any more: another process leads now, much has changed since it began, many others were begun, or it was read to its end; begin it again, without page_token`,
         { about: { field: "page_token" } },
       );
-    if (kept.asked !== asked)
-      throw new InvalidArgumentError(
-        "page_token is of a list of other things, or with other filters: give the same ones",
-        {
-          about: { field: "page_token" },
-        },
-      );
+    if (kept.asked !== asked) throw otherList();
     return kept.snapshot;
   }
 
@@ -176,10 +170,41 @@ function parseToken(token: string): { readonly id: string; readonly after: strin
   const text = token.length > TOKEN_MAX_LENGTH ? "" : Buffer.from(token, "base64url").toString("utf8");
   const [, id, after] = /^([0-9a-f]{12}\d{1,15}) (.+)$/s.exec(text) ?? [];
   if (id !== undefined && after !== undefined && tokenOf(id, after) === token) return { id, after };
-  // Without quoting what the caller never wrote.
-  throw new InvalidArgumentError("page_token is malformed: give the next_page_token of the previous page, unchanged", {
+  throw malformed();
+}
+
+/** Without quoting what the caller never wrote. */
+function malformed(): InvalidArgumentError {
+  return new InvalidArgumentError("page_token is malformed: give the next_page_token of the previous page, unchanged", {
     about: { field: "page_token" },
   });
+}
+
+/**
+ * The token of a list whose things never change their places, so that a page needs to know no more than where the one before
+ * ended, and by which filters.
+ */
+export function placeToken(place: string, filters: object): string {
+  return tokenOf(digestOf(filters), place);
+}
+
+export function parsePlace(token: string, filters: object): string {
+  const text = token.length > TOKEN_MAX_LENGTH ? "" : Buffer.from(token, "base64url").toString("utf8");
+  const [, digest, place] = /^([0-9a-f]{12}) ([A-Za-z0-9_.-]{1,100})$/.exec(text) ?? [];
+  if (digest === undefined || place === undefined || tokenOf(digest, place) !== token) throw malformed();
+  if (digest !== digestOf(filters)) throw otherList();
+  return place;
+}
+
+function digestOf(filters: object): string {
+  return createHash("sha256").update(JSON.stringify(filters)).digest("hex").slice(0, 12);
+}
+
+function otherList(): InvalidArgumentError {
+  return new InvalidArgumentError(
+    "page_token is of a list of other things, or with other filters: give the same ones",
+    { about: { field: "page_token" } },
+  );
 }
 
 /** The first page of what matches. It ends early when too much had to be looked at for it. */

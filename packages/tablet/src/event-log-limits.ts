@@ -1,4 +1,5 @@
 import { InvalidArgumentError, ResourceExhaustedError } from "@diskmesh/domain";
+import type { RecordRange } from "./storage.js";
 
 /** Lines that one call may append or read. */
 export const LINES_MAX = 10_000;
@@ -26,4 +27,28 @@ export function checkPage({ from, limit }: { readonly from: number; readonly lim
   if (!Number.isSafeInteger(from) || from < 0) throw new InvalidArgumentError(`from is ${from}; it must be 0 or more`);
   if (!Number.isSafeInteger(limit) || limit < 0)
     throw new InvalidArgumentError(`limit is ${limit}; it must be 0 or more`);
+}
+
+/** Records that one call may add, read or remove. */
+export const RECORDS_MAX = 10_000;
+
+export function checkRecords(records: readonly { readonly key: string; readonly text: string }[]): void {
+  checkKeys(records.map(({ key }) => key));
+  checkLines(records.map(({ text }) => text));
+}
+
+export function checkKeys(keys: readonly string[]): void {
+  if (keys.length > RECORDS_MAX)
+    throw new ResourceExhaustedError(`${keys.length} records at once; the limit is ${RECORDS_MAX}`);
+  for (const key of keys) {
+    if (/^[A-Za-z0-9._:/@-]{1,1000}$/.test(key)) continue;
+    throw new InvalidArgumentError(
+      `${JSON.stringify(key.slice(0, 200))} is not a record's key: 1 to 1000 letters, digits and . _ : / @ -`,
+    );
+  }
+}
+
+export function checkRange({ prefix, after, limit }: RecordRange): void {
+  checkKeys([prefix, ...(after === undefined ? [] : [after])]);
+  checkPage({ from: 0, limit });
 }

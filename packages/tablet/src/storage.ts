@@ -94,16 +94,44 @@ export interface TabletStorage {
   close(options: { readonly handOver: boolean }): Promise<void>;
 }
 
-/** An append-only log of lines in named streams, for history that must not live in a tablet's memory. */
+/** Something of history that is found by its key, and in the order of keys. */
+export interface LogRecord {
+  readonly key: string;
+  readonly text: string;
+}
+
+export interface RecordRange {
+  /** With what their keys begin: they come in the order of what follows it. */
+  readonly prefix: string;
+  /** Only keys above this one. */
+  readonly after?: string | undefined;
+  readonly limit: number;
+  /** From the highest key down. */
+  readonly descending?: boolean | undefined;
+}
+
+/** An append-only log of lines in named streams, and records by key, for history that must not live in a tablet's memory. */
 export interface EventLog {
   /** Resolves, once the lines are durable, with the index that the next line will have. */
   append(stream: string, lines: readonly string[]): Promise<number>;
-  /** Lines from that index on. `next` is where to read on; an unknown stream is empty. */
+  /**
+   * Lines from that index on, or from the first that is kept. `next` is where to read on, so the last of them is the one
+   * before; an unknown stream is empty.
+   */
   read(
     stream: string,
     options: { readonly from: number; readonly limit: number },
   ): Promise<{ lines: string[]; next: number }>;
+  /** The index of the first line that is kept, and the one that the next line will have; the same when there is none. */
+  bounds(stream: string): Promise<{ readonly first: number; readonly next: number }>;
+  /** Forgets lines below that index, perhaps not the last few of them, and never the last line: the others keep theirs. */
+  trim(stream: string, below: number): Promise<void>;
   /** Forgets the stream. A later append starts again at index 0. */
   drop(stream: string): Promise<void>;
+  /** Resolves when all of them are durable. One whose key is there stays as it is. */
+  addRecords(records: readonly LogRecord[]): Promise<void>;
+  readRecords(range: RecordRange): Promise<LogRecord[]>;
+  /** Resolves when none of them is there any more. */
+  removeRecords(keys: readonly string[]): Promise<void>;
   close(): Promise<void>;
 }

@@ -17,10 +17,11 @@ import { lockDeadlineMs } from "./model/time-limits.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
+import { EndedTasks } from "./workers/ended-tasks.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { OwedRemovals } from "./workers/owed-removals.js";
 import { QueueRoom } from "./workers/queue-room.js";
-import { Retention } from "./workers/retention.js";
+import { TaskArchive } from "./workers/task-archive.js";
 import { TaskLog } from "./workers/task-log.js";
 import { TaskRunner } from "./workers/task-runner.js";
 import { TaskTimes } from "./workers/task-times.js";
@@ -41,6 +42,7 @@ export interface Context {
   readonly reader: YamlReader;
   readonly stemcellFiles: StemcellFiles;
   readonly tasks: Tasks;
+  readonly endedTasks: EndedTasks;
   readonly taskLog: TaskLog;
   readonly changes: Changes<number>;
   readonly locks: LockKeeper;
@@ -147,7 +149,8 @@ export function createDirector(
   };
   const room = new QueueRoom({ queueLengths, cpisOf: (job, tables) => cpisOfJob(jobs, planners, job, tables) });
   lifecycle.use("queue room", { close: tablet.watch((all) => room.onChanges(all)) });
-  const tasks = new Tasks({ tablet, changes, clock, room, waitMarginMs });
+  const endedTasks = new EndedTasks(eventLog);
+  const tasks = new Tasks({ tablet, endedTasks, changes, clock, room, waitMarginMs });
   const timeoutsMs = byQueue(config.tasks.timeoutsMs);
   const deadlineMs = lockDeadlineMs(config);
   const { acquireTimeoutMs } = config.locks;
@@ -189,14 +192,27 @@ export function createDirector(
     random,
     log,
   });
-  lifecycle.use("retention", new Retention({ ...config.tasks, tablet, taskLog, log }));
+  const archive = new TaskArchive({ ...config.tasks, tablet, endedTasks, taskLog, clock, random, log });
+  lifecycle.use("task archive", archive);
   lifecycle.use("task times", times);
   lifecycle.use("task runner", runner);
   const { agents } = connections;
   const owedRemovals = lifecycle.use("owed removals", new OwedRemovals({ tablet, agents, tasks, clock, random, log }));
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
-  const context = { config, tablet, ...configs, stemcellFiles, tasks, taskLog, changes, locks, lists, clock };
+  const context = {
+    config,
+    tablet,
+    ...configs,
+    stemcellFiles,
+    tasks,
+    endedTasks,
+    taskLog,
+    changes,
+    locks,
+    lists,
+    clock,
+  };
   return { context, runner, times, teller, owedRemovals, boshRegistry };
 }
 

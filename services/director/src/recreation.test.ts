@@ -3,6 +3,7 @@ import { TaskState } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
 import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { decodeEvent } from "./model/task-event.js";
 import { TestDirector } from "./testing/test-director.js";
 
 const CLOUD = `
@@ -63,7 +64,7 @@ describe("a deploy to VMs that must be made anew", function () {
   const calls = () => director.cpi.calls.map((call) => call.split(" ")[0]).filter((name) => name !== "info");
   const events = async (taskId: number): Promise<string[]> => {
     const { lines } = await director.tasks.getTaskOutput({ taskId, type: "event" });
-    return lines.map((line) => JSON.parse(line)).map(({ stage, state, message }) => `${stage} ${state}: ${message}`);
+    return lines.map(decodeEvent).map(({ stage, state, message }) => `${stage} ${state}: ${message}`);
   };
   const ANEW = ["detachDisk", "deleteVm", "createVm", "setVmMetadata", "attachDisk", "setDiskMetadata"];
 

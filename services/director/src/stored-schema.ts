@@ -170,6 +170,7 @@ const task = shapeOf<Task>()({
   createdAtMs: z.number(),
   startedAtMs: z.number().nullable(),
   endedAtMs: z.number().nullable(),
+  eventCount: whole.optional(),
   outputSizeBytes: whole.optional(),
 });
 

@@ -185,10 +185,24 @@ describe("tasks", () => {
     for await (const { update } of director.tasks.watchTask({ taskId: task.taskId })) {
       if (update?.$case === "event") messages.push(update.value.message);
     }
-    expect(messages).to.deep.equal(["", "CPI createDisk failed: the moon is full"]);
+    const why = "CPI createDisk failed: the moon is full";
+    expect(messages).to.deep.equal(["", why, why]);
+    const { lines, complete } = await director.tasks.getTaskOutput({ taskId: task.taskId, type: "event" });
+    expect(complete).to.equal(true);
+    const [started, failed, error] = lines.map((line) => JSON.parse(line));
+    expect(started).to.deep.include({
+      stage: "Creating disk",
+      tags: [],
+      total: 0,
+      index: 1,
+      state: "started",
+      data: {},
+    });
+    expect(failed).to.deep.include({ index: 1, state: "failed", progress: 100, data: { error: why } });
+    expect(error).to.deep.include({ error: { code: 100, message: why } });
   });
 
-  it("list -> of one moment: what ends or comes meanwhile changes no later page", async () => {
+  it("list -> what ends or comes meanwhile changes no later page", async () => {
     for (let count = 0; count < 3; count++) await director.provide(name, "nobody");
     const failed = { states: [TaskState.ERROR], pageSize: 1 };
     const { tasks, nextPageToken } = await director.tasks.listTasks(failed);
@@ -220,6 +234,54 @@ describe("tasks", () => {
     expect(new Set(failed.tasks.map((task) => task.state))).to.deep.equal(new Set([TaskState.ERROR]));
     const ofSlow = await director.tasks.listTasks({ deployment: "slow" });
     expect(ofSlow.tasks.map((task) => task.type)).to.deep.equal(["update_deployment"]);
+  });
+});
+
+describe("what a task has put out", function () {
+  this.timeout(120_000);
+  let director: TestDirector;
+  let first: string;
+
+  before(async () => {
+    director = await TestDirector.start();
+    [first] = (await director.deploy("web", 1)) as [string];
+  });
+  after(() => director?.stop());
+
+  it("stays as it was told, whenever the director is killed, and ends with the task", async () => {
+    const told: string[] = [];
+    let taskId = 0;
+    for (const method of ["createDisk", "attachDisk", "setDiskMetadata"] as const) {
+      const gate = director.cpi.gate(method, "after");
+      if (taskId === 0) {
+        const wanted = { ...WANTED, diskName: "kept", instanceId: first, metadata: { a: 1 } };
+        taskId = (await director.disks.provideDisk(wanted)).task?.taskId ?? 0;
+      }
+      await gate.reached;
+      await eventually(async () => {
+        const { lines } = await director.tasks.getTaskOutput({ taskId, type: "event" });
+        expect(lines.length).to.be.above(told.length);
+        expect(lines.slice(0, told.length)).to.deep.equal(told);
+        told.push(...lines.slice(told.length));
+      });
+      await director.process.kill();
+      const starting = director.process.start();
+      gate.release();
+      await starting;
+    }
+    expect((await director.ended(taskId)).state).to.equal(TaskState.DONE);
+    // Wherever the task is by now, and after another restart.
+    for (let restarts = 0; restarts < 2; restarts++) {
+      const { lines, complete } = await director.tasks.getTaskOutput({ taskId, type: "event" });
+      expect(lines.slice(0, told.length)).to.deep.equal(told);
+      expect(complete).to.equal(true);
+      expect(JSON.parse(lines.at(-1) ?? "{}")).to.include({ stage: "Telling agent", state: "finished" });
+      told.splice(0, told.length, ...lines);
+      await director.process.restart();
+    }
+    expect(await director.task(taskId)).to.include({ state: TaskState.DONE, attempts: 4 });
+    await rejection(director.tasks.cancelTask({ taskId }), InvalidStateError);
+    await rejection(director.tasks.resumeTask({ taskId }), InvalidStateError);
   });
 });
 

@@ -66,8 +66,8 @@ export function encodeTask(task: Task): WireTask {
 }
 
 export function encodeTaskEvent(event: TaskEvent, index: number): WireTaskEvent {
-  const { stage, task, state, message } = event;
-  return { index, time: new Date(event.timeMs), stage, task, state, message };
+  const { timeMs, stage, tags, total, task, index: stageIndex, state, message } = event;
+  return { index, time: new Date(timeMs), stage, task, state, message, tags: [...tags], total, stageIndex };
 }
 
 export function encodeDisk(disk: Disk): DynamicDisk {

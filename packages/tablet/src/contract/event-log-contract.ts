@@ -1,7 +1,7 @@
 import { InvalidArgumentError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import type { EventLog } from "../storage.js";
+import type { EventLog, RecordRange } from "../storage.js";
 
 /** One event log somewhere. `open` is called again only after the log from before was closed. */
 export interface EventLogLocation {
@@ -78,6 +78,49 @@ export function eventLogContract(name: string, makeLocation: () => Promise<Event
       expect(await log.append("s", [])).to.equal(0);
       await log.drop("unknown");
       expect(await log.read("unknown", { from: 7, limit: 1 })).to.deep.equal({ lines: [], next: 7 });
+    });
+
+    it("forgets the first lines of a stream, and the others keep their places", async () => {
+      expect(await log.bounds("s")).to.deep.equal({ first: 0, next: 0 });
+      for (const line of ["a", "b", "c", "d"]) await log.append("s", [line]);
+      await log.append("s-2", ["other"]);
+      await log.trim("s", 2);
+      expect(await log.bounds("s")).to.deep.equal({ first: 2, next: 4 });
+      expect(await log.read("s", { from: 2, limit: 9 })).to.deep.equal({ lines: ["c", "d"], next: 4 });
+      expect(await log.read("s", { from: 0, limit: 9 })).to.deep.equal({ lines: ["c", "d"], next: 4 });
+      await log.trim("s", 100);
+      expect(await log.bounds("s")).to.deep.equal({ first: 3, next: 4 }, "the last stays, so that numbers go on");
+      expect(await log.append("s", ["e"])).to.equal(5);
+      await log.trim("nothing", 5);
+      expect((await log.read("s-2", all)).lines).to.deep.equal(["other"]);
+    });
+
+    it("keeps records in the order of their keys, also after it was opened again", async () => {
+      const keys = ["b/1", "a/10", "a/2", "a/1", "a", "ab/1", "a/1/x"];
+      await log.addRecords(keys.map((key) => ({ key, text: `of ${key}` })));
+      await log.addRecords([{ key: "a/2", text: "another" }]);
+      await log.append("a", ["a line"]);
+      await log.close();
+      log = location.open();
+      const read = async (range: Partial<RecordRange>) =>
+        (await log.readRecords({ prefix: "a/", limit: 100, ...range })).map(({ key }) => key);
+      expect(await read({})).to.deep.equal(["a/1", "a/1/x", "a/10", "a/2"]);
+      expect(await read({ after: "a/1", limit: 2 })).to.deep.equal(["a/1/x", "a/10"]);
+      expect(await read({ after: "a/11" })).to.deep.equal(["a/2"]);
+      expect(await read({ descending: true, limit: 2 })).to.deep.equal(["a/2", "a/10"]);
+      expect(await read({ limit: 0 })).to.deep.equal([]);
+      expect(await log.readRecords({ prefix: "a/2", limit: 1 })).to.deep.equal([]);
+      expect(await log.readRecords({ prefix: "a/", after: "a/10", limit: 1 })).to.deep.equal([
+        { key: "a/2", text: "of a/2" },
+      ]);
+      await log.removeRecords(["a/10", "a/2", "unknown"]);
+      expect(await read({})).to.deep.equal(["a/1", "a/1/x"]);
+      expect(await read({ prefix: "b/" })).to.deep.equal(["b/1"]);
+      await log.addRecords([{ key: "a/2", text: "again" }]);
+      expect(await read({})).to.deep.equal(["a/1", "a/1/x", "a/2"]);
+      expect((await log.read("a", all)).lines).to.deep.equal(["a line"]);
+      await log.removeRecords([]);
+      await rejection(log.addRecords([{ key: "a b", text: "" }]), InvalidArgumentError);
     });
 
     it("refuses bad names, ranges and sizes, and nothing of them is appended", async () => {

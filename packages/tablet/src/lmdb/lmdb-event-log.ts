@@ -1,11 +1,32 @@
 import { messageOf, UnavailableError } from "@diskmesh/domain";
-import { checkLines, checkPage, checkStream, LINES_MAX } from "../event-log-limits.js";
-import type { EventLog } from "../storage.js";
+import {
+  checkKeys,
+  checkLines,
+  checkPage,
+  checkRange,
+  checkRecords,
+  checkStream,
+  LINES_MAX,
+  RECORDS_MAX,
+} from "../event-log-limits.js";
+import type { EventLog, LogRecord, RecordRange } from "../storage.js";
 import { LmdbEnvironment, type LmdbOptions, type TextDatabase } from "./environment.js";
 import { noRoomError } from "./room.js";
 
 /** A drop deletes so many lines per transaction, so that appends of others get their turn. */
 const DROP_LINES = 1_000;
+
+interface KeyRange {
+  readonly start: Buffer;
+  readonly end: Buffer;
+  readonly reverse?: boolean;
+}
+
+interface Opened {
+  readonly environment: LmdbEnvironment;
+  readonly lines: TextDatabase;
+  readonly records: TextDatabase;
+}
 
 /** An event log in a folder of its own. */
 export function openLmdbEventLog(options: LmdbOptions): EventLog {
@@ -14,7 +35,7 @@ export function openLmdbEventLog(options: LmdbOptions): EventLog {
 
 class LmdbEventLog implements EventLog {
   readonly #options: LmdbOptions;
-  #opened: Promise<{ environment: LmdbEnvironment; lines: TextDatabase }> | undefined;
+  #opened: Promise<Opened> | undefined;
 
   constructor(options: LmdbOptions) {
     this.#options = options;
@@ -39,22 +60,61 @@ class LmdbEventLog implements EventLog {
     checkPage({ from, limit });
     const { lines: database } = await this.#open();
     const range = { start: lineKey(stream, from), end: endKey(stream), limit: Math.min(limit, LINES_MAX) };
-    const lines = limit === 0 ? [] : Array.from(database.getRange(range), ({ value }) => value);
-    return { lines, next: from + lines.length };
+    const found = limit === 0 ? [] : [...database.getRange(range)];
+    const last = found.at(-1);
+    // The first lines may have been forgotten.
+    return { lines: found.map(({ value }) => value), next: last === undefined ? from : indexOf(stream, last.key) + 1 };
+  }
+
+  async bounds(stream: string): Promise<{ first: number; next: number }> {
+    checkStream(stream);
+    const { lines: database } = await this.#open();
+    const next = nextIndex(database, stream);
+    const [first] = database.getKeys({ start: lineKey(stream, 0), end: endKey(stream), limit: 1 });
+    return { first: first === undefined ? next : indexOf(stream, first), next };
+  }
+
+  async trim(stream: string, below: number): Promise<void> {
+    const { next } = await this.bounds(stream);
+    const { environment, lines } = await this.#open();
+    const end = lineKey(stream, Math.min(below, Math.max(0, next - 1)));
+    await this.#removeAll(environment, lines, { start: lineKey(stream, 0), end });
   }
 
   async drop(stream: string): Promise<void> {
     checkStream(stream);
-    const { environment, lines: database } = await this.#open();
+    const { environment, lines } = await this.#open();
     // From the last line back: what a crash leaves half dropped is still a log without gaps.
-    const range = { start: endKey(stream), end: beforeFirst(stream), reverse: true, limit: DROP_LINES };
-    for (;;) {
-      const keys = [...database.getKeys(range)];
-      if (keys.length === 0) return;
-      await this.#write(environment, () => {
-        for (const key of keys) database.removeSync(key);
-      });
-    }
+    await this.#removeAll(environment, lines, { start: endKey(stream), end: beforeFirst(stream), reverse: true });
+  }
+
+  async addRecords(added: readonly LogRecord[]): Promise<void> {
+    checkRecords(added);
+    const { environment, records } = await this.#open();
+    await this.#write(environment, () => {
+      for (const { key, text } of added)
+        if (!records.doesExist(Buffer.from(key))) records.putSync(Buffer.from(key), text);
+    });
+  }
+
+  async readRecords(range: RecordRange): Promise<LogRecord[]> {
+    checkRange(range);
+    const { prefix, after, descending = false } = range;
+    const limit = Math.min(range.limit, RECORDS_MAX);
+    if (limit === 0) return [];
+    const { records } = await this.#open();
+    // Backwards, the end is exclusive, and so is a key without anything after the prefix.
+    const [low, high] = [Buffer.from(`${after ?? prefix}\x00`), Buffer.from(`${prefix}\x7f`)];
+    const between = descending ? { start: high, end: low, reverse: true, limit } : { start: low, end: high, limit };
+    return Array.from(records.getRange(between), ({ key, value }) => ({ key: key.toString(), text: value }));
+  }
+
+  async removeRecords(keys: readonly string[]): Promise<void> {
+    checkKeys(keys);
+    const { environment, records } = await this.#open();
+    await this.#write(environment, () => {
+      for (const key of keys) records.removeSync(Buffer.from(key));
+    });
   }
 
   async close(): Promise<void> {
@@ -67,10 +127,21 @@ class LmdbEventLog implements EventLog {
     );
   }
 
-  #open(): Promise<{ environment: LmdbEnvironment; lines: TextDatabase }> {
+  async #removeAll(environment: LmdbEnvironment, database: TextDatabase, range: KeyRange): Promise<void> {
+    for (;;) {
+      const keys = [...database.getKeys({ ...range, limit: DROP_LINES })];
+      if (keys.length === 0) return;
+      await this.#write(environment, () => {
+        for (const key of keys) database.removeSync(key);
+      });
+    }
+  }
+
+  #open(): Promise<Opened> {
     this.#opened ??= LmdbEnvironment.open("event log", this.#options).then((environment) => ({
       environment,
       lines: environment.database("lines"),
+      records: environment.database("records"),
     }));
     return this.#opened;
   }
@@ -111,5 +182,9 @@ function beforeFirst(stream: string): Buffer {
 
 function nextIndex(lines: TextDatabase, stream: string): number {
   const [last] = lines.getKeys({ start: endKey(stream), end: beforeFirst(stream), reverse: true, limit: 1 });
-  return last === undefined ? 0 : Number(last.readBigUInt64BE(stream.length + 1)) + 1;
+  return last === undefined ? 0 : indexOf(stream, last) + 1;
+}
+
+function indexOf(stream: string, key: Buffer): number {
+  return Number(key.readBigUInt64BE(stream.length + 1));
 }

@@ -1,10 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { UnavailableError } from "@diskmesh/domain";
 import { monotonicClock } from "../clock.js";
-import { checkLines, checkPage, checkStream, LINES_MAX } from "../event-log-limits.js";
+import {
+  checkKeys,
+  checkLines,
+  checkPage,
+  checkRange,
+  checkRecords,
+  checkStream,
+  LINES_MAX,
+  RECORDS_MAX,
+} from "../event-log-limits.js";
 import { OneAtATime } from "../one-at-a-time.js";
-import type { EventLog } from "../storage.js";
-import type { DocumentServer, StoredDocument } from "./document-server.js";
+import type { EventLog, LogRecord, RecordRange } from "../storage.js";
+import type { DocumentServer, StoredDocument, ViewWrite } from "./document-server.js";
 import { Patience } from "./patience.js";
 
 /** Lines that were appended together. */
@@ -31,6 +40,11 @@ const CHUNK_SIZE_BYTES = 8 * 1024 * 1024;
 const PAGE_CHUNKS = 100;
 const GIVE_UP_AFTER_MS = 20_000;
 const INDEX_DIGITS = 16;
+/** No stream's name begins with it. */
+const RECORD_PREFIX = "/";
+/** A server writes by numbers: what is there has the one, and a removal a higher one. */
+const ADDED = 1;
+const REMOVED = 2;
 
 /** An event log in one collection. */
 export class MongoEventLog implements EventLog {
@@ -80,11 +94,50 @@ export class MongoEventLog implements EventLog {
     return { lines, next };
   }
 
+  async bounds(stream: string): Promise<{ first: number; next: number }> {
+    checkStream(stream);
+    const opened = await this.#open();
+    const [chunk] = await this.#find(opened, { after: startOf(stream), below: endOf(stream), limit: 1 });
+    const next = await this.#nextIndex(opened, stream);
+    return { first: chunk === undefined ? next : indexOf(chunk._id), next };
+  }
+
+  async trim(stream: string, below: number): Promise<void> {
+    const { next } = await this.bounds(stream);
+    const opened = await this.#open();
+    const { server, patience } = opened;
+    // The chunk in which the first line is that stays has to stay.
+    const end = await this.#chunkOf(opened, stream, Math.min(below, Math.max(0, next - 1)));
+    const range = { after: startOf(stream), below: end };
+    await this.#turns.run(() => patience.answerOf(() => server.delete(this.#options.collection, range)));
+  }
+
   async drop(stream: string): Promise<void> {
     checkStream(stream);
     const { server, patience } = await this.#open();
     const range = { after: startOf(stream), below: endOf(stream) };
     await this.#turns.run(() => patience.answerOf(() => server.delete(this.#options.collection, range)));
+  }
+
+  async addRecords(records: readonly LogRecord[]): Promise<void> {
+    checkRecords(records);
+    await this.#writeRecords(records.map(({ key, text }) => ({ id: recordId(key), seq: ADDED, document: { text } })));
+  }
+
+  async readRecords({ prefix, after, limit, descending = false }: RecordRange): Promise<LogRecord[]> {
+    checkRange({ prefix, after, limit });
+    if (limit === 0) return [];
+    const { server, patience } = await this.#open();
+    const range = { after: recordId(after ?? prefix), below: recordId(`${prefix}~`), descending };
+    const found = await patience.answerOf(() =>
+      server.find(this.#options.collection, { ...range, limit: Math.min(limit, RECORDS_MAX) }),
+    );
+    return found.map(({ _id, text }) => ({ key: String(_id).slice(RECORD_PREFIX.length), text: String(text) }));
+  }
+
+  async removeRecords(keys: readonly string[]): Promise<void> {
+    checkKeys(keys);
+    await this.#writeRecords(keys.map((key) => ({ id: recordId(key), seq: REMOVED, document: null })));
   }
 
   async close(): Promise<void> {
@@ -110,6 +163,16 @@ export class MongoEventLog implements EventLog {
     return this.#opened;
   }
 
+  async #writeRecords(writes: readonly ViewWrite[]): Promise<void> {
+    if (writes.length === 0) return;
+    const { server, patience } = await this.#open();
+    const { refused } = await patience.answerOf(() => server.write(this.#options.collection, writes));
+    if (refused !== undefined)
+      throw new UnavailableError(`MongoDB at ${server.name} refused to write history: ${refused}`, {
+        outcome: "unknown",
+      });
+  }
+
   async #appendChunk(opened: Opened, stream: string, index: number, lines: readonly string[]): Promise<number> {
     const { server, patience } = opened;
     const { collection } = this.#options;
@@ -128,6 +191,13 @@ export class MongoEventLog implements EventLog {
     const range = { after: startOf(stream), below: endOf(stream), limit: 1, descending: true };
     const [last] = await this.#find(opened, range);
     return last === undefined ? 0 : indexOf(last._id) + last.lines.length;
+  }
+
+  /** The id of the chunk in which the line is. */
+  async #chunkOf(opened: Opened, stream: string, line: number): Promise<string> {
+    const range = { after: startOf(stream), below: chunkId(stream, line + 1), limit: 1, descending: true };
+    const [chunk] = await this.#find(opened, range);
+    return chunk?._id ?? startOf(stream);
   }
 
   /** An id below that of the chunk in which the line is. */
@@ -170,6 +240,10 @@ function endOf(stream: string): string {
 
 function chunkId(stream: string, index: number): string {
   return `${stream} ${String(index).padStart(INDEX_DIGITS, "0")}`;
+}
+
+function recordId(key: string): string {
+  return `${RECORD_PREFIX}${key}`;
 }
 
 function indexOf(id: string): number {

@@ -24,7 +24,7 @@ export async function getTaskOutput(context: Context, request: GetTaskOutputRequ
     const lines = ended && task.result !== "" && from === 0 ? [task.result] : [];
     return { lines, nextLine: from + lines.length, complete: ended };
   }
-  const lines = await context.taskLog.readLines(taskId, type, from, limit);
+  const lines = await context.taskLog.readLines(task, type, from, limit);
   return { lines, nextLine: from + lines.length, complete: ended && lines.length < limit };
 }
 

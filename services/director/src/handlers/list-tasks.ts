@@ -1,27 +1,37 @@
 import type { ListTasksRequest, ListTasksResponse } from "@diskmesh/api/director";
 import { InvalidArgumentError, parseOptionalName } from "@diskmesh/domain";
-import type { CallContext } from "@diskmesh/rpc";
+import { parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { taskKey } from "../model/schema.js";
-import type { TaskState } from "../model/task.js";
+import type { Task, TaskState } from "../model/task.js";
 import { decodeTaskState, encodeTask } from "../wire.js";
 
-export async function listTasks(
-  { lists }: Context,
-  request: ListTasksRequest,
-  call: CallContext,
-): Promise<ListTasksResponse> {
+/** Ids only go up, so a page is all that is below the last task of the page before. */
+export async function listTasks(context: Context, request: ListTasksRequest): Promise<ListTasksResponse> {
   const states = new Set(request.states.map(parseState));
   const deployment = parseOptionalName("deployment", request.deployment);
-  const { items, nextPageToken } = await lists.page(request, call, {
-    what: "tasks",
-    // Keys are such that the newest come first.
-    begin: ({ tasks }) => (deployment === undefined ? tasks.snapshot() : tasks.snapshot("byDeployment", deployment)),
-    keyOf: (task) => taskKey(task.taskId),
-    matches: (task) => states.size === 0 || states.has(task.state),
-    describe: (_, task) => encodeTask(task),
+  const size = parsePageSize(request.pageSize, context.config.paging);
+  const { pageSize, pageToken, ...filters } = request;
+  const after = pageToken === "" ? "" : parsePlace(pageToken, filters);
+  const matches = (task: Task): boolean =>
+    (states.size === 0 || states.has(task.state)) && (deployment === undefined || task.deployment === deployment);
+
+  // First the tablet: a task is put away into the log, and never taken out again.
+  const { here, ids } = await context.tablet.read(({ tasks }) => {
+    const all = [
+      ...(deployment === undefined ? tasks.entries({ after }) : tasks.by("byDeployment", deployment, { after })),
+    ];
+    return { here: all.filter(matches), ids: new Set(all.map(({ taskId }) => taskId)) };
   });
-  return { tasks: [...items], nextPageToken };
+  const options = { after, limit: size + 1 };
+  const putAway = await context.endedTasks.page({ states, deployment }, options);
+  // What is beyond the last one that was read of the log is for the next page.
+  const end = putAway.length === options.limit ? (putAway.at(-1)?.taskId ?? 0) : 0;
+  const seen = [...here, ...putAway.filter(({ taskId }) => !ids.has(taskId))].filter(({ taskId }) => taskId >= end);
+  const tasks = seen.sort((a, b) => b.taskId - a.taskId).slice(0, size);
+  const last = tasks.length === size ? (tasks.at(-1)?.taskId ?? 0) : end;
+  const isMore = end > 0 || seen.length > size;
+  return { tasks: tasks.map(encodeTask), nextPageToken: isMore ? placeToken(taskKey(last), filters) : "" };
 }
 
 function parseState(value: Parameters<typeof decodeTaskState>[0]): TaskState {

@@ -32,7 +32,7 @@ async function* updatesOf(
   for (;;) {
     // Before the events: a task that has ended has all of them.
     const task = await context.tasks.get(taskId);
-    const events = await context.taskLog.read(taskId, index, EVENTS_PER_READ);
+    const events = await context.taskLog.read(task, index, EVENTS_PER_READ);
     for (const event of events) yield { update: { $case: "event", value: encodeTaskEvent(event, index++) } };
     if (events.length === EVENTS_PER_READ) continue;
     if (hasEnded(task)) {

@@ -1,23 +1,61 @@
 /** One line of a task's event log. */
 export interface TaskEvent {
   readonly timeMs: number;
-  /** The step's group, e.g. "Attaching disk". */
+  /** The step's group, e.g. "Attaching disk"; WARNING, or ERROR for how the whole task failed. */
   readonly stage: string;
+  /** What the step's group is about, e.g. the instance group. */
+  readonly tags: readonly string[];
+  /** Steps that the stage is to have; 0 where nobody knows. */
+  readonly total: number;
   /** The step, e.g. the disk's name. */
   readonly task: string;
+  /** Of the step within its stage, from 1. */
+  readonly index: number;
   readonly state: "started" | "finished" | "failed";
   readonly message: string;
 }
 
+/** Of a line that is about the whole task rather than a step. */
+export const WARNING = "Warning";
+export const ERROR = "Error";
+
 export const MAX_MESSAGE_LENGTH = 4_000;
 
-export function encodeEvent(event: TaskEvent): string {
-  const { message } = event;
-  return JSON.stringify(
-    message.length > MAX_MESSAGE_LENGTH ? { ...event, message: `${message.slice(0, MAX_MESSAGE_LENGTH)}...` } : event,
-  );
+/** BOSH's codes of errors: any, and that the task was cancelled. */
+export const ERROR_CODES = { any: 100, cancelled: 10_001 } as const;
+
+/** A line as BOSH's own clients read it: what they do not know in it, they ignore. */
+export function encodeEvent(event: TaskEvent, errorCode: number = ERROR_CODES.any): string {
+  const { timeMs, stage, tags, total, task, index, state } = event;
+  const time = Math.floor(timeMs / 1_000);
+  const message = cut(event.message);
+  if (stage === WARNING) return JSON.stringify({ time, type: "warning", message, time_ms: timeMs });
+  if (stage === ERROR) return JSON.stringify({ time, error: { code: errorCode, message }, time_ms: timeMs });
+  const progress = state === "started" ? 0 : 100;
+  const data = message === "" ? {} : { [state === "failed" ? "error" : "status"]: message };
+  return JSON.stringify({ time, stage, tags, total, task, index, state, progress, data, time_ms: timeMs });
 }
 
+function cut(message: string): string {
+  return message.length > MAX_MESSAGE_LENGTH ? `${message.slice(0, MAX_MESSAGE_LENGTH)}...` : message;
+}
+
+interface StoredEvent extends Partial<Omit<TaskEvent, "message">> {
+  readonly time?: number;
+  readonly time_ms?: number;
+  readonly message?: string;
+  readonly type?: string;
+  readonly error?: { readonly message: string };
+  readonly data?: { readonly error?: string; readonly status?: string };
+}
+
+/** Lines that earlier versions wrote have their time and message as this type does; they stay as they were written. */
 export function decodeEvent(line: string): TaskEvent {
-  return JSON.parse(line) as TaskEvent;
+  const stored = JSON.parse(line) as StoredEvent;
+  const { tags = [], total = 0, task = "", index = 0, type, error, data } = stored;
+  const timeMs = stored.time_ms ?? stored.timeMs ?? (stored.time ?? 0) * 1_000;
+  const step = { timeMs, tags, total, task, index };
+  if (error !== undefined) return { ...step, stage: ERROR, state: "failed", message: error.message };
+  const { stage = "", state = "finished", message = data?.error ?? data?.status ?? "" } = stored;
+  return { ...step, stage: type === "warning" ? WARNING : stage, state, message };
 }

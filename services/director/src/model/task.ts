@@ -2,7 +2,9 @@ import { InvalidStateError } from "@diskmesh/domain";
 import type { MeantAttachment } from "./disk-decisions.js";
 import type { JsonObject } from "./json.js";
 
-export type TaskState = "queued" | "held" | "processing" | "cancelling" | "done" | "error" | "cancelled" | "timeout";
+/** The states of tasks that have ended. */
+export const ENDED_STATES = ["done", "error", "cancelled", "timeout"] as const;
+export type TaskState = "queued" | "held" | "processing" | "cancelling" | (typeof ENDED_STATES)[number];
 export type TaskQueue = "urgent" | "normal" | "dynamic_disks";
 export const TASK_QUEUES: readonly TaskQueue[] = ["urgent", "normal", "dynamic_disks"];
 
@@ -84,6 +86,8 @@ export interface Task {
   readonly createdAtMs: number;
   readonly startedAtMs: number | null;
   readonly endedAtMs: number | null;
+  /** How many events it had when it ended: no later one counts. Absent where that was not known. */
+  readonly eventCount?: number | undefined;
   /** Of the ended task's events and other outputs, in their store; absent where an older version did not count. */
   readonly outputSizeBytes?: number | undefined;
 }

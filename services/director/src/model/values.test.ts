@@ -53,10 +53,37 @@ describe("cloud configs together", () => {
 });
 
 describe("events of tasks", () => {
+  const step = { tags: ["web"], total: 2, index: 1 };
+  const event = { timeMs: 1_500, stage: "Creating disk", task: "d", state: "failed", message: "x\n", ...step } as const;
+
   it("written and read -> the same; a long message cut", () => {
-    const event = { timeMs: 1, stage: "Creating disk", task: "d", state: "failed", message: "x\n" } as const;
-    expect(decodeEvent(encodeEvent(event))).to.deep.equal(event);
+    const others = [
+      { ...event, state: "started", message: "" },
+      { ...event, state: "finished", message: "as asked for" },
+      { ...event, stage: "Warning", task: "", state: "finished", tags: [], total: 0, index: 0 },
+      { ...event, stage: "Error", task: "", tags: [], total: 0, index: 0 },
+    ] as const;
+    for (const each of [event, ...others]) expect(decodeEvent(encodeEvent(each))).to.deep.equal(each);
     const long = decodeEvent(encodeEvent({ ...event, message: "x".repeat(10_000) }));
     expect(long.message).to.have.lengthOf(MAX_MESSAGE_LENGTH + 3);
+  });
+
+  it("are BOSH's lines: whole seconds, progress, and what a failure says", () => {
+    const said = (changes: object) => JSON.parse(encodeEvent({ ...event, ...changes }, 10_001));
+    expect(said({})).to.deep.equal({
+      ...{ time: 1, stage: "Creating disk", tags: ["web"], total: 2, task: "d", index: 1 },
+      ...{ state: "failed", progress: 100, data: { error: "x\n" }, time_ms: 1_500 },
+    });
+    expect(said({ state: "started", message: "" }))
+      .to.include({ progress: 0 })
+      .and.to.deep.include({ data: {} });
+    const [time, time_ms, message] = [1, 1_500, "x\n"];
+    expect(said({ stage: "Warning" })).to.deep.equal({ time, type: "warning", message, time_ms });
+    expect(said({ stage: "Error" })).to.deep.equal({ time, error: { code: 10_001, message }, time_ms });
+  });
+
+  it("of an earlier version -> read as they were meant", () => {
+    const old = { timeMs: 7, stage: "Attaching disk", task: "d", state: "failed", message: "no" };
+    expect(decodeEvent(JSON.stringify(old))).to.deep.equal({ ...old, tags: [], total: 0, index: 0 });
   });
 });

@@ -5,7 +5,16 @@ import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TaskLog, type TaskLogOptions } from "./task-log.js";
 
-const EVENT = { timeMs: 1, stage: "Creating disk", task: "d", state: "started", message: "" } as const;
+const EVENT = {
+  timeMs: 1,
+  stage: "Creating disk",
+  task: "d",
+  state: "started",
+  message: "",
+  tags: [],
+  total: 0,
+  index: 1,
+} as const;
 
 describe("the logs of tasks", () => {
   let eventLog: EventLog;
@@ -35,10 +44,10 @@ describe("the logs of tasks", () => {
     for (let i = 0; i < 20; i++) log.appendLine(1, "cpi", `${i} ${"é".repeat(500)}`);
     for (let i = 0; i < 200; i++) log.append(1, EVENT);
     await log.flush(1);
-    const lines = await log.readLines(1, "cpi", 0, 100);
+    const lines = await log.readLines({ taskId: 1 }, "cpi", 0, 100);
     expect(lines).to.have.length(5);
     expect(lines.at(-1)).to.contain("tasks.outputSizeBytesPerTask");
-    const events = await log.readLines(1, "event", 0, 1_000);
+    const events = await log.readLines({ taskId: 1 }, "event", 0, 1_000);
     expect(events.join("").length).to.be.within(4_500, 5_500);
     expect(events.at(-1)).to.contain("tasks.outputSizeBytesPerTask");
     const kept = [...lines, ...events].reduce((sum, line) => sum + Buffer.byteLength(line), 0);
@@ -47,14 +56,13 @@ describe("the logs of tasks", () => {
 
   it("are written together, soon, or at once where somebody waits for them", async () => {
     const appends: string[] = [];
-    const counted: EventLog = {
+    const counted: TaskLogOptions["eventLog"] = {
       append: (stream, lines) => {
         appends.push(`${stream}: ${lines.length}`);
         return eventLog.append(stream, lines);
       },
       read: (stream, page) => eventLog.read(stream, page),
       drop: (stream) => eventLog.drop(stream),
-      close: () => eventLog.close(),
     };
     const log = taskLog({ eventLog: counted });
     const say = async (lines: number) => {
@@ -69,7 +77,26 @@ describe("the logs of tasks", () => {
     await say(1);
     await eventually(() => expect(appends).to.deep.equal(["task-1-debug: 5", "task-1-debug: 1"]));
     await log.flush(1);
-    expect(await log.readLines(1, "debug", 0, 100)).to.have.length(6);
+    expect(await log.readLines({ taskId: 1 }, "debug", 0, 100)).to.have.length(6);
+  });
+
+  it("of a task that has ended -> end where it ended, whatever a former director still writes", async () => {
+    const log = taskLog({});
+    for (let i = 0; i < 3; i++) log.append(1, EVENT);
+    await log.flush(1);
+    const ended = { taskId: 1, eventCount: log.eventCount(1) };
+    expect(ended.eventCount).to.equal(3);
+    await eventLog.append("task-1", ["{}"]);
+    expect(await log.readLines(ended, "event", 0, 100)).to.have.length(3);
+    expect(await log.readLines(ended, "event", 2, 100)).to.have.length(1);
+    expect(await log.readLines(ended, "event", 3, 100)).to.deep.equal([]);
+    expect(await log.readLines(ended, "event", 9, 100)).to.deep.equal([]);
+  });
+
+  it("count the steps of each stage of a task", () => {
+    const log = taskLog({});
+    const steps = ["a", "b", "a"].map((stage) => log.nextStep(1, stage));
+    expect([...steps, log.nextStep(2, "a")]).to.deep.equal([1, 1, 2, 1]);
   });
 
   it("wait for the storage within a number of bytes of all tasks, and go on after that", async () => {
@@ -78,7 +105,9 @@ describe("the logs of tasks", () => {
     await Promise.all(Array.from({ length: 10 }, (_, i) => log.flush(i + 1)));
     log.appendLine(10, "debug", "later");
     await log.flush(10);
-    const found = await Promise.all(Array.from({ length: 10 }, (_, i) => log.readLines(i + 1, "debug", 0, 10)));
+    const found = await Promise.all(
+      Array.from({ length: 10 }, (_, i) => log.readLines({ taskId: i + 1 }, "debug", 0, 10)),
+    );
     expect(found.map((lines) => lines.length)).to.deep.equal([1, 1, 1, 1, 1, 0, 0, 0, 0, 1]);
   });
 });

@@ -1,10 +1,11 @@
 import { backoffMs, DiskFullError, type Logger, messageOf } from "@diskmesh/domain";
 import type { Changes, Clock } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
-import { decodeEvent, encodeEvent, type TaskEvent } from "../model/task-event.js";
+import type { Task } from "../model/task.js";
+import { decodeEvent, encodeEvent, type TaskEvent, WARNING } from "../model/task-event.js";
 
 export interface TaskLogOptions {
-  readonly eventLog: EventLog;
+  readonly eventLog: Pick<EventLog, "append" | "read" | "drop">;
   readonly changes: Changes<number>;
   readonly eventsPerTask: number;
   /** Of each output other than events. */
@@ -24,11 +25,15 @@ export interface TaskLogOptions {
 export type OutputType = "event" | "cpi" | "debug";
 const OUTPUT_TYPES: readonly OutputType[] = ["event", "cpi", "debug"];
 
+type LoggedTask = Pick<Task, "taskId" | "eventCount">;
+
 interface Writer {
   readonly pending: string[];
   /** In this process; a log that a former one had begun goes on behind what is there. */
   written: number;
   writtenSizeBytes: number;
+  /** The index that the next line will have, once one was written; undefined while that is not known. */
+  next: number | undefined;
   writing: Promise<void> | undefined;
   /** Writes what is pending now. */
   hurry: () => void;
@@ -55,16 +60,28 @@ export class TaskLog {
   readonly #writers = new Map<string, Writer>();
   /** Tasks that were heard of and have not ended. */
   readonly #live = new Set<number>();
+  /** How many steps a task has taken of each stage. */
+  readonly #steps = new Map<number, Map<string, number>>();
   #pendingSizeBytes = 0;
 
   constructor(options: TaskLogOptions) {
     this.#options = options;
   }
 
-  append(taskId: number, event: TaskEvent): void {
+  append(taskId: number, event: TaskEvent, errorCode?: number): void {
     const { eventsPerTask: limit } = this.#options;
     this.#live.add(taskId);
-    this.#append(taskId, "event", limit, (last) => encodeEvent(last ? { ...event, message: LAST_MESSAGE } : event));
+    const last = { ...event, stage: WARNING, message: LAST_MESSAGE };
+    this.#append(taskId, "event", limit, (isLast) => (isLast ? encodeEvent(last) : encodeEvent(event, errorCode)));
+  }
+
+  /** Where in its stage the next step is that the task takes, from 1. */
+  nextStep(taskId: number, stage: string): number {
+    const steps = this.#steps.get(taskId) ?? new Map<string, number>();
+    this.#steps.set(taskId, steps);
+    const step = (steps.get(stage) ?? 0) + 1;
+    steps.set(stage, step);
+    return step;
   }
 
   appendLine(taskId: number, type: Exclude<OutputType, "event">, line: string): void {
@@ -80,6 +97,11 @@ export class TaskLog {
     await Promise.all(writers.map((writer) => writer?.writing));
   }
 
+  /** How many events the task has, after a flush; undefined when this process has written none. */
+  eventCount(taskId: number): number | undefined {
+    return this.#writers.get(streamOf(taskId, "event"))?.next;
+  }
+
   /** What was written of the task in this process. */
   sizeBytes(taskId: number): number {
     const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
@@ -89,15 +111,19 @@ export class TaskLog {
   /** The task has ended: no events are appended any more, at most some last lines of CPIs. */
   forget(taskId: number): void {
     this.#live.delete(taskId);
+    this.#steps.delete(taskId);
     for (const type of OUTPUT_TYPES) this.#writers.delete(streamOf(taskId, type));
   }
 
-  async read(taskId: number, from: number, limit: number): Promise<TaskEvent[]> {
-    return (await this.readLines(taskId, "event", from, limit)).map(decodeEvent);
+  async read(task: LoggedTask, from: number, limit: number): Promise<TaskEvent[]> {
+    return (await this.readLines(task, "event", from, limit)).map(decodeEvent);
   }
 
-  async readLines(taskId: number, type: OutputType, from: number, limit: number): Promise<string[]> {
-    return (await this.#options.eventLog.read(streamOf(taskId, type), { from, limit })).lines;
+  /** Lines as they were written: what was read once is never another. Of a task that has ended, nothing comes later. */
+  async readLines(task: LoggedTask, type: OutputType, from: number, limit: number): Promise<string[]> {
+    const end = (type === "event" ? task.eventCount : undefined) ?? Number.POSITIVE_INFINITY;
+    const wanted = Math.max(0, Math.min(limit, end - from));
+    return (await this.#options.eventLog.read(streamOf(task.taskId, type), { from, limit: wanted })).lines;
   }
 
   /** Deletes all that a task has put out. */
@@ -128,9 +154,10 @@ export class TaskLog {
       if (failures === 0) await this.#gathered(writer);
       const lines = writer.pending.splice(0);
       try {
-        await this.#options.eventLog.append(stream, lines);
+        writer.next = await this.#options.eventLog.append(stream, lines);
         failures = 0;
       } catch (error) {
+        writer.next = undefined;
         this.#options.log.error({ taskId, error: messageOf(error), failures }, "cannot write a task's log");
         if (error instanceof DiskFullError && (await this.#waitForRoom(failures++))) {
           writer.pending.unshift(...lines);
@@ -163,7 +190,7 @@ export class TaskLog {
 }
 
 function newWriter(): Writer {
-  return { pending: [], written: 0, writtenSizeBytes: 0, writing: undefined, hurry: () => {} };
+  return { pending: [], written: 0, writtenSizeBytes: 0, next: undefined, writing: undefined, hurry: () => {} };
 }
 
 function streamOf(taskId: number, type: OutputType): string {

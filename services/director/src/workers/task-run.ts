@@ -1,7 +1,7 @@
 import { messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { CallerSignals } from "../cpi/cpi-calls.js";
-import type { TaskEvent } from "../model/task-event.js";
+import { ERROR, type TaskEvent } from "../model/task-event.js";
 import type { TaskLog } from "./task-log.js";
 
 /** Thrown where a task that shall stop can do so cleanly. */
@@ -52,15 +52,22 @@ export class TaskRun implements CallerSignals {
   }
 
   /** Runs one step between two events; the first may say why. */
-  async stage<T>(stage: string, task: string, work: () => Promise<T>, why = ""): Promise<T> {
+  async stage<T>(
+    stage: string,
+    task: string,
+    work: () => Promise<T>,
+    why = "",
+    of: { readonly tags?: readonly string[]; readonly total?: number } = {},
+  ): Promise<T> {
     this.checkpoint();
-    this.event({ stage, task, state: "started", message: why });
+    const step = { stage, task, ...of, index: this.taskLog.nextStep(this.taskId, stage) };
+    this.event({ ...step, state: "started", message: why });
     try {
       const result = await work();
-      this.event({ stage, task, state: "finished", message: "" });
+      this.event({ ...step, state: "finished", message: "" });
       return result;
     } catch (error) {
-      this.event({ stage, task, state: "failed", message: messageOf(error) });
+      this.event({ ...step, state: "failed", message: messageOf(error) });
       throw error;
     }
   }
@@ -69,7 +76,15 @@ export class TaskRun implements CallerSignals {
     this.taskLog.appendLine(this.taskId, type, line);
   }
 
-  event(event: Omit<TaskEvent, "timeMs">): void {
-    this.taskLog.append(this.taskId, { timeMs: this.clock.nowMs(), ...event });
+  /** Without an index it is a step of its own. */
+  event(event: Pick<TaskEvent, "stage" | "task" | "state" | "message"> & Partial<TaskEvent>): void {
+    const index = event.index ?? this.taskLog.nextStep(this.taskId, event.stage);
+    this.taskLog.append(this.taskId, { timeMs: this.clock.nowMs(), tags: [], total: 0, ...event, index });
+  }
+
+  /** How the task as a whole failed: its last event. */
+  failure(message: string, errorCode: number): void {
+    const step = { timeMs: this.clock.nowMs(), tags: [], total: 0, index: 0, task: "" };
+    this.taskLog.append(this.taskId, { ...step, stage: ERROR, state: "failed", message }, errorCode);
   }
 }

@@ -52,14 +52,13 @@ describe("task runner", () => {
     { workers = 4, lockDeadlineMs = 60_000, timeoutMs = 60_000 } = {},
   ): Promise<void> {
     const changes = new Changes<number>();
-    const slowLog: EventLog = {
+    const slowLog: Pick<EventLog, "append" | "read" | "drop"> = {
       append: async (stream, lines) => {
         await sleep(appendDelayMs);
         return eventLog.append(stream, lines);
       },
       read: (stream, options) => eventLog.read(stream, options),
       drop: (stream) => eventLog.drop(stream),
-      close: () => eventLog.close(),
     };
     const clock = systemClock;
     taskLog = new TaskLog({
@@ -151,7 +150,7 @@ describe("task runner", () => {
     }));
     const taskId = await add();
     await ended(taskId);
-    expect((await taskLog.read(taskId, 0, 10)).map((event) => event.state)).to.deep.equal(["started", "finished"]);
+    expect((await taskLog.read({ taskId }, 0, 10)).map((event) => event.state)).to.deep.equal(["started", "finished"]);
   });
 
   it("a bug in a job -> an error of the task that tells nothing of the inside", async () => {

@@ -5,6 +5,7 @@ import type { Planners, Step } from "../jobs/job.js";
 import { type DirectorTables, taskKey } from "../model/schema.js";
 import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
+import { ERROR_CODES } from "../model/task-event.js";
 import { WorkerShares } from "../model/worker-shares.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { LockKeeper } from "./lock-keeper.js";
@@ -176,7 +177,7 @@ export class TaskRunner {
       prepared = await this.#prepare(taskId, run);
     } catch (error) {
       if (run.stopping.aborted) return "waiting";
-      await this.#end(taskId, this.#endBy(run, error));
+      await this.#end(run, this.#endBy(run, error));
       return "ended";
     }
     try {
@@ -198,7 +199,7 @@ export class TaskRunner {
       const planned = await this.#plan(taskId);
       if (planned.kind === "over") return "ended";
       if (planned.kind === "end") {
-        await this.#end(taskId, planned.how);
+        await this.#end(run, planned.how);
         return "ended";
       }
       const { task, step } = planned;
@@ -222,7 +223,7 @@ export class TaskRunner {
         return "waiting";
       }
       if (how !== "more") {
-        await this.#end(taskId, how);
+        await this.#end(run, how);
         return "ended";
       }
     }
@@ -297,15 +298,22 @@ export class TaskRunner {
     return isUnknown ? { event: "heed", unknown: messageOf(error) } : { event: "heed" };
   }
 
-  async #end(taskId: number, how: TaskEnd): Promise<void> {
+  async #end(run: TaskRun, how: TaskEnd): Promise<void> {
     const { context, taskLog, clock } = this.#options;
+    const { taskId } = run;
+    const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+    if (task === undefined || hasEnded(task)) return;
+    if (how.event !== "succeed") {
+      const { result } = end(task, how, clock.nowMs());
+      run.failure(result, how.event === "heed" ? ERROR_CODES.cancelled : ERROR_CODES.any);
+    }
     // Whoever sees the end has seen all events.
     await taskLog.flush(taskId);
     await context.tablet.transact((tx) => {
-      const task = tx.tasks.get(taskKey(taskId));
-      if (task === undefined || hasEnded(task)) return;
-      const outputSizeBytes = (task.outputSizeBytes ?? 0) + taskLog.sizeBytes(taskId);
-      tx.tasks.put({ ...end(task, how, clock.nowMs()), outputSizeBytes });
+      const current = tx.tasks.get(taskKey(taskId));
+      if (current === undefined || hasEnded(current)) return;
+      const outputSizeBytes = (current.outputSizeBytes ?? 0) + taskLog.sizeBytes(taskId);
+      tx.tasks.put({ ...end(current, how, clock.nowMs()), eventCount: taskLog.eventCount(taskId), outputSizeBytes });
     });
   }
 

@@ -83,7 +83,7 @@ export class TaskTimes {
     await this.#options.tablet.transact((tx) => {
       const task = tx.tasks.get(taskKey(taskId));
       if (task === undefined || hasEnded(task) || task.state === "cancelling") return;
-      stopTask(tx, taskId, stop, this.#options.clock.nowMs());
+      stopTask(tx, task, stop, this.#options.clock.nowMs());
     });
   }
 

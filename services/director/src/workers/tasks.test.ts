@@ -15,7 +15,15 @@ describe("waiting for a task that was started", () => {
     const storage = openStorage(temporaryFolder(), "director");
     tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
     const room = new QueueRoom({ queueLengths: { urgent: 9, normal: 9, dynamic_disks: 9 }, cpisOf: () => [] });
-    tasks = new Tasks({ tablet, changes: new Changes<number>(), clock: systemClock, room, waitMarginMs: 1 });
+    const endedTasks = { get: async () => undefined };
+    tasks = new Tasks({
+      tablet,
+      endedTasks,
+      changes: new Changes<number>(),
+      clock: systemClock,
+      room,
+      waitMarginMs: 1,
+    });
   });
   afterEach(() => tablet.close());
 

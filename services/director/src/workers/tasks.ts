@@ -13,6 +13,7 @@ import {
   type TaskQueue,
 } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
+import type { EndedTasks } from "./ended-tasks.js";
 import type { QueueRoom } from "./queue-room.js";
 
 /** Node takes more for 1. */
@@ -20,6 +21,7 @@ const MAX_TIMER_MS = 2_147_483_647;
 
 export interface TasksOptions {
   readonly tablet: DirectorTablet;
+  readonly endedTasks: Pick<EndedTasks, "get">;
   readonly changes: Changes<number>;
   readonly clock: Clock;
   readonly room: QueueRoom;
@@ -63,22 +65,37 @@ export class Tasks {
     });
   }
 
-  get(taskId: number): Promise<Task> {
-    return this.#options.tablet.read((tables) => taskOf(tables, taskId));
+  async get(taskId: number): Promise<Task> {
+    const { tablet, endedTasks } = this.#options;
+    const task = await tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+    // It may have been put away between the two, never brought back.
+    return task ?? (await endedTasks.get(taskId)) ?? notFound(taskId);
   }
 
   /** Asks a task to stop. */
   stop(taskId: number, stop: Stop): Promise<Task> {
-    return this.#options.tablet.transact((tx) => stopTask(tx, taskId, stop, this.#options.clock.nowMs()));
+    return this.#change(taskId, (tx, task) => stopTask(tx, task, stop, this.#options.clock.nowMs()));
   }
 
   /** Lets a task that was restored from a backup run. */
   resume(taskId: number): Promise<Task> {
-    return this.#options.tablet.transact((tx) => {
-      const resumed = resume(taskOf(tx, taskId));
+    return this.#change(taskId, (tx, task) => {
+      const resumed = resume(task);
       tx.tasks.put(resumed);
       return resumed;
     });
+  }
+
+  /** `change` refuses tasks that have ended, wherever they are. */
+  async #change(taskId: number, change: (tx: DirectorTransaction, task: Task) => Task): Promise<Task> {
+    const { tablet, endedTasks } = this.#options;
+    const changed = await tablet.transact((tx) => {
+      const task = tx.tasks.get(taskKey(taskId));
+      return task && change(tx, task);
+    });
+    if (changed !== undefined) return changed;
+    const ended = (await endedTasks.get(taskId)) ?? notFound(taskId);
+    return tablet.transact((tx) => change(tx, ended));
   }
 
   /** The task once it has ended, or as it is when the call's deadline is near. */
@@ -112,19 +129,15 @@ export async function ofStarted<Result>(taskId: number, seeing: Promise<Result>)
   }
 }
 
-function taskOf(tables: DirectorTables, taskId: number): Task {
-  const task = tables.tasks.get(taskKey(taskId));
-  if (task === undefined) {
-    throw new NotFoundError(`there is no task ${taskId}; old tasks are forgotten`, {
-      about: { task_id: String(taskId) },
-    });
-  }
-  return task;
+function notFound(taskId: number): never {
+  throw new NotFoundError(`there is no task ${taskId}; old tasks are forgotten`, {
+    about: { task_id: String(taskId) },
+  });
 }
 
 /** Within a transaction. */
-export function stopTask(tx: DirectorTransaction, taskId: number, stop: Stop, nowMs: number): Task {
-  const task = taskOf(tx, taskId);
+export function stopTask(tx: DirectorTransaction, task: Task, stop: Stop, nowMs: number): Task {
+  const { taskId } = task;
   if (hasEnded(task)) {
     throw new InvalidStateError(`task ${taskId} has ended (${task.state}): it cannot be cancelled any more`, {
       about: { task_id: String(taskId) },

@@ -213,7 +213,7 @@ export interface TaskEvent {
   time:
     | Date
     | undefined;
-  /** The step's group, e.g. "Attaching disk". */
+  /** The step's group, e.g. "Attaching disk". Of the whole task: "Warning", or "Error" for how it failed. */
   stage: string;
   /** The step, e.g. the disk's name. */
   task: string;
@@ -221,6 +221,12 @@ export interface TaskEvent {
   state: string;
   /** With "failed": why. Else what there is to say. */
   message: string;
+  /** What the step's group is about, e.g. the instance group. */
+  tags: string[];
+  /** Steps that the stage is to have; 0 when nobody knows. */
+  total: number;
+  /** Of the step within its stage, from 1; it begins anew when a director takes up what another one had begun. */
+  stageIndex: number;
 }
 
 /** Names a task. */
@@ -305,7 +311,7 @@ export interface GetTaskOutputRequest {
   /** The task. */
   taskId: number;
   /**
-   * "event": what WatchTask tells, as JSON. "result": the task's result. "debug": its CPI calls. "cpi": what CPIs wrote
+   * "event": what WatchTask tells, as BOSH's JSON lines. "result": the task's result. "debug": its CPI calls. "cpi": what CPIs wrote
    * to stderr.
    */
   type: string;
@@ -526,7 +532,7 @@ export const Task: MessageFns<Task> = {
 };
 
 function createBaseTaskEvent(): TaskEvent {
-  return { index: 0, time: undefined, stage: "", task: "", state: "", message: "" };
+  return { index: 0, time: undefined, stage: "", task: "", state: "", message: "", tags: [], total: 0, stageIndex: 0 };
 }
 
 export const TaskEvent: MessageFns<TaskEvent> = {
@@ -548,6 +554,15 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     }
     if (message.message !== "") {
       writer.uint32(50).string(message.message);
+    }
+    for (const v of message.tags) {
+      writer.uint32(58).string(v!);
+    }
+    if (message.total !== 0) {
+      writer.uint32(64).int64(message.total);
+    }
+    if (message.stageIndex !== 0) {
+      writer.uint32(72).int64(message.stageIndex);
     }
     return writer;
   },
@@ -613,6 +628,30 @@ export const TaskEvent: MessageFns<TaskEvent> = {
             message.message = reader.string();
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.tags.push(reader.string());
+            continue;
+          }
+          case 8: {
+            if (tag !== 64) {
+              break;
+            }
+
+            message.total = longToNumber(reader.int64());
+            continue;
+          }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.stageIndex = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -636,6 +675,9 @@ export const TaskEvent: MessageFns<TaskEvent> = {
     message.task = object.task ?? "";
     message.state = object.state ?? "";
     message.message = object.message ?? "";
+    message.tags = object.tags?.map((e) => e) || [];
+    message.total = object.total ?? 0;
+    message.stageIndex = object.stageIndex ?? 0;
     return message;
   },
 };
@@ -1475,7 +1517,10 @@ export const TaskServiceDefinition = {
       responseStream: false,
       options: {},
     },
-    /** Tasks, newest first, a page at a time: of one moment, or ABORTED when it must be begun again. */
+    /**
+     * Tasks, newest first, a page at a time. Each page tells its tasks as they are when it is asked for; one that is there
+     * all along is told once.
+     */
     listTasks: {
       name: "ListTasks",
       requestType: ListTasksRequest as typeof ListTasksRequest,
@@ -1514,7 +1559,7 @@ export const TaskServiceDefinition = {
       responseStream: true,
       options: {},
     },
-    /** What a task has put out so far, a page of lines at a time. */
+    /** What a task has put out so far, a page of lines at a time. A line never changes once it was told. */
     getTaskOutput: {
       name: "GetTaskOutput",
       requestType: GetTaskOutputRequest as typeof GetTaskOutputRequest,
