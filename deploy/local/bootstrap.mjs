@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { ensureBuilt } from "./bootstrap/build.mjs";
+import { ensureBundled } from "./bootstrap/bundle.mjs";
 import { ensureDependencies } from "./bootstrap/dependencies.mjs";
 import { withLock } from "./bootstrap/lock.mjs";
 import { ensureNatsServer } from "./bootstrap/nats-server.mjs";
@@ -50,6 +51,7 @@ async function prepare() {
   await withLock(join(root, ".cache/bootstrap.lock"), async () => {
     await ensureDependencies(root);
     await ensureBuilt(root);
+    await ensureBundled(root);
     await ensureNatsServer(join(root, ".cache/bin"));
   });
 }

@@ -1,5 +1,5 @@
 import { execSync, spawn } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { temporaryFolder } from "@diskmesh/testkit";
@@ -165,6 +165,33 @@ describe("the set-up behind npm start and npm test", () => {
       write(join(folder, "packages/one/src/used.ts"), "// changed");
       expect((await runTests(["--changed"])).output).to.match(/a\.test\.js: 1 passed.*\n\n1 passed, 0 failed$/m);
     });
+  });
+
+  it("services are bundled anew when what they are made of has changed, and only then", async () => {
+    symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
+    const services = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"].map((name) => `services/${name}`);
+    for (const workspace of ["packages/rpc", ...services]) write(join(folder, workspace, "tsconfig.json"), "{}");
+    write(join(folder, "packages/rpc/dist/descriptors-thread.js"), "");
+    write(join(folder, "services/director/dist/yaml/worker.js"), "");
+    for (const service of services) {
+      write(join(folder, service, "package.json"), JSON.stringify({ type: "module" }));
+      write(join(folder, service, "dist/main.js"), `import { word } from "./word.js"; console.log(word);`);
+      write(join(folder, service, "dist/word.js"), `export const word = "first";`);
+    }
+    const main = join(folder, "services/disk-agent/bundle/main.js");
+    const bundled = async () => {
+      const { output } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
+      expect(output).to.equal("");
+      return { says: execSync(`${process.execPath} "${main}"`).toString().trim(), at: statSync(main).mtimeMs };
+    };
+    const first = await bundled();
+    expect(first.says).to.equal("first");
+    expect(await bundled()).to.deep.equal(first);
+    write(join(folder, "services/disk-agent/dist/word.js"), `export const word = "second";`);
+    expect((await bundled()).says).to.equal("second");
+    write(join(folder, "services/disk-agent/dist/word.js"), "export const");
+    const { output } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
+    expect(output).to.match(/FAILURE [\s\S]*word\.js:1:\d+: [\s\S]*could not be bundled/);
   });
 
   describe("the lock", () => {

@@ -49,7 +49,8 @@ function healthOf(layout: MeshLayout, address: string, serverRole: Role, serverN
 }
 
 function nodeProcess(layout: MeshLayout, name: string, workspace: string) {
-  const main = fileURLToPath(new URL(`../../../services/${workspace}/dist/main.js`, import.meta.url));
+  const built = process.env.DISKMESH_BUNDLED === undefined ? "dist" : "bundle";
+  const main = fileURLToPath(new URL(`../../../services/${workspace}/${built}/main.js`, import.meta.url));
   return {
     name,
     file: process.execPath,

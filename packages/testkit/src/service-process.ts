@@ -72,7 +72,7 @@ export class ServiceProcess {
     this.#child = new Child({
       name: this.options.name,
       command: process.execPath,
-      args: [this.options.mainFile, "--config", configFile],
+      args: [asStarted(this.options.mainFile), "--config", configFile],
       launcher: this.options.launcher,
       logFile: join(this.options.folder, `${this.options.name}.log`),
       // What a killed process leaves in its temporary folder goes with the test's own.
@@ -135,6 +135,11 @@ export class ServiceProcess {
     if (!this.#child) throw new Error(`${this.options.name} was not started`);
     return this.#child;
   }
+}
+
+/** The bundle that users start, where `npm test` made one; by hand a test starts what was compiled last. */
+function asStarted(mainFile: string): string {
+  return process.env.DISKMESH_BUNDLED === undefined ? mainFile : mainFile.replace(/dist\/main\.js$/, "bundle/main.js");
 }
 
 function formatExit(exit: Exit): string {

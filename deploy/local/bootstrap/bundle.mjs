@@ -1,0 +1,90 @@
+import { readdirSync, rmSync, statSync } from "node:fs";
+import { readFile } from "node:fs/promises";
+import { dirname, join, relative } from "node:path";
+import { fileURLToPath } from "node:url";
+import { builtFiles } from "./build.mjs";
+import { step } from "./progress.mjs";
+import { Failure } from "./run.mjs";
+
+/** What runs in threads of its own is a file of its own, beside the service's. */
+const DESCRIPTORS = "packages/rpc/dist/descriptors-thread.js";
+const THREADS = {
+  director: [DESCRIPTORS, "services/director/dist/yaml/worker.js"],
+  "cpi-dispatcher": [DESCRIPTORS],
+  "disk-registry": [DESCRIPTORS],
+  "disk-agent": [DESCRIPTORS],
+};
+/** They find their native code by where they lie themselves. */
+const NATIVE = ["lmdb", "fs-native-extensions"];
+/** What CommonJS relies on. */
+const BANNER = `
+import { createRequire as requireFrom } from "node:module";
+import { join as joinPath } from "node:path";
+const require = requireFrom(import.meta.url);
+const repositoryFolder = joinPath(import.meta.dirname, "../../..");`;
+
+/**
+ * Makes of each service, with all that it imports, a few files, `services/NAME/bundle/main.js` first: a start that has to
+ * find and read some 700 takes twice the processor time. Whoever is started from here starts these.
+ */
+export async function ensureBundled(root) {
+  const made = Object.keys(THREADS).map((name) => join(root, "services", name, "bundle/main.js"));
+  const from = [...builtFiles(root), join(root, "node_modules/.package-lock.json"), fileURLToPath(import.meta.url)];
+  if (Math.min(...made.map(changedMs)) < Math.max(...from.map(changedMs)))
+    await step("bundling the services (esbuild)", () => bundleAll(root), { quietMs: 1500 });
+  process.env.DISKMESH_BUNDLED = "true";
+}
+
+function changedMs(file) {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs ?? 0;
+}
+
+async function bundleAll(root) {
+  try {
+    await Promise.all(Object.keys(THREADS).map((name) => bundle(root, name)));
+  } catch (error) {
+    throw new Failure(`${error.message}\nthe services could not be bundled`);
+  }
+}
+
+async function bundle(root, name) {
+  const { build } = await import("esbuild");
+  const outdir = `services/${name}/bundle`;
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: [`services/${name}/dist/main.js`, ...THREADS[name]],
+    entryNames: "[name]",
+    outdir,
+    bundle: true,
+    splitting: true,
+    platform: "node",
+    target: "node20.19",
+    format: "esm",
+    banner: { js: BANNER },
+    external: NATIVE,
+    plugins: [{ name: "diskmesh", setup: (hooks) => adapt(hooks, root) }],
+    // Logs name the classes of errors, and with --enable-source-maps the lines of the sources.
+    keepNames: true,
+    sourcemap: true,
+    sourcesContent: false,
+    metafile: true,
+    logLevel: "silent",
+  });
+  // Parts of the bundle before, which a service that was started from it had until now.
+  for (const file of readdirSync(join(root, outdir)))
+    if (!(`${outdir}/${file}` in metafile.outputs)) rmSync(join(root, outdir, file));
+}
+
+function adapt(hooks, root) {
+  // A package that is loaded only when it is needed stays where it is.
+  hooks.onResolve({ filter: /^[^./]/ }, ({ kind, path }) =>
+    kind === "dynamic-import" ? { path, external: true } : undefined,
+  );
+  // So do the files that a package reads.
+  hooks.onLoad({ filter: /\/node_modules\/.*\.js$/ }, async ({ path }) => {
+    const text = await readFile(path, "utf8");
+    if (!text.includes("__dirname")) return undefined;
+    const folder = JSON.stringify(relative(root, dirname(path)));
+    return { contents: `const __dirname = joinPath(repositoryFolder, ${folder}); ${text}` };
+  });
+}
