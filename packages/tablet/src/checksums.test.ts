@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { checksumInAnyOrder, summed } from "./checksums.js";
+import { ByteChecksums, checksumInAnyOrder, checksumOf, hexOf, isHexOf, summed } from "./checksums.js";
+import type { Place } from "./place.js";
 
 const sumOf = (document: object) => checksumInAnyOrder("t", "k", { document, version: 1 });
 /** Fields of the document in the order in which JSON.stringify writes an object that was filled in order of name. */
@@ -22,4 +23,31 @@ describe("the checksum of a document in any order", () => {
   it("a name that looks like two fields -> another sum", () => {
     expect(sumOf({ 'a":1,"b': 2 })).not.to.equal(sumOf({ a: 1, b: 2 }));
   });
+});
+
+describe("the checksum of stored bytes", () => {
+  it("is that of their text, however long the key and the document are", () => {
+    const checksums = new ByteChecksums("devices");
+    for (const length of [0, 5_000, 3, 70_000, 1]) {
+      const [key, json] = [`Zürich-${length}`, `{"text":"${"ä€x".repeat(length)}"}`];
+      expect(checksums.of(within(key), within(json))).to.equal(checksumOf("devices", key, 1, json));
+    }
+  });
+
+  it("is compared with digits digit by digit", () => {
+    for (const checksum of [0n, 0xfedcba9876543210n, 0x00000000ffffffffn, 2n ** 63n]) {
+      const digits = Buffer.from(`..${hexOf(checksum)}`);
+      expect(isHexOf(checksum, digits, 2)).to.equal(true);
+      for (let at = 2; at < digits.length; at++) {
+        const other = Buffer.from(digits);
+        other[at] = digits[at] === 0x31 ? 0x32 : 0x31;
+        expect(isHexOf(checksum, other, 2)).to.equal(false);
+      }
+    }
+  });
+
+  function within(text: string): Place {
+    const bytes = Buffer.from(`<<${text}>>`);
+    return { bytes, at: 2, sizeBytes: bytes.length - 4 };
+  }
 });

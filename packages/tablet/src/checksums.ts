@@ -1,8 +1,12 @@
 import xxhash from "xxhash-wasm";
 import { fieldNamesOf, isWrittenAsIs } from "./field-names.js";
+import type { Place } from "./place.js";
 
 /** Not against forgery: it finds what was lost, mixed up, damaged or edited. */
-const { h64 } = await xxhash();
+const { h64, h64Raw } = await xxhash();
+
+const FIRST_VERSION = Buffer.from([0, "1".charCodeAt(0), 0]);
+const HEX_DIGITS = Buffer.from("0123456789abcdef");
 
 /** A document with the version of its table's shape that it has. */
 export interface Versioned {
@@ -33,6 +37,45 @@ export type StoredSums = Readonly<Record<string, TableSum>>;
 /** The text is what JSON.stringify makes of the document: the same before and after a storage that keeps texts. */
 export function checksumOf(table: string, key: string, version: number, json: string): bigint {
   return h64(`${table}\0${key}\0${version}\0${json}`);
+}
+
+/** As `checksumOf`, of documents of one table whose keys and texts are at hand as UTF-8. */
+export class ByteChecksums {
+  readonly #table: Buffer;
+  #text: Buffer = Buffer.alloc(0);
+  /** By their length, beginnings of the text: to make one takes as long as the checksum. */
+  readonly #beginnings = new Map<number, Buffer>();
+
+  constructor(table: string) {
+    this.#table = Buffer.from(`${table}\0`);
+  }
+
+  /** Of a document of version 1. */
+  of(key: Place, json: Place): bigint {
+    const sizeBytes = this.#table.length + key.sizeBytes + FIRST_VERSION.length + json.sizeBytes;
+    if (sizeBytes > this.#text.length) this.#makeRoom(sizeBytes);
+    const text = this.#text;
+    let at = this.#table.length;
+    for (let index = 0; index < key.sizeBytes; index++) text[at++] = key.bytes[key.at + index] as number;
+    for (const byte of FIRST_VERSION) text[at++] = byte;
+    json.bytes.copy(text, at, json.at, json.at + json.sizeBytes);
+    return h64Raw(this.#beginning(sizeBytes));
+  }
+
+  #beginning(sizeBytes: number): Buffer {
+    let beginning = this.#beginnings.get(sizeBytes);
+    if (beginning === undefined) {
+      beginning = this.#text.subarray(0, sizeBytes);
+      this.#beginnings.set(sizeBytes, beginning);
+    }
+    return beginning;
+  }
+
+  #makeRoom(sizeBytes: number): void {
+    this.#text = Buffer.alloc(2 * sizeBytes);
+    this.#text.set(this.#table);
+    this.#beginnings.clear();
+  }
 }
 
 export function summed(table: string, key: string, { document, version }: Versioned): Summed {
@@ -99,6 +142,20 @@ export function hexOf(checksum: bigint): string {
   return checksum.toString(16).padStart(16, "0");
 }
 
+const words = new DataView(new ArrayBuffer(8));
+
+/** Whether the bytes from there on are `hexOf` the checksum. */
+export function isHexOf(checksum: bigint, bytes: Buffer, at: number): boolean {
+  words.setBigUint64(0, checksum);
+  return isHexOfWord(words.getUint32(0), bytes, at) && isHexOfWord(words.getUint32(4), bytes, at + 8);
+}
+
+function isHexOfWord(word: number, bytes: Buffer, at: number): boolean {
+  for (let index = 0, rest = word; index < 8; index++, rest <<= 4)
+    if (bytes[at + index] !== HEX_DIGITS[rest >>> 28]) return false;
+  return true;
+}
+
 /** Count and sum of a whole state, whatever the order in which its documents came. */
 export class StateSums {
   readonly #byTable = new Map<string, { count: number; sum: bigint }>();
@@ -114,6 +171,16 @@ export class StateSums {
 
   remove(table: string, checksum: bigint): void {
     this.#change(table, -1, -checksum);
+  }
+
+  /** Of these tables alone. */
+  of(tables: readonly string[]): StateSums {
+    const sums = new StateSums();
+    for (const table of tables) {
+      const sum = this.#byTable.get(table);
+      if (sum !== undefined) sums.#byTable.set(table, { ...sum });
+    }
+    return sums;
   }
 
   stored(): StoredSums {

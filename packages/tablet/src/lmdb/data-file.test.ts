@@ -253,6 +253,8 @@ describe("the check of a data file", function () {
       expect(error.message)
         .to.match(/^data\.mdb is (damaged|not a database file)/)
         .and.to.contain(reason);
+      // The same while the entries are read.
+      expect((await rejection(checkDataFile(path, () => {}))).message).to.equal(error.message);
     });
   }
 

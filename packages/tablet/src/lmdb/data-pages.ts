@@ -25,6 +25,9 @@ export class DataPages {
   /** The pages of large values, and the first one of each. */
   readonly #large: PageSet;
   readonly #largeFirst: PageSet;
+  /** Pages that were read at once, and by the number of each that was read ahead where it is. */
+  readonly #ahead = Buffer.allocUnsafe(READ_AT_ONCE_BYTES);
+  readonly #aheadAt = new Map<number, number>();
   #turnEndsMs = performance.now() + TURN_MS;
 
   constructor(file: number, fileSizeBytes: number, snapshot: Snapshot) {
@@ -49,8 +52,28 @@ export class DataPages {
   /** Reads a page of a tree, to which the page `from` refers. */
   read(page: number, from: number, flags: number, into: Buffer): void {
     this.#useInFile(page, 1, from);
-    this.#read(into, page);
+    const at = this.#aheadAt.get(page);
+    if (at === undefined) this.#read(into, page);
+    else this.#ahead.copy(into, 0, at, at + this.pageSizeBytes);
     this.#checkHead(into, page, flags);
+  }
+
+  /** Reads those of the pages that follow upon each other at once, as far as there is room, for when they are asked for. */
+  readAhead(pages: readonly number[]): void {
+    this.#aheadAt.clear();
+    const inOrder = pages.filter((page) => page < this.#pagesInFile).sort((a, b) => a - b);
+    let filledBytes = 0;
+    for (let next = 0; next < inOrder.length; ) {
+      const first = inOrder[next] as number;
+      let length = 1;
+      while (inOrder[next + length] === first + length) length++;
+      next += length;
+      const endBytes = filledBytes + length * this.pageSizeBytes;
+      if (length === 1 || endBytes > READ_AT_ONCE_BYTES) continue;
+      this.#read(this.#ahead.subarray(filledBytes, endBytes), first);
+      for (let page = first; page < first + length; page++, filledBytes += this.pageSizeBytes)
+        this.#aheadAt.set(page, filledBytes);
+    }
   }
 
   /** Gives others their turn when it is time. */
@@ -74,7 +97,8 @@ export class DataPages {
    */
   async checkLargeValues(): Promise<void> {
     const pagesAtOnce = READ_AT_ONCE_BYTES / this.pageSizeBytes;
-    const window = Buffer.allocUnsafe(READ_AT_ONCE_BYTES);
+    this.#aheadAt.clear();
+    const window = this.#ahead;
     for (let start = 0; start < this.#pagesInFile; start += pagesAtOnce) {
       let end = Math.min(start + pagesAtOnce, this.#pagesInFile);
       let first = start;
@@ -94,6 +118,7 @@ export class DataPages {
     const bytes = Buffer.allocUnsafe(value.pages * this.pageSizeBytes);
     this.#read(bytes, value.page);
     this.#checkHead(bytes, value.page, PAGE_FLAGS.largeValue);
+    checkLength(bytes, value.page, value.pages);
     return bytes.subarray(HEAD.sizeBytes, HEAD.sizeBytes + value.sizeBytes);
   }
 
@@ -136,8 +161,7 @@ export class DataPages {
     this.#checkHead(bytes, first, PAGE_FLAGS.largeValue);
     let end = first + 1;
     while (end < this.#pagesInFile && this.#large.has(end) && !this.#largeFirst.has(end)) end++;
-    if (uint32At(bytes, HEAD.pages) !== end - first)
-      throw damagedPage(first, `it is not the first of ${end - first} pages`);
+    checkLength(bytes, first, end - first);
   }
 
   #checkHead(bytes: Buffer, page: number, flags: number): void {
@@ -147,4 +171,8 @@ export class DataPages {
     if (transaction > this.transaction)
       throw damagedPage(page, `it is of transaction ${transaction}, and the file of ${this.transaction}`);
   }
+}
+
+function checkLength(head: Buffer, first: number, pages: number): void {
+  if (uint32At(head, HEAD.pages) !== pages) throw damagedPage(first, `it is not the first of ${pages} pages`);
 }

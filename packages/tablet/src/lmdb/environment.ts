@@ -4,7 +4,7 @@ import { InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain
 import { FolderLock } from "@diskmesh/file-lock";
 import { type Database, open, type RootDatabase } from "lmdb";
 import { newerFormat, STORE_FORMAT } from "../format.js";
-import { checkDataFile } from "./data-file.js";
+import { checkDataFile, type OnEntry } from "./data-file.js";
 import { hadEarlierLife, markEarlierLife, refuseLostData } from "./earlier-life.js";
 import { LMDB_OPTIONS } from "./lmdb-options.js";
 import { checkRoom, noRoomError } from "./room.js";
@@ -13,8 +13,8 @@ export interface LmdbOptions {
   /** Made when it does not exist. Nothing else may be in it. */
   readonly folder: string;
   /**
-   * False: no lock, so that several claims may compete as they do on a server, and no check of the data file, which may
-   * change meanwhile.
+   * False: no lock, so that several claims may compete as they do on a server, and no check of the data file before it
+   * is opened, as it may change meanwhile.
    */
   readonly exclusive?: boolean;
 }
@@ -34,8 +34,8 @@ export const META = "_meta";
 export class LmdbEnvironment {
   readonly #lock: FolderLock | undefined;
   readonly #folder: string;
-  #root: RootDatabase<string, Buffer>;
-  #meta: TextDatabase;
+  readonly #root: RootDatabase<string, Buffer>;
+  readonly #meta: TextDatabase;
   #format = STORE_FORMAT;
   readonly #file: Stats;
 
@@ -48,10 +48,10 @@ export class LmdbEnvironment {
   }
 
   /**
-   * Throws UnavailableError when another process has it, DiskFullError when there is no room, InvalidStateError when it
+   * Calls `onEntry` with what the tables hold. Throws UnavailableError when another process has it, DiskFullError when there is no room, InvalidStateError when it
    * is not what it should be.
    */
-  static async open(kind: LmdbKind, options: LmdbOptions): Promise<LmdbEnvironment> {
+  static async open(kind: LmdbKind, options: LmdbOptions, onEntry?: OnEntry): Promise<LmdbEnvironment> {
     const { folder } = options;
     let lock: FolderLock | undefined;
     let root: RootDatabase<string, Buffer> | undefined;
@@ -59,7 +59,7 @@ export class LmdbEnvironment {
       mkdirSync(folder, { recursive: true, mode: 0o700 });
       lock = options.exclusive === false ? undefined : await FolderLock.take(folder);
       refuseLostData(folder);
-      if (lock) await checkDataFile(join(folder, "data.mdb"));
+      if (lock) await checkDataFile(join(folder, "data.mdb"), onEntry);
       checkRoom(folder);
       root = openRoot(folder);
       const environment = new LmdbEnvironment(folder, lock, root);
@@ -97,11 +97,9 @@ export class LmdbEnvironment {
     }
   }
 
-  /** Gives back the memory of all pages that were read. Databases opened before must not be used any more. */
-  async unmap(): Promise<void> {
-    await this.#root.close();
-    this.#root = openRoot(this.#folder);
-    this.#meta = openText(this.#root, META);
+  /** Reads what is stored by now. */
+  read(onEntry: OnEntry): Promise<void> {
+    return checkDataFile(join(this.#folder, "data.mdb"), onEntry);
   }
 
   async close(): Promise<void> {

@@ -1,11 +1,11 @@
 import { randomUUID } from "node:crypto";
-import { setImmediate as nextTurn } from "node:timers/promises";
 import { FencedError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
 import { type Checked, StateSums, type StoredSums } from "../checksums.js";
 import { CURE, STORE_FORMAT } from "../format.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
 import { damageOr, LmdbEnvironment, type LmdbOptions, META, type TextDatabase } from "./environment.js";
+import { damagedDocument, ReadDocuments } from "./read-documents.js";
 import { decodeRecord, encodeRecord, storedChecksum } from "./record.js";
 import { noRoomError } from "./room.js";
 import { setAside } from "./set-aside.js";
@@ -32,9 +32,6 @@ const SUMS = "sums";
 /** LMDB opens few databases quickly and many slowly; a tablet has a dozen. */
 const TABLES_MAX = 60;
 
-/** A load lets the process do other things, such as answer health checks, after so many documents. */
-const LOAD_TURN_DOCUMENTS = 4_096;
-
 /** A tablet in a folder of one machine: a table is an LMDB database, a commit is one synced transaction. */
 export function openLmdbStorage(options: LmdbOptions): TabletStorage {
   return new LmdbStorage(options);
@@ -45,6 +42,7 @@ class LmdbStorage implements TabletStorage {
   readonly #tables = new Map<string, TextDatabase>();
   /** By name, what was read last of the meta database. */
   readonly #decoded = new Map<string, { readonly text: string; readonly document: object }>();
+  #documents: ReadDocuments;
   #environment: LmdbEnvironment | undefined;
   #claim: StoredClaim | undefined;
   /** Of what is stored; undefined before the load. */
@@ -52,11 +50,12 @@ class LmdbStorage implements TabletStorage {
 
   constructor(options: LmdbOptions) {
     this.#options = options;
+    this.#documents = new ReadDocuments(options.folder);
   }
 
   async claim(leader: Leader, { restore }: ClaimOptions = {}): Promise<Claim> {
     if (restore?.replace) await setAside(this.#options.folder);
-    this.#environment ??= await LmdbEnvironment.open("tablet", this.#options);
+    this.#environment ??= await LmdbEnvironment.open("tablet", this.#options, this.#documents.add);
     const { meta } = this.#environment;
     this.#claim = await this.#write(() => {
       const last = this.#storedClaim(meta);
@@ -88,24 +87,14 @@ class LmdbStorage implements TabletStorage {
     } catch (error) {
       throw damageOr(error, this.#options.folder);
     }
-    // All documents are in the tablet's memory now; the pages they came from would cost the same again.
-    this.#tables.clear();
-    await environment.unmap();
   }
 
   async #loadTables(environment: LmdbEnvironment, onDocument: OnDocument): Promise<StateSums> {
-    const sums = new StateSums();
-    let loaded = 0;
-    for (const name of this.#storedTables(environment.meta)) {
-      for (const { key: keyBytes, value } of this.#table(name).getRange()) {
-        const key = keyBytes.toString();
-        const stored = this.#decode(name, key, value);
-        sums.add(name, stored.checksum);
-        onDocument(name, key, stored);
-        if (++loaded % LOAD_TURN_DOCUMENTS === 0) await nextTurn();
-      }
-    }
-    return sums;
+    const documents = this.#documents;
+    this.#documents = new ReadDocuments(this.#options.folder);
+    // What was read before the claim may be outdated where others could write until then.
+    if (this.#options.exclusive === false) await environment.read(documents.add);
+    return documents.load(this.#storedTables(environment.meta), onDocument);
   }
 
   async #refuseUnlessWhole(environment: LmdbEnvironment, sums: StateSums): Promise<void> {
@@ -276,9 +265,7 @@ class LmdbStorage implements TabletStorage {
     try {
       return decodeRecord(table, key, text);
     } catch (error) {
-      throw new InvalidStateError(
-        `the folder ${this.#options.folder} is damaged: table ${table}, document ${JSON.stringify(key)}: ${messageOf(error)}; restore it from a backup`,
-      );
+      throw damagedDocument(this.#options.folder, table, key, error);
     }
   }
 }

@@ -1,4 +1,14 @@
-import { type Checked, checksumOf, hexOf, type Summed, summed, type Versioned } from "../checksums.js";
+import {
+  ByteChecksums,
+  type Checked,
+  checksumOf,
+  hexOf,
+  isHexOf,
+  type Summed,
+  summed,
+  type Versioned,
+} from "../checksums.js";
+import { type Place, textAt } from "../place.js";
 
 /**
  * How LMDB holds a document: its checksum, its version where that is not 1, and its JSON, in one text. The first release
@@ -25,10 +35,31 @@ export function storedChecksum(record: Buffer): bigint | undefined {
   return CHECKSUM.test(text) ? BigInt(`0x${text}`) : undefined;
 }
 
+/** Reads the documents of one table. */
+export class RecordReader {
+  readonly #table: string;
+  readonly #checksums: ByteChecksums;
+
+  constructor(table: string) {
+    this.#table = table;
+    this.#checksums = new ByteChecksums(table);
+  }
+
+  /** Throws when it is not what was once written there. */
+  decode(keyText: string, key: Place, value: Place): Checked {
+    const { bytes, at, sizeBytes } = value;
+    const jsonAt = at + CHECKSUM_LENGTH;
+    if (sizeBytes > CHECKSUM_LENGTH && bytes[jsonAt] === BRACE) {
+      const json = { bytes, at: jsonAt, sizeBytes: sizeBytes - CHECKSUM_LENGTH };
+      const checksum = this.#checksums.of(key, json);
+      if (isHexOf(checksum, bytes, at)) return { document: parse(textAt(json)), version: 1, checksum };
+    }
+    return decodeRecord(this.#table, keyText, textAt(value));
+  }
+}
+
 /** Throws when it is not what was once written there. */
 export function decodeRecord(table: string, key: string, text: string): Checked {
-  // Every document of a load passes here.
-  if (text.charCodeAt(CHECKSUM_LENGTH) === BRACE) return decode(table, key, text, CHECKSUM_LENGTH, 1);
   const [header, version] = HEADER.exec(text) ?? [];
   if (header === undefined) throw new Error("it holds no document");
   return decode(table, key, text, header.length, Number(version ?? 1));

@@ -1,4 +1,5 @@
-import type { DataPages } from "./data-pages.js";
+import { type Place, textAt } from "../place.js";
+import type { DataPages, LargeValue } from "./data-pages.js";
 import {
   damagedPage,
   HEAD,
@@ -19,33 +20,30 @@ import { PageNodes } from "./page-nodes.js";
 /** lmdb writes no longer ones, and copies those that it reads to where there is no room for much longer ones. */
 const KEY_SIZE_MAX_BYTES = 1_978;
 const INTEGER_SIZE_BYTES = 8;
+/** lmdb stores a table's name with the byte that ends it in C. */
+const NAME_END = /\0$/;
 const OUT_OF_ORDER = "its keys are out of order";
 
 /** What tells the trees of a file apart. */
 export interface TreeKind {
   /** Keys are integers instead of bytes; each, with its value, which is valid until this returns. */
-  readonly onInteger?: (key: number, value: Buffer, page: number) => void;
-  /** Values may be tables. */
-  readonly onTable?: (table: Tree, page: number) => void;
-}
-
-/** A key in a page that stays as it is while this is used. */
-interface Key {
-  readonly bytes: Buffer;
-  readonly at: number;
-  readonly sizeBytes: number;
+  readonly onInteger?: (key: number, value: Place, page: number) => void;
+  /** Values may be tables, each with its name. */
+  readonly onTable?: (table: Tree, page: number, name: string) => void;
+  /** Each key with its value. Both places are valid until this returns. */
+  readonly onEntry?: ((key: Place, value: Place) => void) | undefined;
 }
 
 /** The keys of a subtree: none below `low`, all below `high`; undefined for no bound. */
 interface Bounds {
-  readonly low: Key | undefined;
-  readonly high: Key | undefined;
+  readonly low: Place | undefined;
+  readonly high: Place | undefined;
 }
 
 /** What a branch page refers to: a page, and the lowest key that belongs there. */
 interface Child {
   readonly page: number;
-  readonly key: Key;
+  readonly key: Place;
 }
 
 /** Checks all of trees that LMDB relies on when it reads them and writes to them. */
@@ -79,6 +77,7 @@ export class TreeCheck {
   async #subtree(page: number, from: number, height: number, bounds: Bounds): Promise<number> {
     if (height === 0) return this.#leaf(page, from, bounds);
     const children = this.#branch(page, from, height, bounds);
+    if (height === 1) this.#pages.readAhead(children.map((child) => child.page));
     let entries = 0;
     for (const [index, child] of children.entries()) {
       const low = index === 0 ? bounds.low : child.key;
@@ -101,7 +100,7 @@ export class TreeCheck {
     if (count < 2 && !this.#kind.onInteger) throw damagedPage(page, "it refers to one page only");
     for (let index = 0; index < count; index++) {
       const at = this.#nodes.at(index);
-      const key: Key = { bytes, at: at + NODE.sizeBytes, sizeBytes: uint16At(bytes, at + NODE.keySize) };
+      const key: Place = { bytes, at: at + NODE.sizeBytes, sizeBytes: uint16At(bytes, at + NODE.keySize) };
       this.#nodes.put(at, NODE.sizeBytes + key.sizeBytes);
       children.push({ page: uint32At(bytes, at) + uint16At(bytes, at + NODE.flags) * 2 ** 32, key });
       // The first one has no key: it has all that is below the second one's.
@@ -120,11 +119,11 @@ export class TreeCheck {
   #leaf(page: number, from: number, { low, high }: Bounds): number {
     const bytes = this.#bytesAt(0);
     this.#pages.read(page, from, PAGE_FLAGS.leaf, bytes);
-    let previous: Key | undefined;
+    let previous: Place | undefined;
     const count = this.#nodes.begin(bytes, page);
     for (let index = 0; index < count; index++) {
       const at = this.#nodes.at(index);
-      const key: Key = { bytes, at: at + NODE.sizeBytes, sizeBytes: uint16At(bytes, at + NODE.keySize) };
+      const key: Place = { bytes, at: at + NODE.sizeBytes, sizeBytes: uint16At(bytes, at + NODE.keySize) };
       this.#checkKey(page, key);
       this.#value(page, bytes, at, key);
       const isInOrder =
@@ -133,12 +132,12 @@ export class TreeCheck {
       previous = key;
     }
     this.#nodes.end();
-    if (high !== undefined && this.#compare(previous as Key, high) >= 0) throw damagedPage(page, OUT_OF_ORDER);
+    if (high !== undefined && this.#compare(previous as Place, high) >= 0) throw damagedPage(page, OUT_OF_ORDER);
     return count;
   }
 
-  #value(page: number, bytes: Buffer, at: number, key: Key): void {
-    const { onInteger, onTable } = this.#kind;
+  #value(page: number, bytes: Buffer, at: number, key: Place): void {
+    const { onTable } = this.#kind;
     const flags = uint16At(bytes, at + NODE.flags);
     const valueSizeBytes = uint32At(bytes, at);
     const isLarge = flags === NODE_FLAGS.largeValue;
@@ -148,26 +147,36 @@ export class TreeCheck {
     if (sizeBytes > this.#nodeSizeMaxBytes) throw damagedPage(page, `it has an entry of ${sizeBytes} bytes`);
     this.#nodes.put(at, sizeBytes);
     const valueAt = key.at + key.sizeBytes;
-    if (isTable) onTable(treeAt(bytes, valueAt, page, TREE_FLAGS.bytes), page);
-    const large = isLarge && {
-      page: uint64At(bytes, valueAt + LARGE_VALUE.page),
-      pages: uint64At(bytes, valueAt + LARGE_VALUE.pages),
-      sizeBytes: valueSizeBytes,
-    };
-    if (onInteger) {
-      const value = large ? this.#pages.largeValue(large, page) : bytes.subarray(valueAt, valueAt + valueSizeBytes);
-      onInteger(uint64At(bytes, key.at), value, page);
-    } else if (large) this.#pages.addLargeValue(large, page);
+    if (isTable) onTable(treeAt(bytes, valueAt, page, TREE_FLAGS.bytes), page, textAt(key).replace(NAME_END, ""));
+    else if (isLarge)
+      this.#largeValue(page, key, {
+        page: uint64At(bytes, valueAt + LARGE_VALUE.page),
+        pages: uint64At(bytes, valueAt + LARGE_VALUE.pages),
+        sizeBytes: valueSizeBytes,
+      });
+    else this.#entry(page, key, { bytes, at: valueAt, sizeBytes: valueSizeBytes });
   }
 
-  #checkKey(page: number, { sizeBytes }: Key): void {
+  #largeValue(page: number, key: Place, large: LargeValue): void {
+    const { onInteger, onEntry } = this.#kind;
+    if (onInteger === undefined && onEntry === undefined) this.#pages.addLargeValue(large, page);
+    else this.#entry(page, key, { bytes: this.#pages.largeValue(large, page), at: 0, sizeBytes: large.sizeBytes });
+  }
+
+  #entry(page: number, key: Place, value: Place): void {
+    const { onInteger, onEntry } = this.#kind;
+    onInteger?.(uint64At(key.bytes, key.at), value, page);
+    onEntry?.(key, value);
+  }
+
+  #checkKey(page: number, { sizeBytes }: Place): void {
     const isSound = this.#kind.onInteger
       ? sizeBytes === INTEGER_SIZE_BYTES
       : sizeBytes > 0 && sizeBytes <= KEY_SIZE_MAX_BYTES;
     if (!isSound) throw damagedPage(page, `it has a key of ${sizeBytes} bytes`);
   }
 
-  #compare(a: Key, b: Key): number {
+  #compare(a: Place, b: Place): number {
     return this.#kind.onInteger ? uint64At(a.bytes, a.at) - uint64At(b.bytes, b.at) : compareBytes(a, b);
   }
 
@@ -177,7 +186,7 @@ export class TreeCheck {
   }
 }
 
-function compareBytes(a: Key, b: Key): number {
+function compareBytes(a: Place, b: Place): number {
   const sizeBytes = Math.min(a.sizeBytes, b.sizeBytes);
   for (let at = 0; at < sizeBytes; at++) {
     const difference = (a.bytes[a.at + at] as number) - (b.bytes[b.at + at] as number);

@@ -61,6 +61,27 @@ describe("a folder that is not whole", () => {
     for (const reason of [folder, "restore", ...reasons]) expect(error.message).to.contain(reason);
   }
 
+  it("is whole with documents that are longer than a page, not ASCII, of a later version, or the last of many", async () => {
+    const text = "Zürich €".repeat(1_000);
+    const added = [
+      { table: "hosts", key: "long", document: { text: "x".repeat(20_000) } },
+      { table: "hosts", key: "höst", document: { text } },
+      { table: "hosts", key: "later", document: { text: "x" }, version: 7 },
+      ...Array.from({ length: 5_000 }, (_, i) => ({ table: "volumes", key: `v${i}`, document: { i, text: "€" } })),
+    ];
+    const storage = await load();
+    await storage.inner.commit(added.map((each) => ({ version: 1, ...each, previous: null })));
+    await storage.close({ handOver: true });
+    const loaded = new Map<string, object>();
+    const again = openLmdbStorage({ folder });
+    await again.claim(LEADER);
+    await again.load((table, key, stored) => loaded.set(`${table}/${key}`, stored));
+    await again.close({ handOver: true });
+    expect(loaded.size).to.equal(1 + DEVICES + added.length);
+    for (const { table, key, document, version } of added.map((each) => ({ version: 1, ...each })))
+      expect(loaded.get(`${table}/${key}`)).to.deep.include({ document, version });
+  });
+
   const cases: Readonly<Record<string, { table?: string; edit: Edit; reasons: string[] }>> = {
     "a changed byte": {
       edit: (table) => {
@@ -211,6 +232,7 @@ describe("a folder that is not whole", () => {
 
   it("is told from one of a newer format", async () => {
     await edit("_meta", (table) => table.putSync(Buffer.from("format"), "diskmesh tablet 3"));
+    await edit("devices", (table) => table.putSync(Buffer.from("d3"), "as a newer one writes it"));
     const error = await rejection(load(), InvalidStateError);
     expect(error.message).to.contain("written by a newer diskmesh").and.to.contain("format 3");
   });

@@ -1,0 +1,14 @@
+/** Bytes, such as a key in a page, that stay as they are while this is used. */
+export interface Place {
+  readonly bytes: Buffer;
+  readonly at: number;
+  readonly sizeBytes: number;
+}
+
+export function textAt({ bytes, at, sizeBytes }: Place): string {
+  return bytes.toString("utf8", at, at + sizeBytes);
+}
+
+export function bytesAt({ bytes, at, sizeBytes }: Place): Buffer {
+  return bytes.subarray(at, at + sizeBytes);
+}
