@@ -102,6 +102,13 @@ const fields = z.strictObject({
       waitMarginMs: durationMsConfig.default(500),
     })
     .prefault({}),
+  /** Who did what to what. */
+  events: z
+    .strictObject({
+      /** Events that are kept, and up to a tenth more; beyond it the oldest are dropped. */
+      maxCount: count.default(100_000),
+    })
+    .prefault({}),
   cpi: z
     .strictObject({
       /** Above the dispatcher's executables.callTimeoutMs: it ends a CPI that takes too long, and knows what was done. */

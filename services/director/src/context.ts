@@ -9,6 +9,7 @@ import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config.js";
 import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
 import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
+import { CpiEvents } from "./cpi/cpi-events.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import type { DirectorTables } from "./model/schema.js";
@@ -18,6 +19,7 @@ import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
 import { EndedTasks } from "./workers/ended-tasks.js";
+import { Events } from "./workers/events.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { OwedRemovals } from "./workers/owed-removals.js";
 import { QueueRoom } from "./workers/queue-room.js";
@@ -44,6 +46,7 @@ export interface Context {
   readonly tasks: Tasks;
   readonly endedTasks: EndedTasks;
   readonly taskLog: TaskLog;
+  readonly events: Events;
   readonly changes: Changes<number>;
   readonly locks: LockKeeper;
   readonly lists: KeptLists<DirectorTables>;
@@ -120,6 +123,7 @@ export function createDirector(
   });
   lifecycle.use("CPI config teller", teller);
   const logs = new CpiLogs({ client: connections.cpi, directorId: tablet.id, clock, random, log });
+  const events = lifecycle.use("events", new Events({ ...config.events, eventLog, tablet, clock, log }));
   const cpi = new CpiCalls({
     client: connections.cpi,
     directorId: tablet.id,
@@ -127,6 +131,7 @@ export function createDirector(
     directorGeneration: () => tablet.generation,
     cpiConfig: teller,
     logs: lifecycle.use("CPI logs", logs),
+    events: new CpiEvents(events, tablet),
     checkMayAct: () => tablet.checkMayAct(),
     ...config.cpi,
     clock,
@@ -136,6 +141,7 @@ export function createDirector(
     config,
     tablet,
     cpi,
+    events,
     agents: connections.agents,
     cloudConfigs,
     cpiConfigs,
@@ -208,6 +214,7 @@ export function createDirector(
     tasks,
     endedTasks,
     taskLog,
+    events,
     changes,
     locks,
     lists,

@@ -2,6 +2,7 @@ import {
   ConfigServiceDefinition,
   DeploymentServiceDefinition,
   DynamicDiskServiceDefinition,
+  EventServiceDefinition,
   LockServiceDefinition,
   StemcellServiceDefinition,
   TaskServiceDefinition,
@@ -29,6 +30,7 @@ import { getTaskOutput } from "./handlers/get-task-output.js";
 import { listConfigs } from "./handlers/list-configs.js";
 import { listDeployments } from "./handlers/list-deployments.js";
 import { listDisks } from "./handlers/list-disks.js";
+import { listEvents } from "./handlers/list-events.js";
 import { listInstances } from "./handlers/list-instances.js";
 import { listLocks } from "./handlers/list-locks.js";
 import { listOwedRemovals } from "./handlers/list-owed-removals.js";
@@ -88,6 +90,9 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     uploadStemcell: allow(OPERATORS, uploadStemcell),
     listStemcells: allow(OPERATORS, listStemcells),
     deleteStemcell: allow(OPERATORS, deleteStemcell),
+  });
+  offer(server, EventServiceDefinition, current, {
+    listEvents: allow(OPERATORS, listEvents),
   });
   offer(server, LockServiceDefinition, current, {
     listLocks: allow(OPERATORS, listLocks),

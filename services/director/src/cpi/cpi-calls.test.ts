@@ -46,6 +46,7 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
       random: () => 0.5,
       log: { debug: () => {} },
     }),
+    events: { around: (_method, _taskId, _request, call) => call() },
     preferredApiVersion: 0,
     checkMayAct: () => {},
     callTimeoutMs: 1_000,
@@ -67,6 +68,7 @@ async function outcomeOf(
     stopping: new AbortController().signal,
     stopped: stop.signal,
     requestId: "task-1",
+    taskId: 1,
     output: () => {},
   };
   let settled = false;

@@ -4,6 +4,7 @@ import { type BackoffLimits, backoffMs, DomainError, messageOf } from "@diskmesh
 import type { CallOptions, Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import { CpiCallError, passes } from "./cpi-error.js";
+import type { CpiEvents } from "./cpi-events.js";
 import type { CpiLogs, LogSink } from "./cpi-logs.js";
 
 export type CpiClient = Client<typeof CpiServiceDefinition>;
@@ -38,6 +39,7 @@ export interface CpiCallsOptions {
   readonly directorGeneration: () => number;
   readonly cpiConfig: CpiConfigSource;
   readonly logs: CpiLogs;
+  readonly events: Pick<CpiEvents, "around">;
   /** Throws while another director may lead. */
   readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
@@ -56,6 +58,7 @@ export interface CallerSignals extends LogSink {
   /** The task shall stop. The dispatcher ends calls under way, and says what came of them; none is repeated. */
   readonly stopped: AbortSignal;
   readonly requestId: string;
+  readonly taskId: number;
 }
 
 export interface RepeatOptions {
@@ -85,13 +88,15 @@ export class CpiCalls {
     signals: CallerSignals,
     options: RepeatOptions = {},
   ): Promise<ResponseOf<Method>> {
-    const { directorId, clock, logs } = this.#options;
+    const { directorId, clock, logs, events } = this.#options;
     const logId = `${directorId}-${signals.requestId}`;
     const about = `${method} with ${target.cpi === "" ? "the default CPI" : `CPI ${target.cpi}`}`;
     const startedAtMs = clock.monotonicMs();
     const log = logs.listen(logId, signals);
     try {
-      const response = await this.#repeat(method, target, request, signals, { ...options, logId });
+      const response = await events.around(method, signals.taskId, request, () =>
+        this.#repeat(method, target, request, signals, { ...options, logId }),
+      );
       signals.output("debug", `${about}: done after ${Math.round(clock.monotonicMs() - startedAtMs)} ms`);
       return response;
     } catch (error) {

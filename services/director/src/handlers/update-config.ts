@@ -11,6 +11,7 @@ import {
   nextNumber,
 } from "../model/schema.js";
 import { encodeConfig } from "../wire.js";
+import { userOf } from "../workers/tasks.js";
 import type { Configs } from "../yaml/configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
@@ -28,10 +29,10 @@ export async function updateConfig(
   const isThere = (tables: DirectorTables): boolean => latestConfig(tables, type, name)?.content === content;
   const unchanged = await context.tablet.read(isThere);
   const read = unchanged ? undefined : await readConfig(context, type, name, content, call.signal);
-  const config = await context.tablet.transact((tx) => {
+  const { config, action } = await context.tablet.transact((tx) => {
     const latest = latestConfig(tx, type, name);
     refuseUnexpected(latest, expectedLatestId);
-    if (latest?.content === content) return latest;
+    if (latest?.content === content) return { config: latest, action: undefined };
     if (read === undefined) throw new AbortedError("the config was changed at the same moment: start over");
     read.check(tx);
     if (latest === undefined) refuseManyNames(tx, context.config.content.configNames);
@@ -45,9 +46,20 @@ export async function updateConfig(
     tx.configs.put(config);
     read.keep(config);
     forgetOldVersions(tx, config, context.config.content.configVersions);
-    return config;
+    return { config, action: latest === undefined ? "create" : "update" };
   });
+  if (action !== undefined) noteConfig(context, call, action, config);
   return { config: encodeConfig(config) };
+}
+
+/** Tells who changed a config. */
+export function noteConfig(
+  context: Context,
+  call: Pick<CallContext, "identity">,
+  action: string,
+  { type, name }: Pick<Config, "type" | "name">,
+): void {
+  void context.events.record({ action, objectType: `config/${type}`, objectName: name }, { user: userOf(call) });
 }
 
 /** A config that is new, once its text was read and found to be one. */

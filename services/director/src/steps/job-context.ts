@@ -5,6 +5,7 @@ import type { DirectorConfig } from "../config.js";
 import type { CpiCalls } from "../cpi/cpi-calls.js";
 import type { StemcellFiles } from "../stemcells/stemcell-files.js";
 import type { DirectorTablet } from "../stored-schema.js";
+import type { Events } from "../workers/events.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { Manifests } from "../yaml/manifests.js";
@@ -14,6 +15,7 @@ export interface JobContext {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
   readonly cpi: CpiCalls;
+  readonly events: Pick<Events, "record">;
   readonly agents: AgentClient;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;

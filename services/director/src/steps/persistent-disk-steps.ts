@@ -46,7 +46,14 @@ export async function runPersistentDiskStep(
     await run.stage("Orphan disk", disk.diskCid, () =>
       persistentDisk(context, run, disk.diskId).change((current) => persistentDiskOrphaned(current, nowMs)),
     );
+    noteOrphaned(context, run, disk);
   }
+}
+
+/** Tells that a disk was left over. */
+export function noteOrphaned(context: JobContext, { taskId }: TaskRun, disk: PersistentDisk): void {
+  const deed = { action: "orphan", objectType: "disk", objectName: disk.diskCid };
+  void context.events.record(deed, { taskId, deployment: disk.deployment, instance: formatInstance(disk) });
 }
 
 async function createPersistentDisk(

@@ -27,7 +27,7 @@ import { detachDisk } from "./dynamic-disk-steps.js";
 import type { JobContext } from "./job-context.js";
 import { cpiFacts, makeOnce } from "./make-once.js";
 import { forgetOwedRemovals } from "./owed-removals.js";
-import { detachForGood, detachFromVm } from "./persistent-disk-steps.js";
+import { detachForGood, detachFromVm, noteOrphaned } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
 /** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */
@@ -189,14 +189,16 @@ export async function deleteInstance(context: JobContext, run: TaskRun, instance
   const current = await context.tablet.read((tables) => tables.instances.get(instanceId));
   await detachForGood(context, run, instance);
   if (current && current.vmState !== "none") await deleteVm(context, run, current, "Deleting unneeded instances");
-  await context.tablet.transact((tx) => {
+  const orphaned = await context.tablet.transact((tx) => {
     if (tx.disks.count("byInstance", instanceId) > 0) {
       throw new InvalidStateError(`${formatInstance(instance)} still has dynamic disks: detach them first`);
     }
     const disk = persistentDiskOf(tx, instanceId);
     if (disk !== undefined) tx.persistentDisks.put(persistentDiskOrphaned(disk, context.clock.nowMs()));
     tx.instances.delete(instanceId);
+    return disk;
   });
+  if (orphaned !== undefined) noteOrphaned(context, run, orphaned);
 }
 
 async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, stage: string): Promise<void> {

@@ -4,6 +4,7 @@ import {
   ConfigServiceDefinition,
   DeploymentServiceDefinition,
   DynamicDiskServiceDefinition,
+  EventServiceDefinition,
   LockServiceDefinition,
   StemcellServiceDefinition,
   type Task,
@@ -52,6 +53,7 @@ export class TestDirector {
   readonly tasks: Client<typeof TaskServiceDefinition>;
   readonly deployments: Client<typeof DeploymentServiceDefinition>;
   readonly configs: Client<typeof ConfigServiceDefinition>;
+  readonly events: Client<typeof EventServiceDefinition>;
   readonly locks: Client<typeof LockServiceDefinition>;
   readonly stemcells: Client<typeof StemcellServiceDefinition>;
 
@@ -76,6 +78,7 @@ export class TestDirector {
     this.tasks = createClient(TaskServiceDefinition, options);
     this.deployments = createClient(DeploymentServiceDefinition, options);
     this.configs = createClient(ConfigServiceDefinition, options);
+    this.events = createClient(EventServiceDefinition, options);
     this.locks = createClient(LockServiceDefinition, options);
     this.stemcells = createClient(StemcellServiceDefinition, options);
   }
@@ -179,8 +182,8 @@ export class TestDirector {
   }
 
   async stop(): Promise<void> {
-    const { disks, tasks, deployments, configs, locks, stemcells } = this;
-    for (const client of [disks, tasks, deployments, configs, locks, stemcells]) client.close();
+    const { disks, tasks, deployments, configs, events, locks, stemcells } = this;
+    for (const client of [disks, tasks, deployments, configs, events, locks, stemcells]) client.close();
     await this.process.kill();
     await Promise.all(this.agents.map((agent) => agent.stop()));
     await this.dispatcher.stop();

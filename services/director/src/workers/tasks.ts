@@ -53,10 +53,9 @@ export class Tasks {
       const { job, queue, description } = wanted;
       const note = room.admit(job, queue, tx);
       wanted.check?.(tx);
-      const user = call.identity.name === "" ? formatIdentity(call.identity) : call.identity.name;
       const deployment = wanted.deployment(tx);
       const task = newTask(
-        { taskId: nextNumber(tx, "task"), description, queue, user, deployment, job },
+        { taskId: nextNumber(tx, "task"), description, queue, user: userOf(call), deployment, job },
         clock.nowMs(),
       );
       tx.tasks.put(task);
@@ -113,6 +112,11 @@ export class Tasks {
     };
     return (await changes.until(taskId, ended, { timeoutMs, clock, signal: call.signal })) ?? this.get(taskId);
   }
+}
+
+/** Who asks, as tasks and events have it. */
+export function userOf({ identity }: Pick<CallContext, "identity">): string {
+  return identity.name === "" ? formatIdentity(identity) : identity.name;
 }
 
 /** The task is there, whatever keeps it from being seen: a caller that is told "not done" would start a second. */

@@ -1,0 +1,77 @@
+import { messageOf } from "@diskmesh/domain";
+import type { Deed } from "../model/director-event.js";
+import { formatInstance, type Instance } from "../model/instance.js";
+import { type DirectorTables, taskKey } from "../model/schema.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { Events, Origin } from "../workers/events.js";
+
+/** Calls that change something, by what they do to what. */
+const DEEDS: Readonly<Record<string, Omit<Deed, "objectName">>> = {
+  createVm: { action: "create", objectType: "vm" },
+  deleteVm: { action: "delete", objectType: "vm" },
+  rebootVm: { action: "reboot", objectType: "vm" },
+  createDisk: { action: "create", objectType: "disk" },
+  deleteDisk: { action: "delete", objectType: "disk" },
+  attachDisk: { action: "attach", objectType: "disk" },
+  detachDisk: { action: "detach", objectType: "disk" },
+  resizeDisk: { action: "resize", objectType: "disk" },
+  updateDisk: { action: "update", objectType: "disk" },
+  snapshotDisk: { action: "create", objectType: "snapshot" },
+  deleteSnapshot: { action: "delete", objectType: "snapshot" },
+};
+
+/** Of a request or its answer: what calls of CPIs name. */
+interface Named {
+  readonly vmCid?: string;
+  readonly agentId?: string;
+  readonly diskCid?: string;
+  readonly snapshotCid?: string;
+}
+
+/** Tells of each call that changes something before it is made, and what came of it. */
+export class CpiEvents {
+  constructor(
+    private readonly events: Pick<Events, "begin">,
+    private readonly tablet: DirectorTablet,
+  ) {}
+
+  async around<Result>(method: string, taskId: number, request: object, call: () => Promise<Result>): Promise<Result> {
+    const kind = DEEDS[method];
+    if (kind === undefined) return call();
+    const objectName = nameOf(kind.objectType, request);
+    const origin = await this.tablet.read((tables) => originOf(tables, taskId, request));
+    const begun = await this.events.begin({ ...kind, objectName }, { ...origin, taskId });
+    try {
+      const result = await call();
+      begun.end({ objectName: objectName || nameOf(kind.objectType, result as object) });
+      return result;
+    } catch (error) {
+      begun.end({ error: messageOf(error) });
+      throw error;
+    }
+  }
+}
+
+function nameOf(objectType: string, { vmCid = "", diskCid = "", snapshotCid = "" }: Named): string {
+  if (objectType === "vm") return vmCid;
+  return objectType === "disk" ? diskCid : snapshotCid;
+}
+
+/** Whose VM or disk it is, as far as is recorded. */
+function originOf(tables: DirectorTables, taskId: number, { vmCid = "", agentId = "", diskCid = "" }: Named): Origin {
+  const [dynamic] = diskCid === "" ? [] : tables.disks.by("byCid", diskCid);
+  const [persistent] = diskCid === "" ? [] : tables.persistentDisks.by("byCid", diskCid);
+  const disk = dynamic ?? persistent;
+  const deployment = disk?.deployment ?? tables.tasks.get(taskKey(taskId))?.deployment ?? "";
+  const isIts = (instance: Instance): boolean =>
+    (vmCid !== "" && instance.vmCid === vmCid) || (agentId !== "" && instance.vmToken === agentId);
+  const instance = persistent ?? [...tables.instances.by("byDeployment", deployment)].find(isIts);
+  return {
+    ...(deployment === "" ? {} : { deployment }),
+    ...(instance === undefined ? {} : { instance: formatInstance(instance) }),
+    context: {
+      ...(dynamic === undefined ? {} : { disk_name: dynamic.name }),
+      ...(vmCid === "" || diskCid === "" ? {} : { vm_cid: vmCid }),
+    },
+  };
+}

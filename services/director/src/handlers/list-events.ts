@@ -1,0 +1,44 @@
+import type { ListEventsRequest, ListEventsResponse, Event as WireEvent } from "@diskmesh/api/director";
+import { InvalidArgumentError } from "@diskmesh/domain";
+import { parsePageSize, parsePlace, placeToken } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import type { NumberedEvent } from "../model/director-event.js";
+
+export async function listEvents(context: Context, request: ListEventsRequest): Promise<ListEventsResponse> {
+  const { pageSize, pageToken, ...filters } = request;
+  const { beforeId } = filters;
+  if (beforeId < 0)
+    throw new InvalidArgumentError(`before_id is ${beforeId}: it must not be negative`, {
+      about: { field: "before_id" },
+    });
+  const size = parsePageSize(pageSize, context.config.paging);
+  const { first, next } = await context.events.bounds();
+  const place = pageToken === "" ? next : Number(parsePlace(pageToken, filters));
+  // An index is one less than the id.
+  let index = beforeId === 0 ? place : Math.min(place, beforeId - 1);
+  const events: WireEvent[] = [];
+  for (let leftToScan = context.config.paging.maxScannedPerPage; index > first && leftToScan > 0; ) {
+    const some = await context.events.readBelow(index);
+    for (const event of some) {
+      if (events.length === size || leftToScan-- <= 0) break;
+      index = event.eventId - 1;
+      if (matches(event, filters)) events.push(encodeEvent(event));
+    }
+    if (some.length === 0) index = first;
+    if (events.length === size) break;
+  }
+  return { events, nextPageToken: index > first ? placeToken(String(index), filters) : "" };
+}
+
+function matches(
+  event: NumberedEvent,
+  { beforeTime, afterTime, beforeId, ...wanted }: Omit<ListEventsRequest, "pageSize" | "pageToken">,
+): boolean {
+  const fields = Object.entries(wanted) as [keyof typeof wanted, string | number][];
+  if (fields.some(([field, value]) => value !== "" && value !== 0 && event[field] !== value)) return false;
+  return event.timeMs < (beforeTime?.getTime() ?? Infinity) && event.timeMs >= (afterTime?.getTime() ?? 0);
+}
+
+function encodeEvent({ timeMs, context, ...event }: NumberedEvent): WireEvent {
+  return { ...event, time: new Date(timeMs), context: { ...context } };
+}
