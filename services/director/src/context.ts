@@ -12,6 +12,7 @@ import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import { CpiEvents } from "./cpi/cpi-events.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
+import { prepareJob } from "./jobs/prepare.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
@@ -185,8 +186,7 @@ export function createDirector(
   };
   const runner = new TaskRunner({
     context: jobs,
-    prepare: async (job, signal) =>
-      job.type === "update_deployment" ? manifests.hold(job.manifest, signal) : undefined,
+    prepare: (job, signal) => prepareJob(jobs, job, signal),
     planners,
     locks,
     taskLog,

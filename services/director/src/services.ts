@@ -4,21 +4,26 @@ import {
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
   LockServiceDefinition,
+  SnapshotServiceDefinition,
   StemcellServiceDefinition,
   TaskServiceDefinition,
+  VmServiceDefinition,
 } from "@diskmesh/api/director";
 import type { Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
 import { attachDisk } from "./handlers/attach-disk.js";
+import { attachOrphanedDisk } from "./handlers/attach-orphaned-disk.js";
 import { cancelTask } from "./handlers/cancel-task.js";
 import { createDisk } from "./handlers/create-disk.js";
 import { deleteConfig } from "./handlers/delete-config.js";
 import { deleteDeployment } from "./handlers/delete-deployment.js";
 import { deleteDisk } from "./handlers/delete-disk.js";
 import { deleteOrphanedDisk } from "./handlers/delete-orphaned-disk.js";
+import { deleteSnapshots } from "./handlers/delete-snapshots.js";
 import { deleteStemcell } from "./handlers/delete-stemcell.js";
+import { deleteVm } from "./handlers/delete-vm.js";
 import { deploy } from "./handlers/deploy.js";
 import { detachDisk } from "./handlers/detach-disk.js";
 import { diffConfig } from "./handlers/diff-config.js";
@@ -36,10 +41,12 @@ import { listLocks } from "./handlers/list-locks.js";
 import { listOwedRemovals } from "./handlers/list-owed-removals.js";
 import { listPersistentDisks } from "./handlers/list-persistent-disks.js";
 import { listPossibleOrphans } from "./handlers/list-possible-orphans.js";
+import { listSnapshots } from "./handlers/list-snapshots.js";
 import { listStemcells } from "./handlers/list-stemcells.js";
 import { listTasks } from "./handlers/list-tasks.js";
 import { provideDisk } from "./handlers/provide-disk.js";
 import { resumeTask } from "./handlers/resume-task.js";
+import { takeSnapshots } from "./handlers/take-snapshots.js";
 import { updateConfig } from "./handlers/update-config.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
 import { watchTask } from "./handlers/watch-task.js";
@@ -64,6 +71,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     listDeployments: allow(OPERATORS, listDeployments),
     listInstances: allow(OPERATORS, listInstances),
     listPersistentDisks: allow(OPERATORS, listPersistentDisks),
+    attachOrphanedDisk: allow(OPERATORS, attachOrphanedDisk),
     deleteOrphanedDisk: allow(OPERATORS, deleteOrphanedDisk),
     listPossibleOrphans: allow(OPERATORS, listPossibleOrphans),
     forgetPossibleOrphan: allow(OPERATORS, forgetPossibleOrphan),
@@ -85,6 +93,14 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     resumeTask: allow(OPERATORS, resumeTask),
     watchTask: allow(OPERATORS, watchTask),
     getTaskOutput: allow(OPERATORS, getTaskOutput),
+  });
+  offer(server, VmServiceDefinition, current, {
+    deleteVm: allow(OPERATORS, deleteVm),
+  });
+  offer(server, SnapshotServiceDefinition, current, {
+    takeSnapshots: allow(OPERATORS, takeSnapshots),
+    listSnapshots: allow(OPERATORS, listSnapshots),
+    deleteSnapshots: allow(OPERATORS, deleteSnapshots),
   });
   offer(server, StemcellServiceDefinition, current, {
     uploadStemcell: allow(OPERATORS, uploadStemcell),

@@ -10,6 +10,7 @@ import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
 import { type Counter, type DirectorSchema, schema } from "./model/schema.js";
+import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
 import type { Stop, Task } from "./model/task.js";
 import type { VmBasis, VmSpec } from "./model/vm-spec.js";
@@ -117,7 +118,8 @@ const owedRemoval = shapeOf<OwedRemoval>()({
 
 const possibleOrphan = shapeOf<PossibleOrphan>()({
   token: text,
-  kind: z.enum(["vm", "disk"]),
+  kind: z.enum(["vm", "disk", "snapshot"]),
+  cid: text.optional(),
   cpi: text,
   az: text,
   deployment: text,
@@ -125,6 +127,20 @@ const possibleOrphan = shapeOf<PossibleOrphan>()({
   taskId: whole,
   reason: text,
   sinceMs: z.number(),
+});
+
+const snapshot = shapeOf<Snapshot>()({
+  token: text,
+  snapshotCid: text,
+  deployment: text,
+  group: text,
+  instanceId: text,
+  index: whole,
+  diskCid: text,
+  az: text,
+  cpi: text,
+  takenByTaskId: whole,
+  createdAtMs: z.number(),
 });
 
 const boshRegistrySettings = shapeOf<BoshRegistrySettings>()({ id: text, settings: text, agentId: text });
@@ -150,7 +166,11 @@ const jobType = z.enum([
   "delete_deployment",
   "update_stemcell",
   "delete_stemcell",
+  "delete_vm",
   "delete_orphaned_disk",
+  "attach_orphaned_disk",
+  "take_snapshots",
+  "delete_snapshots",
   "settle_owed_removals",
 ]);
 
@@ -181,6 +201,7 @@ export const storedSchema: DirectorSchema = {
   stemcells: { ...schema.stemcells, check: checkOf(stemcell) },
   persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },
   owedRemovals: { ...schema.owedRemovals, check: checkOf(owedRemoval) },
+  snapshots: { ...schema.snapshots, check: checkOf(snapshot) },
   possibleOrphans: { ...schema.possibleOrphans, check: checkOf(possibleOrphan) },
   registrySettings: { ...schema.registrySettings, check: checkOf(boshRegistrySettings) },
   configs: { ...schema.configs, check: checkOf(config) },

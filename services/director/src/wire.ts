@@ -7,6 +7,7 @@ import type {
   OwedRemoval as WireOwedRemoval,
   PersistentDisk as WirePersistentDisk,
   PossibleOrphan as WirePossibleOrphan,
+  Snapshot as WireSnapshot,
   Stemcell as WireStemcell,
   Task as WireTask,
   TaskEvent as WireTaskEvent,
@@ -20,6 +21,7 @@ import type { Instance } from "./model/instance.js";
 import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
+import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
 import type { Task, TaskQueue, TaskState } from "./model/task.js";
 import type { TaskEvent } from "./model/task-event.js";
@@ -123,8 +125,8 @@ export function encodeOwedRemoval({ sinceMs, ...owed }: OwedRemoval): WireOwedRe
   return { ...owed, since: new Date(sinceMs) };
 }
 
-export function encodePossibleOrphan({ sinceMs, ...orphan }: PossibleOrphan): WirePossibleOrphan {
-  return { ...orphan, since: new Date(sinceMs) };
+export function encodePossibleOrphan({ sinceMs, cid = "", ...orphan }: PossibleOrphan): WirePossibleOrphan {
+  return { ...orphan, cid, since: new Date(sinceMs) };
 }
 
 export function encodeStemcell(stemcell: Stemcell, deployments: readonly string[]): WireStemcell {
@@ -153,4 +155,9 @@ export function encodeConfig(config: Config): WireConfig {
 export function encodeLock(lock: ShownLock): Lock {
   const { type, resource, taskId, deadline, waitingTaskIds } = lock;
   return { type, resource, taskId, deadline, waitingTaskIds: [...waitingTaskIds] };
+}
+
+export function encodeSnapshot(snapshot: Snapshot): WireSnapshot {
+  const { snapshotCid, deployment, group, instanceId, index, diskCid, cpi, createdAtMs } = snapshot;
+  return { snapshotCid, deployment, group, instanceId, index, diskCid, cpi, createdAt: new Date(createdAtMs) };
 }

@@ -28,6 +28,8 @@ export class MemoryCloud {
   readonly disks = new Map<string, MemoryDisk>();
   /** What each was made of, by its id. */
   readonly stemcells = new Map<string, { readonly cpi: string; readonly image: string }>();
+  /** Of which disk each is, by its id. */
+  readonly snapshots = new Map<string, { readonly diskCid: string; readonly metadata: object }>();
   /** Every call that had an effect or found it, e.g. "createDisk disk-1". */
   readonly calls: string[] = [];
   /** By CPI; 2 for those that are not in it. */

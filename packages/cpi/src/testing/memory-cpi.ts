@@ -15,7 +15,14 @@ import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundEr
 import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
 
 /** The optional methods that it has. */
-export const OPTIONAL_IN_MEMORY = ["stemcells", "reboot_vm", "set_vm_metadata", "resize_disk", "update_disk"] as const;
+export const OPTIONAL_IN_MEMORY = [
+  "stemcells",
+  "reboot_vm",
+  "set_vm_metadata",
+  "resize_disk",
+  "update_disk",
+  "snapshots",
+] as const;
 
 const MAX_SIZE_MIB = 2 ** 32;
 
@@ -165,12 +172,19 @@ export class MemoryCpi implements Cpi {
     });
   }
 
-  async snapshotDisk(): Promise<string> {
-    throw new NotImplementedError("disks in memory hold nothing");
+  snapshotDisk(diskCid: string, metadata: JsonObject, call: CpiCall): Promise<string> {
+    return this.#act("snapshotDisk", diskCid, call, () => {
+      this.#disk(diskCid);
+      const snapshotCid = `snap-${randomUUID()}`;
+      this.cloud.snapshots.set(snapshotCid, { diskCid, metadata });
+      return snapshotCid;
+    });
   }
 
-  async deleteSnapshot(): Promise<void> {
-    throw new NotImplementedError("there are no snapshots");
+  deleteSnapshot(snapshotCid: string, call: CpiCall): Promise<void> {
+    return this.#act("deleteSnapshot", snapshotCid, call, () => {
+      if (!this.cloud.snapshots.delete(snapshotCid)) throw new NotFoundError(`there is no snapshot ${snapshotCid}`);
+    });
   }
 
   async calculateVmCloudProperties(): Promise<JsonObject> {

@@ -62,10 +62,10 @@ function originOf(tables: DirectorTables, taskId: number, { vmCid = "", agentId 
   const [dynamic] = diskCid === "" ? [] : tables.disks.by("byCid", diskCid);
   const [persistent] = diskCid === "" ? [] : tables.persistentDisks.by("byCid", diskCid);
   const disk = dynamic ?? persistent;
-  const deployment = disk?.deployment ?? tables.tasks.get(taskKey(taskId))?.deployment ?? "";
-  const isIts = (instance: Instance): boolean =>
-    (vmCid !== "" && instance.vmCid === vmCid) || (agentId !== "" && instance.vmToken === agentId);
-  const instance = persistent ?? [...tables.instances.by("byDeployment", deployment)].find(isIts);
+  const [ofVm] = vmCid === "" ? [] : tables.instances.by("byVmCid", vmCid);
+  const ofTask = tables.tasks.get(taskKey(taskId))?.deployment;
+  const deployment = disk?.deployment ?? ofVm?.deployment ?? ofTask ?? "";
+  const instance = persistent ?? ofVm ?? (agentId === "" ? undefined : madeNow(tables, deployment, agentId));
   return {
     ...(deployment === "" ? {} : { deployment }),
     ...(instance === undefined ? {} : { instance: formatInstance(instance) }),
@@ -74,4 +74,8 @@ function originOf(tables: DirectorTables, taskId: number, { vmCid = "", agentId 
       ...(vmCid === "" || diskCid === "" ? {} : { vm_cid: vmCid }),
     },
   };
+}
+
+function madeNow(tables: DirectorTables, deployment: string, agentId: string): Instance | undefined {
+  return [...tables.instances.by("byDeployment", deployment)].find(({ vmToken }) => vmToken === agentId);
 }

@@ -12,7 +12,7 @@ export async function deleteDeployment(
 ): Promise<DeleteDeploymentResponse> {
   const name = parseName("deployment", request.deployment);
   const task = await startTask(context, call, request.wait, {
-    job: { type: "delete_deployment", deployment: name },
+    job: { type: "delete_deployment", deployment: name, force: request.force },
     queue: "normal",
     description: `delete deployment \`${name}\``,
     deployment: () => name,

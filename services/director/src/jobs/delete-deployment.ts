@@ -3,11 +3,12 @@ import { instancesOf } from "../model/recorded-deployments.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
 import { deleteIfThere } from "../steps/dynamic-disk-steps.js";
+import { deleteDiskByForce, deleteInstanceByForce, leftBehindBy } from "../steps/force-delete.js";
 import { deleteInstance } from "../steps/vm-steps.js";
 import type { Planner } from "./job.js";
 
 /** Deletes a deployment with its VMs and its dynamic disks. */
-export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tables) => {
+export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tables, taskId) => {
   const { deployment: name } = job;
   const deployment = tables.deployments.get(name);
   const instances = instancesOf(tables, name);
@@ -31,7 +32,10 @@ export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tab
     locks: locksOfStep(name, step, attached),
     ...ofCpis,
     run: async (run) => {
-      if (step.do === "delete_instance") await deleteInstance(context, run, step.instance);
+      const { force = false } = job;
+      if (step.do === "delete_instance")
+        await (force ? deleteInstanceByForce : deleteInstance)(context, run, step.instance);
+      else if (step.do === "delete_disk" && force) await deleteDiskByForce(context, run, step.disk);
       else if (step.do === "delete_disk") await deleteIfThere(context, run, step.disk.name);
       else if (step.do === "nothing") {
         const deleted = await context.tablet.transact((tx) => {
@@ -40,7 +44,8 @@ export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tab
           return tx.deployments.delete(name);
         });
         if (deleted === undefined) return undefined;
-        return deleted ? `deleted deployment \`${name}\`` : `deployment \`${name}\` was already deleted`;
+        const left = leftBehindBy(taskId, tables.possibleOrphans.entries());
+        return deleted ? `deleted deployment \`${name}\`${left}` : `deployment \`${name}\` was already deleted`;
       }
       return undefined;
     },

@@ -1,16 +1,20 @@
 import type { DirectorTables } from "../model/schema.js";
 import type { JobOf, JobType } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
+import { attachOrphanedDisk } from "./attach-orphaned-disk.js";
 import { createDiskOnly } from "./create-disk.js";
 import { deleteDeployment } from "./delete-deployment.js";
 import { deleteDynamicDisk } from "./delete-disk.js";
 import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
+import { deleteSnapshots } from "./delete-snapshots.js";
 import { deleteStemcell } from "./delete-stemcell.js";
+import { deleteVm } from "./delete-vm.js";
 import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
 import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { settleRemovalsOfAgent } from "./settle-owed-removals.js";
+import { takeSnapshots } from "./take-snapshots.js";
 import { updateStemcell } from "./update-stemcell.js";
 
 /** Who plans which job. */
@@ -24,7 +28,11 @@ export const planners: Planners = {
   delete_deployment: deleteDeployment,
   update_stemcell: updateStemcell,
   delete_stemcell: deleteStemcell,
+  delete_vm: deleteVm,
   delete_orphaned_disk: deleteOrphanedDisk,
+  attach_orphaned_disk: attachOrphanedDisk,
+  take_snapshots: takeSnapshots,
+  delete_snapshots: deleteSnapshots,
   settle_owed_removals: settleRemovalsOfAgent,
 };
 

@@ -25,7 +25,7 @@ export interface PersistentDisk extends DiskRecord {
   readonly orphanedAtMs: number | null;
 }
 
-export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" | "orphan">(
+export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" | "orphan" | "adopt">(
   {
     intend_create: { creating: "creating" },
     create: { creating: "detached" },
@@ -38,6 +38,7 @@ export const persistentDisks = new DiskKind<PersistentDisk, "mount" | "change" |
     // What may be in use is neither changed nor given up.
     change: { detached: "detached" },
     orphan: { detached: "detached" },
+    adopt: { detached: "detached" },
   },
   ({ diskId, diskCid }) => ({ shown: `persistent disk \`${diskCid || diskId}\``, about: { disk_cid: diskCid } }),
   // Its instance's at all times.
@@ -117,4 +118,33 @@ function refuseShrinking(disk: PersistentDisk, wanted: WantedPersistentDisk): vo
     `the persistent disk of ${disk.group}/${disk.instanceId} has ${disk.sizeMib} MiB and cannot shrink to ${wanted.sizeMib} MiB: keep its size, or remove it first, which leaves it as an orphan`,
     { about: { disk_cid: disk.diskCid } },
   );
+}
+
+/** An orphan that is an instance's again. */
+export function persistentDiskAdopted(
+  disk: PersistentDisk,
+  { deployment, group, instanceId }: Pick<Instance, "deployment" | "group" | "instanceId">,
+): PersistentDisk {
+  return { ...persistentDisks.moved(disk, "adopt"), deployment, group, instanceId, orphanedAtMs: null };
+}
+
+/** The next step to make an instance have that disk, instead of the one it has, if any. */
+export function decideAdoption(
+  disk: PersistentDisk,
+  current: PersistentDisk | undefined,
+  { vmState, group, instanceId }: Pick<Instance, "vmState" | "group" | "instanceId">,
+): "detach" | "adopt" | "attach" | "mount" | "nothing" {
+  if (current !== undefined && current.diskId !== disk.diskId) {
+    if (current.state === "creating")
+      throw new InvalidStateError(
+        `the disk of ${group}/${instanceId} is being made: deploy again to finish that first`,
+      );
+    return current.state === "detached" ? "adopt" : "detach";
+  }
+  if (disk.orphanedAtMs !== null) return "adopt";
+  if (disk.state === "detaching") return "detach";
+  // Without a VM that runs, the next deploy does the rest.
+  if (vmState !== "running") return "nothing";
+  if (disk.state === "attached") return "mount";
+  return disk.state === "detached" || disk.state === "attaching" ? "attach" : "nothing";
 }

@@ -5,7 +5,9 @@
 export interface PossibleOrphan {
   /** The call's token, which the CPI was given: of a VM its agent's id. */
   readonly token: string;
-  readonly kind: "vm" | "disk";
+  readonly kind: "vm" | "disk" | "snapshot";
+  /** Its id, of one that was left behind although it was known. */
+  readonly cid?: string | undefined;
   readonly cpi: string;
   readonly az: string;
   readonly deployment: string;

@@ -7,6 +7,7 @@ import type { Instance } from "./instance.js";
 import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { PossibleOrphan } from "./possible-orphan.js";
+import { type Snapshot, snapshotKey } from "./snapshot.js";
 import { formatStemcell, type Stemcell } from "./stemcell.js";
 import { hasEnded, restored, type Task } from "./task.js";
 
@@ -55,6 +56,7 @@ export const schema = {
     },
   }),
   owedRemovals: table<OwedRemoval>()({ key: owedRemovalKey, indexes: { byAgent: (owed) => owed.agentId } }),
+  snapshots: table<Snapshot>()({ key: snapshotKey, indexes: { byDeployment: (snapshot) => snapshot.deployment } }),
   possibleOrphans: table<PossibleOrphan>()({ key: (orphan) => orphan.token, indexes: {} }),
   registrySettings: table<BoshRegistrySettings>()({
     key: (settings) => settings.id,
@@ -67,6 +69,7 @@ export const schema = {
     indexes: {
       byDeployment: (instance) => instance.deployment,
       byStemcell: (instance) => (instance.stemcell === "" ? undefined : instance.stemcell),
+      byVmCid: (instance) => (instance.vmCid === "" ? undefined : instance.vmCid),
       byRegistry: (instance) => (instance.usesRegistry ? "yes" : undefined),
     },
   }),

@@ -42,7 +42,13 @@ export type Job =
   | ({ readonly type: "detach_dynamic_disk" } & MeantDisk)
   | ({ readonly type: "delete_dynamic_disk" } & MeantDisk)
   | { readonly type: "update_deployment"; readonly deployment: string; readonly manifest: string }
-  | { readonly type: "delete_deployment"; readonly deployment: string }
+  | {
+      readonly type: "delete_deployment";
+      readonly deployment: string;
+      /** What cannot be deleted is left behind. Absent where an older version recorded the task: no. */
+      readonly force?: boolean;
+    }
+  | { readonly type: "delete_vm"; readonly vmCid: string }
   | {
       readonly type: "update_stemcell";
       readonly name: string;
@@ -57,6 +63,11 @@ export type Job =
     }
   | { readonly type: "delete_stemcell"; readonly name: string; readonly version: string; readonly force: boolean }
   | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
+  | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }
+  /** Of one instance; empty for all of the deployment. */
+  | { readonly type: "take_snapshots"; readonly deployment: string; readonly instanceId: string }
+  /** One; empty for all of the deployment. */
+  | { readonly type: "delete_snapshots"; readonly deployment: string; readonly snapshotCid: string }
   | { readonly type: "settle_owed_removals"; readonly agentId: string };
 export type JobType = Job["type"];
 export type JobOf<Type extends JobType> = Extract<Job, { readonly type: Type }>;

@@ -62,11 +62,20 @@ async function giveUp(context: JobContext, run: TaskRun, making: Making, reason:
   const { token, kind, cpi, az, deployment, madeFor, drop } = making;
   const message = `the CPI may have made a ${kind} that nobody knows of (${reason}): see ListPossibleOrphans`;
   run.event({ stage: "Possibly orphaned", task: `${kind} ${token}`, state: "failed", message });
-  const sinceMs = context.clock.nowMs();
   await context.tablet.transact((tx) => {
-    tx.possibleOrphans.put({ token, kind, cpi, az, deployment, madeFor, taskId: run.taskId, reason, sinceMs });
-    for (const old of surplusOrphans(tx.possibleOrphans.entries(), context.config.content.possibleOrphans))
-      tx.possibleOrphans.delete(old.token);
+    putPossibleOrphan(context, run, tx, { token, kind, cpi, az, deployment, madeFor, reason });
     drop(tx);
   });
+}
+
+/** Within a transaction: puts on the list what is there perhaps, and nobody will know of. */
+export function putPossibleOrphan(
+  { clock, config }: JobContext,
+  { taskId }: TaskRun,
+  tx: DirectorTransaction,
+  orphan: Omit<PossibleOrphan, "taskId" | "sinceMs">,
+): void {
+  tx.possibleOrphans.put({ ...orphan, taskId, sinceMs: clock.nowMs() });
+  for (const old of surplusOrphans(tx.possibleOrphans.entries(), config.content.possibleOrphans))
+    tx.possibleOrphans.delete(old.token);
 }

@@ -219,7 +219,7 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, s
 }
 
 /** What the bosh-registry tells an agent goes with its VM. */
-function forgetBoshRegistrySettings(tx: DirectorTransaction, { vmCid, agentId, vmToken }: Instance): void {
+export function forgetBoshRegistrySettings(tx: DirectorTransaction, { vmCid, agentId, vmToken }: Instance): void {
   tx.registrySettings.delete(vmCid);
   for (const agent of new Set([agentId, vmToken])) {
     for (const { id } of tx.registrySettings.by("byAgent", agent)) tx.registrySettings.delete(id);

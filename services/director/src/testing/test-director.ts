@@ -6,10 +6,12 @@ import {
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
   LockServiceDefinition,
+  SnapshotServiceDefinition,
   StemcellServiceDefinition,
   type Task,
   TaskServiceDefinition,
   type UploadStemcellRequest,
+  VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { MemoryCloud } from "@diskmesh/cpi/testing";
 import { type Identity, identityUri } from "@diskmesh/domain";
@@ -55,7 +57,9 @@ export class TestDirector {
   readonly configs: Client<typeof ConfigServiceDefinition>;
   readonly events: Client<typeof EventServiceDefinition>;
   readonly locks: Client<typeof LockServiceDefinition>;
+  readonly snapshots: Client<typeof SnapshotServiceDefinition>;
   readonly stemcells: Client<typeof StemcellServiceDefinition>;
+  readonly vms: Client<typeof VmServiceDefinition>;
 
   private constructor(
     /** What its CPIs have made, and how they behave. */
@@ -80,7 +84,9 @@ export class TestDirector {
     this.configs = createClient(ConfigServiceDefinition, options);
     this.events = createClient(EventServiceDefinition, options);
     this.locks = createClient(LockServiceDefinition, options);
+    this.snapshots = createClient(SnapshotServiceDefinition, options);
     this.stemcells = createClient(StemcellServiceDefinition, options);
+    this.vms = createClient(VmServiceDefinition, options);
   }
 
   static async start(overrides: object = {}): Promise<TestDirector> {
@@ -182,8 +188,8 @@ export class TestDirector {
   }
 
   async stop(): Promise<void> {
-    const { disks, tasks, deployments, configs, events, locks, stemcells } = this;
-    for (const client of [disks, tasks, deployments, configs, events, locks, stemcells]) client.close();
+    const { disks, tasks, deployments, configs, events, locks, snapshots, stemcells, vms } = this;
+    for (const client of [disks, tasks, deployments, configs, events, locks, snapshots, stemcells, vms]) client.close();
     await this.process.kill();
     await Promise.all(this.agents.map((agent) => agent.stop()));
     await this.dispatcher.stop();

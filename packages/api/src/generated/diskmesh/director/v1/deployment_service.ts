@@ -111,6 +111,8 @@ export interface DeleteDeploymentRequest {
   deployment: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /** Leave behind what cannot be deleted. */
+  force: boolean;
 }
 
 /** The task. */
@@ -167,6 +169,22 @@ export interface ListPersistentDisksResponse {
   nextPageToken: string;
 }
 
+/** Names the disk, and whose it is to be. */
+export interface AttachOrphanedDiskRequest {
+  /** The CPI's id for it. */
+  diskCid: string;
+  /** The instance. */
+  instanceId: string;
+  /** Return when the task has ended or the deadline is near. */
+  wait: boolean;
+}
+
+/** The task. */
+export interface AttachOrphanedDiskResponse {
+  /** The task. */
+  task: Task | undefined;
+}
+
 /** Names the disk to delete. */
 export interface DeleteOrphanedDiskRequest {
   /** The CPI's id for it. One that nobody knows is deleted with whatever CPI has it; none having it is a success. */
@@ -185,7 +203,7 @@ export interface DeleteOrphanedDiskResponse {
 export interface PossibleOrphan {
   /** What the CPI was given to know it by, and so perhaps its name or tag there: of a VM its agent_id. */
   token: string;
-  /** "vm" or "disk". */
+  /** "vm", "disk" or "snapshot". */
   kind: string;
   /** The CPI that may have made it; empty for the default one. */
   cpi: string;
@@ -200,7 +218,11 @@ export interface PossibleOrphan {
   /** What was heard of the call. */
   reason: string;
   /** When that was. */
-  since: Date | undefined;
+  since:
+    | Date
+    | undefined;
+  /** The CPI's id for it, of what was there and was left behind by force; empty where nobody knows one. */
+  cid: string;
 }
 
 /** Asks for what may have been left over. */
@@ -845,7 +867,7 @@ export const DeployResponse: MessageFns<DeployResponse> = {
 };
 
 function createBaseDeleteDeploymentRequest(): DeleteDeploymentRequest {
-  return { deployment: "", wait: false };
+  return { deployment: "", wait: false, force: false };
 }
 
 export const DeleteDeploymentRequest: MessageFns<DeleteDeploymentRequest> = {
@@ -855,6 +877,9 @@ export const DeleteDeploymentRequest: MessageFns<DeleteDeploymentRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(16).bool(message.wait);
+    }
+    if (message.force !== false) {
+      writer.uint32(24).bool(message.force);
     }
     return writer;
   },
@@ -888,6 +913,14 @@ export const DeleteDeploymentRequest: MessageFns<DeleteDeploymentRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.force = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -907,6 +940,7 @@ export const DeleteDeploymentRequest: MessageFns<DeleteDeploymentRequest> = {
     const message = createBaseDeleteDeploymentRequest();
     message.deployment = object.deployment ?? "";
     message.wait = object.wait ?? false;
+    message.force = object.force ?? false;
     return message;
   },
 };
@@ -1368,6 +1402,140 @@ export const ListPersistentDisksResponse: MessageFns<ListPersistentDisksResponse
   },
 };
 
+function createBaseAttachOrphanedDiskRequest(): AttachOrphanedDiskRequest {
+  return { diskCid: "", instanceId: "", wait: false };
+}
+
+export const AttachOrphanedDiskRequest: MessageFns<AttachOrphanedDiskRequest> = {
+  encode(message: AttachOrphanedDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskCid !== "") {
+      writer.uint32(10).string(message.diskCid);
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(18).string(message.instanceId);
+    }
+    if (message.wait !== false) {
+      writer.uint32(24).bool(message.wait);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AttachOrphanedDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAttachOrphanedDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.wait = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AttachOrphanedDiskRequest>): AttachOrphanedDiskRequest {
+    return AttachOrphanedDiskRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AttachOrphanedDiskRequest>): AttachOrphanedDiskRequest {
+    const message = createBaseAttachOrphanedDiskRequest();
+    message.diskCid = object.diskCid ?? "";
+    message.instanceId = object.instanceId ?? "";
+    message.wait = object.wait ?? false;
+    return message;
+  },
+};
+
+function createBaseAttachOrphanedDiskResponse(): AttachOrphanedDiskResponse {
+  return { task: undefined };
+}
+
+export const AttachOrphanedDiskResponse: MessageFns<AttachOrphanedDiskResponse> = {
+  encode(message: AttachOrphanedDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AttachOrphanedDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAttachOrphanedDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AttachOrphanedDiskResponse>): AttachOrphanedDiskResponse {
+    return AttachOrphanedDiskResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AttachOrphanedDiskResponse>): AttachOrphanedDiskResponse {
+    const message = createBaseAttachOrphanedDiskResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    return message;
+  },
+};
+
 function createBaseDeleteOrphanedDiskRequest(): DeleteOrphanedDiskRequest {
   return { diskCid: "", wait: false };
 }
@@ -1491,7 +1659,18 @@ export const DeleteOrphanedDiskResponse: MessageFns<DeleteOrphanedDiskResponse> 
 };
 
 function createBasePossibleOrphan(): PossibleOrphan {
-  return { token: "", kind: "", cpi: "", az: "", deployment: "", madeFor: "", taskId: 0, reason: "", since: undefined };
+  return {
+    token: "",
+    kind: "",
+    cpi: "",
+    az: "",
+    deployment: "",
+    madeFor: "",
+    taskId: 0,
+    reason: "",
+    since: undefined,
+    cid: "",
+  };
 }
 
 export const PossibleOrphan: MessageFns<PossibleOrphan> = {
@@ -1522,6 +1701,9 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
     }
     if (message.since !== undefined) {
       Timestamp.encode(toTimestamp(message.since), writer.uint32(74).fork()).join();
+    }
+    if (message.cid !== "") {
+      writer.uint32(82).string(message.cid);
     }
     return writer;
   },
@@ -1611,6 +1793,14 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
             message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
             continue;
           }
+          case 10: {
+            if (tag !== 82) {
+              break;
+            }
+
+            message.cid = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1637,6 +1827,7 @@ export const PossibleOrphan: MessageFns<PossibleOrphan> = {
     message.taskId = object.taskId ?? 0;
     message.reason = object.reason ?? "";
     message.since = object.since ?? undefined;
+    message.cid = object.cid ?? "";
     return message;
   },
 };
@@ -1895,7 +2086,8 @@ export const DeploymentServiceDefinition = {
     },
     /**
      * Deletes a deployment, its VMs and its dynamic disks; its persistent disks become orphans. An unknown deployment is a
-     * success of the task.
+     * success of the task. By force it goes even where something of it cannot be deleted: that is left behind, named in the
+     * task's result and by ListPossibleOrphans.
      */
     deleteDeployment: {
       name: "DeleteDeployment",
@@ -1932,6 +2124,18 @@ export const DeploymentServiceDefinition = {
       requestType: ListPersistentDisksRequest as typeof ListPersistentDisksRequest,
       requestStream: false,
       responseType: ListPersistentDisksResponse as typeof ListPersistentDisksResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Gives a persistent disk that was left over to an instance, in place of the one that it has, which is left over then. It
+     * must be of the instance's az and of the CPI of its VM. An agent that cannot let go of the present one keeps it.
+     */
+    attachOrphanedDisk: {
+      name: "AttachOrphanedDisk",
+      requestType: AttachOrphanedDiskRequest as typeof AttachOrphanedDiskRequest,
+      requestStream: false,
+      responseType: AttachOrphanedDiskResponse as typeof AttachOrphanedDiskResponse,
       responseStream: false,
       options: {},
     },

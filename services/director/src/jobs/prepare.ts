@@ -1,0 +1,21 @@
+import type { DirectorTables } from "../model/schema.js";
+import type { Job } from "../model/task.js";
+import type { JobContext } from "../steps/job-context.js";
+
+/** Gets the manifest that the steps of a job read, and keeps it until disposed of; undefined for jobs that read none. */
+export async function prepareJob(
+  { manifests, tablet }: Pick<JobContext, "manifests" | "tablet">,
+  job: Job,
+  signal: AbortSignal,
+): Promise<Disposable | undefined> {
+  if (job.type === "update_deployment") return manifests.hold(job.manifest, signal);
+  const recorded = await tablet.read((tables) => tables.deployments.get(deploymentOf(job, tables))?.manifest);
+  return recorded === undefined ? undefined : manifests.hold(recorded, signal);
+}
+
+/** Whose manifest is read as it was deployed last; empty for none. */
+function deploymentOf(job: Job, tables: DirectorTables): string {
+  if (job.type === "take_snapshots") return job.deployment;
+  if (job.type === "attach_orphaned_disk") return tables.instances.get(job.instanceId)?.deployment ?? "";
+  return "";
+}

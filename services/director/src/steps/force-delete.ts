@@ -1,0 +1,95 @@
+import { DomainError, messageOf } from "@diskmesh/domain";
+import { type Disk, dynamicDisks } from "../model/disk.js";
+import { formatInstance, type Instance } from "../model/instance.js";
+import { type PersistentDisk, persistentDiskOrphaned, persistentDisks } from "../model/persistent-disk.js";
+import type { PossibleOrphan } from "../model/possible-orphan.js";
+import { persistentDiskOf } from "../model/recorded-deployments.js";
+import type { DirectorTransaction } from "../model/schema.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { deleteIfThere } from "./dynamic-disk-steps.js";
+import type { JobContext } from "./job-context.js";
+import { putPossibleOrphan } from "./make-once.js";
+import { forgetOwedRemovals } from "./owed-removals.js";
+import { noteOrphaned } from "./persistent-disk-steps.js";
+import { deleteInstance, forgetBoshRegistrySettings } from "./vm-steps.js";
+
+/** As far as it can be done; what cannot is left behind: nothing of it is recorded any more but as a possible orphan. */
+export async function deleteInstanceByForce(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+  await orElse(run, deleteInstance(context, run, instance), async (reason) => {
+    const orphaned = await context.tablet.transact((tx) => {
+      const current = tx.instances.get(instance.instanceId);
+      return current && leaveBehind(context, run, tx, current, reason);
+    });
+    if (orphaned !== undefined) noteOrphaned(context, run, orphaned);
+    return `vm \`${instance.vmCid || instance.vmToken}\` of ${formatInstance(instance)}`;
+  });
+}
+
+export async function deleteDiskByForce(context: JobContext, run: TaskRun, { name }: Disk): Promise<void> {
+  await orElse(run, deleteIfThere(context, run, name), async (reason) => {
+    await context.tablet.transact((tx) => {
+      const disk = tx.disks.get(name);
+      if (disk === undefined) return;
+      const { token, diskCid: cid, cpi, az, deployment } = disk;
+      const madeFor = `dynamic disk ${name}`;
+      putPossibleOrphan(context, run, tx, { token, kind: "disk", cid, cpi, az, deployment, madeFor, reason });
+      tx.disks.delete(name);
+    });
+    return `dynamic disk \`${name}\``;
+  });
+}
+
+/** What a task has left behind, for its result; empty when that is nothing. */
+export function leftBehindBy(taskId: number, orphans: Iterable<PossibleOrphan>): string {
+  const left = [...orphans].filter((orphan) => orphan.taskId === taskId);
+  if (left.length === 0) return "";
+  const shown = left.map(({ kind, cid, token, madeFor }) => `${kind} \`${cid || token}\` of ${madeFor}`);
+  return `; left behind, see ListPossibleOrphans: ${shown.join(", ")}`;
+}
+
+async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: string) => Promise<string>): Promise<void> {
+  try {
+    await work;
+  } catch (error) {
+    // A task that is to stop does so, forced or not.
+    run.checkpoint();
+    if (!(error instanceof DomainError)) throw error;
+    const task = await leave(messageOf(error));
+    run.event({ stage: "Leaving behind", task, state: "failed", message: messageOf(error) });
+  }
+}
+
+/** Returns the persistent disk, which is left over as any other, though the VM may still have it. */
+function leaveBehind(
+  context: JobContext,
+  run: TaskRun,
+  tx: DirectorTransaction,
+  instance: Instance,
+  reason: string,
+): PersistentDisk | undefined {
+  const { instanceId, vmCid, vmToken, agentId, cpi, az, deployment } = instance;
+  const madeFor = formatInstance(instance);
+  const disk = persistentDiskOf(tx, instanceId);
+  const why =
+    disk === undefined ? reason : `${reason}; it may still have persistent disk ${disk.diskCid || disk.diskId}`;
+  if (vmCid !== "" || vmToken !== "")
+    putPossibleOrphan(context, run, tx, {
+      ...{ token: vmToken || vmCid, kind: "vm", cid: vmCid, cpi, az, deployment, madeFor, reason: why },
+    });
+  for (const attached of [...tx.disks.by("byInstance", instanceId)])
+    tx.disks.put(dynamicDisks.detached(dynamicDisks.moved(attached, "intend_detach")));
+  forgetBoshRegistrySettings(tx, instance);
+  forgetOwedRemovals(tx, agentId);
+  tx.instances.delete(instanceId);
+  if (disk === undefined) return undefined;
+  if (disk.state === "creating") {
+    const { diskId: token } = disk;
+    putPossibleOrphan(context, run, tx, { token, kind: "disk", cpi: disk.cpi, az, deployment, madeFor, reason });
+    tx.persistentDisks.delete(token);
+    return undefined;
+  }
+  const free =
+    disk.state === "detached" ? disk : persistentDisks.detached(persistentDisks.moved(disk, "intend_detach"));
+  tx.persistentDisks.put(persistentDiskOrphaned(free, context.clock.nowMs()));
+  return free;
+}
