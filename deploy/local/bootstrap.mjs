@@ -25,6 +25,8 @@ const commands = {
   fuzz: () => runModule("test/dist/fuzz/main.js"),
   backup: () => runModule("deploy/local/dist/backup.js"),
   restore: () => runModule(`services/${serviceArgument()}/dist/restore.js`),
+  "password-hash": () => runModule("services/director/dist/hash-password.js"),
+  policy: () => runModule("services/director/dist/print-policy.js"),
 };
 
 // Takes `--service NAME` out of the arguments: each service restores its own state.

@@ -11,6 +11,7 @@ import {
   tlsConfig,
 } from "@diskmesh/service";
 import { z } from "zod";
+import { httpConfig } from "./http/http-config.js";
 import { contradictions } from "./model/time-limits.js";
 
 const HOUR_MS = 3_600_000;
@@ -33,6 +34,8 @@ const fields = z.strictObject({
   name: z.string().min(1).max(255).default("diskmesh"),
   listen: listenConfig,
   tls: tlsConfig,
+  /** The HTTPS face, for the bosh CLI; off unless it is given. */
+  http: httpConfig.optional(),
   rpc: rpcLimitsConfig(),
   /** Where others reach this process; `listen` by default. */
   advertisedAddress: hostPortConfig.optional(),

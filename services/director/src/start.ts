@@ -8,6 +8,7 @@ import { isDatabaseUrl } from "@diskmesh/tablet";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
 import type { CpiClient } from "./cpi/cpi-calls.js";
+import { HttpServer } from "./http/http-server.js";
 import { addServices } from "./services.js";
 import type { DirectorTablet } from "./stored-schema.js";
 
@@ -17,13 +18,19 @@ const RESTORED_GENERATIONS_MAX = 2 ** 20;
 const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
-export function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
-  return startLeadingService(lifecycle, config, log, {
+export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
+  const httpServers: HttpServer[] = [];
+  await startLeadingService<Context>(lifecycle, config, log, {
     service: "director",
     standsBy: isDatabaseUrl(config.tablet.storage),
-    addServices,
+    addServices: (server, current) => {
+      addServices(server, current);
+      if (config.http !== undefined) httpServers.push(new HttpServer({ config, current, log }, config.http));
+    },
     lead: (scope, waiting, address) => lead(scope, config, address, waiting, log),
   });
+  // Stopped first: what is under way needs all the rest.
+  for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
 }
 
 async function lead(

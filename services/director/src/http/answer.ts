@@ -1,0 +1,56 @@
+import { Readable } from "node:stream";
+import type { FastifyReply } from "fastify";
+
+/** What a route answers. */
+export interface Answer {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Readable;
+}
+
+const JSON_TYPE = { "content-type": "application/json" };
+const TEXT_TYPE = { "content-type": "text/plain; charset=utf-8" };
+
+export function json(value: unknown, status = 200): Answer {
+  return { status, headers: JSON_TYPE, body: JSON.stringify(value) };
+}
+
+export function text(body: string | Readable, status = 200, headers: Readonly<Record<string, string>> = {}): Answer {
+  return { status, headers: { ...TEXT_TYPE, ...headers }, body };
+}
+
+export function empty(status: number): Answer {
+  return { status };
+}
+
+/** Clients follow it and ask for the task. */
+export function toTask(taskId: number | undefined): Answer {
+  return { status: 302, headers: { location: `/tasks/${taskId ?? 0}` } };
+}
+
+/** A list that is never whole in memory. What goes wrong before its first page is thrown, later ends the connection. */
+export async function jsonList<Item>(pages: AsyncGenerator<readonly Item[]>): Promise<Answer> {
+  const first = await pages.next();
+  return { status: 200, headers: JSON_TYPE, body: Readable.from(listText(first, pages)) };
+}
+
+async function* listText<Item>(
+  first: IteratorResult<readonly Item[]>,
+  pages: AsyncGenerator<readonly Item[]>,
+): AsyncGenerator<string> {
+  yield "[";
+  let separator = "";
+  for (let page = first; page.done !== true; page = await pages.next()) {
+    if (page.value.length === 0) continue;
+    yield separator + page.value.map((item) => JSON.stringify(item)).join(",");
+    separator = ",";
+  }
+  yield "]\n";
+}
+
+export function send(reply: FastifyReply, { status, headers = {}, body }: Answer): FastifyReply {
+  return reply
+    .code(status)
+    .headers({ ...headers, "x-content-type-options": "nosniff" })
+    .send(body);
+}

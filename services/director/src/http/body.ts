@@ -1,0 +1,107 @@
+import { isJsonObject, type JsonObject, parseJson } from "@diskmesh/domain";
+import type { FastifyRequest } from "fastify";
+import { BadRequestError, CODES } from "./http-error.js";
+
+const UTF8 = new TextDecoder("utf-8", { fatal: true });
+
+type Done = (error: Error | null, body?: unknown) => void;
+
+/** Whatever the type of content, if any, that a client says it has. */
+export function textOfBody(_request: FastifyRequest, bytes: Buffer, done: Done): void {
+  try {
+    done(null, UTF8.decode(bytes));
+  } catch {
+    done(new BadRequestError("the body is no text in UTF-8"));
+  }
+}
+
+/** Leaves the bytes to the route. */
+export function bytesOfBody(_request: FastifyRequest, bytes: unknown, done: Done): void {
+  done(null, bytes);
+}
+
+function bodyText(request: FastifyRequest): string {
+  return typeof request.body === "string" ? request.body : "";
+}
+
+/** The body, which must be a JSON object; an empty one is an object without anything in it. */
+export function bodyObject(request: FastifyRequest): Fields {
+  const text = bodyText(request);
+  if (text.trim() === "") return new Fields({});
+  let value: unknown;
+  try {
+    value = parseJson("the body", text);
+  } catch (error) {
+    throw new BadRequestError((error as Error).message, CODES.invalidJson);
+  }
+  if (isJsonObject(value)) return new Fields(value);
+  throw new BadRequestError("the body is no JSON object", CODES.invalidJson);
+}
+
+/** The properties of an object from outside, in the words that BOSH has for what is wrong with them; no value is quoted. */
+export class Fields {
+  constructor(private readonly object: JsonObject) {}
+
+  has(name: string): boolean {
+    return Object.hasOwn(this.object, name);
+  }
+
+  /** A number is taken for a text, as BOSH does. */
+  text(name: string): string {
+    const value = this.#given(name);
+    if (typeof value === "number") return String(value);
+    if (typeof value !== "string") throw wrongType(name, value, "String");
+    if (value === "") throw new BadRequestError(`'${name}' length (0) should be greater than 1`, CODES.belowMinimum);
+    return value;
+  }
+
+  optionalText(name: string): string | undefined {
+    const value = this.#own(name);
+    if (value === undefined || value === null || value === "") return undefined;
+    return this.text(name);
+  }
+
+  positive(name: string): number {
+    const value = this.#given(name);
+    if (typeof value !== "number" || !Number.isSafeInteger(value)) throw wrongType(name, value, "Integer");
+    if (value < 1) throw new BadRequestError(`'${name}' value (${value}) should be greater than 1`, CODES.belowMinimum);
+    return value;
+  }
+
+  optionalObject(name: string): { [key: string]: unknown } | undefined {
+    if (!this.has(name)) return undefined;
+    const value = this.#own(name);
+    if (!isJsonObject(value)) throw wrongType(name, value, "Hash");
+    return { ...value };
+  }
+
+  inner(name: string): Fields {
+    const value = this.#given(name);
+    if (!isJsonObject(value)) throw wrongType(name, value, "Hash");
+    return new Fields(value);
+  }
+
+  optionalTexts(name: string): readonly string[] | undefined {
+    const value = this.#own(name);
+    if (value === undefined || value === null) return undefined;
+    if (Array.isArray(value) && value.every((each): each is string => typeof each === "string")) return value;
+    throw wrongType(name, value, "Array");
+  }
+
+  #own(name: string): unknown {
+    return this.has(name) ? this.object[name] : undefined;
+  }
+
+  #given(name: string): unknown {
+    if (this.has(name)) return this.object[name];
+    throw new BadRequestError(`Required property '${name}' was not specified in object`, CODES.missingField);
+  }
+}
+
+function wrongType(name: string, value: unknown, type: string): BadRequestError {
+  const shown = value === null ? " (nil)" : typeof value === "number" ? ` (${value})` : "";
+  return new BadRequestError(
+    `Property '${name}' value${shown} did not match the required type '${type}'`,
+    CODES.invalidType,
+  );
+}

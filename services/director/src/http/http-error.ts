@@ -1,0 +1,109 @@
+import {
+  AbortedError,
+  AlreadyExistsError,
+  CancelledError,
+  DomainError,
+  InvalidArgumentError,
+  InvalidStateError,
+  NotFoundError,
+  NotImplementedError,
+  OutdatedError,
+  PermissionDeniedError,
+  ResourceExhaustedError,
+  TimeoutError,
+  UnauthenticatedError,
+} from "@diskmesh/domain";
+import { type Answer, json, text } from "./answer.js";
+
+/** BOSH's numbers of what goes wrong; 100 for anything without one of its own. */
+export const CODES = {
+  any: 100,
+  taskNotFound: 10_000,
+  invalidType: 40_000,
+  missingField: 40_001,
+  belowMinimum: 40_002,
+  invalidValue: 40_005,
+  stemcellNotFound: 50_003,
+  deploymentNotFound: 70_000,
+  instanceNotFound: 70_001,
+  invalidContextId: 70_010,
+  badManifest: 440_001,
+  badConfig: 440_010,
+  configNotFound: 440_012,
+  unauthorized: 600_000,
+  invalidJson: 710_001,
+} as const;
+
+/** Something is wrong with a request, for which BOSH has a number. */
+export class BadRequestError extends InvalidArgumentError {
+  constructor(
+    message: string,
+    readonly code: number = CODES.invalidValue,
+  ) {
+    super(message);
+  }
+}
+
+const STATUSES: readonly (readonly [abstract new (...args: never[]) => DomainError, number])[] = [
+  [InvalidArgumentError, 400],
+  [NotFoundError, 404],
+  [AlreadyExistsError, 409],
+  [InvalidStateError, 400],
+  [OutdatedError, 409],
+  // As BOSH has it: a client may get other credentials and try again.
+  [PermissionDeniedError, 401],
+  [UnauthenticatedError, 401],
+  [AbortedError, 409],
+  [TimeoutError, 504],
+  [CancelledError, 499],
+  [NotImplementedError, 501],
+];
+
+/** What is not there, by what the error is about. */
+const MISSING: readonly (readonly [about: string, code: number, message: (value: string) => string])[] = [
+  ["task_id", CODES.taskNotFound, (id) => `Task ${id} not found`],
+  ["stemcell", CODES.stemcellNotFound, (stemcell) => `Stemcell '${stemcell}' doesn't exist`],
+  ["deployment", CODES.deploymentNotFound, (name) => `Deployment '${name}' doesn't exist`],
+];
+
+/** What a client is told of anything that was thrown; of bugs nothing but by which id the log has them. */
+export function answerTo(thrown: unknown, path: string, requestId: string): Answer {
+  if (thrown instanceof UnauthenticatedError) {
+    return text(`Not authorized: '${path}'\n`, 401, { "www-authenticate": 'Basic realm="BOSH Director"' });
+  }
+  if (!(thrown instanceof DomainError)) {
+    const description = `internal error; the director's log has it under request id ${requestId}`;
+    return json({ code: CODES.any, description }, 500);
+  }
+  const { status, code, description } = toldOf(thrown);
+  const answer = json({ code, description }, status);
+  if (!thrown.retryable || status < 429) return answer;
+  const seconds = String(Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000)));
+  return { ...answer, headers: { ...answer.headers, "retry-after": seconds } };
+}
+
+function toldOf(error: DomainError): { readonly status: number; readonly code: number; readonly description: string } {
+  const status = STATUSES.find(([type]) => error instanceof type)?.[1] ?? (error.retryable ? 503 : 500);
+  if (error instanceof BadRequestError) return { status, code: error.code, description: error.message };
+  if (error instanceof NotFoundError) {
+    for (const [about, code, message] of MISSING) {
+      const value = error.about[about];
+      if (value !== undefined) return { status, code, description: message(value) };
+    }
+    if (error.about.instance_id !== undefined)
+      return { status, code: CODES.instanceNotFound, description: error.message };
+    if (error.about.type !== undefined) return { status, code: CODES.configNotFound, description: error.message };
+  }
+  if (error instanceof PermissionDeniedError) return { status, code: CODES.unauthorized, description: error.message };
+  const code = error instanceof InvalidArgumentError ? CODES.invalidValue : CODES.any;
+  if (error instanceof ResourceExhaustedError) return { status: 429, code, description: error.message };
+  return { status, code, description: error.message };
+}
+
+/** What fastify refuses by itself. Its texts name neither header values nor parts of the body. */
+export function frameworkAnswer(error: { readonly statusCode?: number; readonly message: string }): Answer | undefined {
+  const status = error.statusCode ?? 500;
+  return status >= 400 && status < 500
+    ? json({ code: CODES.invalidValue, description: error.message }, status)
+    : undefined;
+}

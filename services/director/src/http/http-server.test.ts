@@ -1,0 +1,116 @@
+import { connect } from "node:tls";
+import { expect } from "chai";
+import type { HttpClient } from "../testing/http-client.js";
+import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
+
+describe("the HTTPS face", () => {
+  let mesh: HttpDirector;
+  let http: HttpClient;
+
+  before(async () => {
+    mesh = await startHttpDirector({ headersTimeoutMs: 1_000, requestTimeoutMs: 2_000 });
+    ({ http } = mesh);
+  });
+  after(() => mesh?.director.stop());
+
+  it("info -> without login no user, with one its name, with a wrong one none", async () => {
+    const info = async (login: string) => JSON.parse((await http.send("GET", "/info", { login })).body);
+    const anonymous = await info("");
+    expect(anonymous).to.include({ user: null, name: "diskmesh" });
+    expect(anonymous.uuid).to.match(/^[\w-]+$/);
+    expect(anonymous.user_authentication).to.deep.equal({ type: "basic", options: {} });
+    expect(anonymous.features.dynamic_disks).to.deep.equal({ status: true });
+    expect(await info("admin:pw-admin")).to.include({ user: "admin", uuid: anonymous.uuid });
+    expect(await info("admin:wrong")).to.include({ user: null });
+  });
+
+  it("health and readiness -> without login", async () => {
+    expect(await http.send("GET", "/healthz", { login: "" })).to.include({ status: 200, body: "ok\n" });
+    expect(await http.send("GET", "/readyz", { login: "" })).to.include({ status: 200, body: "ok\n" });
+  });
+
+  it("no login, a wrong one, one of another kind -> 401 as BOSH says it", async () => {
+    const wrong: Record<string, string>[] = [
+      {},
+      { authorization: "Basic YWRtaW46eA==" },
+      { authorization: "Bearer x.y.z" },
+      { authorization: "x" },
+    ];
+    for (const headers of wrong) {
+      const answer = await http.send("GET", "/tasks?x=secret", { login: "", headers });
+      expect(answer).to.include({ status: 401, body: "Not authorized: '/tasks'\n" });
+      expect(answer.headers["www-authenticate"]).to.equal('Basic realm="BOSH Director"');
+    }
+  });
+
+  it("a login without the scope -> 401 with the scopes that would do", async () => {
+    const answer = await mesh.as("nobody").send("POST", "/dynamic_disks/provide", { body: "{}" });
+    const { uuid } = JSON.parse((await http.send("GET", "/info")).body);
+    expect(answer.status).to.equal(401);
+    expect(JSON.parse(answer.body)).to.deep.equal({
+      code: 600_000,
+      description: `Require one of the scopes: bosh.admin, bosh.${uuid}.admin, (bosh.dynamic-disks.create AND bosh.dynamic-disks.attach)`,
+    });
+  });
+
+  it("each refusal is in the log, the password never", async () => {
+    await http.send("GET", "/tasks", { login: "admin:not-the-password-7" });
+    const told = mesh.director.process.logs;
+    expect(told).to.match(/"audit":"refused".*"route":"\/tasks"|"route":"\/tasks".*"audit":"refused"/);
+    expect(told).not.to.contain("not-the-password-7");
+    expect(told).not.to.contain(Buffer.from("admin:not-the-password-7").toString("base64"));
+  });
+
+  it("a route that is not there -> 404 with BOSH's words", async () => {
+    const answer = await http.send("GET", "/nothing/here?q=1");
+    expect(answer).to.include({ status: 404, body: "Endpoint '/nothing/here' not found." });
+  });
+
+  it("what cannot be read -> 4xx, and the server goes on", async () => {
+    expect((await http.send("POST", "/dynamic_disks/provide", { body: "{" })).body).to.contain('"code":710001');
+    expect((await http.send("POST", "/dynamic_disks/provide", { body: Buffer.from([0xff, 0xfe]) })).status).to.equal(
+      400,
+    );
+    expect((await http.send("GET", "/tasks/%zz")).status).to.equal(400);
+    const long = { body: Buffer.alloc(5 * 1024 * 1024, "x") };
+    const tooLong = await http.send("POST", "/dynamic_disks/provide", long).catch((error: Error) => error.message);
+    if (typeof tooLong !== "string") expect(tooLong.status).to.equal(413);
+    expect((await http.send("GET", "/tasks", { headers: { "x-long": "y".repeat(20_000) } })).status).to.equal(431);
+    expect((await http.send("GET", "/healthz")).status).to.equal(200);
+  });
+
+  it("a body that comes too slowly -> the connection ends", async () => {
+    const authorization = Buffer.from("admin:pw-admin").toString("base64");
+    const head = `POST /dynamic_disks/provide HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Length: 100\r\n\r\n{`;
+    await closedAfter(head);
+  });
+
+  it("headers that do not end -> the connection ends", () => closedAfter("GET /info HTTP/1.1\r\nHost: x\r\n"));
+
+  function closedAfter(bytes: string): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const socket = connect({ port: http.port, host: "127.0.0.1", rejectUnauthorized: false }, () =>
+        socket.write(bytes),
+      );
+      socket.on("error", reject);
+      socket.on("close", () => resolve());
+      socket.resume();
+    });
+  }
+});
+
+describe("logins that fail", () => {
+  it("too often from an address -> 429, whatever the password; one that was right lately goes on", async () => {
+    const { director, http } = await startHttpDirector();
+    try {
+      expect((await http.send("GET", "/tasks")).status).to.equal(200);
+      for (let tries = 0; tries < 6; tries++) await http.send("GET", "/tasks", { login: "admin:wrong" });
+      const answer = await http.send("GET", "/tasks", { login: "reader:pw-reader" });
+      expect(answer.status).to.equal(429);
+      expect(Number(answer.headers["retry-after"])).to.be.within(1, 60);
+      expect((await http.send("GET", "/tasks")).status).to.equal(200);
+    } finally {
+      await director.stop();
+    }
+  });
+});

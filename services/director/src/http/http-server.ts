@@ -1,0 +1,194 @@
+import { readFileSync } from "node:fs";
+import type { AddressInfo, Socket } from "node:net";
+import { DomainError, formatHostPort, type Logger, messageOf, UnauthenticatedError } from "@diskmesh/domain";
+import { systemClock } from "@diskmesh/service";
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
+import type { DirectorConfig } from "../config.js";
+import type { Context } from "../context.js";
+import { type Answer, send, text } from "./answer.js";
+import { bytesOfBody, textOfBody } from "./body.js";
+import { limitConnections } from "./connections.js";
+import type { HttpConfig } from "./http-config.js";
+import { answerTo, frameworkAnswer } from "./http-error.js";
+import { healthAnswer, infoAnswer } from "./info.js";
+import type { Login } from "./login.js";
+import { Logins } from "./logins.js";
+import { RequestLog } from "./request-log.js";
+import type { Route } from "./route.js";
+import { allRoutes } from "./routes.js";
+import { ServedRequest } from "./served-request.js";
+
+declare module "fastify" {
+  interface FastifyRequest {
+    served: ServedRequest | undefined;
+  }
+  interface FastifyContextConfig {
+    route?: Route;
+  }
+}
+
+export interface HttpServerOptions {
+  readonly config: DirectorConfig;
+  /** Throws UnavailableError while this process does not lead. */
+  readonly current: () => Context;
+  readonly log: Logger;
+}
+
+/** Names, keys and digests in paths. */
+const MAX_PARAM_LENGTH = 1_024;
+
+/** The HTTPS face of a director, for the bosh CLI. */
+export class HttpServer {
+  readonly #options: HttpServerOptions;
+  readonly #config: HttpConfig;
+  readonly #logins: Logins;
+  readonly #requestLog: RequestLog;
+  readonly #fastify: FastifyInstance;
+
+  constructor(options: HttpServerOptions, config: HttpConfig) {
+    this.#options = options;
+    this.#config = config;
+    this.#logins = new Logins(config, systemClock);
+    this.#requestLog = new RequestLog(options.log);
+    this.#fastify = this.#build();
+  }
+
+  async listen(): Promise<void> {
+    const { host, port } = this.#config.listen;
+    await this.#fastify.listen({ host, port });
+    const bound = this.#fastify.server.address() as AddressInfo;
+    const address = formatHostPort({ host, port: bound.port });
+    this.#options.log.info({ address }, "the HTTPS face for the bosh CLI listens");
+  }
+
+  /** Answers what is under way, and ends what takes longer. */
+  async close(): Promise<void> {
+    const timer = setTimeout(() => this.#fastify.server.closeAllConnections(), this.#config.drainTimeoutMs);
+    await this.#fastify.close();
+    clearTimeout(timer);
+  }
+
+  #build(): FastifyInstance {
+    const { bodySizeBytes, headerSizeBytes, headersTimeoutMs, handshakeTimeoutMs, keepAliveTimeoutMs } = this.#config;
+    const { tls } = this.#options.config;
+    const { certFile, keyFile } = this.#config.tls ?? tls;
+    const app = fastify({
+      https: {
+        cert: readFileSync(certFile),
+        key: readFileSync(keyFile),
+        minVersion: "TLSv1.2",
+        handshakeTimeout: handshakeTimeoutMs,
+        maxHeaderSize: headerSizeBytes,
+        headersTimeout: headersTimeoutMs,
+        connectionsCheckingInterval: Math.min(1_000, headersTimeoutMs),
+        // The time of a request is looked after here: a stemcell may take long.
+        requestTimeout: 0,
+      },
+      keepAliveTimeout: keepAliveTimeoutMs,
+      bodyLimit: bodySizeBytes,
+      forceCloseConnections: "idle",
+      return503OnClosing: true,
+      clientErrorHandler: refuseUnreadable,
+      frameworkErrors: (error, _request, reply) => void send(reply, frameworkAnswer(error) ?? text("", 400)),
+      routerOptions: {
+        maxParamLength: MAX_PARAM_LENGTH,
+        ignoreTrailingSlash: true,
+        querystringParser: (query) => new URLSearchParams(query) as never,
+      },
+    });
+    limitConnections(app.server, this.#config);
+    app.server.on("tlsClientError", (error) =>
+      this.#options.log.debug({ error: messageOf(error) }, "a TLS handshake with the HTTPS face failed"),
+    );
+    app.decorateRequest("served", undefined);
+    app.removeAllContentTypeParsers();
+    app.addContentTypeParser("*", { parseAs: "buffer" }, textOfBody);
+    app.addHook("onRequest", async (request, reply) => this.#begin(request, reply));
+    app.addHook("onResponse", async (request, reply) => request.served?.end(reply.statusCode));
+    app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
+    app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
+    const { current } = this.#options;
+    app.get("/healthz", async (_request, reply) =>
+      send(
+        reply,
+        healthAnswer(() => undefined),
+      ),
+    );
+    app.get("/readyz", async (_request, reply) => send(reply, healthAnswer(current)));
+    app.get("/info", async (request, reply) =>
+      send(reply, infoAnswer(current(), await this.#loginIfAny(request), this.#config)),
+    );
+    for (const route of allRoutes.filter(({ streams }) => streams !== true)) this.#add(app, route);
+    void app.register(async (streaming) => {
+      streaming.removeAllContentTypeParsers();
+      streaming.addContentTypeParser("*", bytesOfBody);
+      for (const route of allRoutes.filter(({ streams }) => streams)) this.#add(streaming, route);
+    });
+    return app as unknown as FastifyInstance;
+  }
+
+  #add(app: Pick<FastifyInstance, "route">, route: Route): void {
+    const bodyLimit = route.streams ? Number.MAX_SAFE_INTEGER : this.#config.bodySizeBytes;
+    app.route({
+      method: route.method,
+      url: route.path,
+      bodyLimit,
+      config: { route },
+      // Before the body is read: nobody else has it read.
+      onRequest: async (request) => {
+        const served = request.served as ServedRequest;
+        await served.login(request.headers.authorization);
+        if (route.operation !== undefined) served.require(route.operation);
+      },
+      handler: async (request, reply): Promise<FastifyReply> =>
+        send(reply, await (request.served as ServedRequest).serve(route)),
+    });
+  }
+
+  #begin(request: FastifyRequest, reply: FastifyReply): void {
+    const { current, log } = this.#options;
+    const timeoutMs = request.routeOptions.config.route?.streams ? undefined : this.#config.requestTimeoutMs;
+    request.served = new ServedRequest({ request, reply, current, logins: this.#logins, timeoutMs, log });
+  }
+
+  /** A login that is wrong is none: by that `bosh log-in` tells. */
+  async #loginIfAny(request: FastifyRequest): Promise<Login | undefined> {
+    const { authorization } = request.headers;
+    if (authorization === undefined) return undefined;
+    try {
+      return await request.served?.login(authorization);
+    } catch (error) {
+      if (!(error instanceof UnauthenticatedError)) throw error;
+      this.#requestLog.failed({ error, request, status: 200, login: undefined, isKnown: false });
+      return undefined;
+    }
+  }
+
+  #fail(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+    const { served } = request;
+    const known = error instanceof DomainError ? undefined : frameworkAnswer(error as Error);
+    const answer: Answer = known ?? answerTo(error, pathOf(request), request.id);
+    const isKnown = known !== undefined;
+    this.#requestLog.failed({ error, request, status: answer.status, login: served?.loginName, isKnown });
+    // Whoever is still sending a body that nobody reads would be waited for.
+    if (!request.raw.complete) void reply.header("connection", "close");
+    return send(reply, answer);
+  }
+}
+
+function pathOf(request: FastifyRequest): string {
+  return (request.url.split("?", 1)[0] ?? "").slice(0, 512);
+}
+
+const UNREADABLE: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: "431 Request Header Fields Too Large",
+  ERR_HTTP_REQUEST_TIMEOUT: "408 Request Timeout",
+};
+
+function refuseUnreadable(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (socket.writable && error.code !== "ECONNRESET") {
+    const status = UNREADABLE[error.code ?? ""] ?? "400 Bad Request";
+    socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+  }
+  socket.destroySoon();
+}

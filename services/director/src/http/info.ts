@@ -1,0 +1,40 @@
+import { messageOf } from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { type Answer, json, text } from "./answer.js";
+import type { HttpConfig } from "./http-config.js";
+import type { Login } from "./login.js";
+
+/** The version of BOSH's own director whose routes these are: clients look at it before they use some. */
+const BOSH_VERSION = "283.1.6 (00000000)";
+
+/** What clients ask for before anything else, with a login or without. */
+export function infoAnswer({ config, tablet }: Context, login: Login | undefined, http: HttpConfig): Answer {
+  const { tokens } = http;
+  const uaa = tokens && { type: "uaa", options: { url: tokens.url, urls: [tokens.url] } };
+  return json({
+    name: config.name,
+    uuid: tablet.id,
+    version: BOSH_VERSION,
+    user: login?.name ?? null,
+    cpi: "diskmesh",
+    stemcell_os: "-",
+    stemcell_version: "-",
+    user_authentication: http.users.length === 0 && uaa !== undefined ? uaa : { type: "basic", options: {} },
+    features: {
+      dynamic_disks: { status: config.dynamicDisks.enabled },
+      local_dns: { status: false, extras: { domain_name: "bosh" } },
+      snapshots: { status: false },
+      config_server: { status: false, extras: { urls: [] } },
+    },
+  });
+}
+
+/** 200 once `check` throws no more. */
+export function healthAnswer(check: () => unknown): Answer {
+  try {
+    check();
+    return text("ok\n");
+  } catch (error) {
+    return text(`${messageOf(error)}\n`, 503);
+  }
+}

@@ -1,0 +1,96 @@
+import { createHmac, randomBytes } from "node:crypto";
+import { ResourceExhaustedError, UnauthenticatedError } from "@diskmesh/domain";
+import { type Clock, Slots } from "@diskmesh/service";
+import type { HttpConfig } from "./http-config.js";
+import type { Login } from "./login.js";
+import { LoginBrake } from "./login-brake.js";
+import { hashPassword, isPasswordOf } from "./password-hash.js";
+import { Tokens } from "./tokens.js";
+
+/** A client makes a connection for each request, and a command of many requests is one login for people. */
+const REMEMBERED_MS = 60_000;
+const MAX_REMEMBERED = 1_000;
+
+/** Says who sends a request, by its Authorization header. */
+export class Logins {
+  readonly #users: ReadonlyMap<string, HttpConfig["users"][number]>;
+  readonly #tokens: Tokens | undefined;
+  readonly #brake: LoginBrake;
+  readonly #checks: Slots;
+  /** By keyed hash of name and password: neither can be read from it. The oldest first. */
+  readonly #remembered = new Map<string, { readonly login: Login; readonly untilMs: number }>();
+  readonly #key = randomBytes(32);
+  /** Of a password nobody knows: a name that is not there takes as long to refuse as one that is. */
+  readonly #noHash = hashPassword(randomBytes(32).toString("hex"));
+
+  constructor(
+    private readonly config: HttpConfig,
+    private readonly clock: Pick<Clock, "monotonicMs">,
+  ) {
+    this.#users = new Map(config.users.map((user) => [user.name, user]));
+    this.#tokens = config.tokens && new Tokens(config.tokens);
+    this.#brake = new LoginBrake(clock);
+    this.#checks = new Slots(config.passwordChecks);
+  }
+
+  /** Throws UnauthenticatedError, or ResourceExhaustedError for an address that has failed too often lately. */
+  async of(authorization: string | undefined, address: string, signal: AbortSignal): Promise<Login> {
+    const [, scheme = "", credentials = ""] = /^(\S+) +(\S+) *$/.exec(authorization ?? "") ?? [];
+    if (scheme.toLowerCase() === "basic") return this.#basic(credentials, address, signal);
+    if (scheme.toLowerCase() === "bearer" && this.#tokens !== undefined) return this.#tokens.login(credentials);
+    throw new UnauthenticatedError(
+      authorization === undefined ? "no credentials were given" : "the credentials are of no kind that is known here",
+    );
+  }
+
+  async #basic(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
+    const mark = createHmac("sha256", this.#key).update(credentials).digest("base64");
+    const known = this.#remembered.get(mark);
+    if (known !== undefined && known.untilMs > this.clock.monotonicMs()) return known.login;
+    this.#refuseHasty(address);
+    const login = await this.#check(credentials, address, signal);
+    this.#remember(mark, login);
+    return login;
+  }
+
+  #refuseHasty(address: string): void {
+    const waitMs = this.#brake.waitMs(address);
+    if (waitMs === 0) return;
+    throw new ResourceExhaustedError("logins from this address failed too often: wait before the next one", {
+      retryAfterMs: waitMs,
+      about: { address },
+    });
+  }
+
+  async #check(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
+    const text = Buffer.from(credentials, "base64").toString("utf8");
+    const colon = text.indexOf(":");
+    const user = this.#users.get(text.slice(0, Math.max(0, colon)));
+    if (this.#checks.waiting >= this.config.passwordChecksWaiting) {
+      throw new ResourceExhaustedError(
+        "too many passwords wait to be checked (http.passwordChecksWaiting): try again",
+        {
+          retryAfterMs: 1_000,
+        },
+      );
+    }
+    const leave = await this.#checks.acquire(1, signal);
+    try {
+      // Others of the same address may have failed while this one waited for its turn.
+      this.#refuseHasty(address);
+      const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), text.slice(colon + 1));
+      if (user !== undefined && isRight) return user;
+      this.#brake.failed(address);
+      throw new UnauthenticatedError("name or password are wrong");
+    } finally {
+      leave();
+    }
+  }
+
+  #remember(mark: string, login: Login): void {
+    this.#remembered.delete(mark);
+    this.#remembered.set(mark, { login, untilMs: this.clock.monotonicMs() + REMEMBERED_MS });
+    const [oldest] = this.#remembered.keys();
+    if (this.#remembered.size > MAX_REMEMBERED && oldest !== undefined) this.#remembered.delete(oldest);
+  }
+}

@@ -1,0 +1,35 @@
+interface PageAnswer {
+  readonly nextPageToken: string;
+}
+
+/** What is asked of every list, beside its filters. */
+interface PageRequest {
+  readonly pageSize: number;
+  readonly pageToken: string;
+}
+
+/** A list of the other face, page by page, each turned into what this one shows. */
+export async function* pagesOf<Response extends PageAnswer, Item>(
+  list: (page: PageRequest) => Promise<Response>,
+  itemsOf: (response: Response) => readonly Item[],
+): AsyncGenerator<readonly Item[]> {
+  let pageToken = "";
+  do {
+    const response = await list({ pageSize: 0, pageToken });
+    yield itemsOf(response);
+    pageToken = response.nextPageToken;
+  } while (pageToken !== "");
+}
+
+/** The first items of it. */
+export async function* firstOf<Item>(
+  pages: AsyncGenerator<readonly Item[]>,
+  count: number,
+): AsyncGenerator<readonly Item[]> {
+  let left = count;
+  for await (const page of pages) {
+    yield page.slice(0, left);
+    left -= page.length;
+    if (left <= 0) return;
+  }
+}

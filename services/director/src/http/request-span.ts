@@ -1,0 +1,26 @@
+import { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import type { FastifyRequest } from "fastify";
+
+/** What a trace shows of a request. */
+export interface RequestSpan {
+  within<T>(work: () => T): T;
+  end(status: number): void;
+}
+
+/** Named by the route, never by the path: that holds names of people's things, and is of any length. */
+export function startRequestSpan(request: FastifyRequest): RequestSpan {
+  const parent = propagation.extract(ROOT_CONTEXT, request.headers);
+  const route = request.routeOptions.url ?? "unknown";
+  const attributes = { "http.request.method": request.method, "http.route": route };
+  const tracer = trace.getTracer("@diskmesh/director");
+  const span = tracer.startSpan(`${request.method} ${route}`, { kind: SpanKind.SERVER, attributes }, parent);
+  const traced = trace.setSpan(parent, span);
+  return {
+    within: (work) => context.with(traced, work),
+    end: (status) => {
+      span.setAttribute("http.response.status_code", status);
+      if (status >= 500) span.setStatus({ code: SpanStatusCode.ERROR });
+      span.end();
+    },
+  };
+}

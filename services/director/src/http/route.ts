@@ -1,0 +1,32 @@
+import type { CallContext } from "@diskmesh/rpc";
+import type { FastifyRequest } from "fastify";
+import type { Context } from "../context.js";
+import type { Operation } from "../policy.js";
+import type { Answer } from "./answer.js";
+import type { Login } from "./login.js";
+
+/** What a route works with. */
+export interface HttpCall {
+  readonly context: Context;
+  /** As handlers of the other face want it. */
+  readonly call: CallContext;
+  readonly login: Login;
+  readonly query: URLSearchParams;
+  /** Bytes of a stemcell, for a route that streams; else the body's text, empty for none. */
+  readonly request: FastifyRequest;
+  /** A part of the path, decoded. */
+  param(name: string): string;
+  /** Throws unless the login may do that. */
+  require(operation: Operation): void;
+  may(operation: Operation): boolean;
+}
+
+export interface Route {
+  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  readonly path: string;
+  /** What the login must be allowed; undefined where the route itself looks, once it knows what it is about. */
+  readonly operation: Operation | undefined;
+  /** The body is not read before the route asks for it. */
+  readonly streams?: true;
+  readonly serve: (http: HttpCall) => Promise<Answer>;
+}

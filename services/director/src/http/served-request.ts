@@ -1,0 +1,110 @@
+import {
+  CancelledError,
+  type Logger,
+  PermissionDeniedError,
+  TimeoutError,
+  UnauthenticatedError,
+} from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { Context } from "../context.js";
+import { formatScopes, isAllowed, type Operation, scopesFor } from "../policy.js";
+import type { Answer } from "./answer.js";
+import type { Login } from "./login.js";
+import type { Logins } from "./logins.js";
+import { type RequestSpan, startRequestSpan } from "./request-span.js";
+import type { HttpCall, Route } from "./route.js";
+
+export interface ServedRequestOptions {
+  readonly request: FastifyRequest;
+  readonly reply: FastifyReply;
+  readonly current: () => Context;
+  readonly logins: Logins;
+  /** Undefined for one that may last. */
+  readonly timeoutMs: number | undefined;
+  readonly log: Logger;
+}
+
+/** A request from its first line until its answer has left. */
+export class ServedRequest {
+  readonly #options: ServedRequestOptions;
+  readonly #abort = new AbortController();
+  readonly #deadlineAtMs: number;
+  readonly #span: RequestSpan;
+  #timer: NodeJS.Timeout | undefined;
+  #login: Login | undefined;
+
+  constructor(options: ServedRequestOptions) {
+    const { request, reply, timeoutMs } = options;
+    this.#options = options;
+    this.#deadlineAtMs = timeoutMs === undefined ? Number.POSITIVE_INFINITY : Date.now() + timeoutMs;
+    this.#span = startRequestSpan(request);
+    if (timeoutMs !== undefined) this.#timer = setTimeout(() => this.#timeOut(timeoutMs), timeoutMs);
+    reply.raw.once("close", () => {
+      clearTimeout(this.#timer);
+      if (!reply.raw.writableFinished) this.#abort.abort(new CancelledError("the client has gone away"));
+    });
+  }
+
+  get loginName(): string | undefined {
+    return this.#login?.name;
+  }
+
+  async login(authorization: string | undefined): Promise<Login> {
+    const { logins, request } = this.#options;
+    this.#login = await logins.of(authorization, request.ip, this.#abort.signal);
+    return this.#login;
+  }
+
+  /** Throws PermissionDeniedError unless the login may do that. */
+  require(operation: Operation): void {
+    if (this.#may(operation)) return;
+    const scopes = formatScopes(scopesFor(operation, this.#options.current().tablet.id));
+    throw new PermissionDeniedError(`Require one of the scopes: ${scopes}`, { about: { operation } });
+  }
+
+  serve(route: Route): Promise<Answer> {
+    const { request } = this.#options;
+    const params = request.params as Readonly<Record<string, string>>;
+    const http: HttpCall = {
+      context: this.#options.current(),
+      call: this.#call(),
+      login: this.#known(),
+      query: request.query as URLSearchParams,
+      request,
+      param: (name) => params[name] ?? "",
+      require: (operation) => this.require(operation),
+      may: (operation) => this.#may(operation),
+    };
+    return this.#span.within(() => route.serve(http));
+  }
+
+  end(status: number): void {
+    this.#span.end(status);
+  }
+
+  #may(operation: Operation): boolean {
+    return isAllowed(operation, this.#known().scopes, this.#options.current().tablet.id);
+  }
+
+  #known(): Login {
+    if (this.#login === undefined) throw new UnauthenticatedError("no credentials were given");
+    return this.#login;
+  }
+
+  #call(): CallContext {
+    return {
+      signal: this.#abort.signal,
+      deadlineAtMs: this.#deadlineAtMs,
+      identity: { role: "operator", name: this.#known().name },
+      requestId: this.#options.request.id,
+    };
+  }
+
+  #timeOut(timeoutMs: number): void {
+    const { request } = this.#options;
+    this.#abort.abort(new TimeoutError(`the request took longer than ${timeoutMs} ms (http.requestTimeoutMs)`));
+    // A body that comes byte by byte would be waited for.
+    if (!request.raw.complete) request.raw.destroy();
+  }
+}

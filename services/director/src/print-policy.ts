@@ -1,0 +1,3 @@
+import { policyTable } from "./policy.js";
+
+process.stdout.write(`${policyTable()}\n`);

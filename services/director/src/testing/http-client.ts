@@ -1,0 +1,104 @@
+import { readFileSync } from "node:fs";
+import type { IncomingHttpHeaders } from "node:http";
+import { request } from "node:https";
+import type { TestCertificates } from "@diskmesh/testkit";
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: string;
+}
+
+export interface HttpRequest {
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: string | Buffer;
+  /** "name:password"; none for the empty text. */
+  readonly login?: string;
+}
+
+/** Sends requests as the bosh CLI does: each over a TLS connection of its own, redirects followed as GET. */
+export class HttpClient {
+  readonly #ca: Buffer;
+
+  constructor(
+    certs: Pick<TestCertificates, "files">,
+    readonly port: number,
+    readonly login: string,
+  ) {
+    this.#ca = readFileSync(certs.files("operator").caFile);
+  }
+
+  /** One request; a redirect is an answer like any other. */
+  send(
+    method: string,
+    path: string,
+    { headers = {}, body, login = this.login }: HttpRequest = {},
+  ): Promise<HttpAnswer> {
+    const sent: Record<string, string> = { "user-agent": "Go-http-client/1.1", connection: "close", ...headers };
+    if (login !== "") sent.authorization ??= `Basic ${Buffer.from(login).toString("base64")}`;
+    if (body !== undefined) sent["content-length"] = String(Buffer.byteLength(body));
+    const options = { host: "127.0.0.1", port: this.port, method, path, headers: sent, ca: this.#ca, agent: false };
+    return new Promise((resolve, reject) => {
+      const sending = request(options, (response) => {
+        const pieces: Buffer[] = [];
+        response.on("data", (piece: Buffer) => pieces.push(piece));
+        response.on("error", reject);
+        response.on("end", () => {
+          const text = Buffer.concat(pieces).toString("utf8");
+          resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text });
+        });
+      });
+      sending.on("error", reject);
+      sending.end(body);
+    });
+  }
+
+  async json(path: string): Promise<unknown> {
+    const { status, body } = await this.send("GET", path);
+    if (status !== 200) throw new Error(`GET ${path} was answered with ${status}: ${body}`);
+    return JSON.parse(body);
+  }
+
+  /** Starts a task, and follows it as the CLI does until it has ended. */
+  async task(method: string, path: string, request: HttpRequest = {}): Promise<FollowedTask> {
+    const started = await this.send(method, path, request);
+    const { location } = started.headers;
+    if (started.status !== 302 || location === undefined)
+      throw new Error(`${method} ${path} was answered with ${started.status}: ${started.body}`);
+    let events = "";
+    for (;;) {
+      const task = (await this.json(location)) as TaskObject;
+      const range = { range: `bytes=${Buffer.byteLength(events)}-` };
+      const more = await this.send("GET", `${location}/output?type=event`, { headers: range });
+      if (more.status === 206) events += more.body;
+      else if (more.status !== 416) throw new Error(`events were answered with ${more.status}: ${more.body}`);
+      if (["queued", "processing", "cancelling"].includes(task.state)) {
+        await new Promise((resolve) => setTimeout(resolve, 50));
+        continue;
+      }
+      const result = (await this.send("GET", `${location}/output?type=result`)).body;
+      return {
+        task,
+        events: events
+          .split("\n")
+          .filter(Boolean)
+          .map((line) => JSON.parse(line)),
+        result,
+      };
+    }
+  }
+}
+
+export interface TaskObject {
+  readonly id: number;
+  readonly state: string;
+  readonly description: string;
+  readonly result: string | null;
+  readonly user: string;
+}
+
+export interface FollowedTask {
+  readonly task: TaskObject;
+  readonly events: readonly { readonly [name: string]: unknown }[];
+  readonly result: string;
+}

@@ -1,0 +1,35 @@
+import { freePort } from "@diskmesh/testkit";
+import { hashPassword } from "../http/password-hash.js";
+import { HttpClient } from "./http-client.js";
+import { TestDirector } from "./test-director.js";
+
+/** Scopes by user; the password of each is "pw-" and the name. */
+const USERS: Readonly<Record<string, readonly string[]>> = {
+  admin: ["bosh.admin"],
+  reader: ["bosh.read"],
+  disks: ["create", "attach", "detach", "delete", "list"].map((right) => `bosh.dynamic-disks.${right}`),
+  creator: ["bosh.dynamic-disks.create"],
+  nobody: [],
+};
+
+export interface HttpDirector {
+  readonly director: TestDirector;
+  /** As admin. */
+  readonly http: HttpClient;
+  as(user: string): HttpClient;
+}
+
+/** A director process with its HTTPS face. */
+export async function startHttpDirector(http: object = {}, overrides: object = {}): Promise<HttpDirector> {
+  const port = await freePort();
+  const users = await Promise.all(
+    Object.entries(USERS).map(async ([name, scopes]) => ({
+      name,
+      passwordHash: await hashPassword(`pw-${name}`),
+      scopes,
+    })),
+  );
+  const director = await TestDirector.start({ http: { listen: { port }, users, ...http }, ...overrides });
+  const as = (user: string): HttpClient => new HttpClient(director.certs, port, `${user}:pw-${user}`);
+  return { director, http: as("admin"), as };
+}
