@@ -38,6 +38,7 @@ export const POLICY = {
   listDeployments: readers,
   listInstances: readers,
   listPersistentDisks: readers,
+  attachOrphanedDisk: admins,
   deleteOrphanedDisk: admins,
   listPossibleOrphans: readers,
   forgetPossibleOrphan: admins,
@@ -59,6 +60,11 @@ export const POLICY = {
   uploadStemcell: uploaders,
   listStemcells: readers,
   deleteStemcell: admins,
+  deleteVm: admins,
+  takeSnapshots: admins,
+  listSnapshots: readers,
+  deleteSnapshots: admins,
+  listEvents: readers,
   listLocks: readers,
 } as const satisfies Readonly<Record<string, Rule>>;
 

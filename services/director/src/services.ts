@@ -9,7 +9,6 @@ import {
   TaskServiceDefinition,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
-import type { Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
@@ -50,8 +49,9 @@ import { takeSnapshots } from "./handlers/take-snapshots.js";
 import { updateConfig } from "./handlers/update-config.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
 import { watchTask } from "./handlers/watch-task.js";
+import { type Operation, POLICY } from "./policy.js";
 
-const OPERATORS: readonly Role[] = ["operator"];
+const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
 
 /**
  * Everything is for operators; nothing else calls a director. `current` throws UnavailableError while this process does
@@ -59,59 +59,59 @@ const OPERATORS: readonly Role[] = ["operator"];
  */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   offer(server, ConfigServiceDefinition, current, {
-    updateConfig: allow(OPERATORS, updateConfig),
-    getConfig: allow(OPERATORS, getConfig),
-    listConfigs: allow(OPERATORS, listConfigs),
-    deleteConfig: allow(OPERATORS, deleteConfig),
-    diffConfig: allow(OPERATORS, diffConfig),
+    updateConfig: permit("updateConfig", updateConfig),
+    getConfig: permit("getConfig", getConfig),
+    listConfigs: permit("listConfigs", listConfigs),
+    deleteConfig: permit("deleteConfig", deleteConfig),
+    diffConfig: permit("diffConfig", diffConfig),
   });
   offer(server, DeploymentServiceDefinition, current, {
-    deploy: allow(OPERATORS, deploy),
-    deleteDeployment: allow(OPERATORS, deleteDeployment),
-    listDeployments: allow(OPERATORS, listDeployments),
-    listInstances: allow(OPERATORS, listInstances),
-    listPersistentDisks: allow(OPERATORS, listPersistentDisks),
-    attachOrphanedDisk: allow(OPERATORS, attachOrphanedDisk),
-    deleteOrphanedDisk: allow(OPERATORS, deleteOrphanedDisk),
-    listPossibleOrphans: allow(OPERATORS, listPossibleOrphans),
-    forgetPossibleOrphan: allow(OPERATORS, forgetPossibleOrphan),
+    deploy: permit("deploy", deploy),
+    deleteDeployment: permit("deleteDeployment", deleteDeployment),
+    listDeployments: permit("listDeployments", listDeployments),
+    listInstances: permit("listInstances", listInstances),
+    listPersistentDisks: permit("listPersistentDisks", listPersistentDisks),
+    attachOrphanedDisk: permit("attachOrphanedDisk", attachOrphanedDisk),
+    deleteOrphanedDisk: permit("deleteOrphanedDisk", deleteOrphanedDisk),
+    listPossibleOrphans: permit("listPossibleOrphans", listPossibleOrphans),
+    forgetPossibleOrphan: permit("forgetPossibleOrphan", forgetPossibleOrphan),
   });
   offer(server, DynamicDiskServiceDefinition, current, {
-    provideDisk: allow(OPERATORS, provideDisk),
-    createDisk: allow(OPERATORS, createDisk),
-    attachDisk: allow(OPERATORS, attachDisk),
-    detachDisk: allow(OPERATORS, detachDisk),
-    deleteDisk: allow(OPERATORS, deleteDisk),
-    getDisk: allow(OPERATORS, getDisk),
-    listDisks: allow(OPERATORS, listDisks),
-    listOwedRemovals: allow(OPERATORS, listOwedRemovals),
+    provideDisk: permit("provideDisk", provideDisk),
+    createDisk: permit("createDisk", createDisk),
+    attachDisk: permit("attachDisk", attachDisk),
+    detachDisk: permit("detachDisk", detachDisk),
+    deleteDisk: permit("deleteDisk", deleteDisk),
+    getDisk: permit("getDisk", getDisk),
+    listDisks: permit("listDisks", listDisks),
+    listOwedRemovals: permit("listOwedRemovals", listOwedRemovals),
   });
   offer(server, TaskServiceDefinition, current, {
-    getTask: allow(OPERATORS, getTask),
-    listTasks: allow(OPERATORS, listTasks),
-    cancelTask: allow(OPERATORS, cancelTask),
-    resumeTask: allow(OPERATORS, resumeTask),
-    watchTask: allow(OPERATORS, watchTask),
-    getTaskOutput: allow(OPERATORS, getTaskOutput),
+    getTask: permit("getTask", getTask),
+    listTasks: permit("listTasks", listTasks),
+    cancelTask: permit("cancelTask", cancelTask),
+    resumeTask: permit("resumeTask", resumeTask),
+    watchTask: permit("watchTask", watchTask),
+    getTaskOutput: permit("getTaskOutput", getTaskOutput),
   });
   offer(server, VmServiceDefinition, current, {
-    deleteVm: allow(OPERATORS, deleteVm),
+    deleteVm: permit("deleteVm", deleteVm),
   });
   offer(server, SnapshotServiceDefinition, current, {
-    takeSnapshots: allow(OPERATORS, takeSnapshots),
-    listSnapshots: allow(OPERATORS, listSnapshots),
-    deleteSnapshots: allow(OPERATORS, deleteSnapshots),
+    takeSnapshots: permit("takeSnapshots", takeSnapshots),
+    listSnapshots: permit("listSnapshots", listSnapshots),
+    deleteSnapshots: permit("deleteSnapshots", deleteSnapshots),
   });
   offer(server, StemcellServiceDefinition, current, {
-    uploadStemcell: allow(OPERATORS, uploadStemcell),
-    listStemcells: allow(OPERATORS, listStemcells),
-    deleteStemcell: allow(OPERATORS, deleteStemcell),
+    uploadStemcell: permit("uploadStemcell", uploadStemcell),
+    listStemcells: permit("listStemcells", listStemcells),
+    deleteStemcell: permit("deleteStemcell", deleteStemcell),
   });
   offer(server, EventServiceDefinition, current, {
-    listEvents: allow(OPERATORS, listEvents),
+    listEvents: permit("listEvents", listEvents),
   });
   offer(server, LockServiceDefinition, current, {
-    listLocks: allow(OPERATORS, listLocks),
+    listLocks: permit("listLocks", listLocks),
   });
   addAdminService(server, current);
 }
