@@ -7,7 +7,7 @@ import { newerFormat, STORE_FORMAT } from "../format.js";
 import { checkDataFile, type OnEntry } from "./data-file.js";
 import { hadEarlierLife, markEarlierLife, refuseLostData } from "./earlier-life.js";
 import { LMDB_OPTIONS } from "./lmdb-options.js";
-import { checkRoom, noRoomError } from "./room.js";
+import { CHANGE_BYTES, checkRoom, noRoomError, Room } from "./room.js";
 
 export interface LmdbOptions {
   /** Made when it does not exist. Nothing else may be in it. */
@@ -34,6 +34,7 @@ export const META = "_meta";
 export class LmdbEnvironment {
   readonly #lock: FolderLock | undefined;
   readonly #folder: string;
+  readonly #room: Room;
   readonly #root: RootDatabase<string, Buffer>;
   readonly #meta: TextDatabase;
   #format = STORE_FORMAT;
@@ -41,6 +42,7 @@ export class LmdbEnvironment {
 
   private constructor(folder: string, lock: FolderLock | undefined, root: RootDatabase<string, Buffer>) {
     this.#folder = folder;
+    this.#room = new Room(folder);
     this.#lock = lock;
     this.#root = root;
     this.#meta = openText(root, META);
@@ -87,8 +89,12 @@ export class LmdbEnvironment {
     return openText(this.#root, name);
   }
 
-  /** Runs `action` inside one write transaction; resolves when it is synced to disk. A throw undoes all of it. */
-  async write<T>(action: () => T): Promise<T> {
+  /**
+   * Runs `action`, which puts no more than so many bytes, inside one write transaction; resolves when it is synced to
+   * disk. A throw undoes all of it.
+   */
+  async write<T>(sizeBytes: number, action: () => T): Promise<T> {
+    this.#room.check(sizeBytes);
     try {
       // A child transaction, because a plain one commits what was put before a throw.
       return await this.#root.childTransaction(action);
@@ -132,7 +138,7 @@ export class LmdbEnvironment {
     const found = this.#meta.get(FORMAT_KEY);
     if (found === undefined) {
       if (hadEarlierLife(this.#folder)) throw new Error("data.mdb is damaged: it holds nothing, and did hold data");
-      await this.write(() => this.#meta.putSync(FORMAT_KEY, formatText(kind)));
+      await this.write(CHANGE_BYTES, () => this.#meta.putSync(FORMAT_KEY, formatText(kind)));
       return;
     }
     const [, foundKind, format] = /^diskmesh (tablet|event log) ([0-9]{1,9})$/.exec(found) ?? [];

@@ -63,6 +63,14 @@ describe("A full disk and LMDB", () => {
       });
   });
 
+  it("of some MiB ends no process, however often it has no room for a commit", async function () {
+    using disk = SmallDisk.mount(16 * 1024 * 1024);
+    if (disk === undefined) return skipBecause(this, "no file system can be mounted here");
+    const child = spawn(process.execPath, [NO_ROOM, join(disk.folder, "registry"), join(disk.folder, "filler")]);
+    const { code, output } = await outputOf(child);
+    expect({ code, output }).to.deep.equal({ code: 0, output: '{"DiskFullError":200}' });
+  });
+
   it("says so when a limit on the size of files is reached", async () => {
     const folder = join(temporaryFolder(), "registry");
     const limited = `trap '' XFSZ; ulimit -f 4000; exec "$0" "$@"`;
@@ -115,4 +123,5 @@ async function outputOf(child: ChildProcess): Promise<{ code: number | null; out
 }
 
 const FILL = fileURLToPath(new URL("./fill-until-full.js", import.meta.url));
+const NO_ROOM = fileURLToPath(new URL("./commit-without-room.js", import.meta.url));
 const OPEN = fileURLToPath(new URL("./open-and-print.js", import.meta.url));

@@ -11,7 +11,7 @@ import {
 } from "../event-log-limits.js";
 import type { EventLog, LogRecord, RecordRange } from "../storage.js";
 import { LmdbEnvironment, type LmdbOptions, type TextDatabase } from "./environment.js";
-import { noRoomError } from "./room.js";
+import { CHANGE_BYTES, noRoomError } from "./room.js";
 
 /** A drop deletes so many lines per transaction, so that appends of others get their turn. */
 const DROP_LINES = 1_000;
@@ -27,6 +27,9 @@ interface Opened {
   readonly lines: TextDatabase;
   readonly records: TextDatabase;
 }
+
+/** What a line takes beside its text: its key, with the longest name of a stream, and where it is. */
+const LINE_BYTES = 512;
 
 /** An event log in a folder of its own. */
 export function openLmdbEventLog(options: LmdbOptions): EventLog {
@@ -45,7 +48,10 @@ class LmdbEventLog implements EventLog {
     checkStream(stream);
     checkLines(lines);
     const { environment, lines: database } = await this.#open();
-    return this.#write(environment, () => {
+    let sizeBytes = CHANGE_BYTES;
+    // In a row, so that only the last page of theirs is not full.
+    for (const line of lines) sizeBytes += LINE_BYTES + Buffer.byteLength(line);
+    return this.#write(environment, sizeBytes, () => {
       let next = nextIndex(database, stream);
       for (const line of lines) database.putSync(lineKey(stream, next++), line);
       return next;
@@ -91,7 +97,9 @@ class LmdbEventLog implements EventLog {
   async addRecords(added: readonly LogRecord[]): Promise<void> {
     checkRecords(added);
     const { environment, records } = await this.#open();
-    await this.#write(environment, () => {
+    let sizeBytes = 0;
+    for (const { key, text } of added) sizeBytes += CHANGE_BYTES + Buffer.byteLength(key) + Buffer.byteLength(text);
+    await this.#write(environment, sizeBytes, () => {
       for (const { key, text } of added)
         if (!records.doesExist(Buffer.from(key))) records.putSync(Buffer.from(key), text);
     });
@@ -112,7 +120,7 @@ class LmdbEventLog implements EventLog {
   async removeRecords(keys: readonly string[]): Promise<void> {
     checkKeys(keys);
     const { environment, records } = await this.#open();
-    await this.#write(environment, () => {
+    await this.#write(environment, keys.length * CHANGE_BYTES, () => {
       for (const key of keys) records.removeSync(Buffer.from(key));
     });
   }
@@ -131,7 +139,7 @@ class LmdbEventLog implements EventLog {
     for (;;) {
       const keys = [...database.getKeys({ ...range, limit: DROP_LINES })];
       if (keys.length === 0) return;
-      await this.#write(environment, () => {
+      await this.#write(environment, keys.length * LINE_BYTES, () => {
         for (const key of keys) database.removeSync(key);
       });
     }
@@ -146,9 +154,9 @@ class LmdbEventLog implements EventLog {
     return this.#opened;
   }
 
-  async #write<T>(environment: LmdbEnvironment, action: () => T): Promise<T> {
+  async #write<T>(environment: LmdbEnvironment, sizeBytes: number, action: () => T): Promise<T> {
     try {
-      return await environment.write(action);
+      return await environment.write(sizeBytes, action);
     } catch (error) {
       const noRoom = noRoomError(error, "cannot write to the event log", this.#options.folder, "unknown");
       throw (

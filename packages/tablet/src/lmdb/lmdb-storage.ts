@@ -7,7 +7,7 @@ import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStora
 import { damageOr, LmdbEnvironment, type LmdbOptions, META, type TextDatabase } from "./environment.js";
 import { damagedDocument, ReadDocuments } from "./read-documents.js";
 import { decodeRecord, encodeRecord, storedChecksum } from "./record.js";
-import { noRoomError } from "./room.js";
+import { CHANGE_BYTES, noRoomError } from "./room.js";
 import { setAside } from "./set-aside.js";
 
 /** What the meta database says of the latest claim. */
@@ -57,7 +57,7 @@ class LmdbStorage implements TabletStorage {
     if (restore?.replace) await setAside(this.#options.folder);
     this.#environment ??= await LmdbEnvironment.open("tablet", this.#options, this.#documents.add);
     const { meta } = this.#environment;
-    this.#claim = await this.#write(() => {
+    this.#claim = await this.#write(CHANGE_BYTES, () => {
       const last = this.#storedClaim(meta);
       refuseRestore(last, restore, `the tablet in ${this.#options.folder}`);
       const claim: StoredClaim = {
@@ -101,7 +101,7 @@ class LmdbStorage implements TabletStorage {
     const expected = this.#get<StoredSums>(environment.meta, SUMS);
     if (expected === undefined && environment.format < STORE_FORMAT) {
       // The first release kept none: what is there is believed once, and what becomes of it is accounted for from now on.
-      await this.#write(() => {
+      await this.#write(CHANGE_BYTES, () => {
         this.#put(environment.meta, SUMS, sums.stored());
         environment.upgradeFormat();
       });
@@ -126,7 +126,10 @@ class LmdbStorage implements TabletStorage {
       if (record !== undefined) sums.add(table, record.checksum);
       return { change, database: this.#table(table), keyBytes: Buffer.from(key), text: record?.text };
     });
-    await this.#write(() => {
+    let sizeBytes = 0;
+    for (const { keyBytes, text } of writes)
+      sizeBytes += CHANGE_BYTES + keyBytes.length + (text === undefined ? 0 : Buffer.byteLength(text));
+    await this.#write(sizeBytes, () => {
       this.#refuseFenced(environment, claim);
       this.#rememberTables(environment.meta, names);
       for (const write of writes) {
@@ -161,7 +164,7 @@ class LmdbStorage implements TabletStorage {
 
   async claimAbove(generation: number): Promise<number> {
     const { environment, claim } = this.#claimed();
-    const higher = await this.#write(() => {
+    const higher = await this.#write(CHANGE_BYTES, () => {
       const last = this.#refuseFenced(environment, claim);
       const { isRestore, ...kept } = last;
       const next = { ...kept, generation: Math.max(generation, last.generation) + 1 };
@@ -210,9 +213,9 @@ class LmdbStorage implements TabletStorage {
     return table;
   }
 
-  async #write<T>(action: () => T): Promise<T> {
+  async #write<T>(sizeBytes: number, action: () => T): Promise<T> {
     try {
-      return await (this.#environment as LmdbEnvironment).write(action);
+      return await (this.#environment as LmdbEnvironment).write(sizeBytes, action);
     } catch (error) {
       if (error instanceof FencedError || error instanceof InvalidStateError) throw error;
       const damage = damageOr(error, this.#options.folder);

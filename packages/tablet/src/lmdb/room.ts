@@ -1,5 +1,16 @@
 import { randomUUID } from "node:crypto";
-import { closeSync, existsSync, linkSync, openSync, rmSync, statSync, writeFileSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  existsSync,
+  linkSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statfsSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from "node:fs";
 import { join } from "node:path";
 import { getSystemErrorName } from "node:util";
 import { DiskFullError, diskFullError, messageOf } from "@diskmesh/domain";
@@ -10,6 +21,10 @@ const MIB_BYTES = 1024 * 1024;
 const NEW_ENVIRONMENT_BYTES = MIB_BYTES;
 /** More than one commit writes. */
 const COMMIT_BYTES = 16 * MIB_BYTES;
+/** What a change may take beside its own bytes: a page that is copied, and half of one that is split. */
+export const CHANGE_BYTES = 2 * 4_096;
+/** What a transaction may take beside its changes: the pages above theirs, and the list of those that it frees. */
+const TRANSACTION_BYTES = 64 * 4_096;
 /** LMDB makes it 8,272 bytes long, and takes a longer one as it is. */
 export const LOCK_FILE_BYTES = 3 * 4_096;
 
@@ -52,6 +67,48 @@ export function checkRoom(folder: string): void {
     if (failure !== undefined) throw failure;
   }
   if (!existsSync(join(folder, "lock.mdb"))) makeLockFile(folder);
+}
+
+/** The room that a data file has to grow. */
+export class Room {
+  readonly #folder: string;
+  readonly #fileSizeMaxBytes = fileSizeMaxBytes();
+
+  constructor(folder: string) {
+    this.#folder = folder;
+  }
+
+  /**
+   * Throws as a write would when a transaction of so many bytes may not find room. lmdb 3.5 must not find that out by
+   * itself: its words for a write that failed are longer than the memory that it takes for them, which ends the process
+   * by a signal sooner or later. A quota shows only when it is exceeded.
+   */
+  check(sizeBytes: number): void {
+    const neededBytes = sizeBytes + TRANSACTION_BYTES;
+    const free = statfsSync(this.#folder);
+    const freeBytes = free.bsize * (process.geteuid?.() === 0 ? free.bfree : free.bavail);
+    // Some file systems do not say how large they are.
+    if (free.blocks > 0 && freeBytes < neededBytes) throw refusedWrite("ENOSPC", neededBytes, freeBytes);
+    if (this.#fileSizeMaxBytes === Number.POSITIVE_INFINITY) return;
+    const leftBytes = this.#fileSizeMaxBytes - statSync(join(this.#folder, "data.mdb")).size;
+    if (leftBytes < neededBytes) throw refusedWrite("EFBIG", neededBytes, leftBytes);
+  }
+}
+
+function refusedWrite(code: string, neededBytes: number, freeBytes: number): Error {
+  return Object.assign(new Error(`${code}: a write may need ${neededBytes} bytes, and ${freeBytes} are free`), {
+    code,
+  });
+}
+
+/** The limit that this process has, as shells set it by `ulimit -f`. */
+function fileSizeMaxBytes(): number {
+  try {
+    const [, limit] = /^Max file size +([0-9]+) /m.exec(readFileSync("/proc/self/limits", "utf8")) ?? [];
+    return Number(limit ?? Number.POSITIVE_INFINITY);
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 /** Written to its end: what LMDB makes is a hole until the map is used, and by then there may be no room. */
