@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
-import { z } from "zod";
+import * as z from "zod";
 import {
   ConfigError,
   listenConfig,

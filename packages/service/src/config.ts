@@ -4,7 +4,7 @@ import { parseArgs } from "node:util";
 import { DomainError, hostPortOf, messageOf } from "@diskmesh/domain";
 import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "@diskmesh/rpc";
 import { parseDocument } from "yaml";
-import { z } from "zod";
+import * as z from "zod";
 
 /** The config file is missing, unreadable or wrong. The message names the file, each key and what is expected there. */
 export class ConfigError extends DomainError {

@@ -1,7 +1,7 @@
 import { writeSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { NotFoundError } from "@diskmesh/domain";
-import { z } from "zod";
+import * as z from "zod";
 import { listenConfig, rpcLimitsConfig, serviceConfig, tlsConfig } from "./config.js";
 import { createRpcServer } from "./rpc-server.js";
 import { runService } from "./run-service.js";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { quickCheckOf } from "./quick-check.js";
 
 type Fields = Readonly<Record<string, z.ZodType>>;

@@ -11,7 +11,7 @@ import {
   serviceConfig,
   tlsConfig,
 } from "@diskmesh/service";
-import { z } from "zod";
+import * as z from "zod";
 
 const name = z.string().regex(CPI_NAME_PATTERN, CPI_NAME_RULE);
 

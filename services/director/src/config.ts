@@ -10,7 +10,7 @@ import {
   tabletConfig,
   tlsConfig,
 } from "@diskmesh/service";
-import { z } from "zod";
+import * as z from "zod";
 import { httpConfig } from "./http/http-config.js";
 import { contradictions } from "./model/time-limits.js";
 

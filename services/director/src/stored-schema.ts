@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
-import { z } from "zod";
+import * as z from "zod";
 import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";

@@ -10,7 +10,7 @@ import {
   serviceConfig,
   tlsConfig,
 } from "@diskmesh/service";
-import { z } from "zod";
+import * as z from "zod";
 import { parseGlob } from "./devices/glob.js";
 
 /** A text that a parser of the domain narrows; what the parser throws is the issue. */

@@ -8,7 +8,7 @@ import {
   tabletConfig,
   tlsConfig,
 } from "@diskmesh/service";
-import { z } from "zod";
+import * as z from "zod";
 
 const count = z.int().min(1).max(10_000_000);
 

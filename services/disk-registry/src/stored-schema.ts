@@ -1,5 +1,5 @@
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
-import { z } from "zod";
+import * as z from "zod";
 import {
   type Counter,
   type Device,

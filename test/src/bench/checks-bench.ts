@@ -2,7 +2,7 @@ import { join } from "node:path";
 import { checkOf, openStorage, type StoredChange, shapeOf, Tablet, type TabletStorage, table } from "@diskmesh/tablet";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { open, type RootDatabase } from "lmdb";
-import { z } from "zod";
+import * as z from "zod";
 import { compared, drainRatePerSecond, type Measurement, measurement } from "./measure.js";
 
 const DOCUMENTS = 200_000;

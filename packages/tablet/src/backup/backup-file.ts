@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { InvalidArgumentError } from "@diskmesh/domain";
-import { z } from "zod";
+import * as z from "zod";
 import type { Versioned } from "../checksums.js";
 
 /**

@@ -1,6 +1,6 @@
 import { MIB_BYTES } from "@diskmesh/domain";
 import { durationMsConfig, pathConfig } from "@diskmesh/service";
-import { z } from "zod";
+import * as z from "zod";
 import { ADMIN } from "../policy.js";
 import { isPasswordHash } from "./password-hash.js";
 

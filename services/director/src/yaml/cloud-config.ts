@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
-import { z } from "zod";
+import * as z from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
 import { bitsOf, parseCidr, parseIp, parseIpRange } from "../model/ip.js";
 import { faultOf, hasOverlap, type Network, type Subnet } from "../model/subnets.js";

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import { formatIp, parseIpRange } from "../model/ip.js";
 import { checkedText, nameSchema, propertiesSchema } from "./schema.js";
 

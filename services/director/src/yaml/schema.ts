@@ -1,5 +1,5 @@
 import { MAX_NAME_LENGTH_BYTES, messageOf, parseName } from "@diskmesh/domain";
-import { z } from "zod";
+import * as z from "zod";
 import type { Json, JsonObject } from "../model/json.js";
 
 /** A name that users choose, held to the same rule as in requests. */

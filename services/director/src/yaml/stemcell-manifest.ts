@@ -1,4 +1,4 @@
-import { z } from "zod";
+import * as z from "zod";
 import type { JsonObject } from "../model/json.js";
 import { parseYaml, type TextLimits } from "./document.js";
 import { nameSchema, propertiesSchema } from "./schema.js";
