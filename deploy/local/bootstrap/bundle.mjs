@@ -1,6 +1,5 @@
 import { readdirSync, rmSync, statSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { dirname, join, relative } from "node:path";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { builtFiles } from "./build.mjs";
 import { step } from "./progress.mjs";
@@ -16,12 +15,8 @@ const THREADS = {
 };
 /** They find their native code by where they lie themselves. */
 const NATIVE = ["lmdb", "fs-native-extensions"];
-/** What CommonJS relies on. */
-const BANNER = `
-import { createRequire as requireFrom } from "node:module";
-import { join as joinPath } from "node:path";
-const require = requireFrom(import.meta.url);
-const repositoryFolder = joinPath(import.meta.dirname, "../../..");`;
+// What CommonJS relies on.
+const BANNER = `import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);`;
 
 /**
  * Makes of each service, with all that it imports, a few files, `services/NAME/bundle/main.js` first: a start that has to
@@ -62,7 +57,7 @@ async function bundle(root, name) {
     format: "esm",
     banner: { js: BANNER },
     external: NATIVE,
-    plugins: [{ name: "diskmesh", setup: (hooks) => adapt(hooks, root) }],
+    plugins: [{ name: "lazy", setup: leaveLazy }],
     // Logs name the classes of errors, and with --enable-source-maps the lines of the sources.
     keepNames: true,
     sourcemap: true,
@@ -75,16 +70,9 @@ async function bundle(root, name) {
     if (!(`${outdir}/${file}` in metafile.outputs)) rmSync(join(root, outdir, file));
 }
 
-function adapt(hooks, root) {
-  // A package that is loaded only when it is needed stays where it is.
-  hooks.onResolve({ filter: /^[^./]/ }, ({ kind, path }) =>
+// A package that is loaded only when it is needed stays where it is.
+function leaveLazy({ onResolve }) {
+  onResolve({ filter: /^[^./]/ }, ({ kind, path }) =>
     kind === "dynamic-import" ? { path, external: true } : undefined,
   );
-  // So do the files that a package reads.
-  hooks.onLoad({ filter: /\/node_modules\/.*\.js$/ }, async ({ path }) => {
-    const text = await readFile(path, "utf8");
-    if (!text.includes("__dirname")) return undefined;
-    const folder = JSON.stringify(relative(root, dirname(path)));
-    return { contents: `const __dirname = joinPath(repositoryFolder, ${folder}); ${text}` };
-  });
 }

@@ -2,16 +2,18 @@ import { execFile } from "node:child_process";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
+import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { AgentRegistrationServiceDefinition, DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
-import { NotFoundError, TimeoutError } from "@diskmesh/domain";
+import { CancelledError, NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import type { Handlers, ServiceDefinition } from "./definition.js";
+import { createClient } from "./following.js";
 import { waitForHealth } from "./health-client.js";
 import { findProtoFolder } from "./infrastructure.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
 import { RpcServer } from "./server.js";
-import { Bench, rawClient } from "./testing/note-bench.js";
+import { Bench, eventually, rawClient } from "./testing/note-bench.js";
 
 const run = promisify(execFile);
 
@@ -74,6 +76,34 @@ describe("health and reflection", () => {
       server.setServing(true);
       await waitForHealth({ ...options, service, timeoutMs: 1000 });
     }
+  });
+
+  it("tell of all parts at once, of each change to who watches one, and of none that is not there", async () => {
+    const client = createClient(HealthDefinition, {
+      address: address(),
+      tls: files("operator"),
+      serverRole: "disk-registry",
+      defaultDeadlineMs: 5_000,
+    });
+    const service = "a part";
+    await rejection(client.check({ service }), NotFoundError, "a part");
+    const seen: string[] = [];
+    const leaving = new AbortController();
+    const watching = (async () => {
+      for await (const { status } of client.watch({ service }, { signal: leaving.signal })) seen.push(status);
+    })();
+    await eventually(async () => expect(seen).to.deep.equal(["SERVICE_UNKNOWN"]));
+    server.setHealth(service, true);
+    server.setHealth("another part", false);
+    server.setHealth(service, false);
+    await eventually(async () => expect(seen.slice(1)).to.deep.equal(["SERVING", "NOT_SERVING"]));
+    leaving.abort();
+    await rejection(watching, CancelledError, "");
+    server.setServing(true);
+    const { statuses } = await client.list({});
+    expect(statuses[""]).to.deep.equal({ status: "SERVING" });
+    expect(statuses[service]).to.deep.equal({ status: "NOT_SERVING" });
+    client.close();
   });
 
   it("answer grpcurl: health of the server and of a service", async () => {

@@ -3,21 +3,19 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { InvalidArgumentError, UnavailableError } from "@diskmesh/domain";
 import type { Server, UntypedServiceImplementation } from "@grpc/grpc-js";
-import { HealthImplementation } from "grpc-health-check";
+import { HEALTH_SERVICE, Health } from "./health.js";
 import type { RpcServerLimits } from "./limits.js";
 import { callerOfStream, streamOfCall } from "./peer-identity.js";
 import { Reflection } from "./reflection.js";
 import type { OnHeard } from "./serve.js";
 import { statusOfError } from "./status-of-error.js";
 
-const HEALTH_SERVICE = "grpc.health.v1.Health";
-
 /**
  * Health and reflection: open to every caller, and exempt from the limit on calls at once, so that a server that has no
  * room can say so. Of the streams of one caller the oldest ends for one too many.
  */
 export class Infrastructure {
-  readonly #health = new HealthImplementation();
+  readonly #health = new Health();
   readonly #services = new Set<string>([""]);
   /** Each with its caller's name, the oldest first. */
   readonly #openStreams = new Map<OpenStream, string>();
@@ -34,17 +32,17 @@ export class Infrastructure {
 
   addService(name: string): void {
     this.#services.add(name);
-    this.#health.setStatus(name, "NOT_SERVING");
+    this.#health.set(name, false);
   }
 
   /** Sets the health of the server as a whole (the empty name) and of every service. */
   setServing(serving: boolean): void {
-    for (const name of this.#services) this.#health.setStatus(name, serving ? "SERVING" : "NOT_SERVING");
+    for (const name of this.#services) this.#health.set(name, serving);
   }
 
   /** Sets the health of one part of the process, which a health check asks for by its name. */
   setHealth(part: string, healthy: boolean): void {
-    this.#health.setStatus(part, healthy ? "SERVING" : "NOT_SERVING");
+    this.#health.set(part, healthy);
   }
 
   /** Describes the services that were added, from the .proto files of a folder. */

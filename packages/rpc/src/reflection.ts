@@ -10,7 +10,6 @@ import type {
   UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import type { PackageDefinition } from "@grpc/proto-loader";
-import { protoPath as healthProtoFile } from "grpc-health-check";
 import type { DescriptorsWork } from "./descriptors-thread.js";
 import { statusOfError } from "./status-of-error.js";
 
@@ -77,10 +76,7 @@ export class Reflection {
 
   async #load(): Promise<Methods> {
     const [fileDescriptorProtos, { ReflectionService }] = await Promise.all([
-      loadDescriptors({
-        files: [...this.files, healthProtoFile],
-        includeDir: this.protoFolder,
-      }),
+      loadDescriptors({ files: this.files, includeDir: this.protoFolder }),
       import("@grpc/reflection"),
     ]);
     const described = { files: { fileDescriptorProtos } } as unknown as PackageDefinition;

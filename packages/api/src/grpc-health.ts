@@ -1,0 +1,1 @@
+export * from "./generated/grpc/health/v1/health.js";
