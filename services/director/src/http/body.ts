@@ -20,7 +20,7 @@ export function bytesOfBody(_request: FastifyRequest, bytes: unknown, done: Done
   done(null, bytes);
 }
 
-function bodyText(request: FastifyRequest): string {
+export function bodyText(request: FastifyRequest): string {
   return typeof request.body === "string" ? request.body : "";
 }
 

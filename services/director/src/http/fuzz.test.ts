@@ -117,9 +117,10 @@ describe("malformed requests over HTTPS", () => {
       const requests = Array.from({ length: PER_CONNECTION }, () => malformed(below));
       for (const status of await answersTo(requests)) statuses.set(status, (statuses.get(status) ?? 0) + 1);
     }
+    const bugs = mesh.director.process.logs.split("\n").filter((line) => /"level":"?(error|50)/.test(line));
+    expect(bugs.join("\n")).to.equal("");
     expect([...statuses.keys()].filter((status) => Number(status) >= 500 && status !== "501")).to.deep.equal([]);
     expect(statuses.size).to.be.above(4);
-    expect(mesh.director.process.logs).not.to.match(/"level":"?(error|50)/);
     expect((await mesh.http.send("GET", "/tasks")).status).to.equal(200);
   });
 

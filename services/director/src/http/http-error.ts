@@ -75,6 +75,9 @@ export function answerTo(thrown: unknown, path: string, requestId: string): Answ
     const description = `internal error; the director's log has it under request id ${requestId}`;
     return json({ code: CODES.any, description }, 500);
   }
+  const { latest_id, expected_latest_id } = thrown.about;
+  if (thrown instanceof AbortedError && latest_id !== undefined)
+    return json({ latest_id, expected_latest_id, description: thrown.message }, 412);
   const { status, code, description } = toldOf(thrown);
   const answer = json({ code, description }, status);
   if (!thrown.retryable || status < 429) return answer;

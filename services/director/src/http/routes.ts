@@ -1,6 +1,17 @@
+import { configRoutes } from "./config-routes.js";
+import { deploymentRoutes } from "./deployment-routes.js";
 import { diskRoutes } from "./disk-routes.js";
+import { otherRoutes } from "./other-routes.js";
 import type { Route } from "./route.js";
+import { stemcellRoutes } from "./stemcell-routes.js";
 import { taskRoutes } from "./task-routes.js";
 
 /** Everything that needs a login. */
-export const allRoutes: readonly Route[] = [...taskRoutes, ...diskRoutes];
+export const allRoutes: readonly Route[] = [
+  ...taskRoutes,
+  ...diskRoutes,
+  ...configRoutes,
+  ...deploymentRoutes,
+  ...stemcellRoutes,
+  ...otherRoutes,
+];

@@ -103,7 +103,8 @@ describe("dynamic disks and their tasks over HTTPS", () => {
       expect((await http.send("GET", path, { headers: { range: `bytes=${from}-` } })).status).to.equal(416);
     const empty = await http.send("GET", `/tasks/${task.id}/output?type=cpi`, { headers: { range: "bytes=0-" } });
     expect(empty.status).to.equal(416);
-    expect((await http.send("GET", `/tasks/${task.id}/output?type=odd`)).status).to.equal(400);
+    for (const type of ["odd", "constructor", "__proto__"])
+      expect((await http.send("GET", `/tasks/${task.id}/output?type=${type}`)).status).to.equal(400);
   });
 
   it("a task that fails -> its state, its result and a failed event", async () => {

@@ -13,13 +13,13 @@ import { outputAnswer } from "./task-output.js";
 import { statesNamed, taskObject } from "./task-text.js";
 
 /** Of output, who may see what. */
-const OUTPUT_OPERATIONS: Readonly<Record<string, Operation>> = {
-  event: "getTaskOutput",
-  result: "getTaskOutput",
-  none: "getTaskOutput",
-  debug: "getTaskDebugOutput",
-  cpi: "getTaskDebugOutput",
-};
+const OUTPUT_OPERATIONS: ReadonlyMap<string, Operation> = new Map([
+  ["event", "getTaskOutput"],
+  ["result", "getTaskOutput"],
+  ["none", "getTaskOutput"],
+  ["debug", "getTaskDebugOutput"],
+  ["cpi", "getTaskDebugOutput"],
+]);
 
 /** Beside what people start, there is what is done in passing: it is listed only for who asks for everything. */
 const IN_PASSING = /^(settle_owed_removals|\w+_dynamic_disk)$/;
@@ -57,7 +57,7 @@ export const taskRoutes: readonly Route[] = [
     operation: undefined,
     serve: async (http) => {
       const type = http.query.get("type") ?? "debug";
-      const operation = OUTPUT_OPERATIONS[type];
+      const operation = OUTPUT_OPERATIONS.get(type);
       if (operation === undefined) throw new BadRequestError("type must be one of event, result, debug, cpi, none");
       const { taskId } = await seenTask(http, operation);
       if (type === "none") return text("");

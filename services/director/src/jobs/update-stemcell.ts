@@ -18,10 +18,10 @@ export const updateStemcell: Planner<"update_stemcell"> = (context, job, tables)
 });
 
 /** Those that have it already are not asked. */
-function cpisToAsk(
-  context: JobContext,
+export function cpisToAsk(
+  context: Pick<JobContext, "cpiConfigs">,
   tables: DirectorTables,
-  job: UpdateJob,
+  job: Pick<UpdateJob, "name" | "version" | "fix">,
 ): { readonly cpis: readonly string[]; readonly exceptCpis: string[]; readonly existing: readonly Stemcell[] } {
   const existing = [...tables.stemcells.by("byStemcell", formatStemcell(job))];
   const names = context.cpiConfigs.current(tables);

@@ -5,11 +5,13 @@ import { readYaml, storedLimits } from "./document.js";
 
 // Known to this process alone, so that a mark says nothing of what it stands for.
 const KEY = randomBytes(32);
+/** What may hold secrets, of cpi-configs and of manifests. */
+const SECRET_KEYS = ["properties", "env"];
 const MARK = /<redacted [0-9a-f]{64}>/g;
 
 /**
  * A valid config as lines that are equal when they mean the same, whatever their spelling. With `redact`, what CPIs
- * alone may know is replaced by marks, which still differ when the secrets do.
+ * or VMs alone may know is replaced by marks, which still differ when the secrets do.
  */
 export function comparableLines(content: string, { redact }: { readonly redact: boolean }): string[] {
   const value = readYaml(content, storedLimits("config"));
@@ -28,7 +30,7 @@ function redactProperties(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [
       name,
-      name === "properties" ? redactValues(inner) : redactProperties(inner),
+      SECRET_KEYS.includes(name) ? redactValues(inner) : redactProperties(inner),
     ]),
   );
 }

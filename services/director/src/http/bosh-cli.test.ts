@@ -1,0 +1,291 @@
+import { stemcellFile } from "@diskmesh/testkit";
+import { expect } from "chai";
+import type { FollowedTask, HttpAnswer, HttpClient, HttpRequest } from "../testing/http-client.js";
+import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
+import { CLOUD_CONFIG } from "../testing/test-director.js";
+
+const YAML = { "content-type": "text/yaml" };
+const JSON_TYPE = { "content-type": "application/json" };
+const TGZ = { "content-type": "application/x-compressed" };
+
+/** As the CLI writes it: keys in order, with what a deploy of BOSH's own director needs. */
+const MANIFEST = `instance_groups:
+- azs:
+  - z1
+  env:
+    password: canary-in-env
+  instances: 2
+  jobs: []
+  name: web
+name: dep
+releases: []
+stemcells: []
+update:
+  canaries: 1
+  canary_watch_time: 1000-60000
+  max_in_flight: 1
+  update_watch_time: 1000-60000
+`;
+const CPI_CONFIG = `cpis:
+- exec_path: /bin/true
+  name: proc
+  properties:
+    password: canary-in-cpi-config
+  type: proc
+`;
+
+type ConfigObject = { readonly [name: string]: unknown; readonly id: string; readonly content: string };
+
+/** Each command's requests in the order, and with the headers, in which the stock CLI was seen to send them. */
+describe("the requests of the bosh CLI", () => {
+  let mesh: HttpDirector;
+  let http: HttpClient;
+
+  before(async () => {
+    mesh = await startHttpDirector();
+    ({ http } = mesh);
+  });
+  after(() => mesh?.director.stop());
+
+  /** Before each command the CLI asks who is there, without saying who asks. */
+  async function command<T>(requests: () => Promise<T>): Promise<T> {
+    expect((await http.send("GET", "/info", { login: "" })).status).to.equal(200);
+    return requests();
+  }
+
+  const posted = (path: string, value: object): Promise<HttpAnswer> =>
+    http.send("POST", path, { headers: JSON_TYPE, body: JSON.stringify(value) });
+  const parsed = <T>(answer: HttpAnswer): T => JSON.parse(answer.body) as T;
+
+  async function updateConfig(type: string, name: string, content: string): Promise<ConfigObject> {
+    const diff = parsed<{ from: { id: string }; diff: unknown[] }>(
+      await posted("/configs/diff", { type, name, content }),
+    );
+    expect(diff.from.id).to.be.a("string");
+    const answer = await posted("/configs", { type, name, content, expected_latest_id: diff.from.id });
+    expect(answer.status).to.equal(201);
+    return parsed<ConfigObject>(answer);
+  }
+
+  it("update-config, update-cloud-config -> versions with ids that are texts, and a diff without what is the same", () =>
+    command(async () => {
+      const first = await updateConfig("cloud", "default", CLOUD_CONFIG);
+      expect(first).to.include({ type: "cloud", name: "default", team: null, current: true, content: CLOUD_CONFIG });
+      expect(first.created_at).to.match(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
+      expect((await updateConfig("cloud", "default", CLOUD_CONFIG)).id).to.equal(first.id);
+      const changed = CLOUD_CONFIG.replace("z2", "z3");
+      const diff = await http.send("POST", "/cloud_configs/diff?name=", { headers: YAML, body: changed });
+      expect(parsed<{ diff: unknown[] }>(diff).diff).to.deep.include.members([
+        ["  - name: z2", "removed"],
+        ["  - name: z3", "added"],
+      ]);
+      expect(await http.send("POST", "/cloud_configs?name=", { headers: YAML, body: changed })).to.include({
+        status: 201,
+        body: "",
+      });
+      const stale = { type: "cloud", name: "default", content: CLOUD_CONFIG, expected_latest_id: first.id };
+      const refused = await posted("/configs", stale);
+      expect(refused.status).to.equal(412);
+      expect(parsed(refused)).to.include({ expected_latest_id: first.id });
+      expect((await http.send("POST", "/cloud_configs?name=", { headers: YAML, body: CLOUD_CONFIG })).status).to.equal(
+        201,
+      );
+    }));
+
+  it("configs, config, config ID, cloud-config -> the latest ones; of type deploy none", () =>
+    command(async () => {
+      const [config] = (await http.json("/configs?latest=true&limit=1&name=default&type=cloud")) as ConfigObject[];
+      expect(config?.content).to.equal(CLOUD_CONFIG);
+      expect(await http.json("/configs?latest=true&limit=1")).to.have.length(1);
+      expect(await http.json("/configs?latest=false&limit=2&type=cloud")).to.have.length(2);
+      expect(await http.json("/configs?latest=true&limit=1&type=deploy")).to.deep.equal([]);
+      expect(await http.json(`/configs/${config?.id}`)).to.deep.equal(config);
+      expect((await http.send("GET", "/configs/999")).status).to.equal(404);
+      const [legacy] = (await http.json("/cloud_configs?limit=1&name=")) as {
+        properties: string;
+        created_at: string;
+      }[];
+      expect(legacy?.properties).to.equal(CLOUD_CONFIG);
+      expect(await http.json("/runtime_configs?limit=1&name=")).to.deep.equal([]);
+    }));
+
+  it("configs of CPIs -> secrets in no diff, and for administrators alone; delete-config", () =>
+    command(async () => {
+      const diff = await posted("/configs/diff", { type: "cpi", name: "proc", content: CPI_CONFIG });
+      expect(diff.body).to.contain("<redacted>").and.not.to.contain("canary-in-cpi-config");
+      await updateConfig("cpi", "proc", CPI_CONFIG);
+      const path = "/configs?latest=true&limit=1&name=proc&type=cpi";
+      expect(((await http.json(path)) as ConfigObject[])[0]?.content).to.equal(CPI_CONFIG);
+      const reader = mesh.as("reader");
+      expect((await reader.send("GET", path)).body)
+        .to.contain("<redacted>")
+        .and.not.to.contain("canary-in");
+      expect((await reader.send("GET", "/cpi_configs?limit=1")).status).to.equal(401);
+      expect((await http.send("DELETE", "/configs?name=proc&type=cpi")).status).to.equal(204);
+      const again = await http.send("DELETE", "/configs?name=proc&type=cpi");
+      expect(again.status).to.equal(404);
+      expect(parsed(again)).to.include({ code: 440_012 });
+    }));
+
+  it("a config that is none, or of a type that is not heeded here -> an error that says so", () =>
+    command(async () => {
+      const bad = await posted("/configs", { type: "cloud", name: "default", content: "azs: 7" });
+      expect(bad.status).to.equal(400);
+      expect(parsed(bad)).to.include({ code: 440_010 });
+      expect(
+        (await http.send("POST", "/runtime_configs?name=", { headers: YAML, body: "addons: []" })).status,
+      ).to.equal(501);
+      expect((await posted("/configs", { type: "resurrection", name: "x", content: "a: 1" })).status).to.equal(501);
+    }));
+
+  const upload = (path: string, body: Buffer): Promise<FollowedTask> => http.task("POST", path, { headers: TGZ, body });
+
+  it("upload-stemcell, stemcells, delete-stemcell -> needed only once", () =>
+    command(async () => {
+      const needed = async () =>
+        parsed<{ needed: boolean }>(await posted("/stemcell_uploads", { stemcell: { name: "toy", version: "1.5" } }))
+          .needed;
+      expect(await needed()).to.equal(true);
+      const file = await stemcellFile({ name: "toy", version: "1.5" });
+      const { task, result } = await upload("/stemcells", file);
+      expect(task).to.include({ state: "done", user: "admin" });
+      expect(result).to.equal("/stemcells/toy/1.5");
+      expect(await needed()).to.equal(false);
+      expect((await upload("/stemcells?fix=true", file)).task.state).to.equal("done");
+      const [stemcell] = (await http.json("/stemcells")) as object[];
+      expect(stemcell).to.include({ name: "toy", version: "1.5", cpi: "" });
+      expect((await http.task("DELETE", "/stemcells/toy/1.5")).task.state).to.equal("done");
+      const gone = await http.send("DELETE", "/stemcells/toy/1.5");
+      expect([gone.status, parsed<{ code: number }>(gone).code]).to.deep.equal([404, 50_003]);
+    }));
+
+  it("upload-stemcell of what is none -> 400, and the next one works", () =>
+    command(async () => {
+      for (const body of ["", "no tgz"]) {
+        const answer = await http.send("POST", "/stemcells", { headers: TGZ, body });
+        expect(answer.status).to.equal(400);
+      }
+      const reader = mesh.as("reader");
+      expect((await reader.send("POST", "/stemcells", { headers: TGZ, body: Buffer.alloc(1_000) })).status).to.equal(
+        401,
+      );
+    }));
+
+  async function deploy(manifest: string, options = ""): Promise<FollowedTask> {
+    expect(await http.json("/configs?latest=true&limit=1&type=deploy")).to.deep.equal([]);
+    const diff = await http.send("POST", "/deployments/dep/diff?redact=true", { headers: YAML, body: manifest });
+    const { context } = parsed<{ context: object }>(diff);
+    const query = `${options}context=${encodeURIComponent(JSON.stringify(context))}`;
+    return http.task("POST", `/deployments?${query}`, { headers: YAML, body: manifest });
+  }
+
+  it("deploy -> the diff, redacted, then the task; deployments, deployment, manifest", () =>
+    command(async () => {
+      const shown = await http.send("POST", "/deployments/dep/diff?redact=true", { headers: YAML, body: MANIFEST });
+      expect(shown.status).to.equal(200);
+      expect(shown.body)
+        .to.contain('["name: dep","added"]')
+        .and.contain("<redacted>")
+        .and.not.to.contain("canary-in-env");
+      const { task, result, events } = await deploy(MANIFEST);
+      expect([task.state, result]).to.deep.equal(["done", "/deployments/dep"]);
+      expect(events.length).to.be.above(1);
+      const [deployment] = (await http.json("/deployments?exclude_configs=true")) as object[];
+      expect(deployment).to.deep.include({ name: "dep", teams: [], releases: [], stemcells: [], locked: false });
+      const configs = (await http.json("/deployment_configs?deployment[]=dep")) as { config: object }[];
+      expect(configs.map(({ config }) => config)).to.have.length(1);
+      expect(await http.json("/deployments/dep")).to.deep.equal({ manifest: MANIFEST });
+      const more = await http.send("POST", "/deployments/dep/diff?redact=true", {
+        headers: YAML,
+        body: MANIFEST.replace("instances: 2", "instances: 1"),
+      });
+      expect(parsed<{ diff: unknown[] }>(more).diff).to.deep.include.members([
+        ["    instances: 2", "removed"],
+        ["    instances: 1", "added"],
+      ]);
+    }));
+
+  it("deploy of what has changed since the diff, is no manifest, or with ways that are not offered -> refused", () =>
+    command(async () => {
+      const send = (query: string, body = MANIFEST) =>
+        http.send("POST", `/deployments?${query}`, { headers: YAML, body });
+      expect((await send(`context=${encodeURIComponent('{"cloud_config_ids":[99]}')}`)).status).to.equal(409);
+      expect((await send("dry_run=true")).status).to.equal(501);
+      const bad = await send("", "name: [");
+      expect([bad.status, parsed<{ code: number }>(bad).code]).to.deep.equal([400, 440_001]);
+      const diff = await http.send("POST", "/deployments/dep/diff?redact=true", { headers: YAML, body: "name: [" });
+      expect(diff.status).to.equal(200);
+      expect(parsed<{ error: string }>(diff).error).to.be.a("string");
+      const none = await http.send("GET", "/deployments/none");
+      expect(parsed(none)).to.deep.equal({ code: 70_000, description: "Deployment 'none' doesn't exist" });
+    }));
+
+  it("lists of what there is none of, and what is not done here -> empty, and an error in BOSH's shape", () =>
+    command(async () => {
+      for (const path of [
+        "/releases",
+        "/locks",
+        "/orphaned_vms",
+        "/networks?orphaned=true",
+        "/deployments/dep/variables",
+        "/deployments/dep/errands",
+        "/deployments/dep/snapshots",
+      ])
+        expect(await http.json(path)).to.deep.equal([]);
+      const refused: [string, string, HttpRequest][] = [
+        ["POST", "/deployments/dep/errands/web/runs", { headers: JSON_TYPE, body: '{"instances":[]}' }],
+        ["POST", "/releases", { headers: TGZ, body: "x" }],
+        ["POST", "/stemcells", { headers: JSON_TYPE, body: '{"location":"https://example.invalid/sc.tgz"}' }],
+      ];
+      for (const [method, path, request] of refused) {
+        const answer = await http.send(method, path, request);
+        expect(answer.status).to.equal(501);
+        expect(parsed(answer)).to.have.keys("code", "description");
+      }
+    }));
+
+  it("tasks, task, cancel-task, cancel-tasks", () =>
+    command(async () => {
+      const recent = (await http.json("/tasks?limit=30&verbose=1")) as { id: number; description: string }[];
+      expect(recent.map(({ description }) => description)).to.include("create deployment `dep`");
+      const id = recent[0]?.id;
+      for (const type of ["event", "result", "debug", "cpi"]) {
+        const { status } = await http.send("GET", `/tasks/${id}/output?type=${type}`, {
+          headers: { range: "bytes=0-" },
+        });
+        expect([206, 416]).to.include(status);
+      }
+      expect((await http.send("DELETE", `/task/${id}`)).status).to.equal(400);
+      expect((await http.send("POST", "/tasks/cancel", { headers: JSON_TYPE, body: "{}" })).status).to.equal(204);
+    }));
+
+  it("a reader -> sees all that, and changes none of it", () =>
+    command(async () => {
+      const reader = mesh.as("reader");
+      for (const path of ["/configs", "/deployments", "/deployments/dep", "/stemcells", "/locks", "/tasks"])
+        expect((await reader.send("GET", path)).status).to.equal(200);
+      for (const [method, path] of [
+        ["POST", "/configs"],
+        ["POST", "/configs/diff"],
+        ["POST", "/cloud_configs"],
+        ["DELETE", "/configs?type=cloud&name=default"],
+        ["POST", "/deployments"],
+        ["POST", "/deployments/dep/diff"],
+        ["DELETE", "/deployments/dep"],
+        ["POST", "/stemcells"],
+        ["DELETE", "/stemcells/a/1"],
+        ["POST", "/tasks/cancel"],
+        ["POST", "/releases"],
+      ] as const)
+        expect((await reader.send(method, path, { body: "{}" })).status).to.equal(401);
+      for (const path of ["/configs", "/deployments", "/stemcells", "/locks", "/tasks"])
+        expect((await mesh.as("nobody").send("GET", path)).status).to.equal(401);
+    }));
+
+  it("delete-deployment -> the task, twice", () =>
+    command(async () => {
+      expect((await http.task("DELETE", "/deployments/dep")).task.state).to.equal("done");
+      expect(await http.json("/deployments")).to.deep.equal([]);
+      expect((await http.task("DELETE", "/deployments/dep")).task.state).to.equal("done");
+    }));
+});

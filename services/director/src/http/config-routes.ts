@@ -1,0 +1,238 @@
+import { type Config, type DiffConfigRequest, LineChange } from "@diskmesh/api/director";
+import { InvalidArgumentError, NotFoundError, NotImplementedError, REDACTED } from "@diskmesh/domain";
+import { deleteConfig } from "../handlers/delete-config.js";
+import { diffConfig } from "../handlers/diff-config.js";
+import { getConfig } from "../handlers/get-config.js";
+import { listConfigs } from "../handlers/list-configs.js";
+import { updateConfig } from "../handlers/update-config.js";
+import { configKey } from "../model/schema.js";
+import { CLOUD } from "../yaml/cloud-configs.js";
+import { CPI } from "../yaml/cpi-configs.js";
+import { empty, json } from "./answer.js";
+import { bodyObject, bodyText, type Fields } from "./body.js";
+import { BadRequestError, CODES } from "./http-error.js";
+import type { HttpCall, Route } from "./route.js";
+import { timeText } from "./times.js";
+
+/** The line, and what became of it; null where nothing did. */
+type DiffLine = readonly [string, "added" | "removed" | null];
+
+/** Types that this director makes something of: of others it has none. */
+const TYPES: readonly string[] = [CLOUD, CPI];
+
+const MAX_LIMIT = 1_000_000;
+
+export const configRoutes: readonly Route[] = [
+  {
+    method: "POST",
+    path: "/configs/diff",
+    operation: "diffConfig",
+    serve: async (http) => {
+      const { from, lines } = await diffed(http, await wantedDiff(http, bodyObject(http.request)));
+      return json({ from: { id: String(from) }, diff: lines });
+    },
+  },
+  {
+    method: "POST",
+    path: "/configs",
+    operation: "updateConfig",
+    serve: async (http) => {
+      const fields = bodyObject(http.request);
+      const wanted = {
+        type: knownType(fields.text("type")),
+        name: fields.text("name"),
+        content: fields.text("content"),
+      };
+      const expected = fields.optionalText("expected_latest_id");
+      return json(
+        configObject(await updated(http, wanted, expected === undefined ? undefined : idOf(expected)), true),
+        201,
+      );
+    },
+  },
+  {
+    method: "GET",
+    path: "/configs",
+    operation: "listConfigs",
+    serve: async (http) => json(await listed(http)),
+  },
+  {
+    method: "GET",
+    path: "/configs/:id",
+    operation: "listConfigs",
+    serve: async (http) => {
+      const { type, name, configId } = await configOfId(http, idOf(http.param("id")));
+      const { config } = await getConfig(http.context, { type, name, configId });
+      const { config: latest } = await getConfig(http.context, { type, name, configId: undefined });
+      if (config === undefined) throw new TypeError("a config that was found is missing");
+      return json(shown(http, configObject(config, latest?.configId === configId)));
+    },
+  },
+  {
+    method: "DELETE",
+    path: "/configs",
+    operation: "deleteConfig",
+    serve: async ({ context, call, query }) => {
+      const wanted = { type: knownType(query.get("type") ?? ""), name: query.get("name") ?? "" };
+      await deleteConfig(context, wanted, call);
+      return empty(204);
+    },
+  },
+  ...legacyRoutes("/cloud_configs", CLOUD),
+  ...legacyRoutes("/cpi_configs", CPI),
+  { method: "GET", path: "/runtime_configs", operation: "listConfigs", serve: async () => json([]) },
+  ...(["/runtime_configs", "/runtime_configs/diff"] as const).map(
+    (path): Route => ({
+      method: "POST",
+      path,
+      operation: "updateConfig",
+      serve: async () => refused(),
+    }),
+  ),
+];
+
+/** What clients asked for before there were configs of every type. */
+function legacyRoutes(path: string, type: string): Route[] {
+  const nameOf = ({ query }: HttpCall): string => query.get("name") ?? "";
+  return [
+    {
+      method: "POST",
+      path: `${path}/diff`,
+      operation: "diffConfig",
+      serve: async (http) => {
+        const content = bodyText(http.request);
+        const { lines } = await diffed(http, { type, name: nameOf(http), content });
+        return json({ diff: lines });
+      },
+    },
+    {
+      method: "POST",
+      path,
+      operation: "updateConfig",
+      serve: async (http) => {
+        await updated(http, { type, name: nameOf(http), content: bodyText(http.request) }, undefined);
+        return empty(201);
+      },
+    },
+    {
+      method: "GET",
+      path,
+      operation: type === CPI ? "readCpiConfigs" : "listConfigs",
+      serve: async ({ context, query }) => {
+        const name = query.get("name") ?? "";
+        const config = await getConfig(context, { type, name, configId: undefined }).catch((error: unknown) => {
+          if (error instanceof NotFoundError) return { config: undefined };
+          throw error;
+        });
+        const found = config.config === undefined ? [] : [config.config];
+        return json(found.map(({ content, createdAt }) => ({ properties: content, created_at: timeText(createdAt) })));
+      },
+    },
+  ];
+}
+
+async function updated(
+  { context, call }: HttpCall,
+  wanted: { readonly type: string; readonly name: string; readonly content: string },
+  expectedLatestId: number | undefined,
+): Promise<Config> {
+  try {
+    const { config } = await updateConfig(context, { ...wanted, expectedLatestId }, call);
+    if (config === undefined) throw new TypeError("a config that was made is missing");
+    return config;
+  } catch (error) {
+    throw error instanceof InvalidArgumentError ? new BadRequestError(error.message, CODES.badConfig) : error;
+  }
+}
+
+async function diffed(
+  { context, call }: HttpCall,
+  wanted: Pick<DiffConfigRequest, "type" | "name" | "content"> & Partial<DiffConfigRequest>,
+): Promise<{ readonly from: number; readonly lines: readonly DiffLine[] }> {
+  const request = { fromConfigId: undefined, toConfigId: undefined, ...wanted };
+  const { fromConfigId, lines } = await diffConfig(context, request, call);
+  return { from: fromConfigId, lines: lines.map(({ text, change }) => [text, changeOf(change)]) };
+}
+
+function changeOf(change: LineChange): DiffLine[1] {
+  if (change === LineChange.ADDED) return "added";
+  return change === LineChange.REMOVED ? "removed" : null;
+}
+
+/** Of a new content with the latest version, or of a version with another one or with a content. */
+async function wantedDiff(http: HttpCall, fields: Fields): Promise<Parameters<typeof diffed>[1]> {
+  if (!fields.has("from")) {
+    return { type: knownType(fields.text("type")), name: fields.text("name"), content: fields.text("content") };
+  }
+  const [from, to] = [fields.inner("from"), fields.inner("to")];
+  const fromId = from.optionalText("id");
+  if (fromId === undefined)
+    throw new BadRequestError("give the id of a config as `from`: contents are compared with what is there");
+  const { type, name, configId } = await configOfId(http, idOf(fromId));
+  const toId = to.optionalText("id");
+  const content = to.optionalText("content") ?? "";
+  if (toId === undefined && content === "") throw new BadRequestError("give the id of a config or a content as `to`");
+  return { type, name, fromConfigId: configId, toConfigId: toId === undefined ? undefined : idOf(toId), content };
+}
+
+async function configOfId({ context }: HttpCall, configId: number) {
+  const config = await context.tablet.read((tables) => tables.configs.get(configKey(configId)));
+  if (config !== undefined) return config;
+  throw new NotFoundError(`Config ${configId} not found`, { about: { type: "", config_id: String(configId) } });
+}
+
+async function listed(http: HttpCall): Promise<readonly object[]> {
+  const { context, query } = http;
+  const type = query.get("type") ?? "";
+  // Clients take whatever is listed for what they asked for.
+  if (type !== "" && !TYPES.includes(type)) return [];
+  const limit = query.get("latest") === "true" ? 1 : limitOf(query.get("limit"));
+  const name = query.get("name") ?? undefined;
+  const { configs } = await listConfigs(context, { type, name, allVersions: limit > 1 });
+  const counts = new Map<string, number>();
+  const wanted = configs.flatMap((config) => {
+    const key = `${config.type} ${config.name}`;
+    const count = (counts.get(key) ?? 0) + 1;
+    counts.set(key, count);
+    return count > limit ? [] : [{ config, isCurrent: count === 1 }];
+  });
+  return Promise.all(
+    wanted.map(async ({ config, isCurrent }) => shown(http, configObject(await whole(http, config), isCurrent))),
+  );
+}
+
+/** Lists leave out what is secret. */
+async function whole({ context, may }: HttpCall, config: Config): Promise<Config> {
+  if (config.type !== CPI || !may("readCpiConfigs")) return config;
+  const { type, name, configId } = config;
+  return (await getConfig(context, { type, name, configId })).config ?? config;
+}
+
+type ConfigObject = ReturnType<typeof configObject>;
+
+function configObject({ content, configId, type, name, createdAt }: Config, current: boolean) {
+  return { content, id: String(configId), type, name, team: null, created_at: timeText(createdAt), current };
+}
+
+function shown(http: HttpCall, config: ConfigObject): ConfigObject {
+  return config.type === CPI && !http.may("readCpiConfigs") ? { ...config, content: REDACTED } : config;
+}
+
+function knownType(type: string): string {
+  return TYPES.includes(type) ? type : refused();
+}
+
+function refused(): never {
+  throw new NotImplementedError("this director makes nothing of configs other than of type cloud and cpi");
+}
+
+function idOf(text: string): number {
+  if (/^\d{1,15}$/.test(text)) return Number(text);
+  throw new BadRequestError("ids of configs are numbers");
+}
+
+function limitOf(text: string | null): number {
+  if (text === null || text === "") return MAX_LIMIT;
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  throw new BadRequestError("limit must be a number from 1 on");
+}

@@ -1,0 +1,198 @@
+import type { Deployment } from "@diskmesh/api/director";
+import {
+  AbortedError,
+  InvalidArgumentError,
+  isJsonObject,
+  NotFoundError,
+  NotImplementedError,
+  parseJson,
+  parseName,
+} from "@diskmesh/domain";
+import type { Context } from "../context.js";
+import { deleteDeployment } from "../handlers/delete-deployment.js";
+import { deploy } from "../handlers/deploy.js";
+import { listDeployments } from "../handlers/list-deployments.js";
+import { instancesOf } from "../model/recorded-deployments.js";
+import { CLOUD } from "../yaml/cloud-configs.js";
+import { latestConfigs } from "../yaml/latest-configs.js";
+import { json, jsonList, toTask } from "./answer.js";
+import { bodyText } from "./body.js";
+import { BadRequestError, CODES } from "./http-error.js";
+import { pagesOf } from "./pages.js";
+import type { HttpCall, Route } from "./route.js";
+
+/** Ways to deploy that this director does not have: nobody is to believe that they were heeded. */
+const UNKNOWN_OPTIONS = [
+  "recreate",
+  "recreate_persistent_disks",
+  "recreate_vms_created_before",
+  "fix",
+  "skip_drain",
+  "canaries",
+  "max_in_flight",
+  "dry_run",
+];
+
+export const deploymentRoutes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/deployments",
+    operation: "listDeployments",
+    serve: async ({ context, call }) => {
+      const pages = pagesOf(
+        (page) => listDeployments(context, page, call),
+        ({ deployments }) => deployments,
+      );
+      return jsonList(shown(context, pages));
+    },
+  },
+  {
+    method: "POST",
+    path: "/deployments",
+    operation: "deploy",
+    serve: async (http) => {
+      const { context, call, request } = http;
+      refuseOptions(http, UNKNOWN_OPTIONS);
+      await refuseOldContext(http);
+      return withManifest(async () => {
+        const { task } = await deploy(context, { manifest: bodyText(request), wait: false }, call);
+        return toTask(task?.taskId);
+      });
+    },
+  },
+  {
+    method: "POST",
+    path: "/deployments/:deployment/diff",
+    operation: "diffDeployment",
+    serve: async (http) => {
+      const context = { cloud_config_ids: await cloudConfigIds(http.context), runtime_config_ids: [] };
+      try {
+        return json({ context, diff: await manifestDiff(http) });
+      } catch (error) {
+        // As BOSH has it: the deploy that follows says it again, and fails.
+        if (error instanceof InvalidArgumentError) return json({ context, diff: [], error: error.message });
+        throw error;
+      }
+    },
+  },
+  {
+    method: "GET",
+    path: "/deployments/:deployment",
+    operation: "listDeployments",
+    serve: async (http) => json({ manifest: await manifestOf(http) }),
+  },
+  {
+    method: "DELETE",
+    path: "/deployments/:deployment",
+    operation: "deleteDeployment",
+    serve: async (http) => {
+      refuseOptions(http, ["keep_snapshots"]);
+      const force = http.query.get("force") === "true";
+      const wanted = { deployment: http.param("deployment"), force, wait: false };
+      return toTask((await deleteDeployment(http.context, wanted, http.call)).task?.taskId);
+    },
+  },
+  {
+    method: "GET",
+    path: "/deployment_configs",
+    operation: "listDeployments",
+    serve: async ({ context, query }) => {
+      const asked = query.getAll("deployment[]");
+      return json(
+        await context.tablet.read((tables) => {
+          const configs = latestConfigs(tables, CLOUD);
+          return asked
+            .filter((name) => tables.deployments.has(name))
+            .flatMap((deployment) =>
+              configs.map(({ configId: id, type, name }) => ({ id, deployment, config: { id, type, name } })),
+            );
+        }),
+      );
+    },
+  },
+];
+
+async function* shown(
+  context: Context,
+  pages: AsyncGenerator<readonly Deployment[]>,
+): AsyncGenerator<readonly object[]> {
+  for await (const deployments of pages) {
+    const locks = context.locks.list().filter(({ type }) => type === "deployment");
+    const locked = new Set(locks.map(({ resource }) => resource));
+    yield await context.tablet.read((tables) => {
+      const cloud_config = latestConfigs(tables, CLOUD).length === 0 ? "none" : "latest";
+      return deployments.map(({ name }) => ({
+        name,
+        teams: [],
+        cloud_config,
+        releases: [],
+        stemcells: stemcellsOf(instancesOf(tables, name)),
+        locked: locked.has(name),
+      }));
+    });
+  }
+}
+
+function stemcellsOf(instances: readonly { readonly stemcell: string }[]): object[] {
+  const names = new Set(instances.map(({ stemcell }) => stemcell).filter(Boolean));
+  return [...names].sort().map((stemcell) => {
+    const at = stemcell.lastIndexOf("/");
+    return { name: stemcell.slice(0, at), version: stemcell.slice(at + 1) };
+  });
+}
+
+function deploymentNotFound(deployment: string): NotFoundError {
+  return new NotFoundError(`deployment \`${deployment}\` not found`, { about: { deployment } });
+}
+
+async function manifestOf(http: HttpCall): Promise<string> {
+  const name = parseName("deployment", http.param("deployment"));
+  const deployment = await http.context.tablet.read((tables) => tables.deployments.get(name));
+  if (deployment === undefined) throw deploymentNotFound(name);
+  return deployment.manifest;
+}
+
+async function manifestDiff(http: HttpCall): Promise<readonly (readonly [string, string | null])[]> {
+  const { context, call, request, query } = http;
+  const text = bodyText(request);
+  await context.manifests.accept(text, call.signal);
+  const from = await manifestOf(http).catch((error: unknown) => {
+    if (error instanceof NotFoundError) return undefined;
+    throw error;
+  });
+  const redact = query.get("redact") !== "false";
+  const lines = await context.reader.read({ format: "config_diff", from, text, redact }, { signal: call.signal });
+  const changed = lines.some(({ change }) => change !== "none");
+  return changed ? lines.map(({ text: line, change }) => [line, change === "none" ? null : change]) : [];
+}
+
+function cloudConfigIds({ tablet }: Context): Promise<number[]> {
+  return tablet.read((tables) => latestConfigs(tables, CLOUD).map(({ configId }) => configId));
+}
+
+/** What was shown as the diff is what is deployed, or nothing. */
+async function refuseOldContext({ context, query }: HttpCall): Promise<void> {
+  const text = query.get("context") ?? "";
+  if (text === "") return;
+  const seen = parseJson("the context", text);
+  const ids = isJsonObject(seen) ? seen.cloud_config_ids : undefined;
+  if (!Array.isArray(ids)) return;
+  const now = await cloudConfigIds(context);
+  if (ids.map(String).sort().join() === now.map(String).sort().join()) return;
+  throw new AbortedError("the cloud configs have changed since the diff was made: run deploy again");
+}
+
+/** Throws for what is asked for and would not be done. */
+function refuseOptions({ query }: HttpCall, names: readonly string[]): void {
+  const asked = names.find((name) => !["", "false"].includes(query.get(name) ?? ""));
+  if (asked === undefined) return;
+  throw new NotImplementedError(`this director does not offer \`${asked}\`: run the command without it`);
+}
+
+async function withManifest<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof InvalidArgumentError ? new BadRequestError(error.message, CODES.badManifest) : error;
+  }
+}

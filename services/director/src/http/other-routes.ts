@@ -1,0 +1,56 @@
+import { NotImplementedError } from "@diskmesh/domain";
+import { listLocks } from "../handlers/list-locks.js";
+import { json } from "./answer.js";
+import type { Route } from "./route.js";
+
+/** Lists of what this director never has. */
+const EMPTY = [
+  "/releases",
+  "/networks",
+  "/orphaned_vms",
+  "/director/certificate_expiry",
+  "/deployments/:deployment/variables",
+  "/deployments/:deployment/errands",
+  "/deployments/:deployment/certificate_expiry",
+  "/deployments/:deployment/snapshots",
+];
+
+/** What clients may ask to be done that is never done here, and what to know instead. */
+const REFUSED: readonly (readonly [method: Route["method"], path: string, what: string])[] = [
+  ["DELETE", "/configs/:id", "way to delete one version of a config: delete it by type and name"],
+  ["POST", "/releases", "releases: VMs get no jobs here, deploy without"],
+  ["POST", "/releases/export", "releases"],
+  ["DELETE", "/releases/:name", "releases"],
+  ["POST", "/packages/matches", "packages"],
+  ["POST", "/deployments/:deployment/errands/:name/runs", "errands: VMs get no jobs here"],
+  ["POST", "/deployments/:deployment/ssh", "ssh: use the IaaS's own way to the VM"],
+  ["GET", "/deployments/:deployment/jobs/:group/:instance/logs", "logs of jobs: VMs get no jobs here"],
+];
+
+export const otherRoutes: readonly Route[] = [
+  {
+    method: "GET",
+    path: "/locks",
+    operation: "listLocks",
+    serve: async ({ context }) => {
+      const { locks } = await listLocks(context);
+      return json(
+        locks.map(({ type, resource, deadline, taskId }) => ({
+          type,
+          resource: [resource],
+          timeout: ((deadline?.getTime() ?? 0) / 1_000).toFixed(6),
+          task_id: String(taskId),
+        })),
+      );
+    },
+  },
+  ...EMPTY.map((path): Route => ({ method: "GET", path, operation: "listDeployments", serve: async () => json([]) })),
+  ...REFUSED.map(
+    ([method, path, what]): Route => ({
+      method,
+      path,
+      operation: "deploy",
+      serve: () => Promise.reject(new NotImplementedError(`this director has no ${what}`)),
+    }),
+  ),
+];

@@ -1,0 +1,84 @@
+import { Readable } from "node:stream";
+import type { UploadStemcellRequest } from "@diskmesh/api/director";
+import { CancelledError, InvalidArgumentError, NotImplementedError } from "@diskmesh/domain";
+import { deleteStemcell } from "../handlers/delete-stemcell.js";
+import { listStemcells } from "../handlers/list-stemcells.js";
+import { uploadStemcell } from "../handlers/upload-stemcell.js";
+import { cpisToAsk } from "../jobs/update-stemcell.js";
+import { json, jsonList, toTask } from "./answer.js";
+import { bodyObject } from "./body.js";
+import { pagesOf } from "./pages.js";
+import type { Route } from "./route.js";
+
+export const stemcellRoutes: readonly Route[] = [
+  {
+    method: "POST",
+    path: "/stemcell_uploads",
+    operation: "uploadStemcell",
+    serve: async ({ context, request }) => {
+      const stemcell = bodyObject(request).inner("stemcell");
+      const wanted = { name: stemcell.text("name"), version: stemcell.text("version"), fix: false };
+      const { cpis } = await context.tablet.read((tables) => cpisToAsk(context, tables, wanted));
+      return json({ needed: cpis.length > 0 });
+    },
+  },
+  {
+    method: "POST",
+    path: "/stemcells",
+    operation: "uploadStemcell",
+    streams: true,
+    serve: async ({ context, call, request, query }) => {
+      if (/^application\/json\b/i.test(request.headers["content-type"] ?? ""))
+        throw new NotImplementedError("this director takes stemcells as files: download it, and upload the file");
+      if (!(request.body instanceof Readable))
+        throw new InvalidArgumentError("the body is empty: send the stemcell's tgz");
+      const parts = partsOf(request.body, query.get("fix") === "true");
+      return toTask((await uploadStemcell(context, parts, call)).task?.taskId);
+    },
+  },
+  {
+    method: "GET",
+    path: "/stemcells",
+    operation: "listStemcells",
+    serve: async ({ context, call }) => {
+      const pages = pagesOf(
+        (page) => listStemcells(context, page, call),
+        ({ stemcells }) =>
+          stemcells.map((stemcell) => ({
+            name: stemcell.name,
+            operating_system: stemcell.operatingSystem,
+            version: stemcell.version,
+            cid: stemcell.stemcellCid,
+            cpi: stemcell.cpi,
+            deployments: stemcell.deployments.map((name) => ({ name })),
+            api_version: stemcell.apiVersion,
+          })),
+      );
+      return jsonList(pages);
+    },
+  },
+  {
+    method: "DELETE",
+    path: "/stemcells/:name/:version",
+    operation: "deleteStemcell",
+    serve: async ({ context, call, param, query }) => {
+      const wanted = {
+        name: param("name"),
+        version: param("version"),
+        force: query.get("force") === "true",
+        wait: false,
+      };
+      return toTask((await deleteStemcell(context, wanted, call)).task?.taskId);
+    },
+  },
+];
+
+/** A stemcell as the other face has it, piece by piece as it comes. */
+async function* partsOf(bytes: Readable, fix: boolean): AsyncGenerator<UploadStemcellRequest> {
+  yield { part: { $case: "header", value: { digest: "", fix, wait: false } } };
+  try {
+    for await (const chunk of bytes) yield { part: { $case: "chunk", value: chunk as Buffer } };
+  } catch (error) {
+    throw new CancelledError("the client has gone away in the middle of the stemcell", { cause: error });
+  }
+}
