@@ -1,5 +1,8 @@
 import type { Clock } from "./clock.js";
 
+/** Why a timer aborts; without one, abort() makes an error with its stack each time. */
+const FOUND = "there is nothing more to wait for";
+
 /** Remembers that something changed until somebody has waited for it: no change between two looks is missed. */
 export class Watch implements Disposable {
   #dirty = false;
@@ -68,6 +71,9 @@ export class Changes<Key> {
     const { timeoutMs, clock, signal } = options;
     // Listening before looking: a change in between would be missed the other way round.
     using watch = this.watch(key);
+    // Mostly it is there, and no timer is made.
+    const there = await find();
+    if (there !== undefined) return there;
     let isOver = false;
     const timer = new AbortController();
     const timeIsUp = (): void => {
@@ -77,12 +83,12 @@ export class Changes<Key> {
     clock.sleep(timeoutMs, timer.signal).then(timeIsUp, () => {});
     try {
       for (;;) {
+        await watch.changed(signal);
         const found = await find();
         if (found !== undefined || isOver) return found;
-        await watch.changed(signal);
       }
     } finally {
-      timer.abort();
+      timer.abort(FOUND);
     }
   }
 }

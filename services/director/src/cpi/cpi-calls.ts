@@ -69,6 +69,8 @@ export interface RepeatOptions {
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
+/** Without a reason, abort() makes an error with its stack each time. */
+const SETTLED = "the call has ended";
 /** A call may still be on its way to the dispatcher when that is told to end it. */
 const END_AGAIN_MS = 250;
 
@@ -154,7 +156,7 @@ export class CpiCalls {
     try {
       return await call(cut.signal);
     } finally {
-      settled.abort();
+      settled.abort(SETTLED);
       stopping.removeEventListener("abort", cutOff);
       stopped.removeEventListener("abort", end);
     }
