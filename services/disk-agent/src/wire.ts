@@ -62,8 +62,17 @@ export function parseSessionNumber(value: number): number {
 }
 
 export function parseDeviceIds(values: readonly string[], maxDevices: number): DeviceId[] {
-  refuseTooMany("device_ids", values.length, maxDevices);
-  const deviceIds = values.map((value) => parseDeviceId(value, "device_ids"));
+  return parseNamed("device_ids", values, maxDevices);
+}
+
+/** The same where none need be named. */
+export function parseSomeDeviceIds(field: string, values: readonly string[], maxDevices: number): DeviceId[] {
+  return values.length === 0 ? [] : parseNamed(field, values, maxDevices);
+}
+
+function parseNamed(field: string, values: readonly string[], maxDevices: number): DeviceId[] {
+  refuseTooMany(field, values.length, maxDevices);
+  const deviceIds = values.map((value) => parseDeviceId(value, field));
   refuseRepeated(deviceIds);
   return deviceIds;
 }

@@ -132,6 +132,33 @@ describe("disk-registry makes disks of devices, and serves them on hosts", () =>
     expect(agent.exports.get("x")).to.be.above(first);
   });
 
+  it("a host that has all the devices -> told in one order each way, one of a former release step by step", async () => {
+    const { operator } = fleet.registry;
+    const agent = await fleet.readyAgent("h1", ["d1"]);
+    await fleet.readyAgent("h2", ["d2"]);
+    await fleet.createDisk("x", { hostId: "h1" });
+    const publishAndBack = async () => {
+      agent.told.length = 0;
+      const { disk } = await operator.publishDisk({ diskId: "x", hostId: "h1" });
+      const session = disk?.publication?.sessionNumber;
+      expect(agent.sessions.get("d1")).to.deep.include({ sessionNumber: session, holderHostId: "h1" });
+      expect(agent.exports.get("x")).to.equal(session);
+      await operator.unpublishDisk({ diskId: "x" });
+      expect(agent.sessions.get("d1")?.holderHostId).to.equal("");
+      expect(agent.sessions.get("d1")?.sessionNumber).to.be.above(session ?? 0);
+      return [...agent.told];
+    };
+    expect(await publishAndBack()).to.deep.equal(["export x, open d1", "unexport x, open d1"]);
+    agent.opensNothingAlong = true;
+    const asked = ["export x, open d1", "open d1", "export x, open "];
+    expect(await publishAndBack()).to.deep.equal([...asked, "unexport x, open d1", "open d1"]);
+    agent.opensNothingAlong = false;
+    agent.told.length = 0;
+    await operator.publishDisk({ diskId: "x", hostId: "h2" });
+    await operator.unpublishDisk({ diskId: "x" });
+    expect(agent.told).to.deep.equal(["open d1", "open d1"]);
+  });
+
   it("is published to the host of a VM by the VM's id, and taken from that VM alone", async () => {
     const { operator } = fleet.registry;
     await fleet.readyAgent("h1", ["d1"]);

@@ -1,4 +1,4 @@
-import type { ExportDiskRequest, OpenSessionRequest } from "@diskmesh/api/agent";
+import type { ExportDiskRequest, OpenSessionRequest, UnexportDiskRequest } from "@diskmesh/api/agent";
 import type { Device } from "@diskmesh/disk-registry/simulation";
 import type { Life, World } from "./parts.js";
 import type { SimStore } from "./store.js";
@@ -25,9 +25,11 @@ export class Lives {
   constructor(private readonly world: World) {}
 
   sent(method: string, request: unknown, from: SimProcess): void {
-    if (method !== "OpenSession" && method !== "ExportDisk") return;
+    if (method !== "OpenSession" && method !== "ExportDisk" && method !== "UnexportDisk") return;
+    // Whoever ends an export alone gives no session.
+    if (method === "UnexportDisk" && (request as UnexportDiskRequest).openDeviceIds.length === 0) return;
     const { rewinds } = this.world;
-    const { diskId, sessionNumber } = request as OpenSessionRequest | ExportDiskRequest;
+    const { diskId, sessionNumber } = request as OpenSessionRequest | ExportDiskRequest | UnexportDiskRequest;
     const disk = rewinds.storeOf(from).disk(diskId);
     if (disk === undefined) return;
     const epoch = rewinds.epochOf(from);

@@ -1,4 +1,4 @@
-import { OpenSessionResponse, OrderOutcome } from "@diskmesh/api/agent";
+import { OpenSessionResponse, OrderOutcome, UnexportDiskResponse } from "@diskmesh/api/agent";
 import type { Device, Host } from "@diskmesh/disk-registry/simulation";
 import { changed, inPlaceOf, type Modules, type Mutation, type Replacement } from "./mutation.js";
 
@@ -232,7 +232,16 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
               outcomes: deviceIds.map((deviceId) => ({ deviceId, ...granted })),
             });
           };
-          return changed(client, { openSession });
+          const exportDisk: typeof client.exportDisk = (request, options) =>
+            client.exportDisk({ ...request, openDeviceIds: [] }, options);
+          const unexportDisk: typeof client.unexportDisk = async (
+            { openDeviceIds: deviceIds = [], ...request },
+            options,
+          ) => {
+            await client.unexportDisk(request, options);
+            return UnexportDiskResponse.fromPartial(await openSession({ deviceIds, stamp: request.stamp }));
+          };
+          return changed(client, { openSession, exportDisk, unexportDisk });
         };
         return buildContext(lifecycle, { ...options, edges: { ...edges, connectAgent } });
       }),

@@ -3,9 +3,12 @@ import {
   type AttachDevicesResponse,
   type EraseDeviceRequest,
   type EraseDeviceResponse,
+  type ExportDiskRequest,
+  type ExportDiskResponse,
   type OpenSessionRequest,
   type OpenSessionResponse,
   OrderOutcome,
+  type UnexportDiskRequest,
 } from "@diskmesh/api/agent";
 import type { Stamp } from "@diskmesh/api/common";
 import type { RegisterAgentRequest, RegisterAgentResponse } from "@diskmesh/api/registry";
@@ -89,6 +92,17 @@ export class OrderWatch implements NetworkWatch {
         this.#useSession(sessionNumber, `disk ${diskId} for ${holderHostId || "nobody"}`, from);
         return;
       }
+      case "ExportDisk": {
+        const { sessionNumber, diskId, openDeviceIds, extents } = request as ExportDiskRequest;
+        const holder = extents.find(({ deviceId }) => openDeviceIds.includes(deviceId))?.hostId;
+        if (holder !== undefined) this.#useSession(sessionNumber, `disk ${diskId} for ${holder}`, from);
+        return;
+      }
+      case "UnexportDisk": {
+        const { sessionNumber, diskId, openDeviceIds } = request as UnexportDiskRequest;
+        if (openDeviceIds.length > 0) this.#useSession(sessionNumber, `disk ${diskId} for nobody`, from);
+        return;
+      }
       case "EraseDevice": {
         const { sessionNumber, deviceId } = request as EraseDeviceRequest;
         this.#useSession(sessionNumber, `erase ${deviceId}`, from);
@@ -139,9 +153,11 @@ export class OrderWatch implements NetworkWatch {
         }
         return;
       }
-      case "OpenSession": {
-        const { sessionNumber, diskId } = request as OpenSessionRequest;
-        for (const { deviceId, outcome } of (response as OpenSessionResponse).outcomes) {
+      case "OpenSession":
+      case "ExportDisk":
+      case "UnexportDisk": {
+        const { sessionNumber, diskId } = request as OpenSessionRequest | ExportDiskRequest | UnexportDiskRequest;
+        for (const { deviceId, outcome } of (response as OpenSessionResponse | ExportDiskResponse).outcomes) {
           if (!DONE.has(outcome)) continue;
           this.#grant(server.place, deviceId, sessionNumber);
           this.world.lives.granted(deviceId, diskId, sessionNumber);

@@ -18,3 +18,7 @@ export interface DeviceOutcome {
   /** With `pending`: what is waited for. */
   readonly waiting?: Waiting;
 }
+
+export function isGranted({ outcome }: DeviceOutcome): boolean {
+  return outcome === "done" || outcome === "already";
+}

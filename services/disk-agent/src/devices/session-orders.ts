@@ -15,6 +15,13 @@ import type { DeviceOutcome } from "./outcome.js";
 
 type Came = Omit<DeviceOutcome, "deviceId" | "stamp">;
 
+interface OpenOptions {
+  /** How long a grant is waited for; as long as an order may take to be answered unless given. */
+  readonly waitMs?: number;
+  /** Remembers what the session is for, with the session, unless a device refuses it. */
+  readonly andRemember?: () => void;
+}
+
 /** Opens and ends sessions. `remember` decides and blocks lower sessions at once; `run` waits until it is granted. */
 export class SessionOrders {
   readonly #ledger: Ledger;
@@ -26,27 +33,39 @@ export class SessionOrders {
   }
 
   /** Gives each device to the session: first remembered durably for all, then granted one by one as each falls quiet. */
-  async open(deviceIds: readonly DeviceId[], wish: SessionWish, stamp: Stamp): Promise<DeviceOutcome[]> {
+  async open(
+    deviceIds: readonly DeviceId[],
+    wish: SessionWish,
+    stamp: Stamp,
+    { waitMs, andRemember = () => {} }: OpenOptions = {},
+  ): Promise<DeviceOutcome[]> {
     const verdicts = this.#decide(deviceIds, (memory, deviceId) => decideOpenSession(memory, deviceId, wish));
+    if (deviceIds.every((deviceId) => (verdicts.get(deviceId)?.verdict ?? "outdated") !== "outdated")) andRemember();
     await this.#ledger.durable();
     return Promise.all(
       deviceIds.map(async (deviceId) => {
         const verdict = verdicts.get(deviceId);
         const came: Came = verdict
-          ? await this.#grant(deviceId, wish, verdict)
+          ? await this.#grant(deviceId, wish, verdict, waitMs)
           : { outcome: "unknown_device", message: `host ${this.#ledger.memory.hostId} has no device ${deviceId}` };
         return { deviceId, ...came, stamp };
       }),
     );
   }
 
-  async #grant(deviceId: DeviceId, wish: SessionWish, verdict: SessionVerdict): Promise<Came> {
+  async #grant(
+    deviceId: DeviceId,
+    wish: SessionWish,
+    verdict: SessionVerdict,
+    waitMs: number | undefined,
+  ): Promise<Came> {
     if (verdict.verdict === "outdated") return { outcome: "outdated", message: verdict.message };
     const device = this.#devices.get(deviceId);
     if (device.grantedSession === wish.number && device.attached && this.#isCurrent(deviceId, wish))
       return { outcome: "already", message: "" };
-    const quiet = await this.#devices.until(() =>
-      !this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined,
+    const quiet = await this.#devices.until(
+      () => (!this.#isCurrent(deviceId, wish) || device.isQuietBelow(wish.number) ? true : undefined),
+      waitMs,
     );
     if (!this.#isCurrent(deviceId, wish)) return this.#superseded(deviceId, wish.number);
     if (!quiet) return whileBusy(device, wish.number);

@@ -63,10 +63,15 @@ export class ExportTable {
       }
   }
 
+  /** Remembers, not yet durably, that a disk is to be served. Throws OutdatedError where it may not be. */
+  intend(spec: ExportSpec): void {
+    this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
+  }
+
   /** Serves a disk and returns its socket's path. The same order again changes nothing. */
   async serve(spec: ExportSpec): Promise<string> {
     this.#check(spec);
-    this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
+    this.intend(spec);
     this.#beginning.set(spec.diskId, spec.sessionNumber);
     try {
       await this.#ledger.durable();

@@ -3,6 +3,8 @@ import { existsSync, mkdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type BlockIoRequest, type BlockIoResponse, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { InvalidArgumentError, OutdatedError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { createClient, type PartialOf } from "@diskmesh/rpc";
 import { eventually, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -228,6 +230,44 @@ describe("disks exported between two agents", () => {
     expect(await nameOf(ordersOne.export("disk-5", session, []))).to.equal("InvalidArgumentError");
     expect(await nameOf(ordersOne.export("disk-5", session, [extent]))).to.equal("served");
     await ordersOne.unexport("disk-5", session);
+  });
+
+  it("opens the session along with an export's begin and end, and serves nothing that a device refuses", async () => {
+    const extents = [extentOn(one, "a"), extentOn(one, "b")];
+    session += 1;
+    const outcomesOf = ({ outcomes }: { outcomes: { deviceId: string; outcome: string }[] }) =>
+      outcomes.map(({ deviceId, outcome }) => `${deviceId} ${outcome}`);
+    const both = (outcome: string) =>
+      ["host-1-a", "host-1-b"].map((deviceId) => `${deviceId} ORDER_OUTCOME_${outcome}`);
+    const served = await ordersOne.exportAtOnce("disk-8", session, extents);
+    expect(outcomesOf(served)).to.deep.equal(both("DONE"));
+    const writer = await NbdClient.connect({ socketPath: served.exportPath });
+    await writer.write(0, Buffer.alloc(4096, 8), { fua: true });
+    const again = await ordersOne.exportAtOnce("disk-8", session, extents);
+    expect(outcomesOf(again)).to.deep.equal(both("ALREADY"));
+    expect(again.exportPath).to.equal(served.exportPath);
+
+    const fence = session + 1;
+    const ended = await ordersOne.unexportAtOnce("disk-8", fence, ["host-1-a", "host-1-b"]);
+    expect(outcomesOf(ended)).to.deep.equal(both("DONE"));
+    expect(existsSync(served.exportPath)).to.equal(false);
+    expect(await ordersOne.openSession(["host-1-a"], session, "disk-8", "host-1")).to.deep.equal([
+      "ORDER_OUTCOME_OUTDATED",
+    ]);
+
+    // One of the devices obeys a higher session already: the other one's grant serves nothing.
+    session += 4;
+    await ordersOne.openSession(["host-1-b"], session, "disk-9", "host-1");
+    const refused = await ordersOne.exportAtOnce("disk-8", session - 1, extents);
+    expect(outcomesOf(refused)).to.deep.equal(["host-1-a ORDER_OUTCOME_DONE", "host-1-b ORDER_OUTCOME_OUTDATED"]);
+    expect(refused.exportPath).to.equal("");
+    expect(existsSync(served.exportPath)).to.equal(false);
+    const request = { diskId: "disk-8", sessionNumber: session + 1, extents };
+    const stale = { ...request, bootId: "another start", stamp: registry.stamp(), blockSizeBytes: 4096 };
+    await rejection(ordersOne.client.exportDisk({ ...stale, openDeviceIds: ["host-1-a"] }), OutdatedError);
+    await rejection(ordersOne.unexportAtOnce("disk-8", session + 1, ["host-1-a", "host-1-a"]), InvalidArgumentError);
+    expect(await ordersOne.openSession(["host-1-a"], session, "disk-8", "host-1")).to.deep.equal([DONE]);
+    await ordersOne.unexport("disk-8", session);
   });
 
   it("erases a device and fences its writer off", async () => {

@@ -1,11 +1,24 @@
 import type { ExportDiskRequest, ExportDiskResponse } from "@diskmesh/api/agent";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
-import { parseExportSpec, parseLeaderStamp } from "../wire.js";
+import { isGranted } from "../devices/outcome.js";
+import { encodeOutcome, parseExportSpec, parseLeaderStamp, parseSomeDeviceIds } from "../wire.js";
 
 export async function exportDisk(context: AgentContext, request: ExportDiskRequest): Promise<ExportDiskResponse> {
+  const { config, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
-  const spec = parseExportSpec(request, context.config.limits.maxExtentsPerExport);
-  acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  return { exportPath: await context.exports.serve(spec) };
+  const spec = parseExportSpec(request, config.limits.maxExtentsPerExport);
+  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, config.limits.maxDevicesPerOrder);
+  const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
+  accept();
+  if (opened.length === 0) return { exportPath: await exports.serve(spec), outcomes: [] };
+  const { diskId, sessionNumber: number } = spec;
+  const wish = { number, purpose: "disk" as const, diskId, holderHostId: config.hostId };
+  // What will be served is remembered by the same write as the session.
+  const came = await sessions.open(opened, wish, stamp, { waitMs: 0, andRemember: () => exports.intend(spec) });
+  const outcomes = came.map(encodeOutcome);
+  if (!came.every(isGranted)) return { exportPath: "", outcomes };
+  // A newer leader may have been heard meanwhile.
+  accept();
+  return { exportPath: await exports.serve(spec), outcomes };
 }

@@ -2,13 +2,21 @@ import type { UnexportDiskRequest, UnexportDiskResponse } from "@diskmesh/api/ag
 import { parseDiskId } from "@diskmesh/domain";
 import { acceptFrom } from "../accept-request.js";
 import type { AgentContext } from "../context.js";
-import { parseLeaderStamp, parseSessionNumber } from "../wire.js";
+import { encodeOutcome, parseLeaderStamp, parseSessionNumber, parseSomeDeviceIds } from "../wire.js";
 
 export async function unexportDisk(context: AgentContext, request: UnexportDiskRequest): Promise<UnexportDiskResponse> {
+  const { config, sessions, exports } = context;
   const stamp = parseLeaderStamp(request.stamp);
   const diskId = parseDiskId(request.diskId);
-  const sessionNumber = parseSessionNumber(request.sessionNumber);
-  acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
-  await context.exports.end(diskId, sessionNumber);
-  return {};
+  const number = parseSessionNumber(request.sessionNumber);
+  const opened = parseSomeDeviceIds("open_device_ids", request.openDeviceIds, config.limits.maxDevicesPerOrder);
+  const accept = () => acceptFrom(context, { bootId: request.bootId, stamps: [stamp] });
+  accept();
+  await exports.end(diskId, number);
+  if (opened.length === 0) return { outcomes: [] };
+  // A newer leader may have been heard meanwhile.
+  accept();
+  const wish = { number, purpose: "disk" as const, diskId, holderHostId: "" as const };
+  const outcomes = await sessions.open(opened, wish, stamp, { waitMs: 0 });
+  return { outcomes: outcomes.map(encodeOutcome) };
 }

@@ -173,6 +173,24 @@ export class AgentOrders {
     return (await this.client.exportDisk(request)).exportPath;
   }
 
+  /** In one order: opens the session on the extents' devices, and serves the disk. */
+  exportAtOnce(
+    diskId: string,
+    sessionNumber: number,
+    extents: { deviceId: string; hostId: string; address: string; sizeBytes: number }[],
+  ) {
+    const openDeviceIds = extents.map(({ deviceId }) => deviceId);
+    const stamp = this.#registry.stamp();
+    const request = { bootId: this.bootId, stamp, diskId, sessionNumber, blockSizeBytes: 4096, extents };
+    return this.client.exportDisk({ ...request, openDeviceIds });
+  }
+
+  /** In one order: ends the export, and opens the session for nobody. */
+  unexportAtOnce(diskId: string, sessionNumber: number, openDeviceIds: string[]) {
+    const stamp = this.#registry.stamp();
+    return this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber, openDeviceIds });
+  }
+
   async unexport(diskId: string, sessionNumber: number): Promise<void> {
     const stamp = this.#registry.stamp();
     await this.client.unexportDisk({ bootId: this.bootId, stamp, diskId, sessionNumber });

@@ -15,7 +15,7 @@ import {
   type RegisterAgentResponse,
   ReportedDevice,
 } from "@diskmesh/api/registry";
-import { compareStamps, OutdatedError, type Stamp } from "@diskmesh/domain";
+import { compareStamps, OutdatedError, type Stamp, UnavailableError } from "@diskmesh/domain";
 import { type Client, createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer, type TlsFiles } from "@diskmesh/rpc";
 import { fakeHandlers } from "@diskmesh/testkit";
 
@@ -57,6 +57,10 @@ export class TestAgent {
   waiting = { message: "", pendingMs: 0, inFlightOperations: 0 };
   sessionsArePending = false;
   beforeExport: (request: ExportDiskRequest) => Promise<void> = async () => {};
+  /** As agents of former releases, which know no open_device_ids. */
+  opensNothingAlong = false;
+  /** Of sessions and exports, in order: what it was asked for, with the devices to open. */
+  readonly told: string[] = [];
   /** Changes what is reported of a device. */
   /** Empty until it has registered. */
   obeys = { tabletId: "", incarnation: "" };
@@ -208,6 +212,11 @@ export class TestAgent {
   }
 
   async #openSession(request: OpenSessionRequest) {
+    this.told.push(`open ${request.deviceIds}`);
+    return this.#open(request);
+  }
+
+  async #open(request: OpenSessionRequest) {
     this.#requireBoot(request.bootId);
     const { stamp, sessionNumber, holderHostId, diskId } = request;
     return {
@@ -241,17 +250,32 @@ export class TestAgent {
   }
 
   async #export(request: ExportDiskRequest) {
+    this.told.push(`export ${request.diskId}, open ${request.openDeviceIds}`);
     await this.beforeExport(request);
     this.#requireBoot(request.bootId);
+    const { outcomes } = await this.#openAlong(request, this.#options.hostId);
+    if (outcomes.some(({ outcome }) => outcome !== OrderOutcome.DONE && outcome !== OrderOutcome.ALREADY))
+      return { exportPath: "", outcomes };
+    const own = request.extents.filter(({ hostId }) => hostId === this.#options.hostId);
+    if (own.some(({ deviceId }) => this.sessions.get(deviceId)?.sessionNumber !== request.sessionNumber))
+      throw new UnavailableError(`session ${request.sessionNumber} was not opened here`);
     this.exports.set(request.diskId, request.sessionNumber);
-    return { exportPath: `/run/${request.diskId}.sock` };
+    return { exportPath: `/run/${request.diskId}.sock`, outcomes };
   }
 
   async #unexport(request: UnexportDiskRequest) {
+    this.told.push(`unexport ${request.diskId}, open ${request.openDeviceIds}`);
     this.#requireBoot(request.bootId);
     if ((this.exports.get(request.diskId) ?? Number.POSITIVE_INFINITY) <= request.sessionNumber) {
       this.exports.delete(request.diskId);
     }
-    return {};
+    return this.#openAlong(request, "");
+  }
+
+  /** What an export's begin or end has to do with sessions. */
+  async #openAlong(request: ExportDiskRequest | UnexportDiskRequest, holderHostId: string) {
+    const { openDeviceIds: deviceIds, bootId, stamp, sessionNumber, diskId } = request;
+    if (this.opensNothingAlong) return { outcomes: [] };
+    return this.#open({ bootId, stamp, sessionNumber, diskId, holderHostId, deviceIds });
   }
 }

@@ -1,4 +1,13 @@
-import { AbortedError, type DeviceId, type DiskId, messageOf, OutdatedError, UnavailableError } from "@diskmesh/domain";
+import type { ExportDiskResponse, DeviceOutcome as OutcomeMessage } from "@diskmesh/api/agent";
+import {
+  AbortedError,
+  type DeviceId,
+  type DiskId,
+  messageOf,
+  OutdatedError,
+  TimeoutError,
+  UnavailableError,
+} from "@diskmesh/domain";
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
 import { type DeviceOutcome, type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
@@ -118,29 +127,36 @@ export class PublicationWorker {
       const isWanted = await this.context.tablet.transact((tx) => markAsked(tx, disk.diskId, publication));
       if (!isWanted) throw new AbortedError(`disk ${disk.diskId} is not wanted on host ${target.hostId} any more`);
     }
-    await this.#openSessions(plan, signal);
-    const exportPath = await this.#exportDisk(plan, target, signal);
+    let exportPath = await this.#exportAtOnce(plan, target, signal);
+    if (exportPath === "") {
+      await this.#openSessions(plan, plan.groups, signal);
+      exportPath = (await this.#exportDisk(plan, target, [], signal)).exportPath;
+    }
     return (tx) => completePublish(tx, disk.diskId, publication, exportPath);
   }
 
   async #unpublish(plan: OrderedSession, signal: AbortSignal): Promise<Complete> {
     const { disk, publication } = plan;
-    const told = this.#unexport(plan, signal);
     // Mostly the friendly way, so that what the host has in flight still reaches the devices. A fence waits for no host.
-    if (!isFence(disk)) await told;
-    await this.#openSessions(plan, signal);
+    const isFriendly = !isFence(disk);
+    const told = this.#unexport(plan, isFriendly ? devicesOfTarget(plan) : [], signal);
+    const granted = new Set(isFriendly ? await told : []);
+    await this.#openSessions(plan, without(plan.groups, granted), signal);
     if (plan.blocked !== undefined) throw new UnavailableError(plan.blocked);
-    const isHostTold = await this.#within(FENCED_HOST_MS, told);
+    const isHostTold = await this.#within(
+      FENCED_HOST_MS,
+      told.then((grants) => grants !== undefined),
+    );
     return (tx) => completeUnpublish(tx, disk.diskId, publication, isHostTold);
   }
 
-  /** Resolves when every device that can be asked has granted the session. */
-  async #openSessions(plan: OrderedSession, signal: AbortSignal): Promise<void> {
-    const asked = plan.groups.flatMap((group) => group.deviceIds);
+  /** Resolves when every device of these groups has granted the session. */
+  async #openSessions(plan: OrderedSession, groups: readonly SessionGroup[], signal: AbortSignal): Promise<void> {
+    const asked = groups.flatMap((group) => group.deviceIds);
     const answers = new Map(asked.map((deviceId) => [deviceId, "its agent has not answered yet"]));
     this.#answers.set(plan.disk.diskId, answers);
     const grants = await Promise.all(
-      plan.groups.map(async (group) => {
+      groups.map(async (group) => {
         const grant = await this.#openSession(plan, group, signal);
         for (const deviceId of group.deviceIds)
           if (grant.kind === "granted") answers.delete(deviceId);
@@ -186,7 +202,7 @@ export class PublicationWorker {
     let refusal: Refusal | undefined;
     for (const deviceId of deviceIds) {
       const outcome = outcomes.get(deviceId);
-      if (outcome?.code === "DONE" || outcome?.code === "ALREADY") continue;
+      if (isGranted(outcome)) continue;
       const waits = outcome?.code === "PENDING" ? pendingOf(outcome, undefined, nowMs) : undefined;
       if (waits !== undefined) pending.push({ deviceId, ...waits });
       const message = waits === undefined ? outcome?.message : pendingText(waits, nowMs);
@@ -197,7 +213,30 @@ export class PublicationWorker {
     return refusal ?? { kind: "granted" };
   }
 
-  async #exportDisk(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<string> {
+  /**
+   * In one order, where the host has all the devices, and they grant the session at once. Empty where they do not, or the
+   * agent knows no such order: then each step is taken, and told of, by itself.
+   */
+  async #exportAtOnce(plan: OrderedSession, host: Host, signal: AbortSignal): Promise<string> {
+    const own = devicesOfTarget(plan);
+    if (own.length === 0 || plan.groups.length > 1) return "";
+    try {
+      const { exportPath, outcomes } = await this.#exportDisk(plan, host, own, signal);
+      const granted = grantedOf(outcomes);
+      return own.every((deviceId) => granted.has(deviceId)) ? exportPath : "";
+    } catch (error) {
+      // Of a host that does not answer nothing more is to be learnt.
+      if (signal.aborted || (error as Error).cause instanceof TimeoutError) throw error;
+      return "";
+    }
+  }
+
+  async #exportDisk(
+    plan: OrderedSession,
+    host: Host,
+    openDeviceIds: readonly DeviceId[],
+    signal: AbortSignal,
+  ): Promise<ExportDiskResponse> {
     const { agents, config } = this.context;
     const addresses = new Map(plan.groups.map((group) => [group.host.hostId, group.host.address]));
     const request = {
@@ -212,40 +251,49 @@ export class PublicationWorker {
         address: addresses.get(hostId) ?? "",
         sizeBytes,
       })),
+      openDeviceIds: [...openDeviceIds],
     };
     try {
       const deadlineMs = config.publications.rpcTimeoutMs;
       const send = (client: AgentClient) => client.exportDisk(request, { signal, deadlineMs });
-      return (await agents.order(host, { leader: plan.leader, deadlineMs }, send)).exportPath;
+      return await agents.order(host, { leader: plan.leader, deadlineMs }, send);
     } catch (error) {
       signal.throwIfAborted();
-      if (error instanceof OutdatedError) await this.#renew(plan);
+      if (error instanceof OutdatedError && openDeviceIds.length === 0) await this.#renew(plan);
       throw new UnavailableError(`exporting on host ${host.hostId}: ${messageOf(error)}`, { cause: error });
     }
   }
 
-  /** Best effort: a host that does not hear it is fenced off all the same. Says whether it serves the disk no more. */
-  async #unexport(plan: OrderedSession, signal: AbortSignal): Promise<boolean> {
+  /**
+   * Best effort: a host that does not hear it is fenced off all the same. Says which of these devices have granted the
+   * session since; undefined when the host may serve the disk on.
+   */
+  async #unexport(
+    plan: OrderedSession,
+    openDeviceIds: readonly DeviceId[],
+    signal: AbortSignal,
+  ): Promise<ReadonlySet<string> | undefined> {
     const { agents, config, log, liveness } = this.context;
     const { disk, publication, target: host } = plan;
-    if (host === undefined) return true;
-    if (whyNotToldToLetGo(host) !== undefined) return false;
-    if (isFence(disk) && liveness.whySuspected(host.hostId) !== undefined) return false;
+    if (host === undefined) return new Set();
+    if (whyNotToldToLetGo(host) !== undefined) return undefined;
+    if (isFence(disk) && liveness.whySuspected(host.hostId) !== undefined) return undefined;
     const request = {
       bootId: host.bootId,
       stamp: leaderStamp(plan.leader),
       diskId: disk.diskId,
       sessionNumber: publication.sessionNumber,
+      openDeviceIds: [...openDeviceIds],
     };
     try {
       const deadlineMs = config.publications.unexportTimeoutMs;
-      await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
+      const { outcomes } = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.unexportDisk(request, { signal, deadlineMs }),
       );
-      return true;
+      return grantedOf(outcomes);
     } catch (error) {
       log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "the export could not be ended");
-      return false;
+      return undefined;
     }
   }
 
@@ -281,4 +329,23 @@ export class PublicationWorker {
       recordPublicationFailure(tx, disk.diskId, publication, messageOf(error), pending),
     );
   }
+}
+
+/** The disk's devices that its host has itself. */
+function devicesOfTarget({ groups, target }: SessionPlan): readonly DeviceId[] {
+  return groups.find(({ host }) => host.hostId === target?.hostId)?.deviceIds ?? [];
+}
+
+function grantedOf(outcomes: readonly OutcomeMessage[]): ReadonlySet<string> {
+  const granted = outcomes.map(outcomeOf).filter(isGranted);
+  return new Set(granted.map(({ deviceId }) => deviceId));
+}
+
+function isGranted(outcome: DeviceOutcome | undefined): boolean {
+  return outcome?.code === "DONE" || outcome?.code === "ALREADY";
+}
+
+function without(groups: readonly SessionGroup[], granted: ReadonlySet<string>): SessionGroup[] {
+  const left = groups.map(({ host, deviceIds }) => ({ host, deviceIds: deviceIds.filter((id) => !granted.has(id)) }));
+  return left.filter(({ deviceIds }) => deviceIds.length > 0);
 }

@@ -361,12 +361,19 @@ export interface ExportDiskRequest {
   blockSizeBytes: number;
   /** The disk's devices in order. */
   extents: Extent[];
+  /**
+   * Devices of this host that the session is opened on first, with this host as its holder, as by OpenSession. Nothing is
+   * served unless each grants it at once. An agent that does not know this field opens nothing.
+   */
+  openDeviceIds: string[];
 }
 
-/** The disk is served. */
+/** The disk is served, unless a device did not grant the session. */
 export interface ExportDiskResponse {
-  /** The Unix socket. */
+  /** The Unix socket; empty when nothing is served. */
   exportPath: string;
+  /** What came of open_device_ids, for each. */
+  outcomes: DeviceOutcome[];
 }
 
 /** The export to end. */
@@ -381,10 +388,17 @@ export interface UnexportDiskRequest {
   diskId: string;
   /** Ends exports of this and lower sessions, and refuses them from now on. */
   sessionNumber: number;
+  /**
+   * Devices of this host that the session is opened on once nothing is served, with no holder, as by OpenSession. An agent
+   * that does not know this field opens nothing.
+   */
+  openDeviceIds: string[];
 }
 
 /** No export of that session or a lower one is served. */
 export interface UnexportDiskResponse {
+  /** What came of open_device_ids, for each. PENDING: it was not granted at once. */
+  outcomes: DeviceOutcome[];
 }
 
 /** The device and session that a stream is for. */
@@ -2200,7 +2214,15 @@ export const Extent: MessageFns<Extent> = {
 };
 
 function createBaseExportDiskRequest(): ExportDiskRequest {
-  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, blockSizeBytes: 0, extents: [] };
+  return {
+    bootId: "",
+    stamp: undefined,
+    diskId: "",
+    sessionNumber: 0,
+    blockSizeBytes: 0,
+    extents: [],
+    openDeviceIds: [],
+  };
 }
 
 export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
@@ -2222,6 +2244,9 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
     }
     for (const v of message.extents) {
       Extent.encode(v!, writer.uint32(50).fork()).join();
+    }
+    for (const v of message.openDeviceIds) {
+      writer.uint32(58).string(v!);
     }
     return writer;
   },
@@ -2287,6 +2312,14 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
             message.extents.push(Extent.decode(reader, reader.uint32()));
             continue;
           }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.openDeviceIds.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2310,18 +2343,22 @@ export const ExportDiskRequest: MessageFns<ExportDiskRequest> = {
     message.sessionNumber = object.sessionNumber ?? 0;
     message.blockSizeBytes = object.blockSizeBytes ?? 0;
     message.extents = object.extents?.map((e) => Extent.fromPartial(e)) || [];
+    message.openDeviceIds = object.openDeviceIds?.map((e) => e) || [];
     return message;
   },
 };
 
 function createBaseExportDiskResponse(): ExportDiskResponse {
-  return { exportPath: "" };
+  return { exportPath: "", outcomes: [] };
 }
 
 export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
   encode(message: ExportDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.exportPath !== "") {
       writer.uint32(10).string(message.exportPath);
+    }
+    for (const v of message.outcomes) {
+      DeviceOutcome.encode(v!, writer.uint32(18).fork()).join();
     }
     return writer;
   },
@@ -2347,6 +2384,14 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
             message.exportPath = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.outcomes.push(DeviceOutcome.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2365,12 +2410,13 @@ export const ExportDiskResponse: MessageFns<ExportDiskResponse> = {
   fromPartial(object: DeepPartial<ExportDiskResponse>): ExportDiskResponse {
     const message = createBaseExportDiskResponse();
     message.exportPath = object.exportPath ?? "";
+    message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
     return message;
   },
 };
 
 function createBaseUnexportDiskRequest(): UnexportDiskRequest {
-  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0 };
+  return { bootId: "", stamp: undefined, diskId: "", sessionNumber: 0, openDeviceIds: [] };
 }
 
 export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
@@ -2386,6 +2432,9 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
     }
     if (message.sessionNumber !== 0) {
       writer.uint32(32).int64(message.sessionNumber);
+    }
+    for (const v of message.openDeviceIds) {
+      writer.uint32(42).string(v!);
     }
     return writer;
   },
@@ -2435,6 +2484,14 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
             message.sessionNumber = longToNumber(reader.int64());
             continue;
           }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.openDeviceIds.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2456,16 +2513,20 @@ export const UnexportDiskRequest: MessageFns<UnexportDiskRequest> = {
     message.stamp = (object.stamp !== undefined && object.stamp !== null) ? Stamp.fromPartial(object.stamp) : undefined;
     message.diskId = object.diskId ?? "";
     message.sessionNumber = object.sessionNumber ?? 0;
+    message.openDeviceIds = object.openDeviceIds?.map((e) => e) || [];
     return message;
   },
 };
 
 function createBaseUnexportDiskResponse(): UnexportDiskResponse {
-  return {};
+  return { outcomes: [] };
 }
 
 export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
-  encode(_: UnexportDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+  encode(message: UnexportDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.outcomes) {
+      DeviceOutcome.encode(v!, writer.uint32(10).fork()).join();
+    }
     return writer;
   },
 
@@ -2482,6 +2543,14 @@ export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
       while (reader.pos < end) {
         const tag = reader.uint32();
         switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.outcomes.push(DeviceOutcome.decode(reader, reader.uint32()));
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -2497,8 +2566,9 @@ export const UnexportDiskResponse: MessageFns<UnexportDiskResponse> = {
   create(base?: DeepPartial<UnexportDiskResponse>): UnexportDiskResponse {
     return UnexportDiskResponse.fromPartial(base ?? {});
   },
-  fromPartial(_: DeepPartial<UnexportDiskResponse>): UnexportDiskResponse {
+  fromPartial(object: DeepPartial<UnexportDiskResponse>): UnexportDiskResponse {
     const message = createBaseUnexportDiskResponse();
+    message.outcomes = object.outcomes?.map((e) => DeviceOutcome.fromPartial(e)) || [];
     return message;
   },
 };
