@@ -154,7 +154,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "open-without-cache",
     mistake: "an agent that has lost its cache opens its devices before a registry has told it anything",
     withinSeeds: 900,
-    foundBy: 209,
+    foundBy: 374,
     scenario: "lost caches",
     replaced: [
       inPlaceOf(
@@ -235,7 +235,7 @@ export const AGENT_MUTATIONS: readonly Mutation[] = [
     name: "erase-outlives-drive",
     mistake: "an erase counts for whatever is at the path when the device is attached again, for agent and registry",
     withinSeeds: 3600,
-    foundBy: 74,
+    foundBy: 8,
     scenario: "turns on one file",
     replaced: [
       inPlaceOf(

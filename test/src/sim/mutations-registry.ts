@@ -114,14 +114,14 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "erase-what-is-kept",
     mistake: "a device that is to leave as it is is erased all the same",
     withinSeeds: 600,
-    foundBy: 8,
+    foundBy: 4,
     replaced: erasing((isErasable) => (device) => isErasable({ ...device, keepData: undefined })),
   },
   {
     name: "conceal-unerased",
     mistake: "a removal does not say what was not erased",
     withinSeeds: 450,
-    foundBy: 74,
+    foundBy: 206,
     replaced: [inPlaceOf("disk-registry/model/removal-erase", "unerasedIn", () => () => [])],
   },
   {
@@ -170,7 +170,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "believe-attached",
     mistake: "a device stays ATTACHED although its agent registers without holding it",
     withinSeeds: 1200,
-    foundBy: 33,
+    foundBy: 4,
     replaced: [
       inPlaceOf(
         "disk-registry/model/attach-states",
@@ -198,7 +198,7 @@ export const REGISTRY_MUTATIONS: readonly Mutation[] = [
     name: "trust-swapped-drives",
     mistake: "a free device stays clean though its drive may be another one",
     withinSeeds: 3600,
-    foundBy: 203,
+    foundBy: 896,
     scenario: "swapped while off",
     replaced: [
       inPlaceOf("disk-registry/model/reported-devices", "distrusted", () => (device) => device),

@@ -21,7 +21,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "obey-whoever-answers",
     mistake: "an agent goes back to a former incarnation, whose registry takes it for its own",
     withinSeeds: 600,
-    foundBy: 56,
+    foundBy: 188,
     scenario: "two registries",
     replaced: [
       inPlaceOf(
@@ -45,7 +45,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-remembered",
     mistake: "the registry does not mind that agents remember more than it gave",
     withinSeeds: 750,
-    foundBy: 86,
+    foundBy: 53,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/remembered", "judgeNumbers", () => () => ({ verdict: "known" }))],
   },
@@ -76,7 +76,7 @@ export const REWIND_MUTATIONS: readonly Mutation[] = [
     name: "ignore-unknown-disks",
     mistake: "the registry does not mind that a device has a session that it never gave",
     withinSeeds: 750,
-    foundBy: 350,
+    foundBy: 86,
     scenario: "copied back",
     replaced: [inPlaceOf("disk-registry/model/unknown-disks", "markUnknown", () => (_tx, device) => device)],
   },
