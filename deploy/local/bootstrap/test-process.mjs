@@ -31,7 +31,7 @@ export function startTestProcess(root, mochaArgs) {
 
 /** How the tests of a file went, and what they printed; `onFailure` hears of a failure at once. */
 export async function runTestFile(child, file, { timeoutMs, onFailure }) {
-  const result = { passed: 0, skipped: [], failures: [], output: "" };
+  const result = { passed: 0, skipped: [], failures: [], output: "", cpuSeconds: 0 };
   const fail = (failure) => {
     result.failures.push(failure);
     onFailure(failure);

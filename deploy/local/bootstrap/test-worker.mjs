@@ -1,5 +1,6 @@
 // Runs test files one after another, so that what they import is loaded once, and tells its parent how each went. Its
 // arguments are mocha's.
+import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import Mocha from "mocha";
 import cli from "mocha/lib/cli/options.cjs";
@@ -7,6 +8,7 @@ import cli from "mocha/lib/cli/options.cjs";
 const { EVENT_TEST_PASS, EVENT_TEST_FAIL, EVENT_TEST_PENDING } = Mocha.Runner.constants;
 const { showDiff, generateDiff } = Mocha.reporters.Base;
 const LEFT_OPEN_LIMIT_MS = 10_000;
+const TICKS_PER_SECOND = 100;
 
 const inCamelCase = ([name, value]) => [name.replace(/-(.)/g, (_, letter) => letter.toUpperCase()), value];
 const options = Object.fromEntries(Object.entries(cli.loadOptions(process.argv.slice(2))).map(inCamelCase));
@@ -16,13 +18,20 @@ for (const stream of [process.stdout, process.stderr]) stream.write("");
 process.once("disconnect", () => process.exit());
 process.on("message", async ({ file }) => {
   const before = process.getActiveResourcesInfo();
-  const counted = { passed: 0, skipped: [] };
+  const counted = { passed: 0, skipped: [], cpuSeconds: -cpuSeconds() };
   const failed = await run(file, counted).catch((error) => fail("could not be loaded", error));
   const left = await leftOpen(before);
   // A test that failed may not have come to closing what it opened.
   if (left.length > 0 && failed === 0) fail("left open after its tests", left.join(", "));
+  counted.cpuSeconds += cpuSeconds();
   process.send({ counted });
 });
+
+/** How long this process, and whatever it started and has ended, had a processor. */
+function cpuSeconds() {
+  const ticks = readFileSync("/proc/self/stat", "utf8").split(" ").slice(13, 17);
+  return ticks.reduce((sum, some) => sum + Number(some), 0) / TICKS_PER_SECOND;
+}
 
 /** Returns how many tests and hooks failed. */
 async function run(file, counted) {

@@ -48,14 +48,13 @@ async function runFiles(root, files, mochaArgs, timeoutMs) {
     let child;
     for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
       if (!child?.connected) child = startTestProcess(root, mochaArgs);
-      const startedMs = performance.now();
       const name = relative(root, file);
       running.add(name);
       const onFailure = (failure) => console.log(describeFailure(name, failure, Number.POSITIVE_INFINITY));
       const result = { name, ...(await runTestFile(child, file, { timeoutMs, onFailure })) };
       running.delete(name);
       results.push(result);
-      printResult(result, `${results.length}/${files.length}`, performance.now() - startedMs);
+      printResult(result, `${results.length}/${files.length}`);
       // What a file left that failed is no matter of the next.
       if (child.connected && result.failures.length > 0) child.disconnect();
     }
@@ -66,10 +65,10 @@ async function runFiles(root, files, mochaArgs, timeoutMs) {
   return results;
 }
 
-function printResult({ name, passed, failures, skipped, output }, progress, tookMs) {
+function printResult({ name, passed, failures, skipped, output, cpuSeconds }, progress) {
   if (passed + failures.length + skipped.length === 0) return;
   const counts = `${passed} passed${failures.length > 0 ? `, ${failures.length} failed` : ""}`;
-  console.log(`[${progress}] ${name}: ${counts} in ${(tookMs / 1000).toFixed(1)} s\n${output}`.trimEnd());
+  console.log(`[${progress}] ${name}: ${counts}, ${cpuSeconds.toFixed(1)} s of a processor\n${output}`.trimEnd());
 }
 
 // The end of a long log is all that many people see of it. What a test expected, and of what a program printed the last
