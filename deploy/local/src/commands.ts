@@ -1,11 +1,12 @@
 import { relative } from "node:path";
+import { BOSH_USER } from "./bosh-login.js";
 import type { MeshLayout } from "./layout.js";
 import { DEVICE_SIZE_BYTES, HOSTS } from "./layout.js";
 import { DEPLOYMENT, DISK_POOL } from "./story/deployment.js";
 import { DISK_NAME } from "./story/disk.js";
 
 /** What an operator may type next, with this mesh's addresses and certificates; runs in a POSIX shell as it is. */
-export function commandsToCopy(layout: MeshLayout, instanceId: string): string {
+export function commandsToCopy(layout: MeshLayout, instanceId: string, boshPassword: string): string {
   const { caFile, certFile, keyFile } = layout.tlsFiles("operator");
   const flags = (style: "-" | "--") =>
     `${style}cacert ${shellQuote(caFile)} ${style}cert ${shellQuote(certFile)} ${style}key ${shellQuote(keyFile)}`;
@@ -33,6 +34,11 @@ Commands to copy into another terminal (grpcurl; below without it):
   # provide one of your own for an instance of the deployment
   g -d '{"deployment":"${DEPLOYMENT}"}' $DIRECTOR diskmesh.director.v1.DeploymentService/ListInstances
   g -d '{"disk_name":"mine","instance_id":"${instanceId}","disk_pool_name":"${DISK_POOL}","size_bytes":${DEVICE_SIZE_BYTES},"wait":true}' $DIRECTOR $D/ProvideDisk
+
+  # the bosh CLI
+  bosh alias-env mesh -e https://${layout.directorHttpsAddress} --ca-cert ${shellQuote(caFile)}
+  export BOSH_ENVIRONMENT=mesh BOSH_CLIENT=${BOSH_USER} BOSH_CLIENT_SECRET=${boshPassword}
+  bosh env && bosh deployments && bosh tasks --recent -a
 
   # the same without grpcurl
   npx buf curl --protocol grpc ${flags("--")} https://$REGISTRY --list-services

@@ -4,7 +4,7 @@ import { agentName, HOSTS, type MeshLayout } from "./layout.js";
 /** Writes where everything serves, for scripts. */
 export async function writeEndpoints(layout: MeshLayout): Promise<void> {
   const endpoints = {
-    director: { grpc: layout.addressOf("director") },
+    director: { grpc: layout.addressOf("director"), https: layout.directorHttpsAddress },
     "cpi-dispatcher": { grpc: layout.addressOf("cpi-dispatcher") },
     "disk-registry": { grpc: layout.addressOf("disk-registry") },
     "disk-agents": Object.fromEntries(

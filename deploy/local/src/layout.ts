@@ -20,6 +20,7 @@ export const DEVICES_PER_HOST = 4;
 export const DEVICE_SIZE_BYTES = 64 * MIB_BYTES;
 
 const SERVICE_PORTS = { director: 10, "cpi-dispatcher": 20, "disk-registry": 30 } as const;
+const DIRECTOR_HTTPS_PORT = 25;
 const FIRST_AGENT_PORT = 40;
 const NATS_PORT = 50;
 
@@ -43,6 +44,11 @@ export class MeshLayout {
     return `127.0.0.1:${this.basePort + FIRST_AGENT_PORT + HOSTS.findIndex((host) => host.hostId === hostId)}`;
   }
 
+  /** Where the bosh CLI goes. */
+  get directorHttpsAddress(): string {
+    return `127.0.0.1:${this.basePort + DIRECTOR_HTTPS_PORT}`;
+  }
+
   get natsAddress(): string {
     return `127.0.0.1:${this.basePort + NATS_PORT}`;
   }
@@ -59,6 +65,11 @@ export class MeshLayout {
 
   get certFolder(): string {
     return join(this.stateFolder, "certs");
+  }
+
+  /** The password of the bosh CLI's login, and what the director's config has of it. */
+  get boshLoginFile(): string {
+    return join(this.stateFolder, "bosh-login.json");
   }
 
   get endpointsFile(): string {

@@ -1,6 +1,7 @@
 import { fileURLToPath } from "node:url";
 import type { Instance } from "@diskmesh/api/director";
 import { DomainError } from "@diskmesh/domain";
+import { boshLogin } from "./bosh-login.js";
 import { operatorClients } from "./clients.js";
 import { commandsToCopy } from "./commands.js";
 import { MeshLayout } from "./layout.js";
@@ -25,7 +26,8 @@ async function run(options: LocalOptions, terminal: Terminal, signal: AbortSigna
     clients.close();
   }
   if (options.once) return;
-  terminal.line(commandsToCopy(layout, instance.instanceId));
+  const { password } = await boshLogin(layout);
+  terminal.line(commandsToCopy(layout, instance.instanceId, password));
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
   terminal.note("stopping");
 }

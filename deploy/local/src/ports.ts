@@ -5,7 +5,8 @@ import type { MeshLayout } from "./layout.js";
 /** Refuses, in one line, when something listens already where the mesh will. */
 export async function checkPorts(layout: MeshLayout): Promise<void> {
   const taken: string[] = [];
-  for (const [name, address] of layout.addresses) if (!(await isFree(address))) taken.push(`${address} (for ${name})`);
+  const all = [...layout.addresses, ["the director's HTTPS", layout.directorHttpsAddress] as const];
+  for (const [name, address] of all) if (!(await isFree(address))) taken.push(`${address} (for ${name})`);
   if (taken.length > 0)
     throw new UnavailableError(
       `in use: ${taken.join(", ")}. Stop what listens there, or choose other ports: npm start -- --base-port N`,

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { parseHostPort } from "@diskmesh/domain";
 import { stringify } from "yaml";
+import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
 import { natsConfig } from "./nats-config.js";
 
@@ -10,8 +11,9 @@ const STOP_TIMEOUT_MS = 8000;
 
 /** Writes the configuration of every process, as this version of the mesh wants it. */
 export async function writeConfigs(layout: MeshLayout): Promise<void> {
+  const { passwordHash } = await boshLogin(layout);
   const configs = new Map<string, object>([
-    ["director", directorConfig(layout)],
+    ["director", directorConfig(layout, passwordHash)],
     ["cpi-dispatcher", dispatcherConfig(layout)],
     ["disk-registry", registryConfig(layout)],
     ...HOSTS.map((host) => [agentName(host.hostId), agentConfig(layout, host)] as const),
@@ -20,7 +22,7 @@ export async function writeConfigs(layout: MeshLayout): Promise<void> {
   await replaceFile(layout.configFile("nats-server", "conf"), natsConfig(layout));
 }
 
-function directorConfig(layout: MeshLayout): object {
+function directorConfig(layout: MeshLayout, passwordHash: string): object {
   return {
     listen: parseHostPort("address", layout.addressOf("director")),
     tls: layout.tlsFiles("director"),
@@ -29,6 +31,10 @@ function directorConfig(layout: MeshLayout): object {
     dispatcher: { address: layout.addressOf("cpi-dispatcher") },
     nats: { servers: [layout.natsAddress] },
     dynamicDisks: { enabled: true },
+    http: {
+      listen: parseHostPort("address", layout.directorHttpsAddress),
+      users: [{ name: BOSH_USER, passwordHash }],
+    },
     stopTimeoutMs: STOP_TIMEOUT_MS,
   };
 }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { get } from "node:https";
 import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -94,6 +95,7 @@ describe("npm start", function () {
     const again = start();
     await again.printed("The mesh serves until Ctrl-C");
     expect(again.output).to.match(/hosts added: host-1 S_ALREADY, host-2 S_ALREADY, host-3 S_ALREADY/);
+    expect(await userOfPrintedLogin(again.output, layout)).to.equal("admin");
     expect(again.output).to.match(/disk of the last run found: .* as it was left/);
     process.kill(pidOf(layout, "disk-agent-host-2"), "SIGKILL");
     await again.printed("disk-agent-host-2 ended (SIGKILL); starting it again");
@@ -190,6 +192,7 @@ function titles(output: string): string[] {
 }
 
 function expectStateOf(layout: MeshLayout): void {
+  expect(statSync(layout.boshLoginFile).mode & 0o777).to.equal(0o600);
   const endpoints = JSON.parse(readFileSync(layout.endpointsFile, "utf8"));
   expect(endpoints.director.grpc).to.equal(layout.addressOf("director"));
   expect(endpoints["disk-agents"]["host-3"].grpc).to.equal(layout.agentAddress("host-3"));
@@ -227,4 +230,22 @@ function pidOf(layout: MeshLayout, name: string): number {
     }
   }
   throw new Error(`no process runs with ${configFile}`);
+}
+
+/** Whom the director takes the login for that was printed for the bosh CLI. */
+async function userOfPrintedLogin(output: string, layout: MeshLayout): Promise<unknown> {
+  const [, url] = /bosh alias-env mesh -e (\S+) --ca-cert \S+/.exec(output) ?? [];
+  const [, auth] = /BOSH_CLIENT=(admin BOSH_CLIENT_SECRET=\w+)/.exec(output) ?? [];
+  const ca = readFileSync(layout.tlsFiles("operator").caFile);
+  const options = { ca, auth: auth?.replace(" BOSH_CLIENT_SECRET=", ":") ?? "", agent: false };
+  const info = await new Promise<string>((resolve, reject) => {
+    get(`${url}/info`, options, (response) => {
+      let body = "";
+      response.setEncoding("utf8").on("data", (text: string) => {
+        body += text;
+      });
+      response.on("end", () => resolve(body));
+    }).on("error", reject);
+  });
+  return JSON.parse(info).user;
 }

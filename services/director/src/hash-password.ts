@@ -1,5 +1,5 @@
 import { text } from "node:stream/consumers";
-import { hashPassword } from "./http/password-hash.js";
+import { hashPassword } from "@diskmesh/pki/password-hash";
 
 /** Reads a password from standard input, where no list of processes shows it, and prints what the config takes. */
 const password = (await text(process.stdin)).replace(/\r?\n$/, "");

@@ -1,8 +1,8 @@
 import { MIB_BYTES } from "@diskmesh/domain";
+import { isPasswordHash } from "@diskmesh/pki/password-hash";
 import { durationMsConfig, pathConfig } from "@diskmesh/service";
 import * as z from "zod";
 import { ADMIN } from "../policy.js";
-import { isPasswordHash } from "./password-hash.js";
 
 const count = z.int().min(1).max(1_000_000);
 

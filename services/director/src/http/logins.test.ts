@@ -4,6 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { rejection } from "@diskmesh/domain/testing";
+import { hashPassword, isPasswordHash, isPasswordOf } from "@diskmesh/pki/password-hash";
 import { ManualClock } from "@diskmesh/service";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
@@ -11,7 +12,6 @@ import { exportJWK, type JWTPayload, SignJWT } from "jose";
 import { httpConfig } from "./http-config.js";
 import { LoginBrake } from "./login-brake.js";
 import { Logins } from "./logins.js";
-import { hashPassword, isPasswordHash, isPasswordOf } from "./password-hash.js";
 import { Tokens } from "./tokens.js";
 
 const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 });

@@ -1,10 +1,10 @@
 import { createHmac, randomBytes } from "node:crypto";
 import { ResourceExhaustedError, UnauthenticatedError } from "@diskmesh/domain";
+import { hashPassword, isPasswordOf } from "@diskmesh/pki/password-hash";
 import { type Clock, Slots } from "@diskmesh/service";
 import type { HttpConfig } from "./http-config.js";
 import type { Login } from "./login.js";
 import { LoginBrake } from "./login-brake.js";
-import { hashPassword, isPasswordOf } from "./password-hash.js";
 import { Tokens } from "./tokens.js";
 
 /** A client makes a connection for each request, and a command of many requests is one login for people. */

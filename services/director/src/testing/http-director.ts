@@ -1,5 +1,5 @@
+import { hashPassword } from "@diskmesh/pki/password-hash";
 import { freePort } from "@diskmesh/testkit";
-import { hashPassword } from "../http/password-hash.js";
 import { HttpClient } from "./http-client.js";
 import { TestDirector } from "./test-director.js";
 

@@ -1,0 +1,25 @@
+import { randomBytes } from "node:crypto";
+import { readFile } from "node:fs/promises";
+import { replaceFile } from "@diskmesh/atomic-file";
+import { hashPassword, isPasswordHash } from "@diskmesh/pki/password-hash";
+import type { MeshLayout } from "./layout.js";
+
+/** Who the bosh CLI logs in as. */
+export const BOSH_USER = "admin";
+
+interface BoshLogin {
+  readonly password: string;
+  readonly passwordHash: string;
+}
+
+/** The login of this state folder, made at its first start. */
+export async function boshLogin({ boshLoginFile }: MeshLayout): Promise<BoshLogin> {
+  const text = await readFile(boshLoginFile, "utf8").catch(() => "{}");
+  const { password, passwordHash } = JSON.parse(text) as Partial<BoshLogin>;
+  if (password !== undefined && isPasswordHash(passwordHash ?? ""))
+    return { password, passwordHash: passwordHash ?? "" };
+  const made = randomBytes(12).toString("hex");
+  const login = { password: made, passwordHash: await hashPassword(made) };
+  await replaceFile(boshLoginFile, `${JSON.stringify(login)}\n`, { mode: 0o600 });
+  return login;
+}
