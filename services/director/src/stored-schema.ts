@@ -103,6 +103,7 @@ const persistentDisk = shapeOf<PersistentDisk>()({
   diskCid: text,
   vmCid: text,
   hint: json,
+  role: z.enum(["next", "former"]).optional(),
   orphanedAtMs: z.number().nullable(),
 });
 

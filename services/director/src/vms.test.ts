@@ -259,7 +259,9 @@ describe("VMs and disks of deployments", () => {
     const [before] = await disks();
     director.cpi.lacking.add("resizeDisk");
     const failed = await deploy(manifest("persistent_disk_type: large"));
-    expect(failed?.result).to.match(/cannot change disks .*keep its size and type, or remove it first/);
+    expect(failed?.result).to.match(
+      /its CPI cannot change disks, and agent host-1 cannot copy one .*keep its size and type, or remove it first/,
+    );
     expect(await disks()).to.deep.equal([before]);
     expect(director.agent("host-1").mountedCid).to.equal(before?.diskCid);
     director.cpi.calls.length = 0;

@@ -8,7 +8,7 @@ import {
   persistentDiskAdopted,
   persistentDiskOrphaned,
 } from "../model/persistent-disk.js";
-import { persistentDiskOf } from "../model/recorded-deployments.js";
+import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { JobOf } from "../model/task.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
@@ -48,6 +48,8 @@ function subjects(
     throw new InvalidStateError(`disk \`${diskCid}\` cannot be that of ${formatInstance(instance)}: ${why}`, { about });
   };
   if (instance.leaving) refuse("the manifest has no place for the instance any more");
+  if (otherDiskOf(tables, instanceId) !== undefined)
+    refuse("its disk is being copied: deploy again to finish that first");
   if (disk.orphanedAtMs === null && disk.instanceId !== instanceId) refuse(`it is that of ${formatInstance(disk)}`);
   if (disk.az !== instance.az) refuse(`it is in AZ \`${disk.az}\`, and the instance in \`${instance.az}\``);
   const hasVm = instance.vmState !== "none" && instance.vmState !== "creating";
@@ -69,7 +71,7 @@ async function attach(context: JobContext, run: TaskRun, job: AttachJob): Promis
     if (step === "adopt") await adopt(context, run, instance, disk, current);
     else {
       const of = step === "detach" ? current : disk;
-      await runPersistentDiskStep(context, run, { instance, disk: of, wanted: undefined, step });
+      await runPersistentDiskStep(context, run, { instance, disk: of, other: undefined, wanted: undefined, step });
     }
   }
 }

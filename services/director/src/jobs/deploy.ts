@@ -8,6 +8,7 @@ import {
   addressOwners,
   holderOf,
   instancesOf,
+  otherDiskOf,
   persistentDiskOf,
 } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
@@ -98,6 +99,7 @@ function persistentDiskWorkOf(
   return (instance) => {
     const wanted = wantedPersistentDisk(groupOf(manifest, instance), config);
     const disk = persistentDiskOf(tables, instance.instanceId);
-    return { instance, disk, wanted, step: decidePersistentDisk(disk, wanted) };
+    const other = otherDiskOf(tables, instance.instanceId);
+    return { instance, disk, other, wanted, step: decidePersistentDisk(disk, wanted, other) };
   };
 }

@@ -1,10 +1,14 @@
 import { expect } from "chai";
 import type { Instance } from "./instance.js";
 import {
+  copied,
   decidePersistentDisk,
+  intendCopy,
   intendPersistentDisk,
   type PersistentDisk,
   type PersistentDiskState,
+  type PersistentDiskStep,
+  persistentDiskAdopted,
   persistentDiskChanged,
   persistentDiskOrphaned,
   persistentDisks,
@@ -69,11 +73,12 @@ describe("persistent disk states", () => {
     detach: (disk: PersistentDisk) => persistentDisks.detached(disk),
     change: (disk: PersistentDisk) => persistentDiskChanged(disk, { ...LARGER, diskCid: "disk-2" }),
     orphan: (disk: PersistentDisk) => persistentDiskOrphaned(disk, 5),
+    adopt: (disk: PersistentDisk) => persistentDiskAdopted(disk, { deployment: "web", group: "db", instanceId: "i" }),
   };
   // Written down a second time and in its own form, so that a slip in one of them shows.
   const EXPECTED: Record<PersistentDiskState, Partial<Record<keyof typeof EVENTS, PersistentDiskState>>> = {
     creating: { intend_create: "creating", create: "detached" },
-    detached: { intend_attach: "attaching", change: "detached", orphan: "detached" },
+    detached: { intend_attach: "attaching", change: "detached", orphan: "detached", adopt: "detached" },
     attaching: { intend_attach: "attaching", attach: "attached", fail_attach: "detached", intend_detach: "detaching" },
     attached: { mount: "mounted", intend_detach: "detaching" },
     mounted: { intend_detach: "detaching" },
@@ -112,5 +117,51 @@ describe("persistent disk states", () => {
       diskCid: "disk-2",
     });
     expect(persistentDiskOrphaned(disk("detached"), 5).orphanedAtMs).to.equal(5);
+  });
+});
+
+describe("copying a persistent disk to another", () => {
+  const instance = { deployment: "d", group: "g", instanceId: "i", az: "z1", cpi: "" } as Instance;
+  const as = (sizeMib: number) => ({ sizeMib, cloudProperties: {} });
+  const disk = (state: PersistentDiskState): PersistentDisk => {
+    const { role, ...plain } = intendCopy(instance, "old", as(64));
+    return { ...plain, state, diskCid: "old" };
+  };
+  const next = (state: PersistentDiskState): PersistentDisk => ({ ...intendCopy(instance, "new", as(128)), state });
+  const former = (state: PersistentDiskState): PersistentDisk => ({ ...disk(state), role: "former" });
+
+  /** By the other disk's state: while the copy is wanted, and once the disk is wanted as it is. */
+  const STEPS: [PersistentDiskState, PersistentDiskStep, PersistentDiskStep][] = [
+    ["creating", "create_next", "create_next"],
+    ["detached", "attach_next", "delete_next"],
+    ["attaching", "attach_next", "detach_other"],
+    ["attached", "migrate", "detach_other"],
+    ["detaching", "detach_other", "detach_other"],
+  ];
+  for (const [state, whileWanted, otherwise] of STEPS)
+    it(`the new one ${state} -> ${whileWanted}; wanted no more -> ${otherwise}`, () => {
+      expect(decidePersistentDisk(disk("mounted"), as(128), next(state))).to.equal(whileWanted);
+      expect(decidePersistentDisk(disk("mounted"), as(64), next(state))).to.equal(otherwise);
+      expect(decidePersistentDisk(disk("mounted"), as(256), next(state))).to.equal(otherwise);
+      expect(decidePersistentDisk(disk("mounted"), undefined, next(state))).to.equal(otherwise);
+    });
+
+  it("the disk itself is mounted first", () => {
+    expect(decidePersistentDisk(disk("detached"), as(128), next("attached"))).to.equal("attach");
+    expect(decidePersistentDisk(disk("attached"), as(128), next("detached"))).to.equal("mount");
+  });
+
+  it("the former one -> detached, then an orphan, whatever is wanted", () => {
+    for (const wanted of [as(128), as(256), undefined]) {
+      expect(decidePersistentDisk(disk("mounted"), wanted, former("mounted"))).to.equal("detach_other");
+      expect(decidePersistentDisk(disk("mounted"), wanted, former("detached"))).to.equal("orphan_former");
+    }
+  });
+
+  it("copied -> they change places", () => {
+    const { former, present } = copied(disk("mounted"), { ...next("attached"), diskCid: "new" });
+    expect(former).to.deep.equal({ ...disk("mounted"), role: "former" });
+    expect(present).to.include({ diskId: "new", state: "mounted" }).and.not.have.property("role");
+    expect(persistentDiskOrphaned({ ...former, state: "detached" }, 5)).to.not.have.property("role");
   });
 });

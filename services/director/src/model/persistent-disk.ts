@@ -21,6 +21,11 @@ export interface PersistentDisk extends DiskRecord {
   readonly group: string;
   readonly instanceId: string;
   readonly state: PersistentDiskState;
+  /**
+   * While an instance's disk is copied, the other one beside it. next: what is copied to. former: what was copied from,
+   * once the instance's disk is the copy. Absent: it is the instance's disk, or an orphan.
+   */
+  readonly role?: "next" | "former" | undefined;
   /** When its instance, or the manifest, had no use for it any more; null while it is in use. */
   readonly orphanedAtMs: number | null;
 }
@@ -69,7 +74,8 @@ export function persistentDiskChanged(
 
 /** The instance has no use for the disk any more: it is kept until an operator deletes it. */
 export function persistentDiskOrphaned(disk: PersistentDisk, nowMs: number): PersistentDisk {
-  return { ...persistentDisks.moved(disk, "orphan"), orphanedAtMs: nowMs };
+  const { role, ...orphan } = persistentDisks.moved(disk, "orphan");
+  return { ...orphan, orphanedAtMs: nowMs };
 }
 
 export interface WantedPersistentDisk {
@@ -86,21 +92,32 @@ export function wantedPersistentDisk(group: GroupSpec, config: CloudConfig): Wan
   return { sizeMib, cloudProperties };
 }
 
-export type PersistentDiskStep = "create" | "attach" | "mount" | "detach" | "change" | "orphan" | "nothing";
+/** What is done to the other disk while one is copied. */
+const COPY_STEPS = ["create_next", "attach_next", "migrate", "detach_other", "delete_next", "orphan_former"] as const;
+export type CopyStep = (typeof COPY_STEPS)[number];
 
-/** The next step towards what is wanted, for an instance with a running VM. */
+export function isCopyStep(step: PersistentDiskStep): step is CopyStep {
+  return COPY_STEPS.some((each) => each === step);
+}
+
+export type PersistentDiskStep = "create" | "attach" | "mount" | "detach" | "change" | "orphan" | "nothing" | CopyStep;
+
+/** The next step towards what is wanted, for an instance with a running VM; `other` is the one with a role. */
 export function decidePersistentDisk(
   disk: PersistentDisk | undefined,
   wanted: WantedPersistentDisk | undefined,
+  other?: PersistentDisk | undefined,
 ): PersistentDiskStep {
+  const step = other && decideCopy(disk, wanted, other);
+  if (step !== undefined) return step;
   if (disk === undefined) return wanted === undefined ? "nothing" : "create";
   // Without its id it could not even be deleted.
   if (disk.state === "creating") return "create";
   if (disk.state === "detaching") return "detach";
   if (wanted === undefined) return disk.state === "detached" ? "orphan" : "detach";
   refuseShrinking(disk, wanted);
-  if (disk.sizeMib !== wanted.sizeMib || !sameJson(disk.cloudProperties, wanted.cloudProperties))
-    return disk.state === "detached" ? "change" : "detach";
+  // What it is to be is copied to the other one, while this one is mounted.
+  if (other === undefined && !isAs(disk, wanted)) return disk.state === "detached" ? "change" : "detach";
   switch (disk.state) {
     case "detached":
     case "attaching":
@@ -110,6 +127,45 @@ export function decidePersistentDisk(
     default:
       return "nothing";
   }
+}
+
+/** Undefined while the instance's own disk comes first. */
+function decideCopy(
+  disk: PersistentDisk | undefined,
+  wanted: WantedPersistentDisk | undefined,
+  other: PersistentDisk,
+): CopyStep | undefined {
+  if (other.state === "detaching") return "detach_other";
+  if (other.role === "former") return other.state === "detached" ? "orphan_former" : "detach_other";
+  const isOfUse = disk !== undefined && wanted !== undefined && !isAs(disk, wanted) && isAs(other, wanted);
+  if (isOfUse && disk.state !== "mounted") return undefined;
+  // Without its id it could not even be deleted.
+  if (other.state === "creating") return "create_next";
+  if (!isOfUse) return other.state === "detached" ? "delete_next" : "detach_other";
+  return other.state === "attached" ? "migrate" : "attach_next";
+}
+
+function isAs(disk: PersistentDisk, wanted: WantedPersistentDisk): boolean {
+  return disk.sizeMib === wanted.sizeMib && sameJson(disk.cloudProperties, wanted.cloudProperties);
+}
+
+/** The intent to copy an instance's disk to another one. */
+export function intendCopy(
+  { deployment, group, instanceId, az, cpi }: Instance,
+  diskId: string,
+  { sizeMib, cloudProperties }: WantedPersistentDisk,
+): PersistentDisk {
+  const place = { deployment, group, instanceId, az, cpi, vmCid: "", hint: null, orphanedAtMs: null };
+  return { diskId, ...place, sizeMib, cloudProperties, state: "creating", diskCid: "", role: "next" };
+}
+
+/** The agent has copied the one to the other, and mounted that: they change places. */
+export function copied(
+  disk: PersistentDisk,
+  next: PersistentDisk,
+): { readonly former: PersistentDisk; readonly present: PersistentDisk } {
+  const { role, ...present } = persistentDisks.moved(next, "mount");
+  return { former: { ...disk, role: "former" }, present };
 }
 
 function refuseShrinking(disk: PersistentDisk, wanted: WantedPersistentDisk): void {

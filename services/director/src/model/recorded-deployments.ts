@@ -53,6 +53,12 @@ export function persistentDiskOf(tables: DirectorTables, instanceId: string): Pe
   return disk;
 }
 
+/** The one beside it while it is copied. */
+export function otherDiskOf(tables: DirectorTables, instanceId: string): PersistentDisk | undefined {
+  const [disk] = tables.persistentDisks.by("otherOfInstance", instanceId);
+  return disk;
+}
+
 /** Of deployments with VMs made of the stemcell. */
 export function deploymentsWith(tables: DirectorTables, stemcell: { name: string; version: string }): string[] {
   const names = new Set<string>();

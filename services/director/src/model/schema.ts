@@ -51,7 +51,8 @@ export const schema = {
     indexes: {
       byDeployment: (disk) => disk.deployment,
       // An orphan is no instance's any more.
-      byInstance: (disk) => (disk.orphanedAtMs === null ? disk.instanceId : undefined),
+      byInstance: (disk) => (disk.orphanedAtMs === null && disk.role === undefined ? disk.instanceId : undefined),
+      otherOfInstance: (disk) => (disk.role === undefined ? undefined : disk.instanceId),
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),

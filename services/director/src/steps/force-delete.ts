@@ -3,7 +3,7 @@ import { type Disk, dynamicDisks } from "../model/disk.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { type PersistentDisk, persistentDiskOrphaned, persistentDisks } from "../model/persistent-disk.js";
 import type { PossibleOrphan } from "../model/possible-orphan.js";
-import { persistentDiskOf } from "../model/recorded-deployments.js";
+import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { deleteIfThere } from "./dynamic-disk-steps.js";
@@ -18,9 +18,9 @@ export async function deleteInstanceByForce(context: JobContext, run: TaskRun, i
   await orElse(run, deleteInstance(context, run, instance), async (reason) => {
     const orphaned = await context.tablet.transact((tx) => {
       const current = tx.instances.get(instance.instanceId);
-      return current && leaveBehind(context, run, tx, current, reason);
+      return current === undefined ? [] : leaveBehind(context, run, tx, current, reason);
     });
-    if (orphaned !== undefined) noteOrphaned(context, run, orphaned);
+    for (const disk of orphaned) noteOrphaned(context, run, disk);
     return `vm \`${instance.vmCid || instance.vmToken}\` of ${formatInstance(instance)}`;
   });
 }
@@ -59,19 +59,19 @@ async function orElse(run: TaskRun, work: Promise<unknown>, leave: (reason: stri
   }
 }
 
-/** Returns the persistent disk, which is left over as any other, though the VM may still have it. */
+/** Returns the persistent disks, which are left over as any other, though the VM may still have it. */
 function leaveBehind(
   context: JobContext,
   run: TaskRun,
   tx: DirectorTransaction,
   instance: Instance,
   reason: string,
-): PersistentDisk | undefined {
+): readonly PersistentDisk[] {
   const { instanceId, vmCid, vmToken, agentId, cpi, az, deployment } = instance;
   const madeFor = formatInstance(instance);
-  const disk = persistentDiskOf(tx, instanceId);
-  const why =
-    disk === undefined ? reason : `${reason}; it may still have persistent disk ${disk.diskCid || disk.diskId}`;
+  const disks = [persistentDiskOf(tx, instanceId), otherDiskOf(tx, instanceId)].filter((each) => each !== undefined);
+  const names = disks.map((disk) => disk.diskCid || disk.diskId);
+  const why = disks.length === 0 ? reason : `${reason}; it may still have persistent disk ${names.join(" and ")}`;
   if (vmCid !== "" || vmToken !== "")
     putPossibleOrphan(context, run, tx, {
       ...{ token: vmToken || vmCid, kind: "vm", cid: vmCid, cpi, az, deployment, madeFor, reason: why },
@@ -81,15 +81,16 @@ function leaveBehind(
   forgetBoshRegistrySettings(tx, instance);
   forgetOwedRemovals(tx, agentId);
   tx.instances.delete(instanceId);
-  if (disk === undefined) return undefined;
-  if (disk.state === "creating") {
-    const { diskId: token } = disk;
-    putPossibleOrphan(context, run, tx, { token, kind: "disk", cpi: disk.cpi, az, deployment, madeFor, reason });
-    tx.persistentDisks.delete(token);
-    return undefined;
-  }
-  const free =
-    disk.state === "detached" ? disk : persistentDisks.detached(persistentDisks.moved(disk, "intend_detach"));
-  tx.persistentDisks.put(persistentDiskOrphaned(free, context.clock.nowMs()));
-  return free;
+  return disks.flatMap((disk) => {
+    if (disk.state === "creating") {
+      const { diskId: token } = disk;
+      putPossibleOrphan(context, run, tx, { token, kind: "disk", cpi: disk.cpi, az, deployment, madeFor, reason });
+      tx.persistentDisks.delete(token);
+      return [];
+    }
+    const isFree = disk.state === "detached";
+    const free = isFree ? disk : persistentDisks.detached(persistentDisks.moved(disk, "intend_detach"));
+    tx.persistentDisks.put(persistentDiskOrphaned(free, context.clock.nowMs()));
+    return [free];
+  });
 }

@@ -4,7 +4,11 @@ import { CpiCallError, tolerate } from "../cpi/cpi-error.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { type JsonObject, sameJson } from "../model/json.js";
 import {
+  type CopyStep,
+  copied,
+  intendCopy,
   intendPersistentDisk,
+  isCopyStep,
   type PersistentDisk,
   type PersistentDiskStep,
   persistentDiskChanged,
@@ -12,11 +16,11 @@ import {
   persistentDisks,
   type WantedPersistentDisk,
 } from "../model/persistent-disk.js";
-import { persistentDiskOf } from "../model/recorded-deployments.js";
+import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { persistentDisk, tellToForget } from "./disk-steps.js";
+import { deleteWithCpi, persistentDisk, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
 import { manifestOf } from "./vm-spec.js";
 
@@ -25,6 +29,8 @@ import { manifestOf } from "./vm-spec.js";
 export interface PersistentDiskWork {
   readonly instance: Instance;
   readonly disk: PersistentDisk | undefined;
+  /** The one beside it while it is copied. */
+  readonly other: PersistentDisk | undefined;
   readonly wanted: WantedPersistentDisk | undefined;
   readonly step: PersistentDiskStep;
 }
@@ -34,20 +40,15 @@ export async function runPersistentDiskStep(
   run: TaskRun,
   work: PersistentDiskWork,
 ): Promise<void> {
-  const { instance, disk, wanted, step } = work;
+  const { instance, disk, other, wanted, step } = work;
   if (step === "create") return createPersistentDisk(context, run, instance, disk, wanted);
+  if (other !== undefined && isCopyStep(step)) return runCopyStep(context, run, { instance, disk, other, step });
   if (disk === undefined) throw new TypeError(`a disk that is not there cannot ${step}`);
   if (step === "attach") await attachToVm(context, run, instance, disk);
   else if (step === "mount") await mount(context, run, instance, disk);
   else if (step === "detach") await unmountAndDetach(context, run, instance, disk, { mustUnmount: true });
   else if (step === "change" && wanted !== undefined) await changeDisk(context, run, instance, disk, wanted);
-  else if (step === "orphan") {
-    const nowMs = context.clock.nowMs();
-    await run.stage("Orphan disk", disk.diskCid, () =>
-      persistentDisk(context, run, disk.diskId).change((current) => persistentDiskOrphaned(current, nowMs)),
-    );
-    noteOrphaned(context, run, disk);
-  }
+  else if (step === "orphan") await orphan(context, run, disk);
 }
 
 /** Tells that a disk was left over. */
@@ -63,16 +64,25 @@ async function createPersistentDisk(
   existing: PersistentDisk | undefined,
   wanted: WantedPersistentDisk | undefined,
 ): Promise<void> {
-  const madeFor = formatInstance(instance);
-  await run.stage("Creating persistent disk", madeFor, async () => {
+  await run.stage("Creating persistent disk", formatInstance(instance), async () => {
     const disk = intendPersistentDisk(existing, context.newId(), instance, wanted);
     await context.tablet.transact((tx) => tx.persistentDisks.put(disk));
-    const { diskId, cloudProperties } = disk;
-    const { vmCid } = instance;
-    const begunBefore = existing !== undefined;
-    const making = { token: diskId, madeFor, begunBefore, target: recorded(disk), cloudProperties, vmCid };
-    await persistentDisk(context, run, diskId).make(disk, making);
+    await makeDisk(context, run, instance, disk, { begunBefore: existing !== undefined });
   });
+}
+
+async function makeDisk(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  disk: PersistentDisk,
+  { begunBefore }: { readonly begunBefore: boolean },
+): Promise<void> {
+  const { diskId, cloudProperties } = disk;
+  const { vmCid } = instance;
+  const madeFor = formatInstance(instance);
+  const making = { token: diskId, madeFor, begunBefore, target: recorded(disk), cloudProperties, vmCid };
+  await persistentDisk(context, run, diskId).make(disk, making);
 }
 
 async function attachToVm(
@@ -98,6 +108,132 @@ async function mount(context: JobContext, run: TaskRun, instance: Instance, disk
     await tellAgent(context, run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
     await steps.change((current) => persistentDisks.moved(current, "mount"));
   });
+}
+
+/** What is done to the other disk of an instance, while the one that it has is copied to another. */
+async function runCopyStep(
+  context: JobContext,
+  run: TaskRun,
+  {
+    instance,
+    disk,
+    other,
+    step,
+  }: Pick<PersistentDiskWork, "instance" | "disk"> & {
+    readonly other: PersistentDisk;
+    readonly step: CopyStep;
+  },
+): Promise<void> {
+  if (step === "create_next") await createCopy(context, run, instance, disk, { next: other, wanted: other });
+  else if (step === "attach_next") await attachToVm(context, run, instance, other);
+  else if (step === "detach_other") await unmountAndDetach(context, run, instance, other, { mustUnmount: true });
+  else if (step === "delete_next") await deleteUnused(context, run, other);
+  else if (step === "orphan_former") await orphan(context, run, other);
+  else if (disk !== undefined) await migrate(context, run, instance, disk, other);
+}
+
+/** Makes the disk that the mounted one is to be copied to; `next`: that was begun. */
+async function createCopy(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  disk: PersistentDisk | undefined,
+  { next, wanted }: { readonly next: PersistentDisk | undefined; readonly wanted: WantedPersistentDisk },
+): Promise<void> {
+  const task = `${formatInstance(instance)}${disk === undefined ? "" : `, to copy ${disk.diskCid}`}`;
+  await run.stage("Creating persistent disk", task, async () => {
+    const made = next ?? intendCopy(instance, context.newId(), wanted);
+    await context.tablet.transact((tx) => tx.persistentDisks.put(made));
+    await makeDisk(context, run, instance, made, { begunBefore: next !== undefined });
+  });
+}
+
+async function deleteUnused(context: JobContext, run: TaskRun, next: PersistentDisk): Promise<void> {
+  await run.stage("Deleting unused persistent disk", next.diskCid, async () => {
+    await deleteWithCpi(context, run, recorded(next), next.diskCid);
+    await context.tablet.transact((tx) => tx.persistentDisks.delete(next.diskId));
+  });
+}
+
+async function orphan(context: JobContext, run: TaskRun, disk: PersistentDisk): Promise<void> {
+  const nowMs = context.clock.nowMs();
+  await run.stage("Orphan disk", disk.diskCid, () =>
+    persistentDisk(context, run, disk.diskId).change((current) => persistentDiskOrphaned(current, nowMs)),
+  );
+  noteOrphaned(context, run, disk);
+}
+
+const SIGN_OF_LIFE_MS = 10_000;
+
+/** Has the agent copy the mounted disk to the other one, and mount that in its place. */
+async function migrate(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  disk: PersistentDisk,
+  next: PersistentDisk,
+): Promise<void> {
+  const { agentId } = instance;
+  const { attachTimeoutMs } = context.config.agents;
+  const { diskCid, hint } = next;
+  try {
+    await run.stage("Migrating persistent disk", `${disk.diskCid} to ${diskCid}`, async () => {
+      if (hint !== null)
+        await tellAgent(context, run, agentId, "add_persistent_disk", [diskCid, hint], attachTimeoutMs);
+      await persistentDisk(context, run, next.diskId).setMetadata(next, await metadataOf(context, instance));
+      if (!(await isMigrated(context, run, agentId, disk, next))) {
+        await tellAgent(context, run, agentId, "mount_disk", [diskCid], attachTimeoutMs, "error");
+        await callMigrate(context, run, agentId, disk, next);
+      }
+      await context.tablet.transact((tx) => {
+        const { former, present } = copied(disk, next);
+        tx.persistentDisks.put(former);
+        tx.persistentDisks.put(present);
+      });
+    });
+  } catch (error) {
+    if (!(error instanceof NotImplementedError)) throw error;
+    // Nothing was ever written to it.
+    await unmountAndDetach(context, run, instance, next, { mustUnmount: true });
+    await deleteUnused(context, run, next);
+    throw new NotImplementedError(
+      `persistent disk \`${disk.diskCid}\` cannot become another: its CPI cannot change disks, and agent ${agentId} cannot copy one (${error.message}): keep its size and type, or remove it first, which leaves it as an orphan`,
+      { cause: error, about: { disk_cid: disk.diskCid } },
+    );
+  }
+}
+
+/** Whether an earlier call got through whose end nobody heard: copied again, the former content would go over the new. */
+async function isMigrated(
+  { agents, config }: JobContext,
+  run: TaskRun,
+  agentId: string,
+  disk: PersistentDisk,
+  next: PersistentDisk,
+): Promise<boolean> {
+  const timeoutMs = config.agents.attachTimeoutMs;
+  const mounted = await agents.call(agentId, "list_disk", [], { signal: run.stopped, timeoutMs });
+  return Array.isArray(mounted) && mounted.includes(next.diskCid) && !mounted.includes(disk.diskCid);
+}
+
+/** Once only: an agent that was asked twice would copy what it has copied from. It takes as long as the task may. */
+async function callMigrate(
+  { agents, config, tablet }: JobContext,
+  run: TaskRun,
+  agentId: string,
+  disk: PersistentDisk,
+  next: PersistentDisk,
+): Promise<void> {
+  const signs = setInterval(() => {
+    if (!run.stopped.aborted) run.checkpoint();
+  }, SIGN_OF_LIFE_MS);
+  try {
+    tablet.checkMayAct();
+    const options = { signal: run.stopped, timeoutMs: config.tasks.timeoutsMs.normal };
+    await agents.call(agentId, "migrate_disk", [disk.diskCid, next.diskCid], options);
+  } finally {
+    clearInterval(signs);
+  }
 }
 
 async function metadataOf(context: JobContext, instance: Instance): Promise<JsonObject> {
@@ -142,14 +278,16 @@ async function unmount(context: JobContext, run: TaskRun, agentId: string, diskC
  * whose id nobody knows would be lost.
  */
 export async function detachForGood(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
-  const disk = await context.tablet.read((tables) => persistentDiskOf(tables, instance.instanceId));
-  if (disk === undefined) return;
-  if (disk.state === "creating") {
-    // Refused: it surely is not there, and its record is gone.
+  const { instanceId } = instance;
+  const { disk, other } = await disksOf(context, instanceId);
+  // Refused: it surely is not there, and its record is gone.
+  if (disk?.state === "creating")
     await tolerate(createPersistentDisk(context, run, instance, disk, undefined), (error) => error.refused);
-  } else {
-    await detachFromVm(context, run, instance, { mustUnmount: false });
-  }
+  if (other?.state === "creating")
+    await tolerate(makeDisk(context, run, instance, other, { begunBefore: true }), (error) => error.refused);
+  await detachFromVm(context, run, instance, { mustUnmount: false });
+  const left = (await disksOf(context, instanceId)).other;
+  if (left !== undefined) await orphan(context, run, left);
 }
 
 /** Detaches the instance's disk before its VM is made anew. */
@@ -159,12 +297,23 @@ export async function detachFromVm(
   instance: Instance,
   options: { readonly mustUnmount: boolean },
 ): Promise<void> {
-  const disk = await context.tablet.read((tables) => persistentDiskOf(tables, instance.instanceId));
-  if (disk === undefined || disk.state === "creating" || disk.state === "detached") return;
-  await unmountAndDetach(context, run, instance, disk, options);
+  const { disk, other } = await disksOf(context, instance.instanceId);
+  for (const each of [other, disk])
+    if (each !== undefined && each.state !== "creating" && each.state !== "detached")
+      await unmountAndDetach(context, run, instance, each, options);
 }
 
-/** Makes a detached disk larger, or of another type. When the CPI does not, the instance gets it back as it was. */
+function disksOf(context: JobContext, instanceId: string) {
+  return context.tablet.read((tables) => ({
+    disk: persistentDiskOf(tables, instanceId),
+    other: otherDiskOf(tables, instanceId),
+  }));
+}
+
+/**
+ * Makes a detached disk larger, or of another type. When the CPI does not, the instance gets it back as it was; when no
+ * CPI could, it is to be copied to another one.
+ */
 async function changeDisk(
   context: JobContext,
   run: TaskRun,
@@ -186,10 +335,7 @@ async function changeDisk(
     const attached = await context.tablet.read((tables) => tables.persistentDisks.get(diskId));
     if (attached !== undefined) await mount(context, run, instance, attached);
     if (!error.isNotImplemented) throw error;
-    throw new NotImplementedError(
-      `the CPI of persistent disk \`${diskCid}\` cannot change disks (${error.message}): keep its size and type, or remove it first, which leaves it as an orphan`,
-      { cause: error, about: { disk_cid: diskCid } },
-    );
+    await createCopy(context, run, instance, disk, { next: undefined, wanted });
   }
 }
 

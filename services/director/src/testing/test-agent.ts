@@ -10,9 +10,18 @@ export class TestAgent {
   /** Persistent disks: cid -> hint. */
   readonly persistentDisks = new Map<string, unknown>();
   mountedCid: string | undefined;
+  /** Where a disk is mounted beside the other one, to be copied to. */
+  migrationTargetCid: string | undefined;
+  /** Whether it knows how to copy a disk to another. Takes effect with the next start. */
+  canMigrate = false;
+  /** What persistent disks hold, by their cids. */
+  readonly contents = new Map<string, string>();
   readonly calls: string[] = [];
   /** Thrown by the next methods, first to last; undefined lets one pass. */
   readonly failures: (Error | undefined)[] = [];
+  /** Thrown by the next call of a method, e.g. "migrate". */
+  readonly failureOf = new Map<string, Error>();
+  readonly #gateOf = new Map<string, Gate>();
   /** Takes effect with the next start. */
   heartbeatIntervalMs = 60_000;
   /** How long an add takes, so that others come in between. */
@@ -26,6 +35,13 @@ export class TestAgent {
     private readonly natsAddress: string,
     private readonly certs: Pick<TestCertificates, "files">,
   ) {}
+
+  /** The next call of that method stops before its effect. */
+  gateOf(name: string): Gate {
+    const gate = new Gate();
+    this.#gateOf.set(name, gate);
+    return gate;
+  }
 
   /** The next method stops before its effect. */
   gate(): Gate {
@@ -45,7 +61,7 @@ export class TestAgent {
       nats,
       agentId: this.agentId,
       methods: {
-        list_disk: this.#method("async", "list", () => {}, 0),
+        list_disk: this.#method("async", "list", () => this.mountedCids, 0),
         add_dynamic_disk: this.#method("async", "add", async ([cid, hint]) => {
           if (this.addDelayMs > 0) await sleep(this.addDelayMs);
           this.links.set(String(cid), hint);
@@ -58,17 +74,33 @@ export class TestAgent {
           this.persistentDisks.delete(String(cid)),
         ),
         mount_disk: this.#method("async", "mount", ([cid]) => {
-          this.mountedCid = String(cid);
+          const isBeside = this.canMigrate && this.mountedCid !== undefined && this.mountedCid !== cid;
+          this[isBeside ? "migrationTargetCid" : "mountedCid"] = String(cid);
         }),
-        unmount_disk: this.#method("async", "unmount", () => {
-          this.mountedCid = undefined;
+        unmount_disk: this.#method("async", "unmount", ([cid]) => {
+          if (this.migrationTargetCid === cid) this.migrationTargetCid = undefined;
+          else if (this.mountedCid === cid || !this.canMigrate) this.mountedCid = undefined;
         }),
+        ...(this.canMigrate ? { migrate_disk: this.#method("async", "migrate", () => this.#migrate()) } : {}),
       },
       heartbeat: () => ({}),
       heartbeatIntervalMs: this.heartbeatIntervalMs,
       log: silentLogger,
     });
     await nats.whenConnected(AbortSignal.timeout(10_000));
+  }
+
+  get mountedCids(): string[] {
+    return [this.mountedCid, this.migrationTargetCid].filter((cid) => cid !== undefined);
+  }
+
+  /** As a stock agent does: it copies whatever is mounted to whatever is the target, and takes that for the disk. */
+  #migrate(): void {
+    const { mountedCid = "", migrationTargetCid } = this;
+    if (migrationTargetCid === undefined) throw new Error("there is no migration target");
+    this.contents.set(migrationTargetCid, this.contents.get(mountedCid) ?? "");
+    this.mountedCid = migrationTargetCid;
+    this.migrationTargetCid = undefined;
   }
 
   async stop(): Promise<void> {
@@ -89,13 +121,14 @@ export class TestAgent {
       minArguments,
       run: async (args) => {
         this.calls.push([name, ...args.slice(0, 1)].join(" "));
-        const gate = this.#gate;
-        this.#gate = undefined;
+        const gate = this.#gateOf.get(name) ?? this.#gate;
+        if (!this.#gateOf.delete(name)) this.#gate = undefined;
         await gate?.pass();
-        const failure = this.failures.shift();
+        const failure = this.failureOf.get(name) ?? this.failures.shift();
+        this.failureOf.delete(name);
         if (failure) throw failure;
-        await effect(args);
-        return {};
+        const result = await effect(args);
+        return Array.isArray(result) ? result : {};
       },
     };
   }
