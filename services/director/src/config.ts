@@ -203,6 +203,8 @@ const fields = z.strictObject({
       instancesPerDeployment: count.default(1_000),
       /** VMs and disks that CPIs may have made unknown to anybody; beyond that the oldest are forgotten. */
       possibleOrphans: count.default(10_000),
+      /** What a scan records of one deployment; beyond that it says how much more there was. */
+      problemsPerDeployment: count.default(10_000),
       /** Of YAML from outside: configs, manifests, stemcell.MF. What was accepted once is read again whatever they say. */
       yaml: z
         .strictObject({

@@ -150,6 +150,7 @@ export function createDirector(
     boshRegistry,
     stemcellFiles,
     endedAdds: new Set(),
+    lockOwner: (lock) => locks.owner(lock),
     clock,
     newId: randomUUID,
     random,

@@ -64,6 +64,9 @@ export const POLICY = {
   takeSnapshots: admins,
   listSnapshots: readers,
   deleteSnapshots: admins,
+  scanDeployment: admins,
+  listProblems: readers,
+  resolveProblems: admins,
   listEvents: readers,
   listLocks: readers,
 } as const satisfies Readonly<Record<string, Rule>>;

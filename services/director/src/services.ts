@@ -4,6 +4,7 @@ import {
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
   LockServiceDefinition,
+  ProblemServiceDefinition,
   SnapshotServiceDefinition,
   StemcellServiceDefinition,
   TaskServiceDefinition,
@@ -40,11 +41,14 @@ import { listLocks } from "./handlers/list-locks.js";
 import { listOwedRemovals } from "./handlers/list-owed-removals.js";
 import { listPersistentDisks } from "./handlers/list-persistent-disks.js";
 import { listPossibleOrphans } from "./handlers/list-possible-orphans.js";
+import { listProblems } from "./handlers/list-problems.js";
 import { listSnapshots } from "./handlers/list-snapshots.js";
 import { listStemcells } from "./handlers/list-stemcells.js";
 import { listTasks } from "./handlers/list-tasks.js";
 import { provideDisk } from "./handlers/provide-disk.js";
+import { resolveProblems } from "./handlers/resolve-problems.js";
 import { resumeTask } from "./handlers/resume-task.js";
+import { scanDeployment } from "./handlers/scan-deployment.js";
 import { takeSnapshots } from "./handlers/take-snapshots.js";
 import { updateConfig } from "./handlers/update-config.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
@@ -109,6 +113,11 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   });
   offer(server, EventServiceDefinition, current, {
     listEvents: permit("listEvents", listEvents),
+  });
+  offer(server, ProblemServiceDefinition, current, {
+    scanDeployment: permit("scanDeployment", scanDeployment),
+    listProblems: permit("listProblems", listProblems),
+    resolveProblems: permit("resolveProblems", resolveProblems),
   });
   offer(server, LockServiceDefinition, current, {
     listLocks: permit("listLocks", listLocks),

@@ -9,6 +9,7 @@ import type { Instance } from "./model/instance.js";
 import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
+import type { DiskKey, Problem } from "./model/problem.js";
 import { type Counter, type DirectorSchema, schema } from "./model/schema.js";
 import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
@@ -144,6 +145,32 @@ const snapshot = shapeOf<Snapshot>()({
   createdAtMs: z.number(),
 });
 
+const problem = shapeOf<Problem>()({
+  problemId: whole,
+  deployment: text,
+  type: z.enum([
+    "missing_vm",
+    "unresponsive_agent",
+    "missing_disk",
+    "mount_info_mismatch",
+    "missing_link",
+    "surplus_link",
+  ]),
+  group: text,
+  instanceId: text,
+  vmCid: text,
+  cpi: text,
+  diskCid: text,
+  disk: shapeOf<DiskKey>()({ kind: z.enum(["dynamic", "persistent"]), key: text }).nullable(),
+  elsewhere: z.array(text).readonly(),
+  description: text,
+  foundAtMs: z.number(),
+  open: flag,
+  begunByTaskId: whole,
+  handledByTaskId: whole,
+  outcome: text,
+});
+
 const boshRegistrySettings = shapeOf<BoshRegistrySettings>()({ id: text, settings: text, agentId: text });
 
 const stemcell = shapeOf<Stemcell>()({
@@ -173,6 +200,8 @@ const jobType = z.enum([
   "take_snapshots",
   "delete_snapshots",
   "settle_owed_removals",
+  "scan_deployment",
+  "resolve_problems",
 ]);
 
 const task = shapeOf<Task>()({
@@ -195,7 +224,7 @@ const task = shapeOf<Task>()({
   outputSizeBytes: whole.optional(),
 });
 
-const counter = shapeOf<Counter>()({ name: z.enum(["config", "task"]), value: whole });
+const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task"]), value: whole });
 
 /** The model's tables, as they are stored: with the shapes that their documents must have. */
 export const storedSchema: DirectorSchema = {
@@ -203,6 +232,7 @@ export const storedSchema: DirectorSchema = {
   persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },
   owedRemovals: { ...schema.owedRemovals, check: checkOf(owedRemoval) },
   snapshots: { ...schema.snapshots, check: checkOf(snapshot) },
+  problems: { ...schema.problems, check: checkOf(problem) },
   possibleOrphans: { ...schema.possibleOrphans, check: checkOf(possibleOrphan) },
   registrySettings: { ...schema.registrySettings, check: checkOf(boshRegistrySettings) },
   configs: { ...schema.configs, check: checkOf(config) },

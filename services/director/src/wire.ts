@@ -7,6 +7,7 @@ import type {
   OwedRemoval as WireOwedRemoval,
   PersistentDisk as WirePersistentDisk,
   PossibleOrphan as WirePossibleOrphan,
+  Problem as WireProblem,
   Snapshot as WireSnapshot,
   Stemcell as WireStemcell,
   Task as WireTask,
@@ -21,6 +22,7 @@ import type { Instance } from "./model/instance.js";
 import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
+import { defaultResolution, type Problem, planOf, resolutionsOf } from "./model/problem.js";
 import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
 import type { Task, TaskQueue, TaskState } from "./model/task.js";
@@ -127,6 +129,24 @@ export function encodeOwedRemoval({ sinceMs, ...owed }: OwedRemoval): WireOwedRe
 
 export function encodePossibleOrphan({ sinceMs, cid = "", ...orphan }: PossibleOrphan): WirePossibleOrphan {
   return { ...orphan, cid, since: new Date(sinceMs) };
+}
+
+export function encodeProblem(problem: Problem): WireProblem {
+  const { problemId, deployment, type, description, group, instanceId, vmCid, diskCid, foundAtMs, outcome } = problem;
+  return {
+    problemId,
+    deployment,
+    type,
+    description,
+    instanceGroup: group,
+    instanceId,
+    vmCid,
+    diskCid,
+    resolutions: resolutionsOf(problem).map((name) => ({ name, plan: planOf(name) })),
+    defaultResolution: defaultResolution(problem),
+    foundAt: new Date(foundAtMs),
+    lastError: outcome,
+  };
 }
 
 export function encodeStemcell(stemcell: Stemcell, deployments: readonly string[]): WireStemcell {

@@ -1,15 +1,13 @@
 import type { ListInstancesRequest, ListInstancesResponse } from "@diskmesh/api/director";
-import { NotFoundError, parseName } from "@diskmesh/domain";
+import { parseName } from "@diskmesh/domain";
 import type { Context } from "../context.js";
-import { instancesOf } from "../model/recorded-deployments.js";
+import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
 import { encodeInstance } from "../wire.js";
 
 export async function listInstances(context: Context, request: ListInstancesRequest): Promise<ListInstancesResponse> {
   const deployment = parseName("deployment", request.deployment);
   const instances = await context.tablet.read((tables) => {
-    if (!tables.deployments.has(deployment)) {
-      throw new NotFoundError(`deployment \`${deployment}\` not found`, { about: { deployment } });
-    }
+    requireDeployment(tables, deployment);
     return instancesOf(tables, deployment);
   });
   return { instances: instances.map(encodeInstance) };

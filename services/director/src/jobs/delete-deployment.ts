@@ -1,5 +1,6 @@
 import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
 import { instancesOf } from "../model/recorded-deployments.js";
+import { problemKey } from "../model/schema.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
 import { deleteIfThere } from "../steps/dynamic-disk-steps.js";
@@ -41,6 +42,8 @@ export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tab
         const deleted = await context.tablet.transact((tx) => {
           // A disk may have been asked for while nobody looked; then there is more to do.
           if (tx.disks.count("byDeployment", name) > 0) return undefined;
+          for (const { problemId } of [...tx.problems.by("byDeployment", name)])
+            tx.problems.delete(problemKey(problemId));
           return tx.deployments.delete(name);
         });
         if (deleted === undefined) return undefined;

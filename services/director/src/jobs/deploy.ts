@@ -2,13 +2,11 @@ import { sameCpi } from "../model/cpi-choice.js";
 import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deployment.js";
 import type { Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
-import { decidePersistentDisk, wantedPersistentDisk } from "../model/persistent-disk.js";
 import {
   type AddressOwners,
   addressOwners,
   holderOf,
   instancesOf,
-  otherDiskOf,
   persistentDiskOf,
 } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
@@ -17,8 +15,8 @@ import { checkVms } from "../steps/check-vms.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment, recordManifest } from "../steps/deployment-steps.js";
 import type { JobContext } from "../steps/job-context.js";
-import { type PersistentDiskWork, runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
-import { groupOf, manifestOf, planVm, type VmPlan } from "../steps/vm-spec.js";
+import { persistentDiskWorkOf, runPersistentDiskStep } from "../steps/persistent-disk-steps.js";
+import { planVm, type VmPlan } from "../steps/vm-spec.js";
 import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "../steps/vm-steps.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -85,21 +83,5 @@ function vmChangeOf(
   return (instance) => {
     const disk = persistentDiskOf(tables, instance.instanceId);
     return decideVmChange(instance, planOf(instance), disk, (a, b) => sameCpi(a, b, cpis));
-  };
-}
-
-/** What an instance's persistent disk needs next. */
-function persistentDiskWorkOf(
-  context: JobContext,
-  tables: DirectorTables,
-  deployment: string,
-): (instance: Instance) => PersistentDiskWork {
-  const config = context.cloudConfigs.current(tables);
-  const manifest = manifestOf(context, tables, deployment);
-  return (instance) => {
-    const wanted = wantedPersistentDisk(groupOf(manifest, instance), config);
-    const disk = persistentDiskOf(tables, instance.instanceId);
-    const other = otherDiskOf(tables, instance.instanceId);
-    return { instance, disk, other, wanted, step: decidePersistentDisk(disk, wanted, other) };
   };
 }

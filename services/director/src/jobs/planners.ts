@@ -13,6 +13,8 @@ import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
 import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
+import { resolveProblems } from "./resolve-problems.js";
+import { scanDeployment } from "./scan-deployment.js";
 import { settleRemovalsOfAgent } from "./settle-owed-removals.js";
 import { takeSnapshots } from "./take-snapshots.js";
 import { updateStemcell } from "./update-stemcell.js";
@@ -34,6 +36,8 @@ export const planners: Planners = {
   take_snapshots: takeSnapshots,
   delete_snapshots: deleteSnapshots,
   settle_owed_removals: settleRemovalsOfAgent,
+  scan_deployment: scanDeployment,
+  resolve_problems: resolveProblems,
 };
 
 /** The CPIs that a job may have to ask, by what is recorded now; none when it cannot be planned. */

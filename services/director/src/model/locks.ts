@@ -122,6 +122,11 @@ export class LockTable {
     return this.#ofTask.get(taskId) ?? [];
   }
 
+  /** Undefined when nobody holds it. */
+  owner(lock: LockName): number | undefined {
+    return this.#held.get(keyOf(lock))?.taskId;
+  }
+
   /** The task is at work still: the deadlines of its locks are put off. */
   renew(taskId: number, nowMs: number): void {
     for (const lock of this.#ofTask.get(taskId) ?? []) (this.#held.get(keyOf(lock)) as Held).renewedAtMs = nowMs;

@@ -74,10 +74,13 @@ export function refuseDeletingDeployment(tables: DirectorTables, name: string): 
   });
 }
 
+export function requireDeployment(tables: DirectorTables, name: string): void {
+  if (!tables.deployments.has(name))
+    throw new NotFoundError(`deployment \`${name}\` not found`, { about: { deployment: name } });
+}
+
 /** A disk can be added to a deployment only while it is there. */
 export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
-  if (!tables.deployments.has(name)) {
-    throw new NotFoundError(`deployment \`${name}\` not found`, { about: { deployment: name } });
-  }
+  requireDeployment(tables, name);
   refuseDeletingDeployment(tables, name);
 }

@@ -7,24 +7,33 @@ import type { Instance } from "./instance.js";
 import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { PossibleOrphan } from "./possible-orphan.js";
+import type { Problem } from "./problem.js";
 import { type Snapshot, snapshotKey } from "./snapshot.js";
 import { formatStemcell, type Stemcell } from "./stemcell.js";
 import { hasEnded, restored, type Task } from "./task.js";
 
 /** The last number given out, by what is counted. */
 export interface Counter {
-  readonly name: "config" | "task";
+  readonly name: "config" | "problem" | "task";
   readonly value: number;
 }
 
-/** Numbers as keys that sort as the numbers do. */
+/** Sorts as the numbers do. */
+function numberKey(value: number): string {
+  return String(value).padStart(16, "0");
+}
+
 export function configKey(configId: number): string {
-  return String(configId).padStart(16, "0");
+  return numberKey(configId);
+}
+
+export function problemKey(problemId: number): string {
+  return numberKey(problemId);
 }
 
 /** Sorts the newest task first, which is how tasks are listed. */
 export function taskKey(taskId: number): string {
-  return configKey(Number.MAX_SAFE_INTEGER - taskId);
+  return numberKey(Number.MAX_SAFE_INTEGER - taskId);
 }
 
 /** Type and name of a config as one value. Neither holds a space. */
@@ -58,6 +67,10 @@ export const schema = {
   }),
   owedRemovals: table<OwedRemoval>()({ key: owedRemovalKey, indexes: { byAgent: (owed) => owed.agentId } }),
   snapshots: table<Snapshot>()({ key: snapshotKey, indexes: { byDeployment: (snapshot) => snapshot.deployment } }),
+  problems: table<Problem>()({
+    key: (problem) => problemKey(problem.problemId),
+    indexes: { byDeployment: (problem) => problem.deployment },
+  }),
   possibleOrphans: table<PossibleOrphan>()({ key: (orphan) => orphan.token, indexes: {} }),
   registrySettings: table<BoshRegistrySettings>()({
     key: (settings) => settings.id,

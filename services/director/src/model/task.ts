@@ -1,6 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { MeantAttachment } from "./disk-decisions.js";
 import type { JsonObject } from "./json.js";
+import type { Answer } from "./problem.js";
 
 /** The states of tasks that have ended. */
 export const ENDED_STATES = ["done", "error", "cancelled", "timeout"] as const;
@@ -68,7 +69,15 @@ export type Job =
   | { readonly type: "take_snapshots"; readonly deployment: string; readonly instanceId: string }
   /** One; empty for all of the deployment. */
   | { readonly type: "delete_snapshots"; readonly deployment: string; readonly snapshotCid: string }
-  | { readonly type: "settle_owed_removals"; readonly agentId: string };
+  | { readonly type: "settle_owed_removals"; readonly agentId: string }
+  | { readonly type: "scan_deployment"; readonly deployment: string }
+  | {
+      readonly type: "resolve_problems";
+      readonly deployment: string;
+      readonly answers: readonly Answer[];
+      /** All others by their defaults, too. */
+      readonly auto: boolean;
+    };
 export type JobType = Job["type"];
 export type JobOf<Type extends JobType> = Extract<Job, { readonly type: Type }>;
 

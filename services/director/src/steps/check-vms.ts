@@ -6,6 +6,7 @@ import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
+import { sideBySide } from "./side-by-side.js";
 
 const STAGE = "Checking vms";
 
@@ -17,21 +18,10 @@ export async function checkVms(context: JobContext, run: TaskRun, deployment: st
     ),
   );
   const found = new Map<string, boolean>();
-  const queue = instances.values();
-  const failures: unknown[] = [];
   const failingCpis = new Set<string>();
-  // None is left behind at work when another fails.
-  const worker = async (): Promise<void> => {
-    for (const instance of queue) {
-      if (failures.length > 0) return;
-      await isThere(context, run, instance, failingCpis).then(
-        (there) => found.set(instance.instanceId, there),
-        (error: unknown) => failures.push(error),
-      );
-    }
-  };
-  await Promise.all(Array.from({ length: context.config.agents.checksAtOnce }, worker));
-  if (failures.length > 0) throw failures[0];
+  await sideBySide(instances, context.config.agents.checksAtOnce, async (instance) => {
+    found.set(instance.instanceId, await isThere(context, run, instance, failingCpis));
+  });
   await context.tablet.transact((tx) => {
     for (const { instanceId, vmCid } of instances) {
       const current = tx.instances.get(instanceId);

@@ -103,7 +103,7 @@ class DiskSteps<Kept extends DiskRecord> {
 }
 
 /** CPI errors after which a disk is surely not attached to that VM. */
-const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
+export const NOT_ATTACHED = ["DISK_NOT_ATTACHED", "VM_NOT_FOUND", "DISK_NOT_FOUND"] as const;
 
 export function dynamicDisk(context: JobContext, run: TaskRun, name: string): DiskSteps<Disk> {
   return new DiskSteps(context, run, dynamicDisks, name, (tx) => tx.disks);

@@ -3,6 +3,7 @@ import type { Clock } from "@diskmesh/service";
 import type { BoshRegistryServer } from "../bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "../config.js";
 import type { CpiCalls } from "../cpi/cpi-calls.js";
+import type { LockName } from "../model/locks.js";
 import type { StemcellFiles } from "../stemcells/stemcell-files.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
@@ -24,6 +25,8 @@ export interface JobContext {
   readonly stemcellFiles: StemcellFiles;
   /** Attachments whose add_dynamic_disk is known to have ended; of others an agent may have it queued still. */
   readonly endedAdds: Set<string>;
+  /** The task that holds a lock; undefined for none. */
+  readonly lockOwner: (lock: LockName) => number | undefined;
   readonly clock: Clock;
   readonly newId: () => string;
   /** In [0, 1), for jitter. */

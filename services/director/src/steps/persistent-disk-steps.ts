@@ -6,6 +6,7 @@ import { type JsonObject, sameJson } from "../model/json.js";
 import {
   type CopyStep,
   copied,
+  decidePersistentDisk,
   intendCopy,
   intendPersistentDisk,
   isCopyStep,
@@ -15,14 +16,16 @@ import {
   persistentDiskOrphaned,
   persistentDisks,
   type WantedPersistentDisk,
+  wantedPersistentDisk,
 } from "../model/persistent-disk.js";
 import { otherDiskOf, persistentDiskOf } from "../model/recorded-deployments.js";
+import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { deleteWithCpi, persistentDisk, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
-import { manifestOf } from "./vm-spec.js";
+import { groupOf, manifestOf } from "./vm-spec.js";
 
 /** Steps on an instance's persistent disk. All need the instance's lock. */
 
@@ -33,6 +36,22 @@ export interface PersistentDiskWork {
   readonly other: PersistentDisk | undefined;
   readonly wanted: WantedPersistentDisk | undefined;
   readonly step: PersistentDiskStep;
+}
+
+/** What an instance's persistent disk needs next. */
+export function persistentDiskWorkOf(
+  context: JobContext,
+  tables: DirectorTables,
+  deployment: string,
+): (instance: Instance) => PersistentDiskWork {
+  const config = context.cloudConfigs.current(tables);
+  const manifest = manifestOf(context, tables, deployment);
+  return (instance) => {
+    const wanted = wantedPersistentDisk(groupOf(manifest, instance), config);
+    const disk = persistentDiskOf(tables, instance.instanceId);
+    const other = otherDiskOf(tables, instance.instanceId);
+    return { instance, disk, other, wanted, step: decidePersistentDisk(disk, wanted, other) };
+  };
 }
 
 export async function runPersistentDiskStep(
@@ -268,7 +287,7 @@ async function unmountAndDetach(
   });
 }
 
-async function unmount(context: JobContext, run: TaskRun, agentId: string, diskCid: string): Promise<void> {
+export async function unmount(context: JobContext, run: TaskRun, agentId: string, diskCid: string): Promise<void> {
   for (const method of ["unmount_disk", "remove_persistent_disk"])
     await tellAgent(context, run, agentId, method, [diskCid], context.config.agents.detachTimeoutMs);
 }

@@ -25,7 +25,7 @@ import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
 import type { JobContext } from "./job-context.js";
-import { cpiFacts, makeOnce } from "./make-once.js";
+import { cpiFacts, makeOnce, putPossibleOrphan } from "./make-once.js";
 import { forgetOwedRemovals } from "./owed-removals.js";
 import { detachForGood, detachFromVm, noteOrphaned } from "./persistent-disk-steps.js";
 import { intentOf, manifestOf, planVm } from "./vm-spec.js";
@@ -35,7 +35,7 @@ import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 /** In all, with the same agent id: BOSH's number. */
 const MAX_CREATE_TRIES = 5;
 
-async function change(
+export async function changeInstance(
   context: JobContext,
   instanceId: string,
   next: (instance: Instance, tx: DirectorTransaction) => Instance,
@@ -69,7 +69,7 @@ export async function createVm(context: JobContext, run: TaskRun, instance: Inst
     const vm = await makeOnce(context, run, making, (options) => callCreateVm(context, run, intended, options));
     if (vm === undefined) return;
     parseCid("vm", vm.vmCid);
-    await change(context, instanceId, (current) =>
+    await changeInstance(context, instanceId, (current) =>
       vmCreated(current, { ...vm, cpi: cpiToRecord(intended.cpi, vm.cpi) }),
     );
   });
@@ -85,7 +85,7 @@ async function intend(
   const { cpi } = isIntended ? instance : await context.tablet.read((tables) => planVm(context, tables, instance));
   const { apiVersion, findsByToken } = await cpiFacts(context, run, { cpi, az: instance.az, azCpi: cpi });
   if (isIntended) return { intended: instance, findsByToken };
-  const intended = await change(context, instance.instanceId, (current, tx) => {
+  const intended = await changeInstance(context, instance.instanceId, (current, tx) => {
     const next = intendCreateVm(current, intentOf(context, tx, current, apiVersion));
     takeAddresses(tx, next);
     return next;
@@ -133,10 +133,10 @@ export async function awaitVm(context: JobContext, run: TaskRun, instance: Insta
       await awaitAgent(context, run, agentId, context.config.agents.readyTimeoutMs);
     } catch (error) {
       // The VM stays, to be looked into. The next deploy gives it another chance, then makes it anew.
-      if (error instanceof TimeoutError) await change(context, instanceId, vmLost);
+      if (error instanceof TimeoutError) await changeInstance(context, instanceId, vmLost);
       throw error;
     }
-    await change(context, instanceId, agentAnswered);
+    await changeInstance(context, instanceId, agentAnswered);
   });
 }
 
@@ -159,7 +159,7 @@ export async function setVmMetadata(context: JobContext, run: TaskRun, instance:
     // Optional in the CPI contract.
     const call = context.cpi.call("setVmMetadata", recorded(instance), { vmCid, metadata }, run);
     await tolerate(call, (error) => error.isNotImplemented);
-    await change(context, instanceId, (current) => ({
+    await changeInstance(context, instanceId, (current) => ({
       ...current,
       basis: current.basis ? { ...current.basis, tags, member: memberOf(current) } : null,
     }));
@@ -179,6 +179,29 @@ export async function deleteOutdatedVm(
     await deleteVm(context, run, instance, "Deleting outdated vms");
   };
   await run.stage("Updating instance", formatInstance(instance), work, because);
+}
+
+/** Detaches the VM's disks and forgets the VM, which stays if it is there. Needs the locks of the dynamic disks, too. */
+export async function forgetVm(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  { isGone }: { readonly isGone: boolean },
+): Promise<void> {
+  await detachFromVm(context, run, instance, { mustUnmount: false });
+  const conclude = (leaving: Instance, tx: DirectorTransaction): void => {
+    if (isGone) return;
+    const { vmToken: token, vmCid: cid, cpi, az, deployment } = leaving;
+    const place = { cpi, az, deployment, madeFor: formatInstance(leaving) };
+    putPossibleOrphan(context, run, tx, {
+      token,
+      kind: "vm",
+      cid,
+      ...place,
+      reason: "forgotten without being deleted",
+    });
+  };
+  await removeVm(context, run, instance, { stage: "Forgetting vm", conclude });
 }
 
 /** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
@@ -202,15 +225,37 @@ export async function deleteInstance(context: JobContext, run: TaskRun, instance
 }
 
 async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, stage: string): Promise<void> {
+  await removeVm(context, run, instance, {
+    stage,
+    remove: async (leaving) => {
+      const call = context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
+      await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
+    },
+  });
+}
+
+interface VmRemoval {
+  readonly stage: string;
+  readonly remove?: (leaving: Instance) => Promise<void>;
+  /** With the record of its end. */
+  readonly conclude?: (leaving: Instance, tx: DirectorTransaction) => void;
+}
+
+async function removeVm(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  { stage, remove, conclude }: VmRemoval,
+): Promise<void> {
   const { instanceId } = instance;
   await run.stage(stage, formatInstance(instance), async () => {
     // From now on nobody attaches a disk to it.
-    const leaving = await change(context, instanceId, intendDeleteVm);
+    const leaving = await changeInstance(context, instanceId, intendDeleteVm);
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);
     for (const disk of disks) await detachDisk(context, run, disk.name);
-    const call = context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
-    await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
-    await change(context, instanceId, (current, tx) => {
+    await remove?.(leaving);
+    await changeInstance(context, instanceId, (current, tx) => {
+      conclude?.(current, tx);
       forgetBoshRegistrySettings(tx, current);
       forgetOwedRemovals(tx, current.agentId);
       return vmDeleted(current);

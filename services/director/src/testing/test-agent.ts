@@ -62,6 +62,7 @@ export class TestAgent {
       agentId: this.agentId,
       methods: {
         list_disk: this.#method("async", "list", () => this.mountedCids, 0),
+        list_dynamic_disks: this.#method("async", "list_dynamic", () => [...this.links.keys()], 0),
         add_dynamic_disk: this.#method("async", "add", async ([cid, hint]) => {
           if (this.addDelayMs > 0) await sleep(this.addDelayMs);
           this.links.set(String(cid), hint);

@@ -6,6 +6,7 @@ import {
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
   LockServiceDefinition,
+  ProblemServiceDefinition,
   SnapshotServiceDefinition,
   StemcellServiceDefinition,
   type Task,
@@ -58,6 +59,7 @@ export class TestDirector {
   readonly events: Client<typeof EventServiceDefinition>;
   readonly locks: Client<typeof LockServiceDefinition>;
   readonly snapshots: Client<typeof SnapshotServiceDefinition>;
+  readonly problems: Client<typeof ProblemServiceDefinition>;
   readonly stemcells: Client<typeof StemcellServiceDefinition>;
   readonly vms: Client<typeof VmServiceDefinition>;
 
@@ -71,6 +73,8 @@ export class TestDirector {
     readonly certs: TestCertificates,
     readonly address: string,
     readonly config: object,
+    /** Of its config, log and tablet. */
+    readonly folder: string,
   ) {
     const options = {
       address,
@@ -85,11 +89,12 @@ export class TestDirector {
     this.events = createClient(EventServiceDefinition, options);
     this.locks = createClient(LockServiceDefinition, options);
     this.snapshots = createClient(SnapshotServiceDefinition, options);
+    this.problems = createClient(ProblemServiceDefinition, options);
     this.stemcells = createClient(StemcellServiceDefinition, options);
     this.vms = createClient(VmServiceDefinition, options);
   }
 
-  static async start(overrides: object = {}): Promise<TestDirector> {
+  static async start(overrides: object = {}, mainFile = MAIN_FILE): Promise<TestDirector> {
     const folder = temporaryFolder();
     const certs = await testCertificates({ hostIds: HOST_IDS });
     const identities: Identity[] = [
@@ -119,12 +124,12 @@ export class TestDirector {
     };
     const process = await spawnService({
       name: "director",
-      mainFile: MAIN_FILE,
+      mainFile,
       folder,
       config,
       health: { address, tls: certs.files("operator"), serverRole: "director" },
     });
-    return new TestDirector(cpi, dispatcher, agents, nats, process, certs, address, config);
+    return new TestDirector(cpi, dispatcher, agents, nats, process, certs, address, config, folder);
   }
 
   agent(agentId: string): TestAgent {
@@ -188,8 +193,9 @@ export class TestDirector {
   }
 
   async stop(): Promise<void> {
-    const { disks, tasks, deployments, configs, events, locks, snapshots, stemcells, vms } = this;
-    for (const client of [disks, tasks, deployments, configs, events, locks, snapshots, stemcells, vms]) client.close();
+    const { disks, tasks, deployments, configs, events, locks, problems, snapshots, stemcells, vms } = this;
+    for (const client of [disks, tasks, deployments, configs, events, locks, problems, snapshots, stemcells, vms])
+      client.close();
     await this.process.kill();
     await Promise.all(this.agents.map((agent) => agent.stop()));
     await this.dispatcher.stop();

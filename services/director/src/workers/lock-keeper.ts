@@ -61,6 +61,11 @@ export class LockKeeper {
     return this.#table.givenUp(this.#nowMs());
   }
 
+  /** Undefined when nobody holds it. */
+  owner(lock: LockName): number | undefined {
+    return this.#table.owner(lock);
+  }
+
   /** In order of type and resource. */
   list(): ShownLock[] {
     const { clock } = this.#options;

@@ -101,6 +101,8 @@ describe("the agent on mbus", () => {
   it("links a dynamic disk to its export, again and again, and removes it, again and again", async () => {
     expect(await call("add_dynamic_disk", "disk-1", { path: exported })).to.deep.equal({});
     expect(readlinkSync(link)).to.equal(exported);
+    expect(await call("list_dynamic_disks")).to.deep.equal(["disk-1"]);
+    expect(await call("list_disk")).to.deep.equal([]);
     const inode = lstatSync(link).ino;
     await call("add_dynamic_disk", "disk-1", null);
     expect(lstatSync(link).ino, "an equal link was replaced").to.equal(inode);

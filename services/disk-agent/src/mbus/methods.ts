@@ -32,6 +32,8 @@ export function agentMethods({
       }),
     },
     ...persistentDiskMethods(persistentDisks),
+    // Stock agents have none like it.
+    list_dynamic_disks: { mode: "async", minArguments: 0, run: () => dynamicDisks.list() },
     add_dynamic_disk: {
       mode: "async",
       minArguments: 2,

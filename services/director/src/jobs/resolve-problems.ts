@@ -1,0 +1,136 @@
+import { DomainError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
+import { vmLost } from "../model/instance.js";
+import { compareLocks, type LockName } from "../model/locks.js";
+import { type Finding, findingKey, nextToResolve, type Problem, planOf, type Resolution } from "../model/problem.js";
+import { requireDeployment } from "../model/recorded-deployments.js";
+import { diskByCid, showed } from "../model/scan.js";
+import { type DirectorTables, type DirectorTransaction, problemKey } from "../model/schema.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
+import { cpisOfDeployment } from "../steps/deployment-steps.js";
+import type { JobContext } from "../steps/job-context.js";
+import { lookAt } from "../steps/look.js";
+import { holdersOf, RESOLUTIONS } from "../steps/resolutions.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { Planner } from "./job.js";
+
+/** Deals with a deployment's problems, one after the other. One that fails does not keep it from the others. */
+export const resolveProblems: Planner<"resolve_problems"> = (context, job, tables, taskId) => {
+  const { deployment } = job;
+  requireDeployment(tables, deployment);
+  const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment));
+  const ownLock: LockName = { type: "deployment", resource: deployment };
+  const problems = [...tables.problems.by("byDeployment", deployment)];
+  const next = nextToResolve(problems, job, taskId);
+  if (next === undefined) return { locks: [ownLock], ...ofCpis, run: async () => conclude(problems, taskId) };
+  const { problem, resolution } = next;
+  return {
+    locks: [ownLock, ...locksOf(tables, problem)].sort(compareLocks),
+    ...ofCpis,
+    run: async (run) => {
+      await resolve(context, run, problem, resolution);
+      return undefined;
+    },
+  };
+};
+
+/** Of the VMs that the problem is about, with all dynamic disks that they have, and of its disk. */
+function locksOf(tables: DirectorTables, problem: Problem): LockName[] {
+  const instanceIds = new Set(holdersOf(tables, problem).map(({ instanceId }) => instanceId));
+  if (problem.instanceId !== "") instanceIds.add(problem.instanceId);
+  const disks = new Set<string>();
+  for (const instanceId of instanceIds)
+    for (const { name } of tables.disks.by("byInstance", instanceId)) disks.add(name);
+  if (problem.disk !== null) disks.add(problem.disk.key);
+  return [
+    ...[...instanceIds].map((resource): LockName => ({ type: "instance", resource })),
+    ...[...disks].map((resource): LockName => ({ type: "disk", resource })),
+  ];
+}
+
+async function resolve(context: JobContext, run: TaskRun, problem: Problem, resolution: Resolution): Promise<void> {
+  const shown = `${problem.type} (${problem.problemId}): ${planOf(resolution)}`;
+  try {
+    await run.stage(
+      "Applying problem resolutions",
+      shown,
+      async () => {
+        const begun = await begin(context, run, problem, resolution);
+        if (begun === undefined) return end(context, run, problem, { open: false, outcome: GONE });
+        await RESOLUTIONS[resolution](context, run, begun);
+        return end(context, run, problem, { open: false, outcome: `${resolution}: done` });
+      },
+      problem.description,
+    );
+  } catch (error) {
+    run.checkpoint();
+    if (!(error instanceof DomainError)) throw error;
+    await end(context, run, problem, { open: true, outcome: `${resolution}: ${messageOf(error)}` });
+  }
+}
+
+const GONE = "it is not so any more: nothing was done";
+
+/** Looks again, and records that it is acted on. Undefined when the problem is gone. */
+async function begin(
+  context: JobContext,
+  run: TaskRun,
+  problem: Problem,
+  resolution: Resolution,
+): Promise<Problem | undefined> {
+  const isBegun = problem.begunByTaskId === run.taskId;
+  if (isBegun || resolution === "ignore") return problem;
+  const finding = await findAgain(context, run, problem);
+  if (finding === undefined) return undefined;
+  const begun = { ...problem, ...finding, begunByTaskId: run.taskId };
+  await context.tablet.transact((tx) => {
+    tx.problems.put(begun);
+    if (resolution === "recreate_vm") loseVm(tx, problem.instanceId);
+  });
+  return begun;
+}
+
+/** The VM that is there now is made anew, and whichever is there after a crash is the new one. */
+function loseVm(tx: DirectorTransaction, instanceId: string): void {
+  const instance = tx.instances.get(instanceId);
+  if (instance?.vmState === "created" || instance?.vmState === "running") tx.instances.put(vmLost(instance));
+}
+
+async function findAgain(context: JobContext, run: TaskRun, problem: Problem): Promise<Finding | undefined> {
+  const { deployment, type, instanceId, diskCid } = problem;
+  const subject = await context.tablet.read((tables) => {
+    const holders = holdersOf(tables, problem).map((holder) => holder.instanceId);
+    const disk = type === "missing_disk" ? diskByCid(tables, diskCid) : undefined;
+    const instanceIds = type === "missing_disk" || instanceId === "" ? holders : [instanceId, ...holders];
+    return { instanceIds, disks: disk === undefined ? [] : [disk] };
+  });
+  const { findings, sights, diskExists, unseen } = await lookAt(context, run, deployment, subject);
+  const found = findings.find((finding) => findingKey(finding) === findingKey(problem));
+  if (found !== undefined) return found;
+  if (subject.instanceIds.length + subject.disks.length === 0) return undefined;
+  const sight = sights.get(subject.instanceIds[0] ?? "");
+  if (showed(type, sight, diskExists.get(diskCid))) return undefined;
+  throw new UnavailableError(`it could not be looked at again: ${[...unseen].join("; ")}`);
+}
+
+async function end(
+  context: JobContext,
+  run: TaskRun,
+  { problemId }: Problem,
+  how: Pick<Problem, "open" | "outcome">,
+): Promise<void> {
+  await context.tablet.transact((tx) => {
+    const current = tx.problems.get(problemKey(problemId));
+    if (current !== undefined) tx.problems.put({ ...current, ...how, handledByTaskId: run.taskId });
+  });
+}
+
+/** What became of each; throws when one was not dealt with. */
+function conclude(problems: readonly Problem[], taskId: number): string {
+  const handled = problems.filter(({ handledByTaskId }) => handledByTaskId === taskId);
+  const lines = handled.map(({ problemId, type, outcome }) => `${type} (${problemId}): ${outcome}`);
+  const failed = handled.filter(({ open }) => open);
+  if (failed.length === 0) return lines.length === 0 ? "there is no problem" : lines.join("\n");
+  throw new InvalidStateError(
+    `${failed.length} of ${handled.length} problems were not dealt with\n${lines.join("\n")}`,
+  );
+}

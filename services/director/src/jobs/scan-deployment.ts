@@ -1,0 +1,59 @@
+import { type Finding, recordFindings } from "../model/problem.js";
+import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
+import { disksToFind } from "../model/scan.js";
+import { nextNumber, problemKey } from "../model/schema.js";
+import { cpisOfStep } from "../steps/cpi-target.js";
+import { cpisOfDeployment } from "../steps/deployment-steps.js";
+import type { JobContext } from "../steps/job-context.js";
+import { lookAt } from "../steps/look.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { Planner } from "./job.js";
+
+/** Finds what is not as recorded, and records that alone. */
+export const scanDeployment: Planner<"scan_deployment"> = (context, { deployment }, tables) => {
+  requireDeployment(tables, deployment);
+  return {
+    locks: [{ type: "deployment", resource: deployment }],
+    ...cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment)),
+    run: (run) => scan(context, run, deployment),
+  };
+};
+
+async function scan(context: JobContext, run: TaskRun, deployment: string): Promise<string> {
+  return run.stage("Scanning deployment", deployment, async () => {
+    const subject = await context.tablet.read((tables) => ({
+      instanceIds: instancesOf(tables, deployment).map(({ instanceId }) => instanceId),
+      disks: disksToFind(tables, deployment),
+    }));
+    const { findings, unseen } = await lookAt(context, run, deployment, subject);
+    const { problemsPerDeployment: limit } = context.config.content;
+    const kept = findings.slice(0, limit);
+    await record(context, deployment, kept);
+    const unrecorded =
+      kept.length < findings.length
+        ? [`${findings.length - kept.length} more problems (content.problemsPerDeployment is ${limit})`]
+        : [];
+    const untold = [...unrecorded, ...unseen, NEVER_SEEN];
+    for (const message of untold) run.event({ stage: "Not seen", task: deployment, state: "finished", message });
+    for (const { description, type } of kept)
+      run.event({ stage: "Problem found", task: type, state: "finished", message: description });
+    return `${countedProblems(kept.length)}; not seen: ${untold.join("; ")}`;
+  });
+}
+
+/** The CPI contract has no method that lists them. */
+const NEVER_SEEN = "VMs and disks that are not recorded here, which no CPI lists";
+
+function countedProblems(count: number): string {
+  return count === 1 ? "1 problem" : `${count} problems`;
+}
+
+function record(context: JobContext, deployment: string, findings: readonly Finding[]): Promise<void> {
+  const nowMs = context.clock.nowMs();
+  return context.tablet.transact((tx) => {
+    const recorded = [...tx.problems.by("byDeployment", deployment)];
+    const { put, forget } = recordFindings(recorded, findings, () => nextNumber(tx, "problem"), nowMs);
+    for (const { problemId } of forget) tx.problems.delete(problemKey(problemId));
+    for (const problem of put) tx.problems.put(problem);
+  });
+}

@@ -1,0 +1,182 @@
+import { InvalidStateError } from "@diskmesh/domain";
+import { tolerate } from "../cpi/cpi-error.js";
+import type { Disk } from "../model/disk.js";
+import { agentAnswered, type Instance, instanceNamed, targetOf } from "../model/instance.js";
+import { type PersistentDisk, persistentDiskOrphaned } from "../model/persistent-disk.js";
+import type { Finding, Problem, Resolution } from "../model/problem.js";
+import type { DirectorTables } from "../model/schema.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { awaitAgent } from "./agent-steps.js";
+import { recorded } from "./cpi-target.js";
+import { NOT_ATTACHED, persistentDisk, tellToForget } from "./disk-steps.js";
+import { attachDisk, detachDisk, tellAgentOfDisk } from "./dynamic-disk-steps.js";
+import type { JobContext } from "./job-context.js";
+import { putPossibleOrphan } from "./make-once.js";
+import { forgetForGood } from "./owed-removals.js";
+import {
+  detachFromVm,
+  noteOrphaned,
+  persistentDiskWorkOf,
+  runPersistentDiskStep,
+  unmount,
+} from "./persistent-disk-steps.js";
+import { awaitVm, changeInstance, createVm, deleteOutdatedVm, forgetVm } from "./vm-steps.js";
+
+/**
+ * What is done about problems. Each needs the locks of the problem's instance, of those that have its disk, and of their
+ * dynamic disks, and converges when a director that was killed in the middle of it is followed by another.
+ */
+type Act = (context: JobContext, run: TaskRun, problem: Problem) => Promise<void>;
+
+export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
+  ignore: async () => {},
+  recreate_vm: recreateVm,
+  reboot_vm: rebootVm,
+  delete_vm: async (context, run, problem) => {
+    const instance = await instanceOf(context, problem);
+    if (instance.vmState !== "none") await deleteOutdatedVm(context, run, instance, problem.description);
+  },
+  delete_vm_reference: async (context, run, problem) => {
+    const instance = await instanceOf(context, problem);
+    if (instance.vmState === "none") return;
+    if (instance.vmState === "creating")
+      throw new InvalidStateError("nobody knows yet whether there is a vm: recreate it, or deploy again");
+    await forgetVm(context, run, instance, { isGone: problem.type === "missing_vm" });
+  },
+  delete_disk_reference: forgetDisk,
+  reattach_disk: reattachDisk,
+  detach_disk: takeFromElsewhere,
+  add_link: async (context, run, problem) => {
+    const { agentId } = await instanceOf(context, problem);
+    await tellAgentOfDisk(context, run, await dynamicDiskOf(context, problem), agentId);
+  },
+  remove_link: async (context, run, { diskCid, ...problem }) => {
+    const { agentId } = await instanceOf(context, problem);
+    await forgetForGood(context, run, agentId, [diskCid], context.config.agents.detachTimeoutMs);
+  },
+};
+
+async function recreateVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+  const { deployment, instanceId } = problem;
+  const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(deployment))) ?? {};
+  using _held = await context.manifests.hold(manifest, run.stopped);
+  for (;;) {
+    run.checkpoint();
+    const instance = await instanceOf(context, problem);
+    if (instance.vmState === "lost" || instance.vmState === "deleting")
+      await deleteOutdatedVm(context, run, instance, problem.description);
+    else if (instance.vmState === "none" || instance.vmState === "creating") await createVm(context, run, instance);
+    else if (instance.vmState === "created") await awaitVm(context, run, instance);
+    else if (!(await advancePersistentDisk(context, run, instanceId))) return;
+  }
+}
+
+/** The next step of an instance's persistent disk, whose deployment's manifest is held. False when there is none. */
+async function advancePersistentDisk(context: JobContext, run: TaskRun, instanceId: string): Promise<boolean> {
+  const work = await context.tablet.read((tables) => {
+    const instance = instanceNamed(instanceId, tables.instances.get(instanceId));
+    return persistentDiskWorkOf(context, tables, instance.deployment)(instance);
+  });
+  if (work.step === "nothing") return false;
+  await runPersistentDiskStep(context, run, work);
+  return true;
+}
+
+async function rebootVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+  const { vmCid } = problem;
+  const instance = await instanceOf(context, problem);
+  await run.stage("Rebooting vm", vmCid, async () => {
+    await context.cpi.call("rebootVm", recorded(instance), { vmCid }, run);
+    await awaitAgent(context, run, instance.agentId, context.config.agents.readyTimeoutMs);
+    await changeInstance(context, instance.instanceId, (current) =>
+      current.vmState === "running" ? current : agentAnswered(current),
+    );
+  });
+}
+
+/** A dynamic disk's record goes; an instance's disk becomes an orphan, and the next deploy makes another. */
+async function forgetDisk(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+  const { dynamic, persistent } = await disksOf(context, problem);
+  if (dynamic !== undefined) {
+    const { name, token, cpi, az, deployment, diskCid: cid, instanceId } = dynamic;
+    if (instanceId !== "") await detachDisk(context, run, name);
+    const reason = "forgotten, since its CPI did not know it";
+    await context.tablet.transact((tx) => {
+      tx.disks.delete(name);
+      const madeFor = `dynamic disk ${name}`;
+      putPossibleOrphan(context, run, tx, { token, kind: "disk", cid, cpi, az, deployment, madeFor, reason });
+    });
+  } else if (persistent !== undefined && persistent.orphanedAtMs === null) {
+    await detachFromVm(context, run, await instanceOf(context, problem), { mustUnmount: false });
+    const nowMs = context.clock.nowMs();
+    await persistentDisk(context, run, persistent.diskId).change((current) => persistentDiskOrphaned(current, nowMs));
+    noteOrphaned(context, run, persistent);
+  }
+}
+
+async function reattachDisk(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+  const { instanceId } = problem;
+  await takeFromElsewhere(context, run, problem);
+  const { dynamic, persistent } = await disksOf(context, problem);
+  if (dynamic !== undefined) {
+    if (dynamic.state !== "detached") await detachDisk(context, run, dynamic.name);
+    const target = await context.tablet.read((tables) => targetOf(instanceId, tables.instances.get(instanceId)));
+    await attachDisk(context, run, dynamic, target);
+    const attached = await dynamicDiskOf(context, problem);
+    if (attached.hint !== null) await tellAgentOfDisk(context, run, attached, target.agentId);
+  } else if (persistent !== undefined) {
+    const instance = await instanceOf(context, problem);
+    const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(problem.deployment))) ?? {};
+    using _held = await context.manifests.hold(manifest, run.stopped);
+    await detachFromVm(context, run, instance, { mustUnmount: true });
+    while (await advancePersistentDisk(context, run, instanceId)) run.checkpoint();
+  }
+}
+
+/** Detaches the disk from VMs that should not have it. An agent that cannot let go of it keeps it. */
+async function takeFromElsewhere(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
+  const { deployment, diskCid, elsewhere } = problem;
+  const holders = await context.tablet.read((tables) => holdersOf(tables, problem));
+  const missing = elsewhere.filter((vmCid) => !holders.some((holder) => holder.vmCid === vmCid));
+  if (missing.length > 0)
+    throw new InvalidStateError(`deployment \`${deployment}\` has no vm \`${missing[0]}\` any more: scan it again`);
+  for (const holder of holders) {
+    const { agentId, vmCid } = holder;
+    await run.stage("Detaching disk", `${diskCid} from ${vmCid}`, async () => {
+      const telling =
+        problem.disk?.kind === "dynamic"
+          ? forgetForGood(context, run, agentId, [diskCid], context.config.agents.detachTimeoutMs)
+          : unmount(context, run, agentId, diskCid);
+      await tellToForget(run, { stage: "Telling agent", task: `${agentId} to forget ${diskCid}` }, telling, {
+        mustLetGo: true,
+      });
+      const call = context.cpi.call("detachDisk", recorded(holder), { vmCid, diskCid }, run);
+      await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
+    });
+  }
+}
+
+/** Instances of the deployment whose VMs have the problem's disk and should not. */
+export function holdersOf(tables: DirectorTables, { deployment, elsewhere }: Finding): Instance[] {
+  return [...tables.instances.by("byDeployment", deployment)].filter(({ vmCid }) => elsewhere.includes(vmCid));
+}
+
+function instanceOf(context: JobContext, { instanceId }: Pick<Finding, "instanceId">): Promise<Instance> {
+  return context.tablet.read((tables) => instanceNamed(instanceId, tables.instances.get(instanceId)));
+}
+
+function disksOf(
+  context: JobContext,
+  { disk }: Pick<Finding, "disk">,
+): Promise<{ readonly dynamic: Disk | undefined; readonly persistent: PersistentDisk | undefined }> {
+  return context.tablet.read((tables) => ({
+    dynamic: disk?.kind === "dynamic" ? tables.disks.get(disk.key) : undefined,
+    persistent: disk?.kind === "persistent" ? tables.persistentDisks.get(disk.key) : undefined,
+  }));
+}
+
+async function dynamicDiskOf(context: JobContext, problem: Pick<Finding, "disk" | "diskCid">): Promise<Disk> {
+  const { dynamic } = await disksOf(context, problem);
+  if (dynamic !== undefined) return dynamic;
+  throw new InvalidStateError(`disk \`${problem.diskCid}\` is not recorded any more: scan the deployment again`);
+}
