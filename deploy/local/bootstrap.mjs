@@ -14,12 +14,19 @@ import { verify } from "./bootstrap/verify.mjs";
 
 const root = resolve(dirname(fileURLToPath(import.meta.url)), "../..");
 
+// Some hundred starts of a director.
+const CRASH_TEST_TIMEOUT_MS = 3 * 60 * 60_000;
+
 const commands = {
   start: () => runModule("deploy/local/dist/main.js"),
   test: (args) => runTests(root, args),
   verify: () => verify(root),
   bench: () => runModule("test/dist/bench/main.js"),
   "kill-test": () => runModule("test/dist/kill-test/main.js"),
+  "crash-test": (args) => {
+    process.env.DISKMESH_CRASH_PLACES = "all";
+    return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
+  },
   soak: () => runModule("test/dist/soak/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),
   fuzz: () => runModule("test/dist/fuzz/main.js"),

@@ -1,0 +1,212 @@
+import { fileURLToPath } from "node:url";
+import { type Task, TaskState } from "@diskmesh/api/director";
+import { expect } from "chai";
+import { CrashPlaces } from "./testing/crash-places.js";
+import { TestDirector } from "./testing/test-director.js";
+
+const CRASHING_MAIN = fileURLToPath(new URL("./testing/crashing-main.js", import.meta.url));
+
+/** `npm run crash-test`: all places of all jobs, with both kinds of CPIs. Else of some jobs what none before came to. */
+const isWhole = process.env.DISKMESH_CRASH_PLACES === "all";
+
+interface World {
+  readonly director: TestDirector;
+  /** Of deployment "base", with a VM. */
+  readonly instanceId: string;
+  readonly diskName: string;
+}
+
+interface CrashJob {
+  readonly name: string;
+  /** What the job begins from. */
+  readonly prepare?: (world: World) => Promise<unknown>;
+  /** For `npm run crash-test` alone. */
+  readonly isForWhole?: boolean;
+  /** Asked for again after the director was killed. */
+  readonly ask: (world: World) => Promise<Task | undefined>;
+}
+
+const vmOf = (ram: number) =>
+  `name: web\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 64, env: {ram: ${ram}}}\n`;
+const deploy = async ({ director }: World, text: string) =>
+  (await director.deployments.deploy({ manifest: text, wait: true })).task;
+const provide = ({ director, diskName, instanceId }: World) =>
+  director.provide(diskName, instanceId, { metadata: { owner: "ann" } });
+
+const JOBS: readonly CrashJob[] = [
+  { name: "provide", ask: provide },
+  {
+    name: "create",
+    ask: async ({ director, diskName }) => {
+      const wanted = { diskName, deployment: "base", az: "z1", diskPoolName: "fast", sizeBytes: 1, wait: true };
+      return (await director.disks.createDisk(wanted)).task;
+    },
+  },
+  {
+    name: "attach",
+    prepare: async (world) => {
+      await provide(world);
+      await world.director.detach(world.diskName);
+    },
+    ask: async ({ director, diskName, instanceId }) =>
+      (await director.disks.attachDisk({ diskName, instanceId, wait: true })).task,
+  },
+  { name: "detach", prepare: provide, ask: ({ director, diskName }) => director.detach(diskName) },
+  {
+    name: "delete",
+    prepare: async (world) => {
+      await provide(world);
+      await world.director.detach(world.diskName);
+    },
+    ask: ({ director, diskName }) => director.delete(diskName),
+  },
+  { name: "deploy", ask: (world) => deploy(world, vmOf(1)) },
+  { name: "recreate by a deploy", prepare: (world) => deploy(world, vmOf(1)), ask: (world) => deploy(world, vmOf(2)) },
+  {
+    name: "delete deployment",
+    prepare: (world) => deploy(world, vmOf(1)),
+    ask: async ({ director }) => (await director.deployments.deleteDeployment({ deployment: "web", wait: true })).task,
+  },
+  {
+    name: "delete a VM",
+    isForWhole: true,
+    prepare: (world) => deploy(world, vmOf(1)),
+    ask: async ({ director }) => {
+      // Asked for again, the director may have forgotten which VM it was.
+      const { instances } = await director.deployments.listInstances({ deployment: "web" });
+      const vmCid = instances[0]?.vmCid || "vm-deleted";
+      return (await director.vms.deleteVm({ vmCid, wait: true })).task;
+    },
+  },
+  {
+    name: "scan",
+    isForWhole: true,
+    ask: async ({ director }) => (await director.problems.scanDeployment({ deployment: "base", wait: true })).task,
+  },
+  {
+    name: "recreate by a check",
+    isForWhole: true,
+    prepare: async (world) => {
+      await deploy(world, vmOf(1));
+      const { director } = world;
+      const { instances } = await director.deployments.listInstances({ deployment: "web" });
+      for (const { vmCid } of instances) director.cpi.vms.delete(vmCid);
+      for (const disk of director.cpi.disks.values()) if (!director.cpi.vms.has(disk.vmCid)) disk.vmCid = "";
+      await director.problems.scanDeployment({ deployment: "web", wait: true });
+    },
+    ask: async ({ director }) =>
+      (await director.problems.resolveProblems({ deployment: "web", auto: true, wait: true })).task,
+  },
+];
+
+for (const findsByToken of isWhole ? [true, false] : [true])
+  describe(`a director killed at each place of a job, with a CPI that ${findsByToken ? "finds what it made" : "makes another"}`, function () {
+    this.timeout(600_000);
+    let director: TestDirector;
+    let places: CrashPlaces;
+    let instanceId: string;
+    let disks = 0;
+    const seen = new Set<string>();
+
+    before(async () => {
+      director = await TestDirector.start({}, CRASHING_MAIN);
+      places = new CrashPlaces(director.folder);
+      director.cpi.findsByToken = findsByToken;
+      director.cpi.capacityMib = 1_000_000;
+      [instanceId] = (await director.deploy("base", 1)) as [string];
+    });
+    after(() => director?.stop());
+
+    for (const job of JOBS.filter(({ isForWhole = false }) => isWhole || !isForWhole))
+      it(`${job.name} -> asked for again, it is done; nothing is lost, doubled or left behind`, async () => {
+        const places = await placesOf(job);
+        expect(places.length).to.be.above(2);
+        for (const [index, place] of places.entries()) {
+          if (!isWhole && seen.has(place)) continue;
+          seen.add(place);
+          await killAt(job, index + 1, place);
+        }
+      });
+
+    /** In a run that is not killed. */
+    async function placesOf(job: CrashJob): Promise<string[]> {
+      const world = await newWorld(job);
+      places.arm(Number.MAX_SAFE_INTEGER);
+      expectDone(await job.ask(world), job.name);
+      const passed = places.disarm();
+      await expectWhole(`${job.name}, not killed`);
+      await cleared(world);
+      return passed;
+    }
+
+    async function killAt(job: CrashJob, number: number, place: string): Promise<void> {
+      const world = await newWorld(job);
+      places.arm(number);
+      const asked = await job.ask(world).catch(() => undefined);
+      const passed = places.disarm();
+      const at = `${job.name}, killed at ${number}: ${place}`;
+      expect(asked, `${at}: it went on`).to.equal(undefined);
+      expect(passed.length, at).to.equal(number);
+      await director.process.kill();
+      await director.process.start();
+      expectDone(await job.ask(world), at);
+      await expectWhole(at);
+      await cleared(world);
+    }
+
+    async function newWorld(job: CrashJob): Promise<World> {
+      const world = { director, instanceId, diskName: `disk-${++disks}` };
+      await job.prepare?.(world);
+      return world;
+    }
+
+    async function cleared({ diskName }: World): Promise<void> {
+      await director.deployments.deleteDeployment({ deployment: "web", wait: true });
+      await director.disks.detachDisk({ diskName, wait: true });
+      await director.delete(diskName);
+      const { possibleOrphans } = await director.deployments.listPossibleOrphans({});
+      for (const { token } of possibleOrphans) {
+        for (const vmCid of director.cpi.vms.keys()) if (vmCid.includes(token)) director.cpi.vms.delete(vmCid);
+        for (const cid of director.cpi.disks.keys()) if (cid.includes(token)) director.cpi.disks.delete(cid);
+        await director.deployments.forgetPossibleOrphan({ token });
+      }
+      for (const { diskCid } of (await director.deployments.listPersistentDisks({ orphaned: true })).disks)
+        await director.deployments.deleteOrphanedDisk({ diskCid, wait: true });
+    }
+
+    /** What the CPI has is what is recorded, and each disk is where it is recorded; what else there is, is listed. */
+    async function expectWhole(at: string): Promise<void> {
+      const { cpi } = director;
+      const { deployments } = await director.deployments.listDeployments({});
+      const listed = await Promise.all(
+        deployments.map(({ name }) => director.deployments.listInstances({ deployment: name })),
+      );
+      const instances = listed.flatMap((page) => page.instances);
+      const dynamic = (await director.disks.listDisks({})).disks;
+      const persistent = (await director.deployments.listPersistentDisks({})).disks;
+      const tokens = (await director.deployments.listPossibleOrphans({})).possibleOrphans.map(({ token }) => token);
+      const isListed = (cid: string) => tokens.some((token) => cid.includes(token));
+      expect(findsByToken ? tokens : [], at).to.deep.equal([]);
+      const vmCids = instances.map(({ vmCid }) => vmCid).filter((vmCid) => vmCid !== "");
+      expect(
+        [...cpi.vms.keys()].filter((cid) => !isListed(cid)),
+        `VMs: ${at}`,
+      ).to.have.members(vmCids);
+      const recorded = [...dynamic, ...persistent].map(({ diskCid, vmCid }) => ({ diskCid, vmCid }));
+      const there = [...cpi.disks.values()].map(({ diskCid, vmCid }) => ({ diskCid, vmCid }));
+      expect(
+        there.filter(({ diskCid }) => !isListed(diskCid)),
+        `disks: ${at}`,
+      ).to.have.deep.members(recorded);
+      for (const { diskCid, vmCid } of dynamic) {
+        const { agentId = "" } = instances.find((instance) => instance.vmCid === vmCid) ?? {};
+        for (const agent of director.agents)
+          expect(agent.links.has(diskCid), `link of ${agent.agentId}: ${at}`).to.equal(agent.agentId === agentId);
+      }
+      expect((await director.locks.listLocks({})).locks, at).to.deep.equal([]);
+    }
+  });
+
+function expectDone(task: Task | undefined, at: string): void {
+  expect(task?.state, `${at}: ${task?.result}`).to.equal(TaskState.DONE);
+}
