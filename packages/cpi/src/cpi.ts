@@ -47,6 +47,13 @@ export interface Vm {
   readonly apiVersion: number;
 }
 
+/** One that a CPI has. */
+export interface ListedVm {
+  readonly vmCid: string;
+  /** What create_vm was given; empty where the CPI does not know. */
+  readonly agentId: string;
+}
+
 export interface NewDisk {
   readonly sizeMib: number;
   readonly cloudProperties: JsonObject;
@@ -75,6 +82,8 @@ export interface Cpi {
   createVm(vm: NewVm, call: CpiCall): Promise<Vm>;
   deleteVm(vmCid: string, call: CpiCall): Promise<void>;
   hasVm(vmCid: string, call: CpiCall): Promise<boolean>;
+  /** All that there are, whoever had them made. No method of BOSH's contract: no executable has it. */
+  listVms(call: CpiCall): Promise<readonly ListedVm[]>;
   rebootVm(vmCid: string, call: CpiCall): Promise<void>;
   /** Replaces all that was set before. */
   setVmMetadata(vmCid: string, metadata: JsonObject, call: CpiCall): Promise<void>;

@@ -29,6 +29,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     setDiskMetadata: allow(DIRECTORS, cpiMethods.setDiskMetadata),
     createStemcell: allow(DIRECTORS, createStemcell),
     deleteStemcell: allow(DIRECTORS, cpiMethods.deleteStemcell),
+    listVms: allow(READERS, cpiMethods.listVms),
     rebootVm: allow(DIRECTORS, cpiMethods.rebootVm),
     setVmMetadata: allow(DIRECTORS, cpiMethods.setVmMetadata),
     resizeDisk: allow(DIRECTORS, cpiMethods.resizeDisk),

@@ -137,7 +137,19 @@ describe("a deployment that is not as recorded", function () {
         { type: "missing_link", instanceGroup: "db", defaultResolution: "add_link" },
       ],
     ],
+    [
+      "somebody else made a VM",
+      async () => strange("vm-stranger"),
+      [{ type: "unknown_vm", instanceGroup: "", vmCid: "vm-stranger", defaultResolution: "ignore" }],
+    ],
   ];
+  /** By nobody that is recorded. */
+  function strange(vmCid: string): void {
+    const [vm] = director.cpi.vms.values();
+    if (vm === undefined) throw new Error("there is no VM");
+    const request = { ...vm.request, agentId: "stranger" };
+    director.cpi.vms.set(vmCid, { ...vm, vmCid, request, agentId: "stranger" });
+  }
   for (const [harm, act, expected] of HARM)
     it(`${harm} -> a scan finds ${expected.map(({ type }) => type).join(", ") || "nothing"}, and changes nothing`, async () => {
       await act();
@@ -217,6 +229,7 @@ describe("a deployment that is not as recorded", function () {
       async () => void (await agentOf("app")).links.set((await data())?.diskCid ?? "", {}),
       "remove_link",
     ],
+    ["a VM is nobody's", async () => strange("vm-stranger"), "delete_vm"],
   ];
   for (const [what, harm, resolution] of MENDED)
     it(`${what} -> ${resolution}, and a scan finds nothing`, async () => {
@@ -265,7 +278,8 @@ describe("a deployment that is not as recorded", function () {
     expect((await director.deployments.deploy({ manifest: MANIFEST, wait: true })).task?.state).to.equal(
       TaskState.DONE,
     );
-    expect(await scan()).to.deep.equal([]);
+    const left = (await scan()).map((problem) => `${problem.type} ${problem.vmCid}`);
+    expect(left).to.deep.equal([`unknown_vm ${vmCid}`]);
   });
 
   it("one resolution fails -> the others are done, the task fails, and the problem stays with the reason", async () => {
@@ -286,7 +300,7 @@ describe("a deployment that is not as recorded", function () {
   });
 
   it("a CPI or an agent that cannot say -> the scan says so, and guesses nothing", async () => {
-    for (const method of ["hasVm", "hasDisk", "getDisks"] as const) director.cpi.lacking.add(method);
+    for (const method of ["hasVm", "hasDisk", "getDisks", "listVms"] as const) director.cpi.lacking.add(method);
     killVm((await instanceOf("db")).vmCid);
     const { task } = await director.problems.scanDeployment({ deployment: "web", wait: true });
     expect(task?.result).to.match(/^0 problems; not seen: /);
@@ -294,7 +308,8 @@ describe("a deployment that is not as recorded", function () {
       "has_vm of the default CPI",
       "has_disk of",
       "get_disks of",
-      "VMs and disks that are not recorded",
+      "list_vms of",
+      "disks that are not recorded",
     ])
       expect(task?.result).to.contain(unseen);
   });

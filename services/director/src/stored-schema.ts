@@ -155,6 +155,7 @@ const problem = shapeOf<Problem>()({
     "mount_info_mismatch",
     "missing_link",
     "surplus_link",
+    "unknown_vm",
   ]),
   group: text,
   instanceId: text,

@@ -23,6 +23,7 @@ export interface CpiUnderTest {
 
 type OptionalMethod =
   | "stemcells"
+  | "list_vms"
   | "reboot_vm"
   | "set_vm_metadata"
   | "resize_disk"
@@ -254,6 +255,18 @@ export function cpiContract(name: string, makeCpi: () => Promise<CpiUnderTest>):
         const { vmCid } = await cpi.createVm({ ...newVm(randomUUID()), stemcellCid }, newCall());
         await cpi.deleteVm(vmCid, newCall());
         await cpi.deleteStemcell(stemcellCid, newCall());
+      });
+    });
+
+    it("list_vms tells every VM, with what its agent was to be called, and none that was deleted", async () => {
+      const agentId = randomUUID();
+      const vm = await cpi.createVm(newVm(agentId), newCall());
+      vmCids.add(vm.vmCid);
+      const list = () => cpi.listVms(newCall());
+      await ifThere("list_vms", list, async () => {
+        expect(await list()).to.deep.include({ vmCid: vm.vmCid, agentId });
+        await cpi.deleteVm(vm.vmCid, newCall());
+        expect((await list()).map(({ vmCid }) => vmCid)).not.to.include(vm.vmCid);
       });
     });
 

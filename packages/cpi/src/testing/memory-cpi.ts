@@ -10,13 +10,14 @@ import {
   ResourceExhaustedError,
 } from "@diskmesh/domain";
 import { usesBoshRegistry } from "../bosh-registry.js";
-import type { Cpi, CpiCall, CpiInfo, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import type { Cpi, CpiCall, CpiInfo, ListedVm, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 import { DiskNotAttachedError, DiskNotFoundError, NoDiskSpaceError, VmNotFoundError } from "../errors.js";
 import { MemoryCloud, type MemoryDisk, type MemoryVm } from "./memory-cloud.js";
 
 /** The optional methods that it has. */
 export const OPTIONAL_IN_MEMORY = [
   "stemcells",
+  "list_vms",
   "reboot_vm",
   "set_vm_metadata",
   "resize_disk",
@@ -68,6 +69,14 @@ export class MemoryCpi implements Cpi {
 
   hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
     return this.#run("hasVm", call, () => this.#findVm(vmCid) !== undefined);
+  }
+
+  listVms(call: CpiCall): Promise<readonly ListedVm[]> {
+    return this.#run("listVms", call, () =>
+      [...this.cloud.vms.values()]
+        .filter(({ cpi }) => this.#names.includes(cpi))
+        .map(({ vmCid, request }) => ({ vmCid, agentId: request.agentId })),
+    );
   }
 
   rebootVm(vmCid: string, call: CpiCall): Promise<void> {

@@ -1,7 +1,7 @@
 import { CallContext, type CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { type JsonObject, NotImplementedError } from "@diskmesh/domain";
 import type { CallOptions, Client } from "@diskmesh/rpc";
-import type { Cpi, CpiCall, CpiInfo, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
+import type { Cpi, CpiCall, CpiInfo, ListedVm, NewDisk, NewStemcell, NewVm, Vm } from "../cpi.js";
 
 /** A CPI behind a dispatcher: the contract as a director sees it. */
 export class RemoteCpi implements Cpi {
@@ -41,6 +41,10 @@ export class RemoteCpi implements Cpi {
 
   async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
     return (await this.client.hasVm({ context: this.#context(call), vmCid }, optionsOf(call))).exists;
+  }
+
+  async listVms(call: CpiCall): Promise<readonly ListedVm[]> {
+    return (await this.client.listVms({ context: this.#context(call) }, optionsOf(call))).vms;
   }
 
   async rebootVm(vmCid: string, call: CpiCall): Promise<void> {

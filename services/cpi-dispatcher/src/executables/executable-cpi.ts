@@ -4,6 +4,7 @@ import {
   type CpiInfo,
   CpiUnusableError,
   InvalidCpiResponseError,
+  type ListedVm,
   type NewDisk,
   type NewStemcell,
   type NewVm,
@@ -132,6 +133,10 @@ export class ExecutableCpi implements Cpi {
 
   async deleteSnapshot(snapshotCid: string, call: CpiCall): Promise<void> {
     await this.#call({ method: "delete_snapshot", args: [snapshotCid] }, call, ignored);
+  }
+
+  async listVms(): Promise<readonly ListedVm[]> {
+    throw new NotImplementedError("BOSH's CPI contract has no method that lists VMs");
   }
 
   async calculateVmCloudProperties(desired: JsonObject, call: CpiCall): Promise<JsonObject> {

@@ -18,7 +18,12 @@ describe("the fleet CPI, with a registry and two agents", () => {
 
   after(() => fleet?.stop());
 
-  cpiContract("the fleet CPI", async () => ({ cpi, az: "z1", optional: ["resize_disk"], close: async () => {} }));
+  cpiContract("the fleet CPI", async () => ({
+    cpi,
+    az: "z1",
+    optional: ["list_vms", "resize_disk"],
+    close: async () => {},
+  }));
 
   const createVm = (agentId: string, az = "z1") =>
     cpi.createVm({ agentId, stemcellCid: "", cloudProperties: {}, networks: {}, diskCids: [], env: {}, az }, newCall());

@@ -6,6 +6,7 @@ import {
   type CpiInfo,
   DiskNotAttachedError,
   DiskNotFoundError,
+  type ListedVm,
   type NewDisk,
   type NewVm,
   NoDiskSpaceError,
@@ -31,6 +32,8 @@ import type { RegistryClient } from "./registry-client.js";
 const INFO: CpiInfo = { apiVersion: 2, stemcellFormats: [], findsByToken: true };
 
 const PAGE_SIZE = 100;
+
+const VM_PREFIX = /^vm-/;
 
 /**
  * The CPI whose VMs are hosts of a disk registry and whose disks are the registry's disks. It keeps nothing itself: the
@@ -73,6 +76,16 @@ export class FleetCpi implements Cpi {
 
   async hasVm(vmCid: string, call: CpiCall): Promise<boolean> {
     return (await this.#findHost(vmCid, call)) !== undefined;
+  }
+
+  async listVms(call: CpiCall): Promise<readonly ListedVm[]> {
+    const hosts = await allPages(async (pageToken) => {
+      const page = await this.#registry.listHosts({ pageSize: PAGE_SIZE, pageToken }, optionsOf(call));
+      return { items: page.hosts, nextPageToken: page.nextPageToken };
+    });
+    return hosts.flatMap(({ assignment }) =>
+      assignment === undefined ? [] : { vmCid: assignment.vmCid, agentId: assignment.vmCid.replace(VM_PREFIX, "") },
+    );
   }
 
   async rebootVm(vmCid: string, call: CpiCall): Promise<void> {

@@ -42,6 +42,7 @@ export const cpiMethods: {
     async (cpi, request, call) => ({ exists: await cpi.hasVm(parseCid("vm", request.vmCid), call) }),
     ({ exists }) => !exists,
   ),
+  listVms: cpiMethod("list_vms", async (cpi, _request, call) => ({ vms: [...(await cpi.listVms(call))] })),
   rebootVm: cpiMethod("reboot_vm", async (cpi, request, call) => {
     await cpi.rebootVm(parseCid("vm", request.vmCid), call);
     return {};

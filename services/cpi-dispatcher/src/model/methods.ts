@@ -6,6 +6,7 @@ export type CpiMethod =
   | "create_vm"
   | "delete_vm"
   | "has_vm"
+  | "list_vms"
   | "reboot_vm"
   | "set_vm_metadata"
   | "create_disk"

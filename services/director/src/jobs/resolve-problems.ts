@@ -8,7 +8,7 @@ import { type DirectorTables, type DirectorTransaction, problemKey } from "../mo
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
 import type { JobContext } from "../steps/job-context.js";
-import { lookAt } from "../steps/look.js";
+import { lookAt, type Subject } from "../steps/look.js";
 import { holdersOf, RESOLUTIONS } from "../steps/resolutions.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
@@ -96,19 +96,31 @@ function loseVm(tx: DirectorTransaction, instanceId: string): void {
 }
 
 async function findAgain(context: JobContext, run: TaskRun, problem: Problem): Promise<Finding | undefined> {
-  const { deployment, type, instanceId, diskCid } = problem;
+  const { type, instanceId, diskCid, cpi } = problem;
+  if (type === "unknown_vm") return findIn(context, run, problem, { instanceIds: [], disks: [], cpis: [cpi] });
   const subject = await context.tablet.read((tables) => {
     const holders = holdersOf(tables, problem).map((holder) => holder.instanceId);
     const disk = type === "missing_disk" ? diskByCid(tables, diskCid) : undefined;
     const instanceIds = type === "missing_disk" || instanceId === "" ? holders : [instanceId, ...holders];
-    return { instanceIds, disks: disk === undefined ? [] : [disk] };
+    return { instanceIds, disks: disk === undefined ? [] : [disk], cpis: [] };
   });
-  const { findings, sights, diskExists, unseen } = await lookAt(context, run, deployment, subject);
+  // Whose disk or instance is not recorded any more.
+  if (subject.instanceIds.length + subject.disks.length === 0) return undefined;
+  return findIn(context, run, problem, subject);
+}
+
+async function findIn(
+  context: JobContext,
+  run: TaskRun,
+  problem: Problem,
+  subject: Subject,
+): Promise<Finding | undefined> {
+  const { deployment, type, diskCid, cpi } = problem;
+  const { findings, sights, diskExists, listed, unseen } = await lookAt(context, run, deployment, subject);
   const found = findings.find((finding) => findingKey(finding) === findingKey(problem));
   if (found !== undefined) return found;
-  if (subject.instanceIds.length + subject.disks.length === 0) return undefined;
   const sight = sights.get(subject.instanceIds[0] ?? "");
-  if (showed(type, sight, diskExists.get(diskCid))) return undefined;
+  if (showed(type, { sight, diskExists: diskExists.get(diskCid), isListed: listed.has(cpi) })) return undefined;
   throw new UnavailableError(`it could not be looked at again: ${[...unseen].join("; ")}`);
 }
 

@@ -12,18 +12,17 @@ import type { Planner } from "./job.js";
 /** Finds what is not as recorded, and records that alone. */
 export const scanDeployment: Planner<"scan_deployment"> = (context, { deployment }, tables) => {
   requireDeployment(tables, deployment);
-  return {
-    locks: [{ type: "deployment", resource: deployment }],
-    ...cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment)),
-    run: (run) => scan(context, run, deployment),
-  };
+  const { cpis } = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, deployment));
+  const locks = [{ type: "deployment", resource: deployment }] as const;
+  return { locks, cpis, run: (run) => scan(context, run, deployment, new Set(cpis)) };
 };
 
-async function scan(context: JobContext, run: TaskRun, deployment: string): Promise<string> {
+async function scan(context: JobContext, run: TaskRun, deployment: string, cpis: ReadonlySet<string>): Promise<string> {
   return run.stage("Scanning deployment", deployment, async () => {
     const subject = await context.tablet.read((tables) => ({
       instanceIds: instancesOf(tables, deployment).map(({ instanceId }) => instanceId),
       disks: disksToFind(tables, deployment),
+      cpis: [...cpis],
     }));
     const { findings, unseen } = await lookAt(context, run, deployment, subject);
     const { problemsPerDeployment: limit } = context.config.content;
@@ -41,8 +40,8 @@ async function scan(context: JobContext, run: TaskRun, deployment: string): Prom
   });
 }
 
-/** The CPI contract has no method that lists them. */
-const NEVER_SEEN = "VMs and disks that are not recorded here, which no CPI lists";
+/** No CPI has a method that lists them. */
+const NEVER_SEEN = "disks that are not recorded here";
 
 function countedProblems(count: number): string {
   return count === 1 ? "1 problem" : `${count} problems`;

@@ -21,7 +21,8 @@ type ProblemType =
   | "missing_disk"
   | "mount_info_mismatch"
   | "missing_link"
-  | "surplus_link";
+  | "surplus_link"
+  | "unknown_vm";
 
 /** Which record a disk has: a dynamic disk by its name, a persistent one by its id. */
 export interface DiskKey {
@@ -36,7 +37,7 @@ export interface Finding {
   /** Of its instance; both are empty when it is no instance's, as an orphaned disk. */
   readonly group: string;
   readonly instanceId: string;
-  /** As recorded; empty for none. */
+  /** As recorded; empty for none. An unknown VM's own. */
   readonly vmCid: string;
   /** The CPI that has it. */
   readonly cpi: string;
@@ -63,8 +64,8 @@ export interface Problem extends Finding {
 }
 
 /** Which of several can be told from the deployment's other findings. */
-export function findingKey({ type, instanceId, diskCid }: Finding): string {
-  return `${type} ${instanceId} ${diskCid}`;
+export function findingKey({ type, instanceId, vmCid, diskCid }: Finding): string {
+  return `${type} ${type === "unknown_vm" ? vmCid : instanceId} ${diskCid}`;
 }
 
 export function planOf(resolution: Resolution): string {
@@ -86,6 +87,8 @@ export function resolutionsOf({ type, vmCid, disk }: Finding): readonly Resoluti
       return ["ignore", "add_link"];
     case "surplus_link":
       return disk === null ? ["ignore"] : ["ignore", "remove_link"];
+    case "unknown_vm":
+      return ["ignore", "delete_vm"];
   }
 }
 

@@ -2,7 +2,7 @@ import { expect } from "chai";
 import type { Disk, DiskState } from "./disk.js";
 import { type Instance, newInstance, type VmState } from "./instance.js";
 import type { PersistentDisk, PersistentDiskState } from "./persistent-disk.js";
-import { judgeVm, knownDynamic, knownPersistent, misplacedDisks, type VmSight } from "./scan.js";
+import { judgeVm, knownDynamic, knownPersistent, misplacedDisks, unknownVms, type VmSight } from "./scan.js";
 
 const WELL: VmSight = {
   exists: true,
@@ -83,6 +83,13 @@ describe("what a look at a VM says", () => {
       const findings = [...verdict.findings, ...misplacedDisks("web", [verdict])];
       expect(findings.map(({ type, diskCid }) => `${type} ${diskCid}`.trim())).to.deep.equal(expected);
     });
+
+  it("VMs that were recorded before or after they were listed, or are being made -> are known", () => {
+    const known = (vmCids: string[], tokens: string[] = []) => ({ vmCids: new Set(vmCids), tokens: new Set(tokens) });
+    const listed = ["a", "b", "c", "d"].map((name) => ({ vmCid: `vm-${name}`, agentId: name }));
+    const found = unknownVms("web", "", listed, [known(["vm-a"]), known(["vm-b"], ["c"])]);
+    expect(found.map(({ type, vmCid }) => `${type} ${vmCid}`)).to.deep.equal(["unknown_vm vm-d"]);
+  });
 
   it("lacking here and seen there -> one finding that names both", () => {
     const disk = knownDynamic(dynamic("attached"), "db");

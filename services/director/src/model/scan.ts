@@ -217,8 +217,50 @@ function linkFinding(
   return { type, deployment, group, instanceId, vmCid, cpi, diskCid, disk: known, elsewhere: [], description };
 }
 
-/** Whether a look at the finding's VM or disk showed what the finding is about. */
-export function showed(type: Finding["type"], sight: VmSight | undefined, diskExists: boolean | undefined): boolean {
+/** All that is recorded of VMs, whichever deployment they are of. */
+export interface KnownVms {
+  readonly vmCids: ReadonlySet<string>;
+  /** By which a CPI was asked for one, perhaps without having answered yet. */
+  readonly tokens: ReadonlySet<string>;
+}
+
+export function knownVms(tables: DirectorTables): KnownVms {
+  const [vmCids, tokens] = [new Set<string>(), new Set<string>()];
+  for (const { vmCid, vmToken } of tables.instances.entries()) {
+    if (vmCid !== "") vmCids.add(vmCid);
+    if (vmToken !== "") tokens.add(vmToken);
+  }
+  return { vmCids, tokens };
+}
+
+/** VMs of a CPI that no instance had, neither before they were listed nor after. */
+export function unknownVms(
+  deployment: string,
+  cpi: string,
+  listed: readonly { readonly vmCid: string; readonly agentId: string }[],
+  known: readonly KnownVms[],
+): Finding[] {
+  const isKnown = ({ vmCid, agentId }: (typeof listed)[number]) =>
+    known.some(({ vmCids, tokens }) => vmCids.has(vmCid) || tokens.has(agentId));
+  return listed
+    .filter((vm) => !isKnown(vm))
+    .map(({ vmCid }) => {
+      const maker = cpi === "" ? "the default CPI" : `CPI \`${cpi}\``;
+      const description = `${maker} has vm \`${vmCid}\`, which is no instance's: perhaps another director's, or left over`;
+      const none = { group: "", instanceId: "", diskCid: "", disk: null, elsewhere: [] };
+      return { type: "unknown_vm", deployment, vmCid, cpi, ...none, description };
+    });
+}
+
+/** What a look at the finding's VM, disk and CPI showed. */
+export interface Shown {
+  readonly sight: VmSight | undefined;
+  readonly diskExists: boolean | undefined;
+  readonly isListed: boolean;
+}
+
+/** Whether it showed what the finding is about. */
+export function showed(type: Finding["type"], { sight, diskExists, isListed }: Shown): boolean {
   switch (type) {
     case "missing_disk":
       return diskExists !== undefined;
@@ -231,5 +273,7 @@ export function showed(type: Finding["type"], sight: VmSight | undefined, diskEx
     case "missing_link":
     case "surplus_link":
       return sight?.linkedCids !== undefined;
+    case "unknown_vm":
+      return isListed;
   }
 }

@@ -8,8 +8,10 @@ import {
   hasVmToLookAt,
   judgeVm,
   type KnownDisk,
+  knownVms,
   misplacedDisks,
   missingDisk,
+  unknownVms,
   type VmRecords,
   type VmSight,
   type VmVerdict,
@@ -28,6 +30,8 @@ export interface Look {
   readonly sights: ReadonlyMap<string, VmSight>;
   /** By id of the CPI; undefined where nobody could say. */
   readonly diskExists: ReadonlyMap<string, boolean | undefined>;
+  /** CPIs that listed their VMs. */
+  readonly listed: ReadonlySet<string>;
   /** What nobody could say, and why. */
   readonly unseen: ReadonlySet<string>;
 }
@@ -48,22 +52,26 @@ const UNSEEN: VmSight = {
   linkedCids: undefined,
 };
 
-export async function lookAt(
-  context: JobContext,
-  run: TaskRun,
-  deployment: string,
-  subject: { readonly instanceIds: readonly string[]; readonly disks: readonly KnownDisk[] },
-): Promise<Look> {
+/** What to look at. */
+export interface Subject {
+  readonly instanceIds: readonly string[];
+  readonly disks: readonly KnownDisk[];
+  /** Whose VMs may be nobody's. */
+  readonly cpis: readonly string[];
+}
+
+export async function lookAt(context: JobContext, run: TaskRun, deployment: string, subject: Subject): Promise<Look> {
   const looking = new Looking(context, run);
   const { checksAtOnce } = context.config.agents;
   await sideBySide(subject.instanceIds, checksAtOnce, (instanceId) => looking.atInstance(instanceId));
   await sideBySide(subject.disks, checksAtOnce, (disk) => looking.atDisk(disk));
-  const { verdicts, sights, diskExists, unseen } = looking;
+  await sideBySide(subject.cpis, checksAtOnce, (cpi) => looking.atCpi(deployment, cpi));
+  const { verdicts, sights, diskExists, listed, unknown, unseen } = looking;
   const gone = [...looking.missing.values()];
   const goneCids = new Set(gone.map(({ diskCid }) => diskCid));
   const misplaced = misplacedDisks(deployment, verdicts).filter(({ diskCid }) => !goneCids.has(diskCid));
-  const findings = [...verdicts.flatMap((verdict) => verdict.findings), ...gone, ...misplaced];
-  return { findings, sights, diskExists, unseen };
+  const findings = [...verdicts.flatMap((verdict) => verdict.findings), ...gone, ...misplaced, ...unknown];
+  return { findings, sights, diskExists, listed, unseen };
 }
 
 class Looking {
@@ -71,6 +79,8 @@ class Looking {
   readonly missing = new Map<string, Finding>();
   readonly sights = new Map<string, VmSight>();
   readonly diskExists = new Map<string, boolean | undefined>();
+  readonly listed = new Set<string>();
+  readonly unknown: Finding[] = [];
   readonly unseen = new Set<string>();
   readonly #cpiFailures = new Map<string, number>();
 
@@ -113,6 +123,17 @@ class Looking {
     // It may have been deleted meanwhile.
     const now = await this.context.tablet.read((tables) => diskByCid(tables, diskCid));
     if (now !== undefined && !now.isLeaving && now.key === disk.key) this.missing.set(diskCid, missingDisk(now));
+  }
+
+  async atCpi(deployment: string, cpi: string): Promise<void> {
+    const before = await this.context.tablet.read(knownVms);
+    const answer = await this.#ask("list_vms", { cpi, az: "" }, (target, options) =>
+      this.context.cpi.call("listVms", target, {}, this.run, options),
+    );
+    if (answer === undefined) return;
+    const after = await this.context.tablet.read(knownVms);
+    this.listed.add(cpi);
+    this.unknown.push(...unknownVms(deployment, cpi, answer.vms, [before, after]));
   }
 
   #otherOwner(instanceId: string): number | undefined {

@@ -33,6 +33,7 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
   recreate_vm: recreateVm,
   reboot_vm: rebootVm,
   delete_vm: async (context, run, problem) => {
+    if (problem.type === "unknown_vm") return deleteUnknownVm(context, run, problem);
     const instance = await instanceOf(context, problem);
     if (instance.vmState !== "none") await deleteOutdatedVm(context, run, instance, problem.description);
   },
@@ -80,6 +81,13 @@ async function advancePersistentDisk(context: JobContext, run: TaskRun, instance
   if (work.step === "nothing") return false;
   await runPersistentDiskStep(context, run, work);
   return true;
+}
+
+async function deleteUnknownVm(context: JobContext, run: TaskRun, { vmCid, cpi }: Problem): Promise<void> {
+  await run.stage("Deleting unknown vm", vmCid, async () => {
+    const call = context.cpi.call("deleteVm", { cpi }, { vmCid }, run);
+    await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
+  });
 }
 
 async function rebootVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {

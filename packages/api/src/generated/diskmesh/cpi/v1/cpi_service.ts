@@ -264,6 +264,26 @@ export interface DetachDiskRequest {
 export interface DetachDiskResponse {
 }
 
+/** Asks for all VMs. */
+export interface ListVmsRequest {
+  /** Which CPI. */
+  context: CallContext | undefined;
+}
+
+/** A VM that is there. */
+export interface ListedVm {
+  /** Its id. */
+  vmCid: string;
+  /** The agent_id that create_vm was given; empty where the CPI does not know. */
+  agentId: string;
+}
+
+/** All VMs. */
+export interface ListVmsResponse {
+  /** In no order. */
+  vms: ListedVm[];
+}
+
 /** Names the VM. */
 export interface GetDisksRequest {
   /** Which CPI. */
@@ -2288,6 +2308,185 @@ export const DetachDiskResponse: MessageFns<DetachDiskResponse> = {
   },
   fromPartial(_: DeepPartial<DetachDiskResponse>): DetachDiskResponse {
     const message = createBaseDetachDiskResponse();
+    return message;
+  },
+};
+
+function createBaseListVmsRequest(): ListVmsRequest {
+  return { context: undefined };
+}
+
+export const ListVmsRequest: MessageFns<ListVmsRequest> = {
+  encode(message: ListVmsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.context !== undefined) {
+      CallContext.encode(message.context, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListVmsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListVmsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.context = CallContext.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListVmsRequest>): ListVmsRequest {
+    return ListVmsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListVmsRequest>): ListVmsRequest {
+    const message = createBaseListVmsRequest();
+    message.context = (object.context !== undefined && object.context !== null)
+      ? CallContext.fromPartial(object.context)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseListedVm(): ListedVm {
+  return { vmCid: "", agentId: "" };
+}
+
+export const ListedVm: MessageFns<ListedVm> = {
+  encode(message: ListedVm, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.vmCid !== "") {
+      writer.uint32(10).string(message.vmCid);
+    }
+    if (message.agentId !== "") {
+      writer.uint32(18).string(message.agentId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListedVm {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListedVm();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.agentId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListedVm>): ListedVm {
+    return ListedVm.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListedVm>): ListedVm {
+    const message = createBaseListedVm();
+    message.vmCid = object.vmCid ?? "";
+    message.agentId = object.agentId ?? "";
+    return message;
+  },
+};
+
+function createBaseListVmsResponse(): ListVmsResponse {
+  return { vms: [] };
+}
+
+export const ListVmsResponse: MessageFns<ListVmsResponse> = {
+  encode(message: ListVmsResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.vms) {
+      ListedVm.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListVmsResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListVmsResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.vms.push(ListedVm.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListVmsResponse>): ListVmsResponse {
+    return ListVmsResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListVmsResponse>): ListVmsResponse {
+    const message = createBaseListVmsResponse();
+    message.vms = object.vms?.map((e) => ListedVm.fromPartial(e)) || [];
     return message;
   },
 };
@@ -4452,6 +4651,15 @@ export const CpiServiceDefinition = {
       requestType: HasVmRequest as typeof HasVmRequest,
       requestStream: false,
       responseType: HasVmResponse as typeof HasVmResponse,
+      responseStream: false,
+      options: {},
+    },
+    /** All VMs that the CPI has, whoever had it make them. BOSH's contract has no such method: UNIMPLEMENTED with executables. */
+    listVms: {
+      name: "ListVms",
+      requestType: ListVmsRequest as typeof ListVmsRequest,
+      requestStream: false,
+      responseType: ListVmsResponse as typeof ListVmsResponse,
       responseStream: false,
       options: {},
     },

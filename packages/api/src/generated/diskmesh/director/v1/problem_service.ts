@@ -44,7 +44,8 @@ export interface Problem {
    * "missing_vm": there is no VM. "unresponsive_agent": the VM is there, its agent does not answer. "missing_disk": the CPI
    * has no such disk. "mount_info_mismatch": the disk is not where it should be, or is attached elsewhere. "missing_link":
    * the VM's agent has no link for a dynamic disk that is attached. "surplus_link": it has one for a disk that the VM
-   * should not have.
+   * should not have. "unknown_vm": a CPI of the deployment has a VM that is no instance's, of this deployment or another;
+   * CPIs other than the fleet's cannot say.
    */
   type: string;
   /** What was found, for people. */
@@ -53,7 +54,7 @@ export interface Problem {
   instanceGroup: string;
   /** The instance; empty when it is no instance's. */
   instanceId: string;
-  /** The VM, as recorded when it was found; empty for none. */
+  /** The VM, as recorded when it was found; empty for none. Of an unknown VM its own. */
   vmCid: string;
   /** The disk; empty when it is about none. */
   diskCid: string;
