@@ -66,8 +66,8 @@ const executablesConfig = z
     stderrBytesPerSecond: z.int().min(1_024).default(2_097_152),
     /** Most bytes on standard error: a call that writes more is ended. */
     maxStderrBytes: z.int().min(1_024).default(33_554_432),
-    /** Calls of one CPI that run at once; others wait. */
-    maxConcurrentCalls: z.int().min(1).max(1_000).default(16),
+    /** Calls of one CPI that run at once; others wait. Above a director's deployments.vmsAtOncePerCpi: disks call, too. */
+    maxConcurrentCalls: z.int().min(1).max(1_000).default(40),
     maxWaitingCalls: z.int().min(0).max(100_000).default(1_000),
     /** Takes a CPI whose info method fails for one of version 1, rather than failing the call. */
     assumeV1WhenInfoFails: z.boolean().default(false),

@@ -176,6 +176,12 @@ const fields = z.strictObject({
       readyTimeoutMs: durationMsConfig.default(600_000),
       /** An agent that a deploy asks in vain for so long is lost, and its VM is made anew. The CPI has as long to say no. */
       lostAfterMs: durationMsConfig.default(45_000),
+      /** How long jobs may take to stop; what still runs then is left to itself, as in BOSH. */
+      stopTimeoutMs: durationMsConfig.default(300_000),
+      /** How long an agent may take to start jobs. Whether they run then is asked as the update block says. */
+      startTimeoutMs: durationMsConfig.default(90_000),
+      /** How long the jobs' scripts of one kind may take: pre-start, post-start, pre-stop, post-stop; and a drain in all. */
+      scriptTimeoutMs: durationMsConfig.default(HOUR_MS),
       /** So many VMs at once a deploy looks after. */
       checksAtOnce: count.default(16),
       /** How long an agent that does not answer is told of a disk that was attached. */
@@ -186,6 +192,8 @@ const fields = z.strictObject({
     .prefault({}),
   deployments: z
     .strictObject({
+      /** So many VMs of one CPI are made, updated or deleted at once, by all tasks together. */
+      vmsAtOncePerCpi: count.default(32),
       /** Takes manifests with releases, jobs and addons, none of which run, with a warning in the task. */
       ignoreJobs: z.boolean().default(false),
     })

@@ -29,6 +29,7 @@ import { TaskLog } from "./workers/task-log.js";
 import { TaskRunner } from "./workers/task-runner.js";
 import { TaskTimes } from "./workers/task-times.js";
 import { Tasks } from "./workers/tasks.js";
+import { VmSlots } from "./workers/vm-slots.js";
 import { CloudConfigs } from "./yaml/cloud-configs.js";
 import { CpiConfigs } from "./yaml/cpi-configs.js";
 import { Manifests } from "./yaml/manifests.js";
@@ -149,6 +150,7 @@ export function createDirector(
     manifests,
     boshRegistry,
     stemcellFiles,
+    vmSlots: new VmSlots(config.deployments.vmsAtOncePerCpi),
     endedAdds: new Set(),
     lockOwner: (lock) => locks.owner(lock),
     clock,

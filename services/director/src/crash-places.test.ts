@@ -109,7 +109,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
     const seen = new Set<string>();
 
     before(async () => {
-      director = await TestDirector.start({}, CRASHING_MAIN);
+      director = await TestDirector.start({}, { mainFile: CRASHING_MAIN });
       places = new CrashPlaces(director.folder);
       director.cpi.findsByToken = findsByToken;
       director.cpi.capacityMib = 1_000_000;

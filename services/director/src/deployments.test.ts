@@ -140,7 +140,7 @@ describe("deployments", () => {
     expect(again.task?.state).to.equal(TaskState.DONE);
   });
 
-  it("an instance to leave is locked by a disk's task -> waits without a worker, then sees what has changed", async () => {
+  it("an instance to leave is locked by a disk's task -> waits, then sees what has changed", async () => {
     await deploy(manifest("web", 2));
     const [, leaving] = await instances("web");
     const gate = director.cpi.gate("createDisk", "before");
@@ -152,7 +152,6 @@ describe("deployments", () => {
       const { locks } = await director.locks.listLocks({});
       return locks.some((lock) => lock.type === "instance" && lock.waitingTaskIds.includes(taskId));
     });
-    await eventually(async () => (await director.task(taskId)).state === TaskState.QUEUED);
     // It was asked for before the disk was attached, and must then wait for the instance, too.
     const detaching = director.detach("data");
     await eventually(async () => (await director.locks.listLocks({})).locks.at(-1)?.waitingTaskIds.length === 1);

@@ -231,7 +231,7 @@ describe("a deploy to VMs that must be made anew", function () {
     expect(failed?.result).to.match(/did not answer within 6000 ms/);
     expect(calls()).to.deep.equal(["detachDisk", "deleteVm", "createVm", "setVmMetadata"]);
     expect((await events(failed?.taskId ?? 0)).join("\n")).to.match(
-      /Checking vms failed: agent host-\d did not answer within 5000 ms.*vm `vm-.*` is made anew/,
+      /Checking vms failed: agent host-\d did not answer within 5000 ms.*vm `vm-.*` counts as lost/,
     );
     await agent.start();
     await deployed(manifest());

@@ -89,6 +89,10 @@ const instance = shapeOf<Instance>()({
   usesRegistry: flag,
   networks: object,
   ips: z.record(z.string(), z.string()),
+  state: z.enum(["started", "stopped", "detached"]).optional(),
+  ignore: flag.optional(),
+  jobs: z.enum(["started", "stopping", "stopped"]).optional(),
+  changedByTaskId: whole.optional(),
 });
 
 const persistentDisk = shapeOf<PersistentDisk>()({
@@ -192,6 +196,7 @@ const jobType = z.enum([
   "detach_dynamic_disk",
   "delete_dynamic_disk",
   "update_deployment",
+  "update_instances",
   "delete_deployment",
   "update_stemcell",
   "delete_stemcell",

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { Gate } from "@diskmesh/testkit";
 import type { Cpi, NewVm } from "../cpi.js";
 
@@ -46,6 +47,11 @@ export class MemoryCloud {
   /** Written to the log of each call. */
   noise: readonly string[] = [];
   capacityMib = 10_000;
+  /** How long each call takes, as an infrastructure far away. */
+  callMs = 0;
+  /** The most calls of each method that ran at the same time. */
+  readonly mostAtOnce = new Map<keyof Cpi, number>();
+  readonly #running = new Map<keyof Cpi, number>();
   /** Whether calls that wait at a gate end when nobody wants them any more. */
   endsCalls = true;
   readonly #gates: { readonly method: keyof Cpi; readonly when: When; readonly gate: Gate }[] = [];
@@ -66,6 +72,19 @@ export class MemoryCloud {
   /** The next call of the method fails before, or after, its effect. */
   failNext(method: keyof Cpi, error: Error, when: When = "before"): void {
     this.#failures.push({ method, when, error });
+  }
+
+  /** Runs one call, in the time that it takes, beside the others. */
+  async timed<Result>(method: keyof Cpi, signal: AbortSignal, call: () => Promise<Result>): Promise<Result> {
+    const running = (this.#running.get(method) ?? 0) + 1;
+    this.#running.set(method, running);
+    this.mostAtOnce.set(method, Math.max(running, this.mostAtOnce.get(method) ?? 0));
+    try {
+      if (this.callMs > 0) await sleep(this.callMs, undefined, { signal });
+      return await call();
+    } finally {
+      this.#running.set(method, (this.#running.get(method) ?? 1) - 1);
+    }
   }
 
   /** Where a call waits at its gate, and fails. */

@@ -239,11 +239,13 @@ export class MemoryCpi implements Cpi {
     if (call.signal.aborted) throw new CancelledError("given up");
     this.calls.push(call);
     for (const line of this.cloud.noise) call.onLogLine(line);
-    await this.cloud.pass(method, "before", call.signal);
-    if (this.cloud.lacking.has(method)) throw new NotImplementedError(`this CPI has no ${method}`);
-    const result = effect();
-    await this.cloud.pass(method, "after", call.signal);
-    return result;
+    return this.cloud.timed(method, call.signal, async () => {
+      await this.cloud.pass(method, "before", call.signal);
+      if (this.cloud.lacking.has(method)) throw new NotImplementedError(`this CPI has no ${method}`);
+      const result = effect();
+      await this.cloud.pass(method, "after", call.signal);
+      return result;
+    });
   }
 
   #findVm(vmCid: string): MemoryVm | undefined {

@@ -30,7 +30,7 @@ export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tab
   const step = decideDeleteDeployment(instances, disks);
   const attached = "instance" in step ? [...tables.disks.by("byInstance", step.instance.instanceId)] : [];
   return {
-    locks: locksOfStep(name, step, attached),
+    locks: [{ type: "deployment", resource: name }, ...locksOfStep(step, attached)],
     ...ofCpis,
     run: async (run) => {
       const { force = false } = job;

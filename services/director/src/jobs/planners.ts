@@ -17,6 +17,7 @@ import { resolveProblems } from "./resolve-problems.js";
 import { scanDeployment } from "./scan-deployment.js";
 import { settleRemovalsOfAgent } from "./settle-owed-removals.js";
 import { takeSnapshots } from "./take-snapshots.js";
+import { updateInstanceStates } from "./update-instances.js";
 import { updateStemcell } from "./update-stemcell.js";
 
 /** Who plans which job. */
@@ -27,6 +28,7 @@ export const planners: Planners = {
   detach_dynamic_disk: detachDynamicDisk,
   delete_dynamic_disk: deleteDynamicDisk,
   update_deployment: deploy,
+  update_instances: updateInstanceStates,
   delete_deployment: deleteDeployment,
   update_stemcell: updateStemcell,
   delete_stemcell: deleteStemcell,

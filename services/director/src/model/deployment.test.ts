@@ -45,7 +45,7 @@ function inState(vmState: VmState, instanceId = "i1"): Instance {
     .added[0] as Instance;
   const creating = intendCreateVm(none, intent("t"));
   const created = vmCreated(creating, MADE);
-  const running = agentAnswered(created);
+  const running: Instance = { ...agentAnswered(created), jobs: "started" };
   return { none, creating, created, running, lost: vmLost(running), deleting: intendDeleteVm(created) }[vmState];
 }
 const disk = (name: string): Disk =>
@@ -111,7 +111,12 @@ describe("deployment decisions", () => {
   for (const [cause, instances, effect] of DEPLOY) {
     it(`deploy: ${cause} -> ${effect}`, () => {
       const changeOf = (instance: Instance) => CHANGES[instance.group] ?? KEEP;
-      const step = decideDeploy(instances, { changeOf, hasDiskWork, holderOf: (of) => holder(of, instances) });
+      const step = decideDeploy(instances, {
+        changeOf,
+        hasDiskWork,
+        holderOf: (of) => holder(of, instances),
+        fixesLost: true,
+      });
       expect("instance" in step ? `${step.do} ${step.instance.instanceId}` : step.do).to.equal(effect);
     });
   }
@@ -123,18 +128,13 @@ describe("deployment decisions", () => {
   });
 
   it("deleting an instance -> its lock, then those of its disks, within the deployment's", () => {
-    const locks = locksOfStep("web", { do: "delete_instance", instance: inState("running") }, [disk("b"), disk("a")]);
-    expect(locks.map((lock) => `${lock.type} ${lock.resource}`)).to.deep.equal([
-      "deployment web",
-      "instance i1",
-      "disk a",
-      "disk b",
-    ]);
+    const locks = locksOfStep({ do: "delete_instance", instance: inState("running") }, [disk("b"), disk("a")]);
+    expect(locks.map((lock) => `${lock.type} ${lock.resource}`)).to.deep.equal(["instance i1", "disk a", "disk b"]);
     const outdated = { do: "delete_vm", instance: inState("running"), because: "" } as const;
-    expect(locksOfStep("web", outdated, [disk("b"), disk("a")])).to.deep.equal(locks);
-    expect(locksOfStep("web", { do: "create_vm", instance: inState("none") }, [disk("a")])).to.have.lengthOf(2);
-    expect(locksOfStep("web", { do: "delete_disk", disk: disk("a") }, [])).to.have.lengthOf(2);
-    expect(locksOfStep("web", { do: "nothing" }, [])).to.have.lengthOf(1);
+    expect(locksOfStep(outdated, [disk("b"), disk("a")])).to.deep.equal(locks);
+    expect(locksOfStep({ do: "create_vm", instance: inState("none") }, [disk("a")])).to.have.lengthOf(1);
+    expect(locksOfStep({ do: "delete_disk", disk: disk("a") }, [])).to.have.lengthOf(1);
+    expect(locksOfStep({ do: "nothing" }, [])).to.have.lengthOf(0);
   });
 });
 

@@ -10,6 +10,14 @@ import type { VmBasis, VmSpec } from "./vm-spec.js";
  */
 export type VmState = "none" | "creating" | "created" | "running" | "lost" | "deleting";
 
+/** What operators want of an instance: that its jobs run, that they do not, or that it has no VM either. */
+export type InstanceState = "started" | "stopped" | "detached";
+
+/**
+ * What an instance's agent was told. stopping: its jobs may run or not. stopped: they do not, or have never been started.
+ */
+export type JobsState = "started" | "stopping" | "stopped";
+
 /** One member of an instance group; it outlives its VMs. */
 export interface Instance {
   readonly instanceId: string;
@@ -42,6 +50,14 @@ export interface Instance {
   readonly networks: JsonObject;
   /** Addresses by network name; the instance keeps them over its VMs. */
   readonly ips: Readonly<Record<string, string>>;
+  /** Absent for started. */
+  readonly state?: InstanceState | undefined;
+  /** Nobody touches it until that is taken back. Absent for no. */
+  readonly ignore?: boolean | undefined;
+  /** Absent for started: what an earlier release made was never told. */
+  readonly jobs?: JobsState | undefined;
+  /** The last task that restarted it or made its VM anew because that was asked for; absent for none. */
+  readonly changedByTaskId?: number | undefined;
 }
 
 /** An instance with a VM that a disk can be attached to. */
@@ -80,6 +96,7 @@ const NO_VM = {
   cpiApiVersion: 0,
   usesRegistry: false,
   networks: {},
+  jobs: "stopped",
 } as const;
 
 export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | "group" | "index" | "az">): Instance {
@@ -122,7 +139,7 @@ export function intendCreateVm(instance: Instance, intent: VmIntent): Instance {
 export type MadeVm = Pick<Instance, "vmCid" | "agentId" | "cpi" | "cpiApiVersion" | "usesRegistry" | "networks">;
 
 export function vmCreated(instance: Instance, vm: MadeVm): Instance {
-  return { ...moved(instance, "create"), ...vm, vmSpec: null };
+  return { ...moved(instance, "create"), ...vm, vmSpec: null, jobs: "stopped" };
 }
 
 /** create_vm is known to have made nothing. */
@@ -136,6 +153,11 @@ export function agentAnswered(instance: Instance): Instance {
 
 export function vmLost(instance: Instance): Instance {
   return moved(instance, "lose");
+}
+
+/** Its CPI says that there is none: nothing runs on it. */
+export function vmGone(instance: Instance): Instance {
+  return { ...vmLost(instance), jobs: "stopped" };
 }
 
 export function intendDeleteVm(instance: Instance): Instance {

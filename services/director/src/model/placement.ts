@@ -1,7 +1,8 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { type Instance, movedTo, newInstance } from "./instance.js";
+import { formatInstance, type Instance, movedTo, newInstance } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { GroupNetwork } from "./networks.js";
+import type { UpdateBlock } from "./update-block.js";
 import type { VmNeeds } from "./vm-spec.js";
 
 /** An instance group as its manifest wants it. */
@@ -32,6 +33,7 @@ export interface GroupSpec extends InstanceGroup, VmNeeds {
   readonly migratedFrom: readonly FormerGroup[];
   /** By size or by disk type. */
   readonly persistentDisk?: { readonly sizeMib: number; readonly type: string };
+  readonly update: UpdateBlock;
 }
 
 export interface Placement {
@@ -45,7 +47,7 @@ export interface Placement {
 
 /**
  * Instances stay where they are as long as their group still wants that many and still has their az; the highest
- * indexes leave first. New ones go one by one to the az of the group with the fewest, the first of these in the
+ * indexes leave first, and ignored ones must not. New ones go one by one to the az of the group with the fewest, the first of these in the
  * manifest's order, and take the lowest free index. An instance with static addresses is where they are; one that is there
  * already is never moved, since its disks could not follow.
  */
@@ -60,7 +62,7 @@ export function placeInstances(
   const staying = new Set<string>();
   for (const group of groups) {
     const own = existing.filter((instance) => instance.group === group.name && isPlaced(group, instance));
-    const kept = own.sort(byIndex).slice(0, group.instances);
+    const kept = own.sort(ignoredFirst).slice(0, group.instances);
     const come = migrate(group, existing, kept);
     migrated.push(...come);
     kept.push(...come);
@@ -71,7 +73,16 @@ export function placeInstances(
     added.push(...fillGroup(deployment, group, kept, newId));
   }
   const leaving = existing.filter((instance) => !instance.leaving && !staying.has(instance.instanceId));
+  for (const instance of leaving) if (instance.ignore) throw leavesIgnored(instance);
   return { added, migrated, leaving };
+}
+
+function leavesIgnored(instance: Instance): Error {
+  const name = formatInstance(instance);
+  return new InvalidStateError(
+    `the manifest has no place for ${name}, which is ignored and must not be deleted: keep its group, its AZ and enough instances, or unignore it first`,
+    { about: { instance_id: instance.instanceId } },
+  );
 }
 
 function isPlaced(group: InstanceGroup, { leaving, az }: Instance): boolean {
@@ -80,6 +91,10 @@ function isPlaced(group: InstanceGroup, { leaving, az }: Instance): boolean {
 
 function byIndex(a: Instance, b: Instance): number {
   return a.index - b.index;
+}
+
+function ignoredFirst(a: Instance, b: Instance): number {
+  return Number(b.ignore ?? false) - Number(a.ignore ?? false) || byIndex(a, b);
 }
 
 /** As many as the group has room for, with their disks; an index that another one has is replaced by the lowest free. */

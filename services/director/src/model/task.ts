@@ -1,6 +1,7 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import type { MeantAttachment } from "./disk-decisions.js";
 import type { JsonObject } from "./json.js";
+import type { Selection, WantedState } from "./lifecycle.js";
 import type { Answer } from "./problem.js";
 
 /** The states of tasks that have ended. */
@@ -13,6 +14,15 @@ type MeantDisk = {
   readonly diskName: string;
   /** Absent where an older version recorded the task: whichever. */
   readonly meant?: MeantAttachment;
+};
+
+/** How instances are updated, beside what the manifest says. */
+type UpdateOptions = {
+  /** Jobs run neither pre-stop nor drain before they are stopped. */
+  readonly skipDrain: boolean;
+  /** Instead of those of the update block: a number, or a share such as "20%"; empty for the block's. */
+  readonly canaries: string;
+  readonly maxInFlight: string;
 };
 
 /** What a task is to do. Everything else is read from the tables when it runs. */
@@ -42,7 +52,21 @@ export type Job =
     }
   | ({ readonly type: "detach_dynamic_disk" } & MeantDisk)
   | ({ readonly type: "delete_dynamic_disk" } & MeantDisk)
-  | { readonly type: "update_deployment"; readonly deployment: string; readonly manifest: string }
+  | {
+      readonly type: "update_deployment";
+      readonly deployment: string;
+      readonly manifest: string;
+      /** Absent where an older version recorded the task: none. */
+      readonly options?: UpdateOptions & { readonly recreate: boolean };
+    }
+  | ({
+      readonly type: "update_instances";
+      readonly deployment: string;
+      readonly selection: Selection;
+      readonly wanted: WantedState;
+      /** A VM whose agent does not answer is made anew. */
+      readonly fix: boolean;
+    } & UpdateOptions)
   | {
       readonly type: "delete_deployment";
       readonly deployment: string;

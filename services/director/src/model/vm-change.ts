@@ -14,6 +14,8 @@ export type VmChange =
   | { readonly do: "keep" }
   /** In place. */
   | { readonly do: "set_metadata" }
+  /** Its jobs are stopped, and then started again. */
+  | { readonly do: "restart" }
   | { readonly do: "recreate"; readonly because: string };
 
 const KEEP: VmChange = { do: "keep" };

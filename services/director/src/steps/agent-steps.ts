@@ -21,7 +21,19 @@ export async function tellAgent(
   timeoutMs: number,
   unknownMethodIs: "ignored" | "error" = "ignored",
 ): Promise<void> {
-  await repeat(context, run, timeoutMs, (leftMs) =>
+  await askAgent(context, run, agentId, method, args, { timeoutMs, unknownMethodIs });
+}
+
+/** The same, for what an agent answers: undefined when it does not know the method. */
+export function askAgent(
+  context: JobContext,
+  run: TaskRun,
+  agentId: string,
+  method: string,
+  args: readonly unknown[],
+  { timeoutMs, unknownMethodIs = "ignored" }: { timeoutMs: number; unknownMethodIs?: "ignored" | "error" },
+): Promise<unknown> {
+  return repeat(context, run, timeoutMs, (leftMs) =>
     context.agents.call(agentId, method, args, {
       signal: run.stopped,
       // So that a lost answer leaves time to ask again.
@@ -57,20 +69,19 @@ export async function awaitAgent(context: JobContext, run: TaskRun, agentId: str
   }
 }
 
-async function repeat(
+async function repeat<Answer>(
   context: JobContext,
   run: TaskRun,
   timeoutMs: number,
-  attempt: (leftMs: number) => Promise<unknown>,
+  attempt: (leftMs: number) => Promise<Answer>,
   passes: (error: unknown) => boolean = () => false,
-): Promise<void> {
+): Promise<Answer> {
   const { clock } = context;
   const endAtMs = clock.monotonicMs() + timeoutMs;
   for (let attempts = 0; ; attempts++) {
     try {
       context.tablet.checkMayAct();
-      await attempt(Math.max(1, endAtMs - clock.monotonicMs()));
-      return;
+      return await attempt(Math.max(1, endAtMs - clock.monotonicMs()));
     } catch (error) {
       run.checkpoint();
       const delayMs = backoffMs(attempts, BACKOFF, context.random());

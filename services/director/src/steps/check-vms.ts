@@ -1,6 +1,6 @@
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
-import { agentAnswered, formatInstance, type Instance, vmLost } from "../model/instance.js";
+import { agentAnswered, formatInstance, type Instance, vmGone, vmLost } from "../model/instance.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
@@ -10,23 +10,33 @@ import { sideBySide } from "./side-by-side.js";
 
 const STAGE = "Checking vms";
 
-/** Once for each deploy: finds out which VMs are gone and which agents do not answer. */
-export async function checkVms(context: JobContext, run: TaskRun, deployment: string): Promise<undefined> {
+/** What was found: the VM is gone, or its agent does not answer, or both are there. */
+type Finding = "gone" | "silent" | "there";
+
+/** Once for each task: finds out which VMs are gone and which agents do not answer. */
+export async function checkVms(
+  context: JobContext,
+  run: TaskRun,
+  deployment: string,
+  meant: (all: readonly Instance[]) => readonly Instance[] = (all) => all,
+): Promise<undefined> {
   const instances = await context.tablet.read((tables) =>
-    instancesOf(tables, deployment).filter(
-      ({ leaving, vmState }) => !leaving && (vmState === "running" || vmState === "lost"),
+    meant(instancesOf(tables, deployment)).filter(
+      ({ leaving, ignore, vmState }) => !leaving && !ignore && (vmState === "running" || vmState === "lost"),
     ),
   );
-  const found = new Map<string, boolean>();
+  const found = new Map<string, Finding>();
   const failingCpis = new Set<string>();
   await sideBySide(instances, context.config.agents.checksAtOnce, async (instance) => {
-    found.set(instance.instanceId, await isThere(context, run, instance, failingCpis));
+    found.set(instance.instanceId, await findVm(context, run, instance, failingCpis));
   });
   await context.tablet.transact((tx) => {
     for (const { instanceId, vmCid } of instances) {
       const current = tx.instances.get(instanceId);
       if (current?.vmCid !== vmCid || (current.vmState !== "running" && current.vmState !== "lost")) continue;
-      if (found.get(instanceId) === false) tx.instances.put(vmLost(current));
+      const finding = found.get(instanceId);
+      if (finding === "gone") tx.instances.put(vmGone(current));
+      else if (finding === "silent") tx.instances.put(vmLost(current));
       else if (current.vmState === "lost") tx.instances.put(agentAnswered(current));
     }
     const current = tx.deployments.get(deployment);
@@ -35,26 +45,24 @@ export async function checkVms(context: JobContext, run: TaskRun, deployment: st
   return undefined;
 }
 
-async function isThere(
+async function findVm(
   context: JobContext,
   run: TaskRun,
   instance: Instance,
   failingCpis: Set<string>,
-): Promise<boolean> {
-  const task = formatInstance(instance);
+): Promise<Finding> {
+  const event = { stage: STAGE, task: formatInstance(instance), state: "failed" } as const;
   if (!(await hasVm(context, run, instance, failingCpis))) {
-    const message = `its CPI says that vm \`${instance.vmCid}\` is gone: another is made`;
-    run.event({ stage: STAGE, task, state: "failed", message });
-    return false;
+    run.event({ ...event, message: `its CPI says that vm \`${instance.vmCid}\` is gone` });
+    return "gone";
   }
   try {
     await awaitAgent(context, run, instance.agentId, context.config.agents.lostAfterMs);
-    return true;
+    return "there";
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;
-    const message = `${messageOf(error)}; vm \`${instance.vmCid}\` is made anew`;
-    run.event({ stage: STAGE, task, state: "failed", message });
-    return false;
+    run.event({ ...event, message: `${messageOf(error)}; vm \`${instance.vmCid}\` counts as lost` });
+    return "silent";
   }
 }
 

@@ -7,6 +7,7 @@ import type { LockName } from "../model/locks.js";
 import type { StemcellFiles } from "../stemcells/stemcell-files.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
+import type { VmSlots } from "../workers/vm-slots.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { Manifests } from "../yaml/manifests.js";
@@ -23,6 +24,7 @@ export interface JobContext {
   readonly manifests: Manifests;
   readonly boshRegistry: Pick<BoshRegistryServer, "ensureServing">;
   readonly stemcellFiles: StemcellFiles;
+  readonly vmSlots: VmSlots;
   /** Attachments whose add_dynamic_disk is known to have ended; of others an agent may have it queued still. */
   readonly endedAdds: Set<string>;
   /** The task that holds a lock; undefined for none. */

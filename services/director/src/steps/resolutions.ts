@@ -10,6 +10,7 @@ import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { NOT_ATTACHED, persistentDisk, tellToForget } from "./disk-steps.js";
 import { attachDisk, detachDisk, tellAgentOfDisk } from "./dynamic-disk-steps.js";
+import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
 import { putPossibleOrphan } from "./make-once.js";
 import { forgetForGood } from "./owed-removals.js";
@@ -20,7 +21,7 @@ import {
   runPersistentDiskStep,
   unmount,
 } from "./persistent-disk-steps.js";
-import { awaitVm, changeInstance, createVm, deleteOutdatedVm, forgetVm } from "./vm-steps.js";
+import { awaitVm, createVm, deleteOutdatedVm, forgetVm } from "./vm-steps.js";
 
 /**
  * What is done about problems. Each needs the locks of the problem's instance, of those that have its disk, and of their

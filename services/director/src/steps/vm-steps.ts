@@ -24,7 +24,9 @@ import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
+import { changeIn, changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
+import { stopJobs } from "./job-steps.js";
 import { cpiFacts, makeOnce, putPossibleOrphan } from "./make-once.js";
 import { forgetOwedRemovals } from "./owed-removals.js";
 import { detachForGood, detachFromVm, noteOrphaned } from "./persistent-disk-steps.js";
@@ -34,27 +36,6 @@ import { intentOf, manifestOf, planVm } from "./vm-spec.js";
 
 /** In all, with the same agent id: BOSH's number. */
 const MAX_CREATE_TRIES = 5;
-
-export async function changeInstance(
-  context: JobContext,
-  instanceId: string,
-  next: (instance: Instance, tx: DirectorTransaction) => Instance,
-): Promise<Instance> {
-  return context.tablet.transact((tx) => changeIn(tx, instanceId, next));
-}
-
-function changeIn(
-  tx: DirectorTransaction,
-  instanceId: string,
-  next: (instance: Instance, tx: DirectorTransaction) => Instance,
-): Instance {
-  const instance = tx.instances.get(instanceId);
-  // The lock is held: nobody else can have deleted it.
-  if (instance === undefined) throw new TypeError("an instance vanished while it was locked");
-  const changed = next(instance, tx);
-  tx.instances.put(changed);
-  return changed;
-}
 
 export async function createVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId } = instance;
@@ -166,19 +147,25 @@ export async function setVmMetadata(context: JobContext, run: TaskRun, instance:
   });
 }
 
-/** Deletes a VM that is to be made anew; the instance and its disks stay. Needs the locks of the dynamic disks, too. */
+export interface DeletionOptions {
+  /** Its jobs run neither pre-stop nor drain before. */
+  readonly skipDrain?: boolean;
+  /** The task that was asked to do this, so that it is done once. */
+  readonly changedByTaskId?: number | undefined;
+}
+
+/** Deletes a VM that is to be made anew, or not; the instance and its disks stay. Needs the locks of the dynamic disks, too. */
 export async function deleteOutdatedVm(
   context: JobContext,
   run: TaskRun,
   instance: Instance,
   because: string,
+  { skipDrain = false, changedByTaskId }: DeletionOptions = {},
 ): Promise<void> {
-  const work = async (): Promise<void> => {
-    // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
-    await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
-    await deleteVm(context, run, instance, "Deleting outdated vms");
-  };
-  await run.stage("Updating instance", formatInstance(instance), work, because);
+  if (instance.vmState === "running") await stopJobs(context, run, instance, { intent: "delete_vm", skipDrain });
+  // Before anything is given up: an agent that cannot let go of the disk keeps its VM.
+  await detachFromVm(context, run, instance, { mustUnmount: instance.vmState === "running" });
+  await deleteVm(context, run, instance, { stage: "Deleting outdated vms", because, changedByTaskId });
 }
 
 /** Detaches the VM's disks and forgets the VM, which stays if it is there. Needs the locks of the dynamic disks, too. */
@@ -205,13 +192,20 @@ export async function forgetVm(
 }
 
 /** Detaches the VM's disks, deletes the VM, then the instance. Needs the locks of the dynamic disks, too. */
-export async function deleteInstance(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+export async function deleteInstance(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  { skipDrain = false }: DeletionOptions = {},
+): Promise<void> {
   const { instanceId } = instance;
   // Without the VM's id it could not be deleted. Refused: there is none.
   if (instance.vmState === "creating") await tolerate(createVm(context, run, instance), (error) => error.refused);
+  if (instance.vmState === "running") await stopJobs(context, run, instance, { intent: "delete_instance", skipDrain });
   const current = await context.tablet.read((tables) => tables.instances.get(instanceId));
   await detachForGood(context, run, instance);
-  if (current && current.vmState !== "none") await deleteVm(context, run, current, "Deleting unneeded instances");
+  if (current && current.vmState !== "none")
+    await deleteVm(context, run, current, { stage: "Deleting unneeded instances", because: "" });
   const orphaned = await context.tablet.transact((tx) => {
     if (tx.disks.count("byInstance", instanceId) > 0) {
       throw new InvalidStateError(`${formatInstance(instance)} still has dynamic disks: detach them first`);
@@ -224,9 +218,14 @@ export async function deleteInstance(context: JobContext, run: TaskRun, instance
   if (orphaned !== undefined) noteOrphaned(context, run, orphaned);
 }
 
-async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, stage: string): Promise<void> {
+async function deleteVm(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  how: Omit<VmRemoval, "remove" | "conclude">,
+): Promise<void> {
   await removeVm(context, run, instance, {
-    stage,
+    ...how,
     remove: async (leaving) => {
       const call = context.cpi.call("deleteVm", recorded(leaving), { vmCid: leaving.vmCid }, run);
       await tolerate(call, (error) => error.isOf("VM_NOT_FOUND"));
@@ -234,8 +233,9 @@ async function deleteVm(context: JobContext, run: TaskRun, instance: Instance, s
   });
 }
 
-interface VmRemoval {
+interface VmRemoval extends Pick<DeletionOptions, "changedByTaskId"> {
   readonly stage: string;
+  readonly because?: string;
   readonly remove?: (leaving: Instance) => Promise<void>;
   /** With the record of its end. */
   readonly conclude?: (leaving: Instance, tx: DirectorTransaction) => void;
@@ -245,10 +245,10 @@ async function removeVm(
   context: JobContext,
   run: TaskRun,
   instance: Instance,
-  { stage, remove, conclude }: VmRemoval,
+  { stage, because = "", remove, conclude, changedByTaskId = instance.changedByTaskId }: VmRemoval,
 ): Promise<void> {
   const { instanceId } = instance;
-  await run.stage(stage, formatInstance(instance), async () => {
+  const work = async (): Promise<void> => {
     // From now on nobody attaches a disk to it.
     const leaving = await changeInstance(context, instanceId, intendDeleteVm);
     const disks = await context.tablet.read((tables) => [...tables.disks.by("byInstance", instanceId)]);
@@ -258,9 +258,10 @@ async function removeVm(
       conclude?.(current, tx);
       forgetBoshRegistrySettings(tx, current);
       forgetOwedRemovals(tx, current.agentId);
-      return vmDeleted(current);
+      return { ...vmDeleted(current), changedByTaskId };
     });
-  });
+  };
+  await run.stage(stage, formatInstance(instance), work, because);
 }
 
 /** What the bosh-registry tells an agent goes with its VM. */

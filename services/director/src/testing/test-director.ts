@@ -94,19 +94,22 @@ export class TestDirector {
     this.vms = createClient(VmServiceDefinition, options);
   }
 
-  static async start(overrides: object = {}, mainFile = MAIN_FILE): Promise<TestDirector> {
+  static async start(
+    overrides: object = {},
+    { hostIds = HOST_IDS, mainFile = MAIN_FILE }: { readonly hostIds?: readonly string[]; readonly mainFile?: string } = {},
+  ): Promise<TestDirector> {
     const folder = temporaryFolder();
-    const certs = await testCertificates({ hostIds: HOST_IDS });
+    const certs = await testCertificates({ hostIds });
     const identities: Identity[] = [
       { role: "director", name: "" },
-      ...HOST_IDS.map((name): Identity => ({ role: "disk-agent", name })),
+      ...hostIds.map((name): Identity => ({ role: "disk-agent", name })),
     ];
     const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
     const nats = await startNats({ folder, certs, users });
-    const cpi = new MemoryCloud(HOST_IDS);
+    const cpi = new MemoryCloud(hostIds);
     const dispatcher = new MemoryDispatcher(certs, cpi);
     await dispatcher.start();
-    const agents = HOST_IDS.map((hostId) => new TestAgent(hostId, nats.address, certs));
+    const agents = hostIds.map((hostId) => new TestAgent(hostId, nats.address, certs));
     await Promise.all(agents.map((agent) => agent.start()));
     const port = await freePort();
     const address = `127.0.0.1:${port}`;
@@ -143,6 +146,18 @@ export class TestDirector {
     if (task?.state !== "TASK_STATE_DONE") throw new Error(`the deploy ended as ${task?.state}: ${task?.result}`);
     const { instances: all } = await this.deployments.listInstances({ deployment: name });
     return all.map((instance) => instance.instanceId);
+  }
+
+  /** Deploys, and returns the task once it has ended. */
+  async deployManifest(manifest: string): Promise<Task> {
+    return (await this.deployments.deploy({ manifest, wait: true })).task as Task;
+  }
+
+  /** What a task's log says, as "stage task state: message". */
+  async eventTexts(taskId: number): Promise<string[]> {
+    const { lines } = await this.tasks.getTaskOutput({ taskId, type: "event" });
+    const events = lines.map((line) => JSON.parse(line));
+    return events.map(({ stage, task, state, message }) => `${stage} ${task} ${state}: ${message}`);
   }
 
   /** Uploads a stemcell in pieces; returns the task when it has ended. */

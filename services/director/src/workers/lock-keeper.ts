@@ -20,10 +20,33 @@ export interface ShownLock extends HeldLock {
   readonly deadline: Date;
 }
 
-/** The locks of this director, on its clock. */
+/** Where one lane of a task waits for a lock. */
+interface LaneWait {
+  readonly resolve: () => void;
+  readonly reject: (error: Error) => void;
+}
+
+/** Locks that one lane of a task's work holds, within those of the task, while other lanes hold others. */
+export interface LaneLocks {
+  /** Holds exactly these locks; what was read before is to be read again unless they were held already. */
+  settle(wanted: readonly LockName[], signal: AbortSignal): Promise<"unchanged" | "acquired">;
+  renew(): void;
+  release(): void;
+}
+
+/** One that waited too long: a task, or the lane of one. */
+export interface GivenUpWait extends GivenUp {
+  /** Undefined for the task itself. */
+  readonly endLane: ((error: Error) => void) | undefined;
+}
+
+/** The locks of this director, on its clock. To the table a lane is a task, of a number below 0. */
 export class LockKeeper {
   readonly #options: LockKeeperOptions;
   readonly #table: LockTable;
+  readonly #taskOfLane = new Map<number, number>();
+  readonly #laneWaits = new Map<number, LaneWait>();
+  #lastLane = 0;
 
   constructor(options: LockKeeperOptions) {
     this.#options = options;
@@ -33,8 +56,22 @@ export class LockKeeper {
   /** Makes the task hold exactly these locks, or wait for them; see LockTable. */
   settle(taskId: number, wanted: readonly LockName[]): "unchanged" | "acquired" | "waiting" {
     const { outcome, granted } = this.#table.settle(taskId, wanted, this.#nowMs());
-    this.#options.onGranted(granted);
+    this.#pass(granted);
     return outcome;
+  }
+
+  /** Until it is released the lane may hold locks. */
+  openLane(taskId: number): LaneLocks {
+    const lane = --this.#lastLane;
+    this.#taskOfLane.set(lane, taskId);
+    return {
+      settle: (wanted, signal) => this.#settleLane(lane, wanted, signal),
+      renew: () => this.renew(lane),
+      release: () => {
+        this.release(lane);
+        this.#taskOfLane.delete(lane);
+      },
+    };
   }
 
   /** Gives back all locks of a task but those of these types, and its place in any queue. */
@@ -50,15 +87,20 @@ export class LockKeeper {
   }
 
   release(taskId: number): void {
-    this.#options.onGranted(this.#table.release(taskId, this.#nowMs()));
+    this.#pass(this.#table.release(taskId, this.#nowMs()));
   }
 
   overdue(): HeldLock[] {
-    return this.#table.overdue(this.#nowMs());
+    return this.#table.overdue(this.#nowMs()).map((lock) => this.#ofTasks(lock));
   }
 
-  givenUp(): GivenUp[] {
-    return this.#table.givenUp(this.#nowMs());
+  givenUp(): GivenUpWait[] {
+    return this.#table.givenUp(this.#nowMs()).map((given) => ({
+      taskId: this.#taskOf(given.taskId),
+      lock: given.lock,
+      ownerTaskId: this.#taskOf(given.ownerTaskId),
+      endLane: this.#laneWaits.get(given.taskId)?.reject,
+    }));
   }
 
   /** Undefined when nobody holds it. */
@@ -70,7 +112,47 @@ export class LockKeeper {
   list(): ShownLock[] {
     const { clock } = this.#options;
     const offsetMs = clock.nowMs() - clock.monotonicMs();
-    return this.#table.list().map((lock) => ({ ...lock, deadline: new Date(lock.deadlineAtMs + offsetMs) }));
+    return this.#table
+      .list()
+      .map((lock) => ({ ...this.#ofTasks(lock), deadline: new Date(lock.deadlineAtMs + offsetMs) }));
+  }
+
+  async #settleLane(lane: number, wanted: readonly LockName[], signal: AbortSignal): Promise<"unchanged" | "acquired"> {
+    for (let waited = false; ; waited = true) {
+      signal.throwIfAborted();
+      const outcome = this.settle(lane, wanted);
+      if (outcome !== "waiting") return waited ? "acquired" : outcome;
+      await this.#whenGranted(lane, signal);
+    }
+  }
+
+  async #whenGranted(lane: number, signal: AbortSignal): Promise<void> {
+    let stop = () => {};
+    try {
+      await new Promise<void>((resolve, reject) => {
+        stop = () => reject(signal.reason);
+        signal.addEventListener("abort", stop);
+        this.#laneWaits.set(lane, { resolve, reject });
+      });
+    } finally {
+      signal.removeEventListener("abort", stop);
+      this.#laneWaits.delete(lane);
+    }
+  }
+
+  /** Tells who was granted a lock. */
+  #pass(granted: readonly number[]): void {
+    for (const owner of granted) this.#laneWaits.get(owner)?.resolve();
+    this.#options.onGranted(granted.filter((owner) => !this.#taskOfLane.has(owner)));
+  }
+
+  #taskOf(owner: number): number {
+    return this.#taskOfLane.get(owner) ?? owner;
+  }
+
+  #ofTasks(lock: HeldLock): HeldLock {
+    const waiting = new Set(lock.waitingTaskIds.map((owner) => this.#taskOf(owner)));
+    return { ...lock, taskId: this.#taskOf(lock.taskId), waitingTaskIds: [...waiting] };
   }
 
   // The wall clock may jump, and a jump must not end a task.

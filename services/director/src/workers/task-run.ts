@@ -2,6 +2,7 @@ import { messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { CallerSignals } from "../cpi/cpi-calls.js";
 import { ERROR, type TaskEvent } from "../model/task-event.js";
+import type { LaneLocks, LockKeeper } from "./lock-keeper.js";
 import type { TaskLog } from "./task-log.js";
 
 /** Thrown where a task that shall stop can do so cleanly. */
@@ -13,16 +14,29 @@ class StopRequested extends Error {
 export class TaskRun implements CallerSignals {
   readonly requestId: string;
   // Of its own, each: signals that all tasks share would gather a listener for every call under way.
-  readonly #stopping = new AbortController();
-  readonly #stop = new AbortController();
+  readonly #stopping: AbortController;
+  readonly #stop: AbortController;
 
   constructor(
     readonly taskId: number,
     private readonly taskLog: TaskLog,
     private readonly clock: Clock,
-    private readonly onSignOfLife: () => void = () => {},
+    private readonly locks: LockKeeper,
+    private readonly lane?: { readonly of: TaskRun; readonly locks: LaneLocks },
   ) {
     this.requestId = `task-${taskId}`;
+    this.#stopping = lane === undefined ? new AbortController() : lane.of.#stopping;
+    this.#stop = lane === undefined ? new AbortController() : lane.of.#stop;
+  }
+
+  /** Does a part of the work that holds locks of its own, beside other such parts. */
+  async inLane<Result>(work: (run: TaskRun, locks: LaneLocks) => Promise<Result>): Promise<Result> {
+    const locks = this.locks.openLane(this.taskId);
+    try {
+      return await work(new TaskRun(this.taskId, this.taskLog, this.clock, this.locks, { of: this, locks }), locks);
+    } finally {
+      locks.release();
+    }
   }
 
   /** The process ends. */
@@ -48,7 +62,13 @@ export class TaskRun implements CallerSignals {
   /** Nothing is under way here: a good place to stop. */
   checkpoint(): void {
     this.#stop.signal.throwIfAborted();
-    this.onSignOfLife();
+    this.signOfLife();
+  }
+
+  /** Puts off the deadlines of its locks: something with a limit of its own is under way. */
+  signOfLife(): void {
+    this.locks.renew(this.taskId);
+    this.lane?.locks.renew();
   }
 
   /** Runs one step between two events; the first may say why. */

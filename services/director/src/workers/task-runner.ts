@@ -133,7 +133,7 @@ export class TaskRunner {
   async #process(taskId: number): Promise<void> {
     if (this.#closing) return;
     const { taskLog, clock, locks } = this.#options;
-    const run = new TaskRun(taskId, taskLog, clock, () => locks.renew(taskId));
+    const run = new TaskRun(taskId, taskLog, clock, locks);
     this.#running.set(taskId, run);
     let outcome: "waiting" | "waiting_for_worker" | "ended" = "waiting";
     try {

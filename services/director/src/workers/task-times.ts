@@ -1,7 +1,7 @@
-import { type Logger, messageOf } from "@diskmesh/domain";
+import { type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { HeldLock } from "../model/locks.js";
-import { taskKey } from "../model/schema.js";
+import type { GivenUp, HeldLock } from "../model/locks.js";
+import { type DirectorTables, taskKey } from "../model/schema.js";
 import { end, hasEnded, type Stop, type Task, type TaskQueue } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { LockKeeper } from "./lock-keeper.js";
@@ -67,15 +67,9 @@ export class TaskTimes {
       if (clock.monotonicMs() - atMs < limitMs) continue;
       await this.#stop(taskId, { as: "timeout", why: `it took longer than ${limitMs} ms (tasks.timeoutsMs)` });
     }
-    for (const { taskId, lock, ownerTaskId } of locks.givenUp()) {
-      await this.#fail(
-        taskId,
-        (owner) => {
-          const holder = owner === undefined ? `task ${ownerTaskId}` : `task ${ownerTaskId} (${owner.description})`;
-          return `could not get the lock of ${lock.type} \`${lock.resource}\` in time: ${holder} holds it; try again later`;
-        },
-        ownerTaskId,
-      );
+    for (const given of locks.givenUp()) {
+      if (given.endLane === undefined) await this.#fail(given);
+      else given.endLane(new UnavailableError(await this.#options.tablet.read((tables) => lateText(given, tables))));
     }
   }
 
@@ -88,14 +82,19 @@ export class TaskTimes {
   }
 
   /** Only one that waits: had it just been granted the lock, it may run already. */
-  async #fail(taskId: number, text: (owner: Task | undefined) => string, ownerTaskId: number): Promise<void> {
+  async #fail(given: GivenUp): Promise<void> {
     await this.#options.tablet.transact((tx) => {
-      const task = tx.tasks.get(taskKey(taskId));
+      const task = tx.tasks.get(taskKey(given.taskId));
       if (task?.state !== "queued") return;
-      const result = text(tx.tasks.get(taskKey(ownerTaskId)));
-      tx.tasks.put(end(task, { event: "fail", result }, this.#options.clock.nowMs()));
+      tx.tasks.put(end(task, { event: "fail", result: lateText(given, tx) }, this.#options.clock.nowMs()));
     });
   }
+}
+
+function lateText({ lock, ownerTaskId }: GivenUp, tables: DirectorTables): string {
+  const owner = tables.tasks.get(taskKey(ownerTaskId));
+  const holder = owner === undefined ? `task ${ownerTaskId}` : `task ${ownerTaskId} (${owner.description})`;
+  return `could not get the lock of ${lock.type} \`${lock.resource}\` in time: ${holder} holds it; try again later`;
 }
 
 function overdueText(lock: HeldLock): string {

@@ -3,6 +3,7 @@ import { NO_AZ } from "../model/cloud-config.js";
 import type { JsonObject } from "../model/json.js";
 import type { GroupSpec } from "../model/placement.js";
 import type { WantedStemcell } from "../model/stemcell.js";
+import { updateBlockOf } from "../model/update-block.js";
 import { type Checks, parseYaml, type TextLimits } from "./document.js";
 import {
   addressesOf,
@@ -51,7 +52,7 @@ export function parseManifest(text: string, limits: ManifestLimits): Manifest {
     name: name ?? "",
     version,
   }));
-  const groups = (parsed.instance_groups ?? []).map(toGroup);
+  const groups = (parsed.instance_groups ?? []).map((group) => toGroup(group, parsed.update));
   refuseTwice(
     stemcells.map((stemcell) => stemcell.alias),
     (alias) => `the ${limits.what} has two stemcells \`${alias}\``,
@@ -90,7 +91,7 @@ function refuseManyGroups(groups: readonly GroupDocument[], { what, instances: m
   }
 }
 
-function toGroup(group: GroupDocument): GroupSpec {
+function toGroup(group: GroupDocument, update: unknown): GroupSpec {
   const { persistent_disk: sizeMib, persistent_disk_pool: pool } = group;
   const type = group.persistent_disk_type ?? (sizeMib == null && typeof pool === "string" ? pool : undefined);
   return {
@@ -112,6 +113,7 @@ function toGroup(group: GroupDocument): GroupSpec {
       az: az ?? "",
     })),
     ...((sizeMib != null || type != null) && { persistentDisk: { sizeMib: sizeMib ?? 0, type: type ?? "" } }),
+    update: updateBlockOf(update, group.update),
   };
 }
 

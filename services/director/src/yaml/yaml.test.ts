@@ -133,6 +133,13 @@ instance_groups:
           networks: [{ name: "default", staticIps: [], default: [], nicGroup: "" }],
           env: {},
           migratedFrom: [],
+          update: {
+            canaries: "1",
+            maxInFlight: "1",
+            canaryWatchTime: { minMs: 1_000, maxMs: 60_000 },
+            updateWatchTime: { minMs: 1_000, maxMs: 1_000 },
+            serial: true,
+          },
         },
       ],
       warnings: [],

@@ -90,9 +90,8 @@ export interface PersistentDisk {
 /** The deployment wanted. */
 export interface DeployRequest {
   /**
-   * A BOSH manifest as YAML: name; stemcells; tags; update, which is only checked; and instance_groups with name and
-   * instances, and perhaps azs, vm_type, vm_extensions, stemcell, networks, env, migrated_from, and persistent_disk or
-   * persistent_disk_type. Whatever else it asks for is refused with the line.
+   * A BOSH manifest as YAML: name; stemcells; tags; update; and instance_groups with name and instances, and perhaps
+   * update, azs, vm_type, vm_extensions, stemcell, networks, env, migrated_from, and persistent_disk or persistent_disk_type. Whatever else it asks for is refused with the line.
    */
   manifest: string;
   /** Return when the task has ended or the deadline is near. */
@@ -2073,8 +2072,8 @@ export const DeploymentServiceDefinition = {
     /**
      * Makes a deployment be as its manifest says: missing instances get VMs, surplus ones lose theirs. A VM that is gone,
      * whose agent does not answer, or that was made by another stemcell, other cloud properties, networks or env than the
-     * manifest and the configs say now, is deleted and made anew, one at a time; its persistent disk moves along, its dynamic
-     * disks are detached and stay so until they are asked for again.
+     * manifest and the configs say now, is deleted and made anew, as the update block says; its persistent disk moves along,
+     * its dynamic disks are detached and stay so until they are asked for again.
      */
     deploy: {
       name: "Deploy",

@@ -1,0 +1,19 @@
+import type { Instance } from "../model/instance.js";
+import type { DirectorTransaction } from "../model/schema.js";
+import type { JobContext } from "./job-context.js";
+
+type NextInstance = (instance: Instance, tx: DirectorTransaction) => Instance;
+
+/** Records what an instance becomes. Needs its lock. */
+export function changeInstance(context: JobContext, instanceId: string, next: NextInstance): Promise<Instance> {
+  return context.tablet.transact((tx) => changeIn(tx, instanceId, next));
+}
+
+export function changeIn(tx: DirectorTransaction, instanceId: string, next: NextInstance): Instance {
+  const instance = tx.instances.get(instanceId);
+  // The lock is held: nobody else can have deleted it.
+  if (instance === undefined) throw new TypeError("an instance vanished while it was locked");
+  const changed = next(instance, tx);
+  tx.instances.put(changed);
+  return changed;
+}

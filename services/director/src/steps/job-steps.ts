@@ -1,0 +1,169 @@
+import { DomainError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
+import { formatInstance, type Instance, type JobsState } from "../model/instance.js";
+import { type WatchTime, watchPausesMs } from "../model/update-block.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { askAgent, awaitAgent } from "./agent-steps.js";
+import { changeInstance } from "./instance-record.js";
+import type { JobContext } from "./job-context.js";
+
+/**
+ * Steps on the jobs of an instance whose VM is there, in BOSH's order of calls. Agents that know none of them, as those of
+ * the fleet, run no jobs. All need the instance's lock.
+ */
+
+/** What becomes of an instance once its jobs are stopped. */
+export type StopIntent = "restart" | "stop" | "delete_vm" | "delete_instance";
+
+export interface StopOptions {
+  readonly intent: StopIntent;
+  /** Neither pre-stop nor drain. */
+  readonly skipDrain: boolean;
+}
+
+const SIGN_OF_LIFE_MS = 5_000;
+
+/** Starts the jobs, and waits until they run. */
+export async function startJobs(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  watchTime: WatchTime,
+): Promise<void> {
+  const { agentId, instanceId } = instance;
+  const { startTimeoutMs, scriptTimeoutMs } = context.config.agents;
+  const ask = (method: string, args: readonly unknown[], timeoutMs: number) =>
+    whileAlive(run, askAgent(context, run, agentId, method, args, { timeoutMs }));
+  await run.stage("Starting jobs", formatInstance(instance), async () => {
+    await ask("run_script", ["pre-start", {}], scriptTimeoutMs);
+    // An agent that answers and does not know what starting is has nothing to wait for.
+    if ((await ask("start", [], startTimeoutMs)) !== undefined) {
+      await awaitRunning(context, run, instance, watchTime);
+      await ask("run_script", ["post-start", {}], scriptTimeoutMs);
+    }
+    await recordJobs(context, instanceId, "started");
+  });
+}
+
+async function awaitRunning(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  watchTime: WatchTime,
+): Promise<void> {
+  let state: unknown;
+  for (const pauseMs of watchPausesMs(watchTime)) {
+    await pause(context, run, pauseMs);
+    const timeoutMs = context.config.agents.requestTimeoutMs;
+    state = await askAgent(context, run, instance.agentId, "get_state", [], { timeoutMs });
+    if (textOf(state, "job_state") === "running") return;
+  }
+  const processes = state instanceof Object && "processes" in state ? state.processes : [];
+  const failing = (Array.isArray(processes) ? processes : [])
+    .filter((process) => textOf(process, "state") !== "running")
+    .map((process) => textOf(process, "name"));
+  const which = failing.length === 0 ? "" : `; these do not: ${failing.slice(0, 10).join(", ")}`;
+  throw new InvalidStateError(
+    `${formatInstance(instance)} is ${textOf(state, "job_state") || "not running"} after ${watchTime.maxMs} ms (its watch time)${which}; see the logs of its jobs`,
+    { about: { instance_id: instance.instanceId } },
+  );
+}
+
+function textOf(value: unknown, key: string): string {
+  const found = typeof value === "object" && value !== null ? (value as Record<string, unknown>)[key] : undefined;
+  return typeof found === "string" ? found.slice(0, 200) : "";
+}
+
+/** Stops the jobs. An agent that does not answer is an error, except where its VM goes. */
+export async function stopJobs(
+  context: JobContext,
+  run: TaskRun,
+  instance: Instance,
+  { intent, skipDrain }: StopOptions,
+): Promise<void> {
+  const { agentId, instanceId, jobs = "started" } = instance;
+  if (jobs === "stopped") return;
+  const vmGoes = intent === "delete_vm" || intent === "delete_instance";
+  const event = { stage: "Stopping jobs", task: formatInstance(instance) };
+  // Whoever finds it like that knows that they may not run.
+  await recordJobs(context, instanceId, "stopping");
+  try {
+    await awaitAgent(context, run, agentId, context.config.agents.detachTimeoutMs);
+  } catch (error) {
+    run.checkpoint();
+    if (!(vmGoes && error instanceof DomainError)) throw error;
+    run.event({ ...event, state: "failed", message: `${error.message}; its vm is deleted all the same` });
+    return;
+  }
+  await run.stage(event.stage, event.task, () => stopInOrder(context, run, instance, { intent, skipDrain }));
+  await recordJobs(context, instanceId, "stopped");
+}
+
+async function stopInOrder(
+  context: JobContext,
+  run: TaskRun,
+  { agentId }: Instance,
+  { intent, skipDrain }: StopOptions,
+): Promise<void> {
+  const { stopTimeoutMs, scriptTimeoutMs } = context.config.agents;
+  const ask = (method: string, args: readonly unknown[], timeoutMs = scriptTimeoutMs) =>
+    whileAlive(run, askAgent(context, run, agentId, method, args, { timeoutMs }));
+  if (!skipDrain) {
+    await ask("run_script", ["pre-stop", { env: preStopEnv(intent) }]);
+    await drain(context, run, intent, ask);
+  }
+  try {
+    await ask("stop", [], stopTimeoutMs);
+  } catch (error) {
+    run.checkpoint();
+    if (!(error instanceof TimeoutError)) throw error;
+  }
+  await ask("run_script", ["post-stop", {}]);
+}
+
+type Ask = (method: string, args: readonly unknown[], timeoutMs?: number) => Promise<unknown>;
+
+/** A number above 0 is how long the jobs take in s; one below is when to ask again. */
+async function drain(context: JobContext, run: TaskRun, intent: StopIntent, ask: Ask): Promise<void> {
+  const { clock } = context;
+  const limitMs = context.config.agents.scriptTimeoutMs;
+  const endAtMs = clock.monotonicMs() + limitMs;
+  // An update must name what it updates to, which for an agent without jobs is nothing.
+  let answer = await ask("drain", intent === "restart" ? ["update", {}] : ["shutdown"]);
+  for (;;) {
+    const seconds = typeof answer === "number" && Number.isFinite(answer) ? answer : 0;
+    if (clock.monotonicMs() + Math.abs(seconds) * 1_000 > endAtMs)
+      throw new TimeoutError(`its jobs still drain after ${limitMs} ms (agents.scriptTimeoutMs): ask with skip_drain`);
+    await pause(context, run, Math.abs(seconds) * 1_000);
+    if (seconds >= 0) return;
+    answer = await ask("drain", ["status"]);
+  }
+}
+
+function preStopEnv(intent: StopIntent): Record<string, string> {
+  return {
+    BOSH_VM_NEXT_STATE: intent === "delete_vm" || intent === "delete_instance" ? "delete" : "keep",
+    BOSH_INSTANCE_NEXT_STATE: intent === "delete_instance" ? "delete" : "keep",
+    BOSH_DEPLOYMENT_NEXT_STATE: "keep",
+  };
+}
+
+async function recordJobs(context: JobContext, instanceId: string, jobs: JobsState): Promise<void> {
+  await changeInstance(context, instanceId, (current) => ({ ...current, jobs }));
+}
+
+async function pause(context: JobContext, run: TaskRun, durationMs: number): Promise<void> {
+  for (let leftMs = durationMs; leftMs > 0; leftMs -= SIGN_OF_LIFE_MS) {
+    await context.clock.sleep(Math.min(leftMs, SIGN_OF_LIFE_MS), run.stopped);
+    run.checkpoint();
+  }
+}
+
+/** What may take longer than locks are held without a sign of life has a limit of its own. */
+async function whileAlive<Result>(run: TaskRun, work: Promise<Result>): Promise<Result> {
+  const beat = setInterval(() => run.signOfLife(), SIGN_OF_LIFE_MS);
+  try {
+    return await work;
+  } finally {
+    clearInterval(beat);
+  }
+}

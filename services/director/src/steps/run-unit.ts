@@ -1,0 +1,97 @@
+import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deployment.js";
+import type { Instance } from "../model/instance.js";
+import type { LockName } from "../model/locks.js";
+import type { DirectorTables } from "../model/schema.js";
+import type { WatchTime } from "../model/update-block.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { changeInstance } from "./instance-record.js";
+import type { JobContext } from "./job-context.js";
+import { type StopIntent, startJobs, stopJobs } from "./job-steps.js";
+import { type PersistentDiskWork, persistentDiskWorkOf, runPersistentDiskStep } from "./persistent-disk-steps.js";
+import { type Aim, needsOf } from "./update-needs.js";
+import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "./vm-steps.js";
+
+export interface UnitWork {
+  readonly aim: Aim;
+  readonly skipDrain: boolean;
+  /** How long instances may take to run; none are started without it. */
+  readonly watchTime?: WatchTime;
+  /** Whether that is all for now. */
+  readonly until?: (instances: readonly Instance[]) => boolean;
+}
+
+interface PlannedStep {
+  readonly step: Exclude<DeploymentStep, { do: "nothing" | "delete_disk" }>;
+  readonly locks: readonly LockName[];
+  readonly diskWork: PersistentDiskWork | undefined;
+}
+
+/** Steps on a disk that no job can have in use. */
+const LEAVES_JOBS: readonly PersistentDiskWork["step"][] = ["create", "attach", "mount", "orphan"];
+
+/**
+ * Does one step after the other for a few instances, in a lane of the task: what comes next is read again before each,
+ * so that it never matters how far the last director got. The locks of an instance are held from its first step to its
+ * last.
+ */
+export function runUnit(
+  context: JobContext,
+  run: TaskRun,
+  instanceIds: readonly string[],
+  work: UnitWork,
+): Promise<void> {
+  return run.inLane(async (lane, locks) => {
+    for (;;) {
+      lane.checkpoint();
+      const planned = await context.tablet.read((tables) => planStep(context, tables, instanceIds, work));
+      if (planned === undefined) return;
+      // What the plan was made from may have changed before the locks were held.
+      if ((await locks.settle(planned.locks, lane.stopped)) === "acquired") continue;
+      await runStep(context, lane, planned, work);
+    }
+  });
+}
+
+function planStep(
+  context: JobContext,
+  tables: DirectorTables,
+  instanceIds: readonly string[],
+  { aim, until }: UnitWork,
+): PlannedStep | undefined {
+  const instances = instanceIds.flatMap((instanceId) => tables.instances.get(instanceId) ?? []);
+  if (until?.(instances)) return undefined;
+  const step = decideDeploy(instances, needsOf(context, tables, aim));
+  if (step.do === "nothing" || step.do === "delete_disk") return undefined;
+  const { instance } = step;
+  const attached = [...tables.disks.by("byInstance", instance.instanceId)];
+  const isOfDisk = step.do === "persistent_disk";
+  const diskWork = isOfDisk ? persistentDiskWorkOf(context, tables, aim.deployment)(instance) : undefined;
+  return { step, locks: locksOfStep(step, attached), diskWork };
+}
+
+async function runStep(
+  context: JobContext,
+  run: TaskRun,
+  { step, diskWork }: PlannedStep,
+  { aim, skipDrain, watchTime }: UnitWork,
+): Promise<void> {
+  const { instance } = step;
+  const stop = (intent: StopIntent) => stopJobs(context, run, instance, { intent, skipDrain });
+  if (step.do === "create_vm") await createVm(context, run, instance);
+  else if (step.do === "await_agent") await awaitVm(context, run, instance);
+  else if (step.do === "set_vm_metadata") await setVmMetadata(context, run, instance);
+  else if (step.do === "delete_instance") await deleteInstance(context, run, instance, { skipDrain });
+  else if (step.do === "delete_vm") {
+    const changedByTaskId = aim.wanted === "recreate" || aim.wanted === "restart" ? aim.taskId : undefined;
+    await deleteOutdatedVm(context, run, instance, step.because, { skipDrain, changedByTaskId });
+  } else if (step.do === "persistent_disk" && diskWork !== undefined) {
+    // Its jobs may use the disk that is taken from them.
+    if (!LEAVES_JOBS.includes(diskWork.step)) await stop("restart");
+    await runPersistentDiskStep(context, run, diskWork);
+  } else if (step.do === "stop") await stop("stop");
+  else if (step.do === "restart") {
+    await stop("restart");
+    await changeInstance(context, instance.instanceId, (now) => ({ ...now, changedByTaskId: aim.taskId }));
+  } else if (step.do === "start" && watchTime !== undefined) await startJobs(context, run, instance, watchTime);
+  else throw new TypeError(`a lane cannot ${step.do}`);
+}
