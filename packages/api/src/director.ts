@@ -2,6 +2,7 @@ export * from "./generated/diskmesh/director/v1/config_service.js";
 export * from "./generated/diskmesh/director/v1/deployment_service.js";
 export * from "./generated/diskmesh/director/v1/dynamic_disk_service.js";
 export * from "./generated/diskmesh/director/v1/event_service.js";
+export * from "./generated/diskmesh/director/v1/lifecycle_service.js";
 export * from "./generated/diskmesh/director/v1/lock_service.js";
 export * from "./generated/diskmesh/director/v1/problem_service.js";
 export * from "./generated/diskmesh/director/v1/snapshot_service.js";

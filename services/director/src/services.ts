@@ -3,6 +3,7 @@ import {
   DeploymentServiceDefinition,
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
+  LifecycleServiceDefinition,
   LockServiceDefinition,
   ProblemServiceDefinition,
   SnapshotServiceDefinition,
@@ -32,6 +33,8 @@ import { getConfig } from "./handlers/get-config.js";
 import { getDisk } from "./handlers/get-disk.js";
 import { getTask } from "./handlers/get-task.js";
 import { getTaskOutput } from "./handlers/get-task-output.js";
+import { ignore, unignore } from "./handlers/ignore.js";
+import { recreate, restart, start, stop } from "./handlers/lifecycle.js";
 import { listConfigs } from "./handlers/list-configs.js";
 import { listDeployments } from "./handlers/list-deployments.js";
 import { listDisks } from "./handlers/list-disks.js";
@@ -118,6 +121,14 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     scanDeployment: permit("scanDeployment", scanDeployment),
     listProblems: permit("listProblems", listProblems),
     resolveProblems: permit("resolveProblems", resolveProblems),
+  });
+  offer(server, LifecycleServiceDefinition, current, {
+    stop: permit("stopInstances", stop),
+    start: permit("startInstances", start),
+    restart: permit("restartInstances", restart),
+    recreate: permit("recreateInstances", recreate),
+    ignore: permit("ignoreInstances", ignore),
+    unignore: permit("ignoreInstances", unignore),
   });
   offer(server, LockServiceDefinition, current, {
     listLocks: permit("listLocks", listLocks),

@@ -101,6 +101,9 @@ export function encodeInstance(instance: Instance): WireInstance {
     usesRegistry,
     networks: { ...instance.networks },
     vmState: instance.vmState,
+    state: instance.state ?? "started",
+    jobsState: instance.jobs ?? "started",
+    ignore: instance.ignore ?? false,
   };
   return { instanceId, deployment, group, index, az, vmCid, agentId, cpi, ...vm };
 }

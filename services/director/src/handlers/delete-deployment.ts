@@ -2,6 +2,7 @@ import type { DeleteDeploymentRequest, DeleteDeploymentResponse } from "@diskmes
 import { parseName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
+import { refuseIgnoredInstances } from "../model/recorded-deployments.js";
 import { encodeTask } from "../wire.js";
 import { startTask } from "./start-task.js";
 
@@ -16,6 +17,7 @@ export async function deleteDeployment(
     queue: "normal",
     description: `delete deployment \`${name}\``,
     deployment: () => name,
+    check: (tables) => refuseIgnoredInstances(tables, name),
   });
   return { task: encodeTask(task) };
 }

@@ -3,13 +3,15 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { checkManifest } from "../model/manifest-check.js";
 import { encodeTask } from "../wire.js";
+import { parseUpdateOptions } from "./parse.js";
 import { startTask } from "./start-task.js";
 
 export async function deploy(context: Context, request: DeployRequest, call: CallContext): Promise<DeployResponse> {
   const manifest = await context.manifests.accept(request.manifest, call.signal);
   const { name } = manifest;
+  const options = { ...parseUpdateOptions(request.options), recreate: request.recreate };
   const task = await startTask(context, call, request.wait, {
-    job: { type: "update_deployment", deployment: name, manifest: request.manifest },
+    job: { type: "update_deployment", deployment: name, manifest: request.manifest, options },
     queue: "normal",
     description: `create deployment \`${name}\``,
     deployment: () => name,

@@ -1,7 +1,9 @@
+import type { InstanceSelection, InstanceUpdateOptions } from "@diskmesh/api/director";
 import {
   InvalidArgumentError,
   InvalidStateError,
   MIB_BYTES,
+  messageOf,
   parseId,
   parseName,
   parseSizeBytes,
@@ -9,6 +11,9 @@ import {
 import type { Context } from "../context.js";
 import type { MeantAttachment } from "../model/disk-decisions.js";
 import type { Json, JsonObject } from "../model/json.js";
+import type { Selection } from "../model/lifecycle.js";
+import type { UpdateOptions } from "../model/task.js";
+import { checkCount } from "../model/update-block.js";
 
 /** Dynamic disks are off unless an operator has turned them on. */
 export function refuseUnlessEnabled(context: Context): void {
@@ -36,6 +41,32 @@ export function parseSizeMib(value: number): number {
 export function parseTaskId(value: number): number {
   if (Number.isSafeInteger(value) && value > 0) return value;
   throw new InvalidArgumentError(`task_id is ${value}: task ids count up from 1`, { about: { field: "task_id" } });
+}
+
+/** One that names no deployment is as wrong as one that is left out. */
+export function parseSelection(value: InstanceSelection | undefined): Selection & { readonly deployment: string } {
+  const { deployment = "", group = "", instance = "" } = value ?? {};
+  parseName("selection.deployment", deployment);
+  if (group !== "") parseName("selection.group", group);
+  if (instance === "") return { deployment, group, instance };
+  parseId("selection.instance", instance);
+  if (group === "")
+    throw new InvalidArgumentError(`name the group of instance \`${instance}\``, {
+      about: { field: "selection.group" },
+    });
+  return { deployment, group, instance };
+}
+
+export function parseUpdateOptions(value: InstanceUpdateOptions | undefined): UpdateOptions {
+  const { skipDrain = false, canaries = "", maxInFlight = "" } = value ?? {};
+  for (const [field, count] of Object.entries({ canaries, max_in_flight: maxInFlight })) {
+    try {
+      if (count !== "") checkCount(count);
+    } catch (error) {
+      throw new InvalidArgumentError(`${field}: ${messageOf(error)}`, { about: { field } });
+    }
+  }
+  return { skipDrain, canaries, maxInFlight };
 }
 
 const MAX_METADATA_DEPTH = 16;

@@ -1,5 +1,5 @@
 import { decideDeleteDeployment, locksOfStep } from "../model/deployment.js";
-import { instancesOf } from "../model/recorded-deployments.js";
+import { instancesOf, refuseIgnoredInstances } from "../model/recorded-deployments.js";
 import { problemKey } from "../model/schema.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment } from "../steps/deployment-steps.js";
@@ -21,7 +21,10 @@ export const deleteDeployment: Planner<"delete_deployment"> = (context, job, tab
       ...ofCpis,
       run: async (run) => {
         await run.stage("Preparing deletion", name, () =>
-          context.tablet.transact((tx) => tx.deployments.put({ ...deployment, deleting: true })),
+          context.tablet.transact((tx) => {
+            refuseIgnoredInstances(tx, name);
+            tx.deployments.put({ ...deployment, deleting: true });
+          }),
         );
         return undefined;
       },

@@ -2,6 +2,7 @@ import { passDone } from "../model/lifecycle.js";
 import type { LockName } from "../model/locks.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
+import { WARNING } from "../model/task-event.js";
 import { checkVms } from "../steps/check-vms.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
 import { cpisOfDeployment, recordManifest } from "../steps/deployment-steps.js";
@@ -25,7 +26,7 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
       locks,
       ...ofCpis,
       run: async (run) => {
-        for (const message of warnings) run.event({ stage: "Warning", task: name, state: "finished", message });
+        for (const message of warnings) run.event({ stage: WARNING, task: name, state: "finished", message });
         const pass = (tx: DirectorTransaction) => {
           for (const instance of instancesOf(tx, name)) tx.instances.put(passDone(instance, wanted, taskId));
         };

@@ -79,6 +79,15 @@ export function requireDeployment(tables: DirectorTables, name: string): void {
     throw new NotFoundError(`deployment \`${name}\` not found`, { about: { deployment: name } });
 }
 
+/** What is ignored is not deleted. */
+export function refuseIgnoredInstances(tables: DirectorTables, name: string): void {
+  const ignored = instancesOf(tables, name).find(({ ignore }) => ignore);
+  if (ignored === undefined) return;
+  throw new InvalidStateError(`${formatInstance(ignored)} of deployment \`${name}\` is ignored: unignore it first`, {
+    about: { deployment: name, instance_id: ignored.instanceId },
+  });
+}
+
 /** A disk can be added to a deployment only while it is there. */
 export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
   requireDeployment(tables, name);

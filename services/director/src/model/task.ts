@@ -17,7 +17,7 @@ type MeantDisk = {
 };
 
 /** How instances are updated, beside what the manifest says. */
-type UpdateOptions = {
+export type UpdateOptions = {
   /** Jobs run neither pre-stop nor drain before they are stopped. */
   readonly skipDrain: boolean;
   /** Instead of those of the update block: a number, or a share such as "20%"; empty for the block's. */

@@ -1,10 +1,14 @@
+import { InvalidStateError } from "@diskmesh/domain";
 import { NO_AZ } from "../model/cloud-config.js";
+import { formatInstance, type Instance } from "../model/instance.js";
+import { sameJson } from "../model/json.js";
 import { checkManifest, place } from "../model/manifest-check.js";
 import type { GroupSpec } from "../model/placement.js";
 import { persistentDiskOf, refuseDeletingDeployment } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { JobContext } from "./job-context.js";
+import { planVm } from "./vm-spec.js";
 
 /** Every CPI that a deployment may have to do with: those of its azs, and those that have what it has already. */
 export function cpisOfDeployment(
@@ -43,7 +47,21 @@ export async function recordManifest(
         if (disk !== undefined) tx.persistentDisks.put({ ...disk, group: instance.group });
       }
       for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
+      for (const instance of tx.instances.by("byDeployment", name)) refuseMovingIgnored(context, tx, instance);
     }),
   );
   return undefined;
+}
+
+/** Nobody could give an ignored instance the networks that the manifest wants for it. */
+function refuseMovingIgnored(context: JobContext, tables: DirectorTables, instance: Instance): void {
+  const { ignore, basis, ips } = instance;
+  if (!ignore || !basis || instance.leaving) return;
+  const plan = planVm(context, tables, instance);
+  const names = (networks: object) => Object.keys(networks).sort();
+  if (sameJson(names(plan.basis.networks), names(basis.networks)) && sameJson(plan.ips, ips)) return;
+  throw new InvalidStateError(
+    `${formatInstance(instance)} is ignored, and the manifest changes its networks or addresses: keep them, or unignore it first`,
+    { about: { instance_id: instance.instanceId } },
+  );
 }

@@ -97,7 +97,7 @@ async function updateGroup(
   const ordered = [...units.filter((unit) => unit.isBroken), ...units.filter((unit) => !unit.isBroken)];
   for (const wave of wavesOf(group.update, ordered)) {
     const failures = await runAll(run, wave.members, { atOnce: wave.atOnce, goesOn: false }, (unit) =>
-      updateUnit(context, run, update, group, { unit, wave }),
+      updateUnit(context, run, update, group, { unit, wave, total: ordered.length }),
     );
     if (failures.length > 0) return failures;
   }
@@ -112,13 +112,13 @@ function updateUnit(
   context: JobContext,
   run: TaskRun,
   update: InstanceUpdate,
-  { update: block }: GroupSpec,
-  { unit, wave: { isCanary } }: { readonly unit: Unit; readonly wave: Wave<Unit> },
+  { name: group, update: block }: GroupSpec,
+  { unit, wave: { isCanary }, total }: { readonly unit: Unit; readonly wave: Wave<Unit>; readonly total: number },
 ): Promise<void> {
   const watchTime = isCanary ? block.canaryWatchTime : block.updateWatchTime;
   const name = isCanary ? `${unit.name} (canary)` : unit.name;
   const work = () => inSlot(context, run, unit, { ...workOf(update), watchTime });
-  return run.stage("Updating instance", name, work, unit.because);
+  return run.stage("Updating instance", name, work, unit.because, { tags: [group], total });
 }
 
 function workOf({ aim, skipDrain }: InstanceUpdate): UnitWork {

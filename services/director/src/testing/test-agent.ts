@@ -24,6 +24,13 @@ export class TestAgent {
   readonly #gateOf = new Map<string, Gate>();
   /** Takes effect with the next start. */
   heartbeatIntervalMs = 60_000;
+  /** Whether it runs jobs as BOSH's agents do; takes effect with the next start. */
+  hasJobs = false;
+  jobState = "unknown";
+  /** What get_state says after each next start; "running" when there are no more. */
+  readonly startsAs: string[] = [];
+  /** What drain answers, first to last; 0 when there are no more. */
+  readonly drains: number[] = [];
   /** How long an add takes, so that others come in between. */
   addDelayMs = 0;
   #gate: Gate | undefined;
@@ -36,7 +43,7 @@ export class TestAgent {
     private readonly certs: Pick<TestCertificates, "files">,
   ) {}
 
-  /** The next call of that method stops before its effect. */
+  /** The next call of that method, or that call such as "script pre-start", stops before its effect. */
   gateOf(name: string): Gate {
     const gate = new Gate();
     this.#gateOf.set(name, gate);
@@ -61,6 +68,7 @@ export class TestAgent {
       nats,
       agentId: this.agentId,
       methods: {
+        ...(this.hasJobs && this.#jobMethods()),
         list_disk: this.#method("async", "list", () => this.mountedCids, 0),
         list_dynamic_disks: this.#method("async", "list_dynamic", () => [...this.links.keys()], 0),
         add_dynamic_disk: this.#method("async", "add", async ([cid, hint]) => {
@@ -111,6 +119,40 @@ export class TestAgent {
     this.#nats = undefined;
   }
 
+  #jobMethods(): Record<string, AgentMethod> {
+    return {
+      run_script: this.#method("async", "script", () => {}),
+      drain: this.#method("async", "drain", () => this.drains.shift() ?? 0),
+      stop: this.#method(
+        "async",
+        "stop",
+        () => {
+          this.jobState = "stopped";
+          return "stopped";
+        },
+        0,
+      ),
+      start: this.#method(
+        "sync",
+        "start",
+        () => {
+          this.jobState = this.startsAs.shift() ?? "running";
+          return "started";
+        },
+        0,
+      ),
+      get_state: this.#method(
+        "sync",
+        "get_state",
+        () => ({
+          job_state: this.jobState,
+          processes: [{ name: "web", state: this.jobState }],
+        }),
+        0,
+      ),
+    };
+  }
+
   #method(
     mode: "sync" | "async",
     name: string,
@@ -121,15 +163,16 @@ export class TestAgent {
       mode,
       minArguments,
       run: async (args) => {
-        this.calls.push([name, ...args.slice(0, 1)].join(" "));
-        const gate = this.#gateOf.get(name) ?? this.#gate;
-        if (!this.#gateOf.delete(name)) this.#gate = undefined;
+        const call = [name, ...args.slice(0, 1)].join(" ");
+        this.calls.push(call);
+        const key = this.#gateOf.has(call) ? call : name;
+        const gate = this.#gateOf.get(key) ?? this.#gate;
+        if (!this.#gateOf.delete(key)) this.#gate = undefined;
         await gate?.pass();
         const failure = this.failureOf.get(name) ?? this.failures.shift();
         this.failureOf.delete(name);
         if (failure) throw failure;
-        const result = await effect(args);
-        return Array.isArray(result) ? result : {};
+        return (await effect(args)) ?? {};
       },
     };
   }

@@ -5,6 +5,7 @@ import {
   DeploymentServiceDefinition,
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
+  LifecycleServiceDefinition,
   LockServiceDefinition,
   ProblemServiceDefinition,
   SnapshotServiceDefinition,
@@ -28,6 +29,7 @@ import {
   temporaryFolder,
   testCertificates,
 } from "@diskmesh/testkit";
+import { decodeEvent } from "../model/task-event.js";
 import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";
 
@@ -57,6 +59,7 @@ export class TestDirector {
   readonly deployments: Client<typeof DeploymentServiceDefinition>;
   readonly configs: Client<typeof ConfigServiceDefinition>;
   readonly events: Client<typeof EventServiceDefinition>;
+  readonly lifecycle: Client<typeof LifecycleServiceDefinition>;
   readonly locks: Client<typeof LockServiceDefinition>;
   readonly snapshots: Client<typeof SnapshotServiceDefinition>;
   readonly problems: Client<typeof ProblemServiceDefinition>;
@@ -87,6 +90,7 @@ export class TestDirector {
     this.deployments = createClient(DeploymentServiceDefinition, options);
     this.configs = createClient(ConfigServiceDefinition, options);
     this.events = createClient(EventServiceDefinition, options);
+    this.lifecycle = createClient(LifecycleServiceDefinition, options);
     this.locks = createClient(LockServiceDefinition, options);
     this.snapshots = createClient(SnapshotServiceDefinition, options);
     this.problems = createClient(ProblemServiceDefinition, options);
@@ -156,8 +160,7 @@ export class TestDirector {
   /** What a task's log says, as "stage task state: message". */
   async eventTexts(taskId: number): Promise<string[]> {
     const { lines } = await this.tasks.getTaskOutput({ taskId, type: "event" });
-    const events = lines.map((line) => JSON.parse(line));
-    return events.map(({ stage, task, state, message }) => `${stage} ${task} ${state}: ${message}`);
+    return lines.map(decodeEvent).map(({ stage, task, state, message }) => `${stage} ${task} ${state}: ${message}`);
   }
 
   /** Uploads a stemcell in pieces; returns the task when it has ended. */
@@ -208,9 +211,9 @@ export class TestDirector {
   }
 
   async stop(): Promise<void> {
-    const { disks, tasks, deployments, configs, events, locks, problems, snapshots, stemcells, vms } = this;
-    for (const client of [disks, tasks, deployments, configs, events, locks, problems, snapshots, stemcells, vms])
-      client.close();
+    const { disks, tasks, deployments, configs, events, lifecycle, locks, problems, snapshots, stemcells, vms } = this;
+    const clients = [disks, tasks, deployments, configs, events, lifecycle, locks, problems, snapshots, stemcells, vms];
+    for (const client of clients) client.close();
     await this.process.kill();
     await Promise.all(this.agents.map((agent) => agent.stop()));
     await this.dispatcher.stop();

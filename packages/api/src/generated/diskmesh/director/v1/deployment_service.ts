@@ -8,6 +8,7 @@
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { Struct, Value } from "../../../google/protobuf/struct.js";
 import { Timestamp } from "../../../google/protobuf/timestamp.js";
+import { InstanceUpdateOptions } from "./lifecycle_service.js";
 import { Task } from "./task_service.js";
 
 /** A named set of instances. */
@@ -53,6 +54,12 @@ export interface Instance {
    * answer when a deploy asked; the next step of a deploy makes another) or "deleting".
    */
   vmState: string;
+  /** What is wanted of it: "started", "stopped" (its VM is kept, its jobs do not run) or "detached" (it has no VM). */
+  state: string;
+  /** What its agent was told of its jobs: "started", "stopping" or "stopped". */
+  jobsState: string;
+  /** Nobody touches it, see LifecycleService.Ignore. */
+  ignore: boolean;
 }
 
 /** A disk that belongs to an instance. */
@@ -96,6 +103,12 @@ export interface DeployRequest {
   manifest: string;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /** How instances are updated, beside what the manifest says. */
+  options:
+    | InstanceUpdateOptions
+    | undefined;
+  /** Makes all VMs anew, even those that are as they shall be. */
+  recreate: boolean;
 }
 
 /** The task. */
@@ -333,6 +346,9 @@ function createBaseInstance(): Instance {
     usesRegistry: false,
     networks: undefined,
     vmState: "",
+    state: "",
+    jobsState: "",
+    ignore: false,
   };
 }
 
@@ -379,6 +395,15 @@ export const Instance: MessageFns<Instance> = {
     }
     if (message.vmState !== "") {
       writer.uint32(114).string(message.vmState);
+    }
+    if (message.state !== "") {
+      writer.uint32(122).string(message.state);
+    }
+    if (message.jobsState !== "") {
+      writer.uint32(130).string(message.jobsState);
+    }
+    if (message.ignore !== false) {
+      writer.uint32(136).bool(message.ignore);
     }
     return writer;
   },
@@ -508,6 +533,30 @@ export const Instance: MessageFns<Instance> = {
             message.vmState = reader.string();
             continue;
           }
+          case 15: {
+            if (tag !== 122) {
+              break;
+            }
+
+            message.state = reader.string();
+            continue;
+          }
+          case 16: {
+            if (tag !== 130) {
+              break;
+            }
+
+            message.jobsState = reader.string();
+            continue;
+          }
+          case 17: {
+            if (tag !== 136) {
+              break;
+            }
+
+            message.ignore = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -539,6 +588,9 @@ export const Instance: MessageFns<Instance> = {
     message.usesRegistry = object.usesRegistry ?? false;
     message.networks = object.networks ?? undefined;
     message.vmState = object.vmState ?? "";
+    message.state = object.state ?? "";
+    message.jobsState = object.jobsState ?? "";
+    message.ignore = object.ignore ?? false;
     return message;
   },
 };
@@ -744,7 +796,7 @@ export const PersistentDisk: MessageFns<PersistentDisk> = {
 };
 
 function createBaseDeployRequest(): DeployRequest {
-  return { manifest: "", wait: false };
+  return { manifest: "", wait: false, options: undefined, recreate: false };
 }
 
 export const DeployRequest: MessageFns<DeployRequest> = {
@@ -754,6 +806,12 @@ export const DeployRequest: MessageFns<DeployRequest> = {
     }
     if (message.wait !== false) {
       writer.uint32(16).bool(message.wait);
+    }
+    if (message.options !== undefined) {
+      InstanceUpdateOptions.encode(message.options, writer.uint32(26).fork()).join();
+    }
+    if (message.recreate !== false) {
+      writer.uint32(32).bool(message.recreate);
     }
     return writer;
   },
@@ -787,6 +845,22 @@ export const DeployRequest: MessageFns<DeployRequest> = {
             message.wait = reader.bool();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.options = InstanceUpdateOptions.decode(reader, reader.uint32());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.recreate = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -806,6 +880,10 @@ export const DeployRequest: MessageFns<DeployRequest> = {
     const message = createBaseDeployRequest();
     message.manifest = object.manifest ?? "";
     message.wait = object.wait ?? false;
+    message.options = (object.options !== undefined && object.options !== null)
+      ? InstanceUpdateOptions.fromPartial(object.options)
+      : undefined;
+    message.recreate = object.recreate ?? false;
     return message;
   },
 };
