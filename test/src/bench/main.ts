@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { benchCpi } from "./cpi-bench.js";
+import { benchDeploy } from "./deploy-bench.js";
 import { benchIdle } from "./idle-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
@@ -8,7 +9,10 @@ import { benchRegistry } from "./registry-bench.js";
 import { benchStore } from "./store-bench.js";
 import { benchStorm } from "./storm-bench.js";
 
-type Bench = (report: (line: string) => void, options: { readonly agents: number }) => Promise<Measurement[]>;
+type Bench = (
+  report: (line: string) => void,
+  options: { readonly agents: number; readonly callMs: number },
+) => Promise<Measurement[]>;
 
 const BENCHES: Readonly<Record<string, Bench>> = {
   registry: benchRegistry,
@@ -18,6 +22,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   idle: benchIdle,
   storm: benchStorm,
   cpi: benchCpi,
+  deploy: benchDeploy,
 };
 
 // Thousands of agents for minutes: only when asked for.
@@ -25,7 +30,9 @@ const ONLY_BY_NAME = "storm";
 
 const STORM_AGENTS = 10_000;
 
-const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}] [--agents N, of the storm, ${STORM_AGENTS} by default]`;
+const CPI_CALL_MS = 300;
+
+const USAGE = `npm run bench -- [--json] [--only ${Object.keys(BENCHES).join("|")}] [--agents N, of the storm, ${STORM_AGENTS} by default] [--call-ms N, of a CPI in the deploy, ${CPI_CALL_MS} by default]`;
 
 /** Progress goes to stderr, so that stdout holds the numbers alone. */
 const report = (line: string) => void process.stderr.write(`bench: ${line}\n`);
@@ -69,6 +76,7 @@ async function main(): Promise<void> {
       json: { type: "boolean" },
       only: { type: "string" },
       agents: { type: "string" },
+      "call-ms": { type: "string" },
       help: { type: "boolean" },
     },
   });
@@ -79,13 +87,15 @@ async function main(): Promise<void> {
           .map((name) => BENCHES[name])
       : [BENCHES[values.only]];
   const agents = Number(values.agents ?? STORM_AGENTS);
-  if (values.help || chosen.includes(undefined) || !Number.isInteger(agents) || agents < 1) {
+  const callMs = Number(values["call-ms"] ?? CPI_CALL_MS);
+  const areCounts = [agents, callMs].every((count) => Number.isInteger(count) && count >= 1);
+  if (values.help || chosen.includes(undefined) || !areCounts) {
     process.stderr.write(`${USAGE}\n`);
     process.exitCode = values.help ? 0 : 2;
     return;
   }
   const measurements: Measurement[] = [];
-  for (const bench of chosen) measurements.push(...((await bench?.(report, { agents })) ?? []));
+  for (const bench of chosen) measurements.push(...((await bench?.(report, { agents, callMs })) ?? []));
   process.stdout.write(`${values.json ? asJson(measurements) : table(measurements)}\n`);
 }
 

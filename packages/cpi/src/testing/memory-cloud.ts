@@ -47,8 +47,11 @@ export class MemoryCloud {
   /** Written to the log of each call. */
   noise: readonly string[] = [];
   capacityMib = 10_000;
-  /** How long each call takes, as an infrastructure far away. */
+  /** How long each call takes, as an infrastructure far away; with CPIs that are near, none. */
   callMs = 0;
+  readonly nearCpis = new Set<string>();
+  /** Of all methods and CPIs. */
+  callCount = 0;
   /** The most calls of each method that ran at the same time. */
   readonly mostAtOnce = new Map<keyof Cpi, number>();
   readonly #running = new Map<keyof Cpi, number>();
@@ -75,12 +78,17 @@ export class MemoryCloud {
   }
 
   /** Runs one call, in the time that it takes, beside the others. */
-  async timed<Result>(method: keyof Cpi, signal: AbortSignal, call: () => Promise<Result>): Promise<Result> {
+  async timed<Result>(
+    method: keyof Cpi,
+    { cpi, signal }: { readonly cpi: string; readonly signal: AbortSignal },
+    call: () => Promise<Result>,
+  ): Promise<Result> {
+    this.callCount++;
     const running = (this.#running.get(method) ?? 0) + 1;
     this.#running.set(method, running);
     this.mostAtOnce.set(method, Math.max(running, this.mostAtOnce.get(method) ?? 0));
     try {
-      if (this.callMs > 0) await sleep(this.callMs, undefined, { signal });
+      if (this.callMs > 0 && !this.nearCpis.has(cpi)) await sleep(this.callMs, undefined, { signal });
       return await call();
     } finally {
       this.#running.set(method, (this.#running.get(method) ?? 1) - 1);

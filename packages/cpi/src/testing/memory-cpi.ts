@@ -239,7 +239,7 @@ export class MemoryCpi implements Cpi {
     if (call.signal.aborted) throw new CancelledError("given up");
     this.calls.push(call);
     for (const line of this.cloud.noise) call.onLogLine(line);
-    return this.cloud.timed(method, call.signal, async () => {
+    return this.cloud.timed(method, { cpi: this.name, signal: call.signal }, async () => {
       await this.cloud.pass(method, "before", call.signal);
       if (this.cloud.lacking.has(method)) throw new NotImplementedError(`this CPI has no ${method}`);
       const result = effect();

@@ -61,7 +61,7 @@ export function decodeDirectorEvent(line: string, eventId: number): NumberedEven
 /** What a task does as a whole. */
 export function deedOf({ type, job, deployment, taskId }: Task): Deed {
   const ofDeployment = { objectType: "deployment", objectName: deployment };
-  if (type === "update_deployment") return { action: "update", ...ofDeployment };
+  if (type === "update_deployment" || type === "update_instances") return { action: "update", ...ofDeployment };
   if (type === "delete_deployment") return { action: "delete", ...ofDeployment };
   const named = namedBy(job);
   if (named !== undefined) return { action: type.split("_")[0] ?? type, ...named };

@@ -17,7 +17,7 @@ export interface JobContext {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
   readonly cpi: CpiCalls;
-  readonly events: Pick<Events, "record">;
+  readonly events: Pick<Events, "record" | "begin">;
   readonly agents: AgentClient;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;

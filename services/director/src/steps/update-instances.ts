@@ -117,8 +117,25 @@ function updateUnit(
 ): Promise<void> {
   const watchTime = isCanary ? block.canaryWatchTime : block.updateWatchTime;
   const name = isCanary ? `${unit.name} (canary)` : unit.name;
-  const work = () => inSlot(context, run, unit, { ...workOf(update), watchTime });
+  const work = async (): Promise<void> => {
+    const deed = { action: actionOf(update), objectType: "instance", objectName: unit.name };
+    const begun = await context.events.begin(deed, { taskId: run.taskId, instance: unit.name });
+    try {
+      await inSlot(context, run, unit, { ...workOf(update), watchTime });
+      begun.end({});
+    } catch (error) {
+      begun.end({ error: messageOf(error) });
+      throw error;
+    }
+  };
   return run.stage("Updating instance", name, work, unit.because, { tags: [group], total });
+}
+
+/** As events tell it. */
+function actionOf({ aim: { wanted, follows } }: InstanceUpdate): string {
+  if (wanted === "restart" || wanted === "recreate") return wanted;
+  if (follows) return "update";
+  return wanted === "started" ? "start" : "stop";
 }
 
 function workOf({ aim, skipDrain }: InstanceUpdate): UnitWork {

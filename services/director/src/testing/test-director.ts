@@ -114,7 +114,8 @@ export class TestDirector {
     const dispatcher = new MemoryDispatcher(certs, cpi);
     await dispatcher.start();
     const agents = hostIds.map((hostId) => new TestAgent(hostId, nats.address, certs));
-    await Promise.all(agents.map((agent) => agent.start()));
+    // One by one: hundreds of handshakes at once take longer than a connection waits.
+    for (const agent of agents) await agent.start();
     const port = await freePort();
     const address = `127.0.0.1:${port}`;
     const config = {

@@ -1,0 +1,1 @@
+export { TestDirector } from "./test-director.js";
