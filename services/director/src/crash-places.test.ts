@@ -30,6 +30,7 @@ const vmOf = (ram: number) =>
   `name: web\ninstance_groups:\n- {name: db, instances: 1, azs: [z1], persistent_disk: 64, env: {ram: ${ram}}}\n`;
 const deploy = async ({ director }: World, text: string) =>
   (await director.deployments.deploy({ manifest: text, wait: true })).task;
+const WEB = { deployment: "web" };
 const provide = ({ director, diskName, instanceId }: World) =>
   director.provide(diskName, instanceId, { metadata: { owner: "ann" } });
 
@@ -62,6 +63,34 @@ const JOBS: readonly CrashJob[] = [
   },
   { name: "deploy", ask: (world) => deploy(world, vmOf(1)) },
   { name: "recreate by a deploy", prepare: (world) => deploy(world, vmOf(1)), ask: (world) => deploy(world, vmOf(2)) },
+  {
+    name: "stop",
+    prepare: (world) => deploy(world, vmOf(1)),
+    ask: async ({ director }) => (await director.lifecycle.stop({ selection: WEB, wait: true })).task,
+  },
+  {
+    name: "stop, and delete the VM",
+    prepare: (world) => deploy(world, vmOf(1)),
+    ask: async ({ director }) => (await director.lifecycle.stop({ selection: WEB, hard: true, wait: true })).task,
+  },
+  {
+    name: "start without a VM",
+    prepare: async (world) => {
+      await deploy(world, vmOf(1));
+      await world.director.lifecycle.stop({ selection: WEB, hard: true, wait: true });
+    },
+    ask: async ({ director }) => (await director.lifecycle.start({ selection: WEB, wait: true })).task,
+  },
+  {
+    name: "restart",
+    prepare: (world) => deploy(world, vmOf(1)),
+    ask: async ({ director }) => (await director.lifecycle.restart({ selection: WEB, wait: true })).task,
+  },
+  {
+    name: "recreate",
+    prepare: (world) => deploy(world, vmOf(1)),
+    ask: async ({ director }) => (await director.lifecycle.recreate({ selection: WEB, wait: true })).task,
+  },
   {
     name: "delete deployment",
     prepare: (world) => deploy(world, vmOf(1)),

@@ -24,7 +24,7 @@ export async function benchDeploy(
   report: (line: string) => void,
   { callMs }: { readonly callMs: number },
 ): Promise<Measurement[]> {
-  const director = await TestDirector.start({ rpc: { maxDeadlineMs: DEADLINE.deadlineMs } }, HOST_IDS);
+  const director = await TestDirector.start({ rpc: { maxDeadlineMs: DEADLINE.deadlineMs } }, { hostIds: HOST_IDS });
   const { cpi } = director;
   cpi.capacityMib = 1_000_000;
   cpi.nearCpis.add("near");

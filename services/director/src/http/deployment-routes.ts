@@ -55,7 +55,8 @@ export const deploymentRoutes: readonly Route[] = [
       refuseOptions(http, UNKNOWN_OPTIONS);
       await refuseOldContext(http);
       return withManifest(async () => {
-        const { task } = await deploy(context, { manifest: bodyText(request), wait: false }, call);
+        const wanted = { manifest: bodyText(request), options: undefined, recreate: false, wait: false };
+        const { task } = await deploy(context, wanted, call);
         return toTask(task?.taskId);
       });
     },

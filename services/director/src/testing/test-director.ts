@@ -100,7 +100,10 @@ export class TestDirector {
 
   static async start(
     overrides: object = {},
-    { hostIds = HOST_IDS, mainFile = MAIN_FILE }: { readonly hostIds?: readonly string[]; readonly mainFile?: string } = {},
+    {
+      hostIds = HOST_IDS,
+      mainFile = MAIN_FILE,
+    }: { readonly hostIds?: readonly string[]; readonly mainFile?: string } = {},
   ): Promise<TestDirector> {
     const folder = temporaryFolder();
     const certs = await testCertificates({ hostIds });
