@@ -12,7 +12,7 @@ const PATIENCE_MS = 60_000;
 /** Half of them have to do with the CPI that works, too; more than there are workers for either. */
 const DEPLOYS_OF_EACH = 10;
 
-const INFO = `'{"result":{"api_version":2},"error":null,"log":""}'`;
+const INFO = `'{"result":{"api_version":2,"needs_vm_spec":false},"error":null,"log":""}'`;
 const ANSWERS_INFO = (otherwise: string) =>
   `case "$(cat)" in '{"method":"info"'*) echo ${INFO} ;; *) ${otherwise} ;; esac`;
 

@@ -33,12 +33,14 @@ const CANARIES = { CPI, HINT, ENV, OWN, REGISTRY };
 const CLOUD = `
 azs: [{ name: z1, cpi: talker }]
 disk_types: [{ name: small, disk_size: 1 }]
+vm_types: [{ name: small }]
+networks: [{ name: any, type: dynamic }]
 `;
 const MANIFEST = `
 name: web
 stemcells: [{ alias: system, os: ubuntu-noble, version: latest }]
 instance_groups:
-- { name: vm, instances: 1, azs: [z1], stemcell: system, env: ${JSON.stringify({ ...ENV, bosh: { password: ENV.text } })} }
+- { name: vm, instances: 1, azs: [z1], stemcell: system, vm_type: small, networks: [{ name: any }], env: ${JSON.stringify({ ...ENV, bosh: { password: ENV.text } })} }
 `;
 
 describe("secrets in a mesh whose CPI and agents tell all they know, in every form", function () {

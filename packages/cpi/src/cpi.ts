@@ -23,6 +23,8 @@ export interface CpiInfo {
   readonly stemcellFormats: readonly string[];
   /** createVm and createDisk, called again with the same agentId or token, find what an earlier call made. */
   readonly findsByToken: boolean;
+  /** createVm needs a stemcell, cloud properties and networks. */
+  readonly needsVmSpec: boolean;
 }
 
 export interface NewVm {

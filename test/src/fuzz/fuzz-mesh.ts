@@ -36,6 +36,7 @@ export const VM_REGISTRY = { user: "cpi", password: "password-of-the-vm-registry
 export const CLOUD_CONFIG = `
 azs: [{ name: z1, cpi: fleet }, { name: z9, cpi: old }]
 disk_types: [{ name: default, disk_size: 1 }]
+vm_types: [{ name: small }]
 networks: [{ name: private, subnets: [{ range: 127.0.9.0/24, gateway: 127.0.9.1, azs: [z9] }] }]
 `;
 
@@ -159,7 +160,7 @@ export class FuzzMesh implements AsyncDisposable {
     const manifest = `
 name: old
 stemcells: [{ alias: old, os: old, version: latest }]
-instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, networks: [{ name: private }] }]
+instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: small, networks: [{ name: private }] }]
 `;
     await this.clients.deployments.deploy({ manifest });
   }

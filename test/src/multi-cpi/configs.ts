@@ -77,6 +77,8 @@ azs:
 ${AZS.map((az) => `- { name: ${az}, cpi: ${cpis[az]} }`).join("\n")}
 disk_types:
 - { name: small, disk_size: 1 }
+vm_types:
+- { name: small }
 networks:
 - name: private
   subnets:
@@ -86,7 +88,7 @@ networks:
 
 /** Two instances in every az; `late` adds one to z2. Hosts bring their own system: their stemcell is not used. */
 export function manifest({ late }: { readonly late: boolean }): string {
-  const vms = "stemcell: system, networks: [{ name: private }]";
+  const vms = "vm_type: small, stemcell: system, networks: [{ name: private }]";
   return `
 name: everywhere
 stemcells: [{ alias: system, os: ubuntu-noble, version: latest }]

@@ -44,6 +44,8 @@ export class MemoryCloud {
   readonly brokenCpis = new Set<string>();
   /** createVm and createDisk find what they made before. */
   findsByToken = true;
+  /** createVm takes nothing less than a stemcell, cloud properties and networks. */
+  needsVmSpec = false;
   /** Written to the log of each call. */
   noise: readonly string[] = [];
   capacityMib = 10_000;

@@ -46,6 +46,7 @@ export class MemoryCpi implements Cpi {
       apiVersion: this.#apiVersion,
       stemcellFormats: this.cloud.formats.get(this.name) ?? [],
       findsByToken: this.cloud.findsByToken,
+      needsVmSpec: this.cloud.needsVmSpec,
     }));
   }
 

@@ -26,7 +26,11 @@ export interface ExecutableCpiOptions extends CpiProcessOptions {
 interface LearntInfo {
   readonly outcome: InfoOutcome;
   readonly stemcellFormats: readonly string[];
+  readonly needsVmSpec: boolean;
 }
+
+/** What is known of a CPI that says nothing of itself. */
+const UNSAID = { stemcellFormats: [], needsVmSpec: true } as const;
 
 /** A CPI of which a process is started for every call. It remembers what the CPI says of itself, and nothing else. */
 export class ExecutableCpi implements Cpi {
@@ -40,10 +44,10 @@ export class ExecutableCpi implements Cpi {
 
   async info(call: CpiCall): Promise<CpiInfo> {
     await this.#negotiate(call);
-    const { outcome, stemcellFormats } = await this.#learn(call);
+    const { outcome, stemcellFormats, needsVmSpec } = await this.#learn(call);
     const apiVersion = (outcome.kind === "answered" && outcome.apiVersion) || 1;
     // The contract knows no tokens, and an agent's id is none: called again, a CPI makes another.
-    return { apiVersion, stemcellFormats, findsByToken: false };
+    return { apiVersion, stemcellFormats, findsByToken: false, needsVmSpec };
   }
 
   async createStemcell({ imagePath, cloudProperties, tags }: NewStemcell, call: CpiCall): Promise<string> {
@@ -175,7 +179,7 @@ export class ExecutableCpi implements Cpi {
       if (error instanceof CpiUnusableError) throw error;
       const isDefinite = error instanceof InvalidCpiResponseError;
       const outcome = { kind: "failed", message: messageOf(error), isDefinite } as const;
-      const failed = { outcome, stemcellFormats: [] };
+      const failed = { outcome, ...UNSAID };
       if (this.options.assumeV1WhenInfoFails && !isGivenUp(error)) this.#learnt = failed;
       return failed;
     }
@@ -203,10 +207,10 @@ export class ExecutableCpi implements Cpi {
   async #ask(call: CpiCall): Promise<LearntInfo> {
     try {
       const result = await this.#process.call({ method: "info", args: [], apiVersion: undefined }, call);
-      const { apiVersion, stemcellFormats } = withCpiOn(this.options.name, "info", () => resultOf.info(result));
-      return { outcome: { kind: "answered", apiVersion }, stemcellFormats };
+      const { apiVersion, ...said } = withCpiOn(this.options.name, "info", () => resultOf.info(result));
+      return { outcome: { kind: "answered", apiVersion }, ...said };
     } catch (error) {
-      if (error instanceof NotImplementedError) return { outcome: { kind: "not_implemented" }, stemcellFormats: [] };
+      if (error instanceof NotImplementedError) return { outcome: { kind: "not_implemented" }, ...UNSAID };
       throw error;
     }
   }

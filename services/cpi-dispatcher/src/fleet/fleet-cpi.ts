@@ -29,7 +29,7 @@ import { allPages, type CallOptions } from "@diskmesh/rpc";
 import { diskIdOf, labelsOf, parseFleetDiskProperties, sizeBytesOf } from "../model/fleet-disks.js";
 import type { RegistryClient } from "./registry-client.js";
 
-const INFO: CpiInfo = { apiVersion: 2, stemcellFormats: [], findsByToken: true };
+const INFO: CpiInfo = { apiVersion: 2, stemcellFormats: [], findsByToken: true, needsVmSpec: false };
 
 const PAGE_SIZE = 100;
 

@@ -17,8 +17,8 @@ export const cpiMethods: {
   readonly [Method in Exclude<keyof Service, OwnFiles>]: Serve<DispatcherContext, Service[Method]>;
 } = {
   info: cpiMethod("info", async (cpi, _request, call) => {
-    const { apiVersion, stemcellFormats, findsByToken } = await cpi.info(call);
-    return { apiVersion, stemcellFormats: [...stemcellFormats], findsByToken };
+    const { stemcellFormats, ...info } = await cpi.info(call);
+    return { ...info, stemcellFormats: [...stemcellFormats] };
   }),
   createVm: cpiMethod("create_vm", async (cpi, request, call, chosen) => {
     const { cloudProperties, networks, env } = request;

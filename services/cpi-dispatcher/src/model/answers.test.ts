@@ -59,10 +59,13 @@ describe("an answer of a CPI", () => {
 
 describe("a result", () => {
   it("of info may lack what old CPIs do not know", () => {
-    expect(resultOf.info({})).to.deep.equal({ apiVersion: undefined, stemcellFormats: [] });
+    const needsVmSpec = true;
+    expect(resultOf.info({})).to.deep.equal({ apiVersion: undefined, stemcellFormats: [], needsVmSpec });
+    expect(resultOf.info({ needs_vm_spec: false })).to.include({ needsVmSpec: false });
     expect(resultOf.info({ api_version: 2, stemcell_formats: ["aws-light"] })).to.deep.equal({
       apiVersion: 2,
       stemcellFormats: ["aws-light"],
+      needsVmSpec,
     });
   });
 

@@ -46,6 +46,7 @@ export interface MadeVm {
 export interface AnsweredInfo {
   readonly apiVersion: number | undefined;
   readonly stemcellFormats: readonly string[];
+  readonly needsVmSpec: boolean;
 }
 
 /** What the ids are that methods answer. */
@@ -71,7 +72,7 @@ function isVersion(value: unknown): boolean {
 export const resultOf = {
   info(result: unknown): AnsweredInfo {
     if (!isJsonObject(result)) throw invalid("the result of 'info' is no object");
-    const { api_version: apiVersion, stemcell_formats: formats = [] } = result;
+    const { api_version: apiVersion, stemcell_formats: formats = [], needs_vm_spec: needsVmSpec } = result;
     if (apiVersion !== undefined && apiVersion !== null && !isVersion(apiVersion))
       throw invalid(`the 'api_version' of 'info' is no whole number from 1 to ${MAX_API_VERSION}`);
     if (formats !== null && !isStrings(formats))
@@ -79,6 +80,8 @@ export const resultOf = {
     return {
       apiVersion: (apiVersion as number | null) ?? undefined,
       stemcellFormats: (formats as string[] | null) ?? [],
+      // Not of BOSH's contract: whatever else is there is somebody else's word.
+      needsVmSpec: needsVmSpec !== false,
     };
   },
 

@@ -14,6 +14,12 @@ interface CurrentConfigs {
   readonly cpiConfigs: { current(tables: DirectorTables): CpiNames };
 }
 
+/** What a group does not name of what BOSH wants of each for its VMs; "" when it names all. */
+export function missingOf({ stemcell, vmType, networks }: Pick<GroupSpec, "stemcell" | "vmType" | "networks">): string {
+  const missing = [stemcell === "" && "stemcell", vmType === "" && "vm_type", networks.length === 0 && "networks"];
+  return missing.filter((each) => each !== false).join(", ");
+}
+
 /** Where a manifest's instances go. */
 export function place(
   tables: DirectorTables,

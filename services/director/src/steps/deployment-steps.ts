@@ -1,13 +1,15 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { NO_AZ } from "../model/cloud-config.js";
+import { azNamed, NO_AZ } from "../model/cloud-config.js";
+import { cpiOfAz } from "../model/cpi-choice.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import { sameJson } from "../model/json.js";
-import { checkManifest, place } from "../model/manifest-check.js";
+import { checkManifest, missingOf, place } from "../model/manifest-check.js";
 import type { GroupSpec } from "../model/placement.js";
 import { persistentDiskOf, refuseDeletingDeployment } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { JobContext } from "./job-context.js";
+import { cpiFacts } from "./make-once.js";
 import { planVm } from "./vm-spec.js";
 
 /** Every CPI that a deployment may have to do with: those of its azs, and those that have what it has already. */
@@ -33,8 +35,9 @@ export async function recordManifest(
   name: string,
   text: string,
 ): Promise<undefined> {
-  await run.stage("Preparing deployment", name, () =>
-    context.tablet.transact((tx) => {
+  await run.stage("Preparing deployment", name, async () => {
+    await refuseBareGroups(context, run, text);
+    await context.tablet.transact((tx) => {
       refuseDeletingDeployment(tx, name);
       const manifest = context.manifests.get(text);
       checkManifest(context, tx, manifest);
@@ -48,9 +51,34 @@ export async function recordManifest(
       }
       for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
       for (const instance of tx.instances.by("byDeployment", name)) refuseMovingIgnored(context, tx, instance);
-    }),
-  );
+    });
+  });
   return undefined;
+}
+
+/** Groups that do not say what their VMs are made of are for CPIs whose VMs are there already. */
+async function refuseBareGroups(context: JobContext, run: TaskRun, text: string): Promise<void> {
+  const bare = await context.tablet.read((tables) => {
+    const manifest = context.manifests.get(text);
+    checkManifest(context, tables, manifest);
+    const config = context.cloudConfigs.current(tables);
+    const names = context.cpiConfigs.current(tables);
+    return manifest.groups
+      .map((group) => ({ group, missing: missingOf(group) }))
+      .filter(({ missing }) => missing !== "")
+      .flatMap(({ group, missing }) =>
+        group.azs.map((az) => ({ group, missing, az, cpi: cpiOfAz(azNamed(config, az), names) })),
+      );
+  });
+  const needsVmSpec = new Map<string, boolean>();
+  for (const { group, missing, az, cpi } of bare) {
+    const needs = needsVmSpec.get(cpi) ?? (await cpiFacts(context, run, { cpi, az, azCpi: cpi })).needsVmSpec;
+    needsVmSpec.set(cpi, needs);
+    if (needs)
+      throw new InvalidStateError(
+        `instance group \`${group.name}\` names no ${missing}: ${cpi === "" ? "the default CPI" : `CPI \`${cpi}\``} makes VMs of them; only VMs that are hosts of a fleet need none`,
+      );
+  }
 }
 
 /** Nobody could give an ignored instance the networks that the manifest wants for it. */

@@ -10,6 +10,7 @@ import type { JobContext } from "./job-context.js";
 export interface CpiFacts {
   readonly apiVersion: number;
   readonly findsByToken: boolean;
+  readonly needsVmSpec: boolean;
 }
 
 export async function cpiFacts(context: JobContext, run: TaskRun, target: CpiTarget): Promise<CpiFacts> {
@@ -17,7 +18,8 @@ export async function cpiFacts(context: JobContext, run: TaskRun, target: CpiTar
     return await context.cpi.call("info", target, {}, run);
   } catch (error) {
     // Old CPIs do not have the method.
-    if (error instanceof CpiCallError && error.isNotImplemented) return { apiVersion: 1, findsByToken: false };
+    if (error instanceof CpiCallError && error.isNotImplemented)
+      return { apiVersion: 1, findsByToken: false, needsVmSpec: true };
     throw error;
   }
 }

@@ -91,6 +91,11 @@ export interface InfoResponse {
    * that would make another: with these a call whose outcome is not known may have left something that nobody knows of.
    */
   findsByToken: boolean;
+  /**
+   * create_vm needs a stemcell, a VM type and networks. False for CPIs whose VMs are there already, as the fleet CPI's hosts
+   * are, and for executables whose info says `"needs_vm_spec": false`.
+   */
+  needsVmSpec: boolean;
 }
 
 /** The VM to make. */
@@ -1053,7 +1058,7 @@ export const InfoRequest: MessageFns<InfoRequest> = {
 };
 
 function createBaseInfoResponse(): InfoResponse {
-  return { apiVersion: 0, stemcellFormats: [], findsByToken: false };
+  return { apiVersion: 0, stemcellFormats: [], findsByToken: false, needsVmSpec: false };
 }
 
 export const InfoResponse: MessageFns<InfoResponse> = {
@@ -1066,6 +1071,9 @@ export const InfoResponse: MessageFns<InfoResponse> = {
     }
     if (message.findsByToken !== false) {
       writer.uint32(24).bool(message.findsByToken);
+    }
+    if (message.needsVmSpec !== false) {
+      writer.uint32(32).bool(message.needsVmSpec);
     }
     return writer;
   },
@@ -1107,6 +1115,14 @@ export const InfoResponse: MessageFns<InfoResponse> = {
             message.findsByToken = reader.bool();
             continue;
           }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.needsVmSpec = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1127,6 +1143,7 @@ export const InfoResponse: MessageFns<InfoResponse> = {
     message.apiVersion = object.apiVersion ?? 0;
     message.stemcellFormats = object.stemcellFormats?.map((e) => e) || [];
     message.findsByToken = object.findsByToken ?? false;
+    message.needsVmSpec = object.needsVmSpec ?? false;
     return message;
   },
 };
