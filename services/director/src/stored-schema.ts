@@ -201,6 +201,7 @@ const jobType = z.enum([
   "update_stemcell",
   "delete_stemcell",
   "delete_vm",
+  "retrieve_vm_stats",
   "delete_orphaned_disk",
   "attach_orphaned_disk",
   "take_snapshots",

@@ -20,11 +20,10 @@ export async function getTaskOutput(context: Context, request: GetTaskOutputRequ
   // Before the lines: a task that has ended has all of them.
   const task = await context.tasks.get(taskId);
   const ended = hasEnded(task);
-  if (type === "result") {
-    const lines = ended && task.result !== "" && from === 0 ? [task.result] : [];
-    return { lines, nextLine: from + lines.length, complete: ended };
-  }
-  const lines = await context.taskLog.readLines(task, type, from, limit);
+  const putOut = await context.taskLog.readLines(task, type, from, limit);
+  // Only some kinds of tasks have more to say than how they ended.
+  const hasOwn = type !== "result" || putOut.length > 0 || from > 0;
+  const lines = hasOwn || !ended || task.result === "" ? putOut : [task.result];
   return { lines, nextLine: from + lines.length, complete: ended && lines.length < limit };
 }
 

@@ -149,7 +149,7 @@ describe("the requests of the bosh CLI", () => {
       const file = await stemcellFile({ name: "toy", version: "1.5" });
       const { task, result } = await upload("/stemcells", file);
       expect(task).to.include({ state: "done", user: "admin" });
-      expect(result).to.equal("/stemcells/toy/1.5");
+      expect(result).to.equal("/stemcells/toy/1.5\n");
       expect(await needed()).to.equal(false);
       expect((await upload("/stemcells?fix=true", file)).task.state).to.equal("done");
       const [stemcell] = (await http.json("/stemcells")) as object[];
@@ -188,7 +188,7 @@ describe("the requests of the bosh CLI", () => {
         .and.contain("<redacted>")
         .and.not.to.contain("canary-in-env");
       const { task, result, events } = await deploy(MANIFEST);
-      expect([task.state, result]).to.deep.equal(["done", "/deployments/dep"]);
+      expect([task.state, result]).to.deep.equal(["done", "/deployments/dep\n"]);
       expect(events.length).to.be.above(1);
       const [deployment] = (await http.json("/deployments?exclude_configs=true")) as object[];
       expect(deployment).to.deep.include({ name: "dep", teams: [], releases: [], stemcells: [], locked: false });
@@ -203,6 +203,33 @@ describe("the requests of the bosh CLI", () => {
         ["    instances: 2", "removed"],
         ["    instances: 1", "added"],
       ]);
+    }));
+
+  it("vms, instances -> a line of JSON for each, with what its agent says; one that is away is told as such", () =>
+    command(async () => {
+      await mesh.director.agent("host-2").stop();
+      try {
+        for (const what of ["vms", "instances"]) {
+          const { task, result } = await http.task("GET", `/deployments/dep/${what}?format=full`);
+          expect(task).to.include({ state: "done", description: "retrieve vm-stats" });
+          const lines = result
+            .trimEnd()
+            .split("\n")
+            .map((line) => JSON.parse(line) as Record<string, unknown>);
+          expect(lines.map(({ job_name, index, job_state }) => [job_name, index, job_state])).to.deep.equal([
+            ["web", 0, "running"],
+            ["web", 1, "unresponsive agent"],
+          ]);
+          expect(lines[0]).to.deep.include({ active: true, az: "z1", state: "started", processes: [], stemcell: null });
+        }
+      } finally {
+        await mesh.director.agent("host-2").start();
+      }
+      const [vm] = (await http.json("/deployments/dep/vms")) as object[];
+      expect(vm).to.include({ job: "web", index: 0, active: true });
+      expect(await http.json("/deployments/dep/instances")).to.have.length(2);
+      for (const what of ["vms", "vms?format=full", "instances?format=full"])
+        expect((await http.send("GET", `/deployments/none/${what}`)).status).to.equal(404);
     }));
 
   it("deploy of what has changed since the diff, is no manifest, or with ways that are not offered -> refused", () =>

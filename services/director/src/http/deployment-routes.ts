@@ -12,7 +12,7 @@ import type { Context } from "../context.js";
 import { deleteDeployment } from "../handlers/delete-deployment.js";
 import { deploy } from "../handlers/deploy.js";
 import { listDeployments } from "../handlers/list-deployments.js";
-import { instancesOf } from "../model/recorded-deployments.js";
+import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 import { json, jsonList, toTask } from "./answer.js";
@@ -142,15 +142,12 @@ function stemcellsOf(instances: readonly { readonly stemcell: string }[]): objec
   });
 }
 
-function deploymentNotFound(deployment: string): NotFoundError {
-  return new NotFoundError(`deployment \`${deployment}\` not found`, { about: { deployment } });
-}
-
 async function manifestOf(http: HttpCall): Promise<string> {
   const name = parseName("deployment", http.param("deployment"));
-  const deployment = await http.context.tablet.read((tables) => tables.deployments.get(name));
-  if (deployment === undefined) throw deploymentNotFound(name);
-  return deployment.manifest;
+  return http.context.tablet.read((tables) => {
+    requireDeployment(tables, name);
+    return tables.deployments.get(name)?.manifest ?? "";
+  });
 }
 
 async function manifestDiff(http: HttpCall): Promise<readonly (readonly [string, string | null])[]> {

@@ -1,6 +1,7 @@
 import { configRoutes } from "./config-routes.js";
 import { deploymentRoutes } from "./deployment-routes.js";
 import { diskRoutes } from "./disk-routes.js";
+import { instanceRoutes } from "./instance-routes.js";
 import { otherRoutes } from "./other-routes.js";
 import type { Route } from "./route.js";
 import { stemcellRoutes } from "./stemcell-routes.js";
@@ -12,6 +13,7 @@ export const allRoutes: readonly Route[] = [
   ...diskRoutes,
   ...configRoutes,
   ...deploymentRoutes,
+  ...instanceRoutes,
   ...stemcellRoutes,
   ...otherRoutes,
 ];

@@ -31,7 +31,7 @@ async function* bytesFrom(context: Context, { taskId, type }: Wanted, from: numb
   for (;;) {
     const { lines, nextLine } = await getTaskOutput(context, { taskId, type, fromLine: line, maxLines: 0 });
     if (lines.length === 0) break;
-    const page = Buffer.from(type === "result" ? (lines[0] ?? "") : linesText(type, lines), "utf8");
+    const page = Buffer.from(linesText(type, lines), "utf8");
     const skipped = Math.max(0, from - offset);
     if (skipped < page.length) yield page.subarray(skipped);
     line = nextLine;

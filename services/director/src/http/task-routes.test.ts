@@ -27,7 +27,7 @@ describe("dynamic disks and their tasks over HTTPS", () => {
     expect(disk).to.deep.include({ name: "a", deployment: "web", size: 64, disk_pool_name: "fast", metadata: {} });
     expect(disk).to.include({ instance: `db/${instances[0]}`, availability_zone: "z1" });
     const detached = await http.task("POST", "/dynamic_disks/a/detach", { headers: { "content-length": "0" } });
-    expect(detached.result).to.equal(`detached disk \`${disk?.disk_cid}\``);
+    expect(detached.result).to.equal(`detached disk \`${disk?.disk_cid}\`\n`);
     expect((await http.task("DELETE", `/dynamic_disks/${disk?.disk_cid}`)).task.state).to.equal("done");
     expect(await http.json("/dynamic_disks")).to.deep.equal([]);
     expect((await http.task("DELETE", "/dynamic_disks/a")).task.state).to.equal("done");

@@ -15,6 +15,7 @@ import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { resolveProblems } from "./resolve-problems.js";
 import { scanDeployment } from "./scan-deployment.js";
+import { retrieveVmStats } from "./retrieve-vm-stats.js";
 import { settleRemovalsOfAgent } from "./settle-owed-removals.js";
 import { takeSnapshots } from "./take-snapshots.js";
 import { updateInstanceStates } from "./update-instances.js";
@@ -33,6 +34,7 @@ export const planners: Planners = {
   update_stemcell: updateStemcell,
   delete_stemcell: deleteStemcell,
   delete_vm: deleteVm,
+  retrieve_vm_stats: retrieveVmStats,
   delete_orphaned_disk: deleteOrphanedDisk,
   attach_orphaned_disk: attachOrphanedDisk,
   take_snapshots: takeSnapshots,

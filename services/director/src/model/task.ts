@@ -87,6 +87,8 @@ export type Job =
       readonly fix: boolean;
     }
   | { readonly type: "delete_stemcell"; readonly name: string; readonly version: string; readonly force: boolean }
+  /** With `withoutVm` also of instances that have none. */
+  | { readonly type: "retrieve_vm_stats"; readonly deployment: string; readonly withoutVm: boolean }
   | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
   | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }
   /** Of one instance; empty for all of the deployment. */

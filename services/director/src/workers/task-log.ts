@@ -22,8 +22,8 @@ export interface TaskLogOptions {
 }
 
 /** What is written while a task runs. */
-export type OutputType = "event" | "cpi" | "debug";
-const OUTPUT_TYPES: readonly OutputType[] = ["event", "cpi", "debug"];
+export type OutputType = "event" | "cpi" | "debug" | "result";
+const OUTPUT_TYPES: readonly OutputType[] = ["event", "cpi", "debug", "result"];
 
 type LoggedTask = Pick<Task, "taskId" | "eventCount">;
 

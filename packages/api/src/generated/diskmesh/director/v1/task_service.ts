@@ -311,8 +311,8 @@ export interface GetTaskOutputRequest {
   /** The task. */
   taskId: number;
   /**
-   * "event": what WatchTask tells, as BOSH's JSON lines. "result": the task's result. "debug": its CPI calls. "cpi": what CPIs wrote
-   * to stderr.
+   * "event": what WatchTask tells, as BOSH's JSON lines. "result": the task's result, or the lines that it was to find
+   * out. "debug": its CPI calls. "cpi": what CPIs wrote to stderr.
    */
   type: string;
   /** Index of the first line wanted. */

@@ -1,0 +1,61 @@
+import { isJsonObject, type JsonObject } from "@diskmesh/domain";
+import { Slots } from "@diskmesh/service";
+import { boshInstance } from "../model/bosh-instance.js";
+import type { Instance } from "../model/instance.js";
+import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
+import type { JobContext } from "../steps/job-context.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { Planner } from "./job.js";
+
+/** An agent that is busy answers within that; of one that is away it is all that a list waits. */
+const STATE_TIMEOUT_MS = 5_000;
+
+/** Asks the agents of a deployment how they are, and puts out a line for each instance as BOSH's clients read it. */
+export const retrieveVmStats: Planner<"retrieve_vm_stats"> = (context, { deployment, withoutVm }, tables) => {
+  requireDeployment(tables, deployment);
+  const instances = instancesOf(tables, deployment).filter(({ vmCid }) => withoutVm || vmCid !== "");
+  return {
+    locks: [],
+    cpis: [],
+    run: async (run) => {
+      const slots = new Slots(context.config.agents.checksAtOnce);
+      const lines = await Promise.all(
+        instances.map(async (instance) => {
+          const state = await stateOf(context, run, instance, slots);
+          const disks = await context.tablet.read((now) => [
+            ...now.persistentDisks.by("byInstance", instance.instanceId),
+          ]);
+          return JSON.stringify(boshInstance(instance, disks, state));
+        }),
+      );
+      // Only now: if this director dies before, another one begins anew.
+      await run.putOut("result", lines);
+      return "";
+    },
+  };
+};
+
+/** What its agent says; undefined when it does not, or with an error. */
+async function stateOf(
+  context: JobContext,
+  run: TaskRun,
+  { agentId }: Instance,
+  slots: Slots,
+): Promise<JsonObject | undefined> {
+  if (agentId === "") return undefined;
+  const leave = await slots.acquire(1, run.stopped);
+  try {
+    const state = await context.agents.call(agentId, "get_state", ["full"], {
+      signal: run.stopped,
+      timeoutMs: STATE_TIMEOUT_MS,
+      requestTimeoutMs: STATE_TIMEOUT_MS,
+      unknownMethodIs: "ignored",
+    });
+    return isJsonObject(state) ? state : {};
+  } catch {
+    run.checkpoint();
+    return undefined;
+  } finally {
+    leave();
+  }
+}

@@ -1,0 +1,32 @@
+import { expect } from "chai";
+import { boshInstance } from "./bosh-instance.js";
+import { newInstance } from "./instance.js";
+
+const bare = newInstance({ instanceId: "id", deployment: "dep", group: "web", index: 0, az: "z1" });
+const withVm = { ...bare, vmCid: "vm-1", agentId: "agent-1", stemcell: "a/b/1.2", ips: { a: "10.0.0.1" } };
+
+describe("instances as BOSH's clients list them", () => {
+  it("without a VM -> nothing of one", () => {
+    expect(boshInstance(bare, [], undefined)).to.include({
+      vm_cid: null,
+      job_state: null,
+      state: "detached",
+      id: "id",
+    });
+  });
+
+  it("with one -> what its agent says, and addresses from everywhere, each once", () => {
+    const vm = { ...withVm, networks: { a: { ip: "10.0.0.1" }, b: { ip: "10.0.1.7" }, c: null } };
+    const agent = { job_state: "failing", vitals: { load: ["0.1"] }, processes: [{ name: "p" }] };
+    const line = boshInstance(vm, [], agent);
+    expect(line).to.deep.include({ ...agent, vm_cid: "vm-1", ips: ["10.0.0.1", "10.0.1.7"], disk_cids: [] });
+    expect(line).to.deep.include({ stemcell: { name: "a/b", version: "1.2", api_version: 0 } });
+  });
+
+  it("an agent that talks too much, or nonsense -> still a line that can be read", () => {
+    const processes = Array.from({ length: 1_000 }, (_, index) => ({ name: `process-${index}` }));
+    expect(JSON.stringify(boshInstance(withVm, [], { processes })).length).to.be.below(16_000);
+    const odd = boshInstance(withVm, [], { job_state: 7, vitals: "x", processes: "y" });
+    expect(odd).to.deep.include({ job_state: "running", vitals: null, processes: [] });
+  });
+});

@@ -1,0 +1,62 @@
+import type { Instance } from "./instance.js";
+import type { JsonObject } from "./json.js";
+import type { PersistentDisk } from "./persistent-disk.js";
+
+/** Clients cannot read one that is cut. */
+const MAX_LINE_LENGTH = 16_000;
+
+/** An instance as BOSH's clients list it, with what its agent says of itself; undefined when that does not answer. */
+export function boshInstance(
+  instance: Instance,
+  disks: readonly PersistentDisk[],
+  agent: Readonly<Record<string, unknown>> | undefined,
+): object {
+  const hasVm = instance.vmCid !== "";
+  const cids = disks.map(({ diskCid }) => diskCid).filter(Boolean);
+  const line = {
+    vm_cid: hasVm ? instance.vmCid : null,
+    active: hasVm ? true : null,
+    vm_created_at: null,
+    cloud_properties: {},
+    disk_cid: cids[0] ?? null,
+    disk_cids: cids,
+    ips: ipsOf(instance),
+    agent_id: hasVm ? instance.agentId : null,
+    job_name: instance.group,
+    index: instance.index,
+    job_state: jobState(hasVm, agent),
+    state: hasVm ? "started" : "detached",
+    vm_type: null,
+    vitals: objectOr(agent?.vitals, null),
+    processes: Array.isArray(agent?.processes) ? agent.processes : [],
+    az: instance.az === "" ? null : instance.az,
+    id: instance.instanceId,
+    bootstrap: instance.index === 0,
+    ignore: false,
+    stemcell: stemcellOf(instance),
+  };
+  return JSON.stringify(line).length <= MAX_LINE_LENGTH ? line : { ...line, vitals: null, processes: [] };
+}
+
+function jobState(hasVm: boolean, agent: Readonly<Record<string, unknown>> | undefined): string | null {
+  if (!hasVm) return null;
+  if (agent === undefined) return "unresponsive agent";
+  return typeof agent.job_state === "string" ? agent.job_state : "running";
+}
+
+/** Those it was given, and those that the IaaS chose. */
+export function ipsOf({ ips, networks }: Instance): string[] {
+  const chosen = Object.values(networks).map((network) => (network as JsonObject | null)?.ip);
+  const texts = chosen.filter((ip): ip is string => typeof ip === "string" && ip !== "");
+  return [...new Set([...Object.values(ips), ...texts])];
+}
+
+function stemcellOf({ stemcell, stemcellApiVersion }: Instance): object | null {
+  if (stemcell === "") return null;
+  const at = stemcell.lastIndexOf("/");
+  return { name: stemcell.slice(0, at), version: stemcell.slice(at + 1), api_version: stemcellApiVersion };
+}
+
+function objectOr(value: unknown, other: null): object | null {
+  return typeof value === "object" && value !== null ? value : other;
+}
