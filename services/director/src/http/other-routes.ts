@@ -12,7 +12,6 @@ const EMPTY = [
   "/deployments/:deployment/variables",
   "/deployments/:deployment/errands",
   "/deployments/:deployment/certificate_expiry",
-  "/deployments/:deployment/snapshots",
 ];
 
 /** What clients may ask to be done that is never done here, and what to know instead. */

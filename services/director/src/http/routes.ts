@@ -1,11 +1,13 @@
 import { configRoutes } from "./config-routes.js";
 import { deploymentRoutes } from "./deployment-routes.js";
 import { diskRoutes } from "./disk-routes.js";
+import { eventRoutes } from "./event-routes.js";
 import { instanceRoutes } from "./instance-routes.js";
 import { otherRoutes } from "./other-routes.js";
 import type { Route } from "./route.js";
 import { stemcellRoutes } from "./stemcell-routes.js";
 import { taskRoutes } from "./task-routes.js";
+import { upkeepRoutes } from "./upkeep-routes.js";
 
 /** Everything that needs a login. */
 export const allRoutes: readonly Route[] = [
@@ -15,5 +17,7 @@ export const allRoutes: readonly Route[] = [
   ...deploymentRoutes,
   ...instanceRoutes,
   ...stemcellRoutes,
+  ...upkeepRoutes,
+  ...eventRoutes,
   ...otherRoutes,
 ];

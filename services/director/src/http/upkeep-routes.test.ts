@@ -1,0 +1,110 @@
+import { expect } from "chai";
+import type { HttpClient } from "../testing/http-client.js";
+import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
+import { CLOUD_CONFIG } from "../testing/test-director.js";
+
+const WITH_DISKS = `name: web
+instance_groups:
+- {name: db, instances: 1, azs: [z1], persistent_disk: 100}
+`;
+
+type Listed = Readonly<Record<string, unknown>>;
+
+describe("upkeep over HTTPS", () => {
+  let mesh: HttpDirector;
+  let http: HttpClient;
+  let instanceId: string;
+
+  before(async () => {
+    mesh = await startHttpDirector();
+    ({ http } = mesh);
+    await mesh.director.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    expect((await http.task("POST", "/deployments", { body: WITH_DISKS })).task.state).to.equal("done");
+    const [instance] = (await http.json("/deployments/web/instances")) as Listed[];
+    instanceId = String(instance?.id);
+  });
+  after(() => mesh?.director.stop());
+
+  it("take-snapshot, snapshots, delete-snapshot -> of the instance by id or place, and of all", async () => {
+    const path = "/deployments/web/snapshots";
+    expect(await http.json(path)).to.deep.equal([]);
+    expect((await http.task("POST", path)).task.state).to.equal("done");
+    expect((await http.task("POST", `/deployments/web/jobs/db/${instanceId}/snapshots`)).task.state).to.equal("done");
+    expect((await http.task("POST", "/deployments/web/jobs/db/0/snapshots")).task.state).to.equal("done");
+    expect((await http.send("POST", "/deployments/web/jobs/db/7/snapshots")).status).to.equal(404);
+    const taken = (await http.json(path)) as Listed[];
+    expect(taken).to.have.length(3);
+    expect(taken[0]).to.include({ job: "db", index: 0, uuid: instanceId });
+    expect((await http.task("DELETE", `${path}/${taken[0]?.snapshot_cid}`)).task.state).to.equal("done");
+    expect(await http.json(path)).to.have.length(2);
+    expect((await http.task("DELETE", path)).task.state).to.equal("done");
+    expect(await http.json(path)).to.deep.equal([]);
+  });
+
+  it("cloud-check -> a scan, problems with ways to mend them, and the one chosen", async () => {
+    const scan = { headers: { "content-type": "application/json" } };
+    const problems = async () => (await http.json("/deployments/web/problems")) as Listed[];
+    expect((await http.task("POST", "/deployments/web/scans", scan)).task.state).to.equal("done");
+    expect(await problems()).to.deep.equal([]);
+    const [vm] = (await http.json("/deployments/web/vms")) as Listed[];
+    const { vms } = mesh.director.cpi;
+    const gone = vms.get(String(vm?.cid));
+    if (gone === undefined) throw new TypeError("the VM is not there");
+    vms.delete(String(vm?.cid));
+    expect((await http.task("POST", "/deployments/web/scans", scan)).task.state).to.equal("done");
+    vms.set(String(vm?.cid), gone);
+    const [problem] = await problems();
+    expect(problem).to.include({ type: "missing_vm" });
+    expect(problem?.id).to.be.a("number");
+    const answer = (resolutions: object) => ({ body: JSON.stringify({ resolutions }) });
+    for (const wrong of [{}, { x: "ignore" }, { 1: 7 }, { [String(problem?.id)]: "odd" }])
+      expect((await http.send("PUT", "/deployments/web/problems", answer(wrong))).status).to.equal(400);
+    const mended = await http.task("PUT", "/deployments/web/problems", answer({ [String(problem?.id)]: "ignore" }));
+    expect(mended.task.state).to.equal("done");
+    expect((await http.send("GET", "/deployments/none/problems")).status).to.equal(404);
+  });
+
+  it("events -> newest first, by filters, and before one of them", async () => {
+    const events = (await http.json("/events")) as Listed[];
+    const ids = events.map(({ id }) => Number(id));
+    expect(events[0]?.id).to.be.a("string");
+    expect(ids).to.deep.equal([...ids].sort((a, b) => b - a));
+    const older = (await http.json(`/events?before_id=${ids[0]}&deployment=web`)) as Listed[];
+    expect(older.length).to.be.within(1, events.length - 1);
+    expect(older.every(({ deployment }) => deployment === "web")).to.equal(true);
+    expect(await http.json("/events?user=nobody")).to.deep.equal([]);
+    expect(await http.json("/events?after_time=4000000000")).to.deep.equal([]);
+    for (const odd of ["before_id=x", "before_time=never", "task=-1"])
+      expect((await http.send("GET", `/events?${odd}`)).status).to.equal(400);
+  });
+
+  it("disks --orphaned, attach-disk, delete-disk, delete-vm -> what is there, and what is not", async () => {
+    expect(await http.json("/disks")).to.deep.equal([]);
+    expect((await http.task("DELETE", "/vms/vm-none")).task.state).to.equal("done");
+    expect((await http.task("DELETE", "/disks/disk-none")).task.state).to.be.oneOf(["done", "error"]);
+    const attached = `/disks/disk-none/attachments?deployment=web&job=db&instance_id=${instanceId}`;
+    expect((await http.task("PUT", attached)).task.state).to.equal("error");
+    expect((await http.send("DELETE", "/disks/disk-1?orphan=true")).status).to.equal(501);
+    expect((await http.send("PUT", `${attached}&disk_properties=copy`)).status).to.equal(501);
+  });
+
+  it("a disk whose deployment is gone -> listed as orphaned, and deleted", async () => {
+    expect((await http.task("DELETE", "/deployments/web?force=true")).task).to.include({ state: "done" });
+    const [disk] = (await http.json("/disks")) as Listed[];
+    expect(disk).to.include({ deployment_name: "web", size: 100, instance_name: `db/${instanceId}` });
+    expect(disk?.orphaned_at).to.match(/ UTC$/);
+    expect((await http.task("DELETE", `/disks/${disk?.disk_cid}`)).task.state).to.equal("done");
+    expect(await http.json("/orphan_disks")).to.deep.equal([]);
+  });
+
+  it("a reader -> sees it, and changes none of it", async () => {
+    const reader = mesh.as("reader");
+    for (const path of ["/disks", "/events", "/deployments/web/snapshots"])
+      expect((await reader.send("GET", path)).status).to.equal(200);
+    const refused = ["DELETE /disks/d", "PUT /disks/d/attachments", "DELETE /vms/v", "POST /deployments/web/snapshots"];
+    for (const each of [...refused, "DELETE /deployments/web/snapshots", "POST /deployments/web/scans"]) {
+      const [method = "", path = ""] = each.split(" ");
+      expect((await reader.send(method, path)).status).to.equal(401);
+    }
+  });
+});

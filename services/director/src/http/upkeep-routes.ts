@@ -1,0 +1,179 @@
+import { NotFoundError, NotImplementedError, parseName } from "@diskmesh/domain";
+import { attachOrphanedDisk } from "../handlers/attach-orphaned-disk.js";
+import { deleteOrphanedDisk } from "../handlers/delete-orphaned-disk.js";
+import { deleteSnapshots } from "../handlers/delete-snapshots.js";
+import { deleteVm } from "../handlers/delete-vm.js";
+import { listPersistentDisks } from "../handlers/list-persistent-disks.js";
+import { listProblems } from "../handlers/list-problems.js";
+import { listSnapshots } from "../handlers/list-snapshots.js";
+import { resolveProblems } from "../handlers/resolve-problems.js";
+import { scanDeployment } from "../handlers/scan-deployment.js";
+import { takeSnapshots } from "../handlers/take-snapshots.js";
+import { formatInstance } from "../model/instance.js";
+import { instancesOf } from "../model/recorded-deployments.js";
+import { type Answer, jsonList, toTask } from "./answer.js";
+import { bodyObject } from "./body.js";
+import { BadRequestError } from "./http-error.js";
+import { pagesOf } from "./pages.js";
+import type { HttpCall, Route } from "./route.js";
+import { timeText } from "./times.js";
+
+const NO_WAIT = { wait: false };
+
+/** What operators do to VMs, disks and snapshots that went astray. */
+export const upkeepRoutes: readonly Route[] = [
+  ...["/disks", "/orphan_disks"].map(
+    (path): Route => ({ method: "GET", path, operation: "listPersistentDisks", serve: orphanedDisks }),
+  ),
+  {
+    method: "PUT",
+    path: "/disks/:cid/attachments",
+    operation: "attachOrphanedDisk",
+    serve: async ({ context, call, query, param }) => {
+      if (query.get("disk_properties") === "copy")
+        throw new NotImplementedError("this director does not offer `disk_properties`: run the command without it");
+      const wanted = { diskCid: param("cid"), instanceId: query.get("instance_id") ?? "", ...NO_WAIT };
+      return toTask((await attachOrphanedDisk(context, wanted, call)).task?.taskId);
+    },
+  },
+  ...["/disks/:cid", "/orphan_disks/:cid"].map(
+    (path): Route => ({
+      method: "DELETE",
+      path,
+      operation: "deleteOrphanedDisk",
+      serve: async ({ context, call, query, param }) => {
+        if (query.get("orphan") === "true")
+          throw new NotImplementedError("this director does not orphan a disk that is in use: deploy without it");
+        return toTask((await deleteOrphanedDisk(context, { diskCid: param("cid"), ...NO_WAIT }, call)).task?.taskId);
+      },
+    }),
+  ),
+  {
+    method: "DELETE",
+    path: "/vms/:cid",
+    operation: "deleteVm",
+    serve: async ({ context, call, param }) =>
+      toTask((await deleteVm(context, { vmCid: param("cid"), ...NO_WAIT }, call)).task?.taskId),
+  },
+  {
+    method: "GET",
+    path: "/deployments/:deployment/snapshots",
+    operation: "listSnapshots",
+    serve: async ({ context, call, param }) => {
+      const deployment = parseName("deployment", param("deployment"));
+      const pages = pagesOf(
+        (page) => listSnapshots(context, { ...page, deployment }, call),
+        ({ snapshots }) =>
+          snapshots.map(({ group, index, instanceId, snapshotCid, createdAt }) => ({
+            job: group,
+            index,
+            uuid: instanceId,
+            snapshot_cid: snapshotCid,
+            created_at: timeText(createdAt),
+            clean: false,
+          })),
+      );
+      return jsonList(pages);
+    },
+  },
+  {
+    method: "POST",
+    path: "/deployments/:deployment/snapshots",
+    operation: "takeSnapshots",
+    serve: async (http) => takeOf(http, ""),
+  },
+  {
+    method: "POST",
+    path: "/deployments/:deployment/jobs/:group/:instance/snapshots",
+    operation: "takeSnapshots",
+    serve: async (http) => takeOf(http, await instanceIdOf(http)),
+  },
+  ...["/deployments/:deployment/snapshots", "/deployments/:deployment/snapshots/:cid"].map(
+    (path): Route => ({
+      method: "DELETE",
+      path,
+      operation: "deleteSnapshots",
+      serve: async ({ context, call, param }) => {
+        const wanted = { deployment: param("deployment"), snapshotCid: param("cid"), ...NO_WAIT };
+        return toTask((await deleteSnapshots(context, wanted, call)).task?.taskId);
+      },
+    }),
+  ),
+  {
+    method: "POST",
+    path: "/deployments/:deployment/scans",
+    operation: "scanDeployment",
+    serve: async ({ context, call, param }) =>
+      toTask((await scanDeployment(context, { deployment: param("deployment"), ...NO_WAIT }, call)).task?.taskId),
+  },
+  {
+    method: "GET",
+    path: "/deployments/:deployment/problems",
+    operation: "listProblems",
+    serve: async ({ context, call, param }) => {
+      const pages = pagesOf(
+        (page) => listProblems(context, { ...page, deployment: param("deployment") }, call),
+        ({ problems }) =>
+          problems.map(({ problemId, type, description, resolutions }) => ({
+            id: problemId,
+            type,
+            description,
+            resolutions: resolutions.map(({ name, plan }) => ({ name, plan })),
+          })),
+      );
+      return jsonList(pages);
+    },
+  },
+  {
+    method: "PUT",
+    path: "/deployments/:deployment/problems",
+    operation: "resolveProblems",
+    serve: async ({ context, call, request, param }) => {
+      const chosen = bodyObject(request).optionalObject("resolutions") ?? {};
+      const answers = Object.entries(chosen).map(([id, resolution]) => answerOf(id, resolution));
+      const wanted = { deployment: param("deployment"), answers, auto: false, ...NO_WAIT };
+      return toTask((await resolveProblems(context, wanted, call)).task?.taskId);
+    },
+  },
+];
+
+function orphanedDisks({ context, call }: HttpCall): Promise<Answer> {
+  const pages = pagesOf(
+    (page) => listPersistentDisks(context, { ...page, deployment: "", orphaned: true }, call),
+    ({ disks }) =>
+      disks.map((disk) => ({
+        disk_cid: disk.diskCid,
+        size: disk.sizeBytes / 2 ** 20,
+        az: disk.az,
+        deployment_name: disk.deployment,
+        instance_name: formatInstance(disk),
+        cloud_properties: {},
+        orphaned_at: timeText(disk.orphanedAt),
+      })),
+  );
+  return jsonList(pages);
+}
+
+async function takeOf({ context, call, param }: HttpCall, instanceId: string): Promise<Answer> {
+  const wanted = { deployment: param("deployment"), instanceId, ...NO_WAIT };
+  return toTask((await takeSnapshots(context, wanted, call)).task?.taskId);
+}
+
+/** An instance is named by its id, or by its place in its group. */
+async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
+  const [deployment, group, named] = [param("deployment"), param("group"), param("instance")];
+  const instances = await context.tablet.read((tables) => instancesOf(tables, deployment));
+  const found = instances.find(
+    (each) => each.group === group && (each.instanceId === named || String(each.index) === named),
+  );
+  if (found !== undefined) return found.instanceId;
+  throw new NotFoundError("there is no such instance in the deployment", {
+    about: { instance_id: named.slice(0, 64) },
+  });
+}
+
+function answerOf(id: string, resolution: unknown) {
+  if (!/^[1-9]\d{0,14}$/.test(id)) throw new BadRequestError("ids of problems are numbers");
+  if (typeof resolution !== "string") throw new BadRequestError(`give problem ${id} the name of a resolution`);
+  return { problemId: Number(id), resolution };
+}
