@@ -282,6 +282,23 @@ describe("a deployment that is not as recorded", function () {
     expect(left).to.deep.equal([`unknown_vm ${vmCid}`]);
   });
 
+  it("stopped hard, or ignored -> is no problem; ignored since -> nothing is done about it", async () => {
+    const select = (group: string) => ({ deployment: "web", group, instance: "" });
+    const stopped = await director.lifecycle.stop({ selection: select("app"), hard: true, wait: true });
+    expect(stopped.task?.state).to.equal(TaskState.DONE, stopped.task?.result);
+    killVm((await instanceOf("db")).vmCid);
+    const [problem, ...more] = await scan();
+    expect([problem?.type, more]).to.deep.equal(["missing_vm", []]);
+    await director.lifecycle.ignore({ selection: select("db") });
+    const before = await state();
+    const task = await auto();
+    expect(task.state).to.equal(TaskState.ERROR);
+    expect(task.result).to.contain(" is ignored: unignore it first");
+    expect(await state()).to.deep.equal(before);
+    expect(await scan()).to.deep.equal([]);
+    await director.lifecycle.unignore({ selection: select("db") });
+  });
+
   it("one resolution fails -> the others are done, the task fails, and the problem stays with the reason", async () => {
     killVm((await instanceOf("db")).vmCid);
     await (await agentOf("app")).stop();

@@ -1,5 +1,5 @@
 import { DomainError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
-import { vmLost } from "../model/instance.js";
+import { formatInstance, vmGone, vmLost } from "../model/instance.js";
 import { compareLocks, type LockName } from "../model/locks.js";
 import { type Finding, findingKey, nextToResolve, type Problem, planOf, type Resolution } from "../model/problem.js";
 import { requireDeployment } from "../model/recorded-deployments.js";
@@ -79,20 +79,28 @@ async function begin(
 ): Promise<Problem | undefined> {
   const isBegun = problem.begunByTaskId === run.taskId;
   if (isBegun || resolution === "ignore") return problem;
+  await context.tablet.read((tables) => refuseIgnored(tables, problem));
   const finding = await findAgain(context, run, problem);
   if (finding === undefined) return undefined;
   const begun = { ...problem, ...finding, begunByTaskId: run.taskId };
   await context.tablet.transact((tx) => {
     tx.problems.put(begun);
-    if (resolution === "recreate_vm") loseVm(tx, problem.instanceId);
+    if (resolution === "recreate_vm" || resolution === "delete_vm") loseVm(tx, problem);
   });
   return begun;
 }
 
-/** The VM that is there now is made anew, and whichever is there after a crash is the new one. */
-function loseVm(tx: DirectorTransaction, instanceId: string): void {
+function refuseIgnored(tables: DirectorTables, problem: Problem): void {
+  const own = tables.instances.get(problem.instanceId);
+  const ignored = [...holdersOf(tables, problem), ...(own === undefined ? [] : [own])].find(({ ignore }) => ignore);
+  if (ignored !== undefined) throw new InvalidStateError(`${formatInstance(ignored)} is ignored: unignore it first`);
+}
+
+/** The VM that is there now goes, and whichever is there after a crash is the new one. */
+function loseVm(tx: DirectorTransaction, { instanceId, type }: Problem): void {
   const instance = tx.instances.get(instanceId);
-  if (instance?.vmState === "created" || instance?.vmState === "running") tx.instances.put(vmLost(instance));
+  if (instance?.vmState !== "created" && instance?.vmState !== "running") return;
+  tx.instances.put(type === "missing_vm" ? vmGone(instance) : vmLost(instance));
 }
 
 async function findAgain(context: JobContext, run: TaskRun, problem: Problem): Promise<Finding | undefined> {

@@ -1,6 +1,6 @@
 import { expect } from "chai";
 import type { Disk, DiskState } from "./disk.js";
-import { type Instance, newInstance, type VmState } from "./instance.js";
+import { type Instance, type InstanceState, newInstance, type VmState } from "./instance.js";
 import type { PersistentDisk, PersistentDiskState } from "./persistent-disk.js";
 import { judgeVm, knownDynamic, knownPersistent, misplacedDisks, unknownVms, type VmSight } from "./scan.js";
 
@@ -37,6 +37,7 @@ describe("what a look at a VM says", () => {
 
   interface Row {
     readonly vm?: VmState;
+    readonly state?: InstanceState;
     readonly dynamic?: DiskState;
     readonly persistent?: PersistentDiskState;
     readonly sight?: Partial<VmSight>;
@@ -49,6 +50,7 @@ describe("what a look at a VM says", () => {
     ["its CPI does not know it", { sight: { ...BLIND, exists: false } }, ["missing_vm"]],
     ["it is recorded as lost, and is well", { vm: "lost" }, []],
     ["there is none", { vm: "none" }, ["missing_vm"]],
+    ["there is none, and is to be none", { vm: "none", state: "detached" }, []],
     ["its creation did not end", { vm: "creating" }, ["missing_vm"]],
     ["its deletion did not end", { vm: "deleting" }, ["missing_vm"]],
     ["its agent is silent", { sight: { ...BLIND, exists: true, agentAnswers: false } }, ["unresponsive_agent"]],
@@ -75,7 +77,7 @@ describe("what a look at a VM says", () => {
       const own = knownPersistent(persistent(row.persistent ?? "mounted"));
       const known = new Map([...others, ["d", disk]]);
       const records = {
-        instance: instance(row.vm ?? "running"),
+        instance: { ...instance(row.vm ?? "running"), state: row.state },
         disks: [disk, own].filter(({ vmCid }) => vmCid !== ""),
         owedCids: new Set(row.owed ?? []),
       };

@@ -85,10 +85,10 @@ export function diskByCid(tables: DirectorTables, diskCid: string): KnownDisk | 
   return persistent && knownPersistent(persistent);
 }
 
-/** Undefined when there is no such instance, or the manifest has no place for it any more. */
+/** Undefined when there is no such instance, it is ignored, or the manifest has no place for it any more. */
 export function vmRecords(tables: DirectorTables, instanceId: string): VmRecords | undefined {
   const instance = tables.instances.get(instanceId);
-  if (instance === undefined || instance.leaving) return undefined;
+  if (instance === undefined || instance.leaving || instance.ignore) return undefined;
   const dynamic = [...tables.disks.by("byInstance", instanceId)].map((disk) => knownDynamic(disk, instance.group));
   const persistent = persistentDiskOf(tables, instanceId);
   const disks = persistent === undefined ? dynamic : [...dynamic, knownPersistent(persistent)];
@@ -96,7 +96,7 @@ export function vmRecords(tables: DirectorTables, instanceId: string): VmRecords
   return { instance, disks, owedCids: new Set(owed.map(({ diskCid }) => diskCid)) };
 }
 
-/** Disks of a deployment that should be there. */
+/** Disks of a deployment that should be there, but for those of ignored instances. */
 export function disksToFind(tables: DirectorTables, deployment: string): KnownDisk[] {
   const dynamic = [...tables.disks.by("byDeployment", deployment)].map((disk) =>
     knownDynamic(disk, tables.instances.get(disk.instanceId)?.group ?? ""),
@@ -104,7 +104,9 @@ export function disksToFind(tables: DirectorTables, deployment: string): KnownDi
   const persistent = [...tables.persistentDisks.by("byDeployment", deployment)]
     .filter((disk) => disk.orphanedAtMs === null)
     .map(knownPersistent);
-  return [...dynamic, ...persistent].filter(({ diskCid, isLeaving }) => diskCid !== "" && !isLeaving);
+  const isMeant = ({ diskCid, isLeaving, instanceId }: KnownDisk) =>
+    diskCid !== "" && !isLeaving && !tables.instances.get(instanceId)?.ignore;
+  return [...dynamic, ...persistent].filter(isMeant);
 }
 
 /** Whether a CPI and an agent can be asked of it: it is not in the middle of being made or deleted. */
@@ -120,6 +122,7 @@ export function judgeVm(
 ): VmVerdict {
   const nothing = { lacking: [], surplus: [] };
   const vm = `vm \`${instance.vmCid}\` of ${formatInstance(instance)}`;
+  if (instance.vmState === "none" && instance.state === "detached") return { findings: [], ...nothing };
   if (!hasVmToLookAt(instance))
     return { findings: [vmFinding("missing_vm", instance, UNMADE[instance.vmState] ?? "")], ...nothing };
   if (sight.exists === false)

@@ -12,16 +12,13 @@ import { NOT_ATTACHED, persistentDisk, tellToForget } from "./disk-steps.js";
 import { attachDisk, detachDisk, tellAgentOfDisk } from "./dynamic-disk-steps.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
+import { stopJobs } from "./job-steps.js";
 import { putPossibleOrphan } from "./make-once.js";
 import { forgetForGood } from "./owed-removals.js";
-import {
-  detachFromVm,
-  noteOrphaned,
-  persistentDiskWorkOf,
-  runPersistentDiskStep,
-  unmount,
-} from "./persistent-disk-steps.js";
-import { awaitVm, createVm, deleteOutdatedVm, forgetVm } from "./vm-steps.js";
+import { detachFromVm, noteOrphaned, unmount } from "./persistent-disk-steps.js";
+import { runHeld } from "./run-unit.js";
+import { groupOf, manifestOf } from "./vm-spec.js";
+import { deleteOutdatedVm, forgetVm } from "./vm-steps.js";
 
 /**
  * What is done about problems. Each needs the locks of the problem's instance, of those that have its disk, and of their
@@ -59,29 +56,25 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
 };
 
 async function recreateVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
-  const { deployment, instanceId } = problem;
-  const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(deployment))) ?? {};
-  using _held = await context.manifests.hold(manifest, run.stopped);
-  for (;;) {
-    run.checkpoint();
-    const instance = await instanceOf(context, problem);
-    if (instance.vmState === "lost" || instance.vmState === "deleting")
-      await deleteOutdatedVm(context, run, instance, problem.description);
-    else if (instance.vmState === "none" || instance.vmState === "creating") await createVm(context, run, instance);
-    else if (instance.vmState === "created") await awaitVm(context, run, instance);
-    else if (!(await advancePersistentDisk(context, run, instanceId))) return;
+  const { cpi } = await instanceOf(context, problem);
+  const release = await context.vmSlots.acquire(cpi, run.stopped);
+  try {
+    await bringUp(context, run, problem);
+  } finally {
+    release();
   }
 }
 
-/** The next step of an instance's persistent disk, whose deployment's manifest is held. False when there is none. */
-async function advancePersistentDisk(context: JobContext, run: TaskRun, instanceId: string): Promise<boolean> {
-  const work = await context.tablet.read((tables) => {
-    const instance = instanceNamed(instanceId, tables.instances.get(instanceId));
-    return persistentDiskWorkOf(context, tables, instance.deployment)(instance);
-  });
-  if (work.step === "nothing") return false;
-  await runPersistentDiskStep(context, run, work);
-  return true;
+/** Does whatever the instance needs to be as wanted. */
+async function bringUp(context: JobContext, run: TaskRun, { deployment, instanceId }: Problem): Promise<void> {
+  const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(deployment))) ?? {};
+  using _held = await context.manifests.hold(manifest, run.stopped);
+  const group = await context.tablet.read((tables) =>
+    groupOf(manifestOf(context, tables, deployment), instanceNamed(instanceId, tables.instances.get(instanceId))),
+  );
+  const aim = { deployment, taskId: run.taskId, wanted: "started", follows: false, fixesLost: true } as const;
+  const watchTime = group.update.updateWatchTime;
+  await runHeld(context, run, instanceId, { aim, skipDrain: false, watchTime });
 }
 
 async function deleteUnknownVm(context: JobContext, run: TaskRun, { vmCid, cpi }: Problem): Promise<void> {
@@ -135,10 +128,10 @@ async function reattachDisk(context: JobContext, run: TaskRun, problem: Problem)
     if (attached.hint !== null) await tellAgentOfDisk(context, run, attached, target.agentId);
   } else if (persistent !== undefined) {
     const instance = await instanceOf(context, problem);
-    const { manifest = "" } = (await context.tablet.read((tables) => tables.deployments.get(problem.deployment))) ?? {};
-    using _held = await context.manifests.hold(manifest, run.stopped);
+    // Its jobs may use what is mounted there; they are started again with the disk.
+    if (instance.vmState === "running") await stopJobs(context, run, instance, { intent: "restart", skipDrain: false });
     await detachFromVm(context, run, instance, { mustUnmount: true });
-    while (await advancePersistentDisk(context, run, instanceId)) run.checkpoint();
+    await bringUp(context, run, problem);
   }
 }
 

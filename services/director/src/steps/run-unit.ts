@@ -1,5 +1,6 @@
+import { InvalidStateError } from "@diskmesh/domain";
 import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deployment.js";
-import type { Instance } from "../model/instance.js";
+import { formatInstance, type Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
 import type { DirectorTables } from "../model/schema.js";
 import type { WatchTime } from "../model/update-block.js";
@@ -50,6 +51,19 @@ export function runUnit(
       await runStep(context, lane, planned, work);
     }
   });
+}
+
+/** The same for one instance, by a task that holds its lock and those of its dynamic disks. */
+export async function runHeld(context: JobContext, run: TaskRun, instanceId: string, work: UnitWork): Promise<void> {
+  for (;;) {
+    run.checkpoint();
+    const planned = await context.tablet.read((tables) => planStep(context, tables, [instanceId], work));
+    if (planned === undefined) return;
+    const { instance } = planned.step;
+    if (instance.instanceId !== instanceId)
+      throw new InvalidStateError(`${formatInstance(instance)} has an address that is to be another's: deploy again`);
+    await runStep(context, run, planned, work);
+  }
 }
 
 function planStep(
