@@ -5,8 +5,10 @@ import type { Place } from "./place.js";
 /** Not against forgery: it finds what was lost, mixed up, damaged or edited. */
 const { h64, h64Raw } = await xxhash();
 
-const FIRST_VERSION = Buffer.from([0, "1".charCodeAt(0), 0]);
-const HEX_DIGITS = Buffer.from("0123456789abcdef");
+/** By character: the hexadecimal digit that it is; -1 for none. */
+const DIGITS = new Int8Array(256).fill(-1);
+for (const [digit, character] of Buffer.from("0123456789abcdef").entries()) DIGITS[character] = digit;
+const CHECKSUM_DIGITS = 16;
 
 /** A document with the version of its table's shape that it has. */
 export interface Versioned {
@@ -16,12 +18,6 @@ export interface Versioned {
 
 /** A stored document, and its checksum. */
 export interface Checked extends Versioned {
-  readonly checksum: bigint;
-}
-
-/** A document as text, and the checksum of that with its place and version. */
-export interface Summed {
-  readonly json: string;
   readonly checksum: bigint;
 }
 
@@ -50,14 +46,16 @@ export class ByteChecksums {
     this.#table = Buffer.from(`${table}\0`);
   }
 
-  /** Of a document of version 1. */
-  of(key: Place, json: Place): bigint {
-    const sizeBytes = this.#table.length + key.sizeBytes + FIRST_VERSION.length + json.sizeBytes;
+  of(key: Place, version: number, json: Place): bigint {
+    const versionText = `${version}`;
+    const sizeBytes = this.#table.length + key.sizeBytes + versionText.length + 2 + json.sizeBytes;
     if (sizeBytes > this.#text.length) this.#makeRoom(sizeBytes);
     const text = this.#text;
     let at = this.#table.length;
     for (let index = 0; index < key.sizeBytes; index++) text[at++] = key.bytes[key.at + index] as number;
-    for (const byte of FIRST_VERSION) text[at++] = byte;
+    text[at++] = 0;
+    for (let index = 0; index < versionText.length; index++) text[at++] = versionText.charCodeAt(index);
+    text[at++] = 0;
     json.bytes.copy(text, at, json.at, json.at + json.sizeBytes);
     return h64Raw(this.#beginning(sizeBytes));
   }
@@ -76,11 +74,6 @@ export class ByteChecksums {
     this.#text.set(this.#table);
     this.#beginnings.clear();
   }
-}
-
-export function summed(table: string, key: string, { document, version }: Versioned): Summed {
-  const json = JSON.stringify(document);
-  return { json, checksum: checksumOf(table, key, version, json) };
 }
 
 /**
@@ -144,16 +137,19 @@ export function hexOf(checksum: bigint): string {
 
 const words = new DataView(new ArrayBuffer(8));
 
-/** Whether the bytes from there on are `hexOf` the checksum. */
-export function isHexOf(checksum: bigint, bytes: Buffer, at: number): boolean {
-  words.setBigUint64(0, checksum);
-  return isHexOfWord(words.getUint32(0), bytes, at) && isHexOfWord(words.getUint32(4), bytes, at + 8);
-}
-
-function isHexOfWord(word: number, bytes: Buffer, at: number): boolean {
-  for (let index = 0, rest = word; index < 8; index++, rest <<= 4)
-    if (bytes[at + index] !== HEX_DIGITS[rest >>> 28]) return false;
-  return true;
+/** The checksum of which the place is `hexOf`; undefined when it is none. */
+export function checksumAt({ bytes, at, sizeBytes }: Place): bigint | undefined {
+  if (sizeBytes < CHECKSUM_DIGITS) return undefined;
+  for (let word = 0; word < 2; word++) {
+    let value = 0;
+    for (let index = 0; index < 8; index++) {
+      const digit = DIGITS[bytes[at + 8 * word + index] as number] as number;
+      if (digit < 0) return undefined;
+      value = (value << 4) | digit;
+    }
+    words.setInt32(4 * word, value);
+  }
+  return words.getBigUint64(0);
 }
 
 /** Count and sum of a whole state, whatever the order in which its documents came. */

@@ -5,6 +5,11 @@ export interface Place {
   readonly sizeBytes: number;
 }
 
+/** All bytes of a buffer, or those from there on. */
+export function placeOf(bytes: Buffer, at = 0): Place {
+  return { bytes, at, sizeBytes: bytes.length - at };
+}
+
 export function textAt({ bytes, at, sizeBytes }: Place): string {
   return bytes.toString("utf8", at, at + sizeBytes);
 }

@@ -25,6 +25,9 @@ export type LmdbKind = "tablet" | "event log";
 /** Values are JSON or plain text; keys are the UTF-8 of theirs. */
 export type TextDatabase = Database<string, Buffer>;
 
+/** Values are records; keys are the UTF-8 of theirs. */
+export type TableDatabase = Database<Buffer, Buffer>;
+
 /** The formats that this program writes. */
 const FORMATS: Readonly<Record<LmdbKind, number>> = { tablet: STORE_FORMAT, "event log": 1 };
 const FORMAT_KEY = Buffer.from("format");
@@ -87,6 +90,10 @@ export class LmdbEnvironment {
 
   database(name: string): TextDatabase {
     return openText(this.#root, name);
+  }
+
+  table(name: string): TableDatabase {
+    return this.#root.openDB<Buffer, Buffer>({ name, encoding: "binary", keyEncoding: "binary" });
   }
 
   /**

@@ -1,12 +1,20 @@
 import { randomUUID } from "node:crypto";
 import { FencedError, InvalidStateError, messageOf, UnavailableError } from "@diskmesh/domain";
 import { refuseRestore, restoredFields } from "../backup/restored-claim.js";
-import { type Checked, StateSums, type StoredSums } from "../checksums.js";
+import { type Checked, checksumAt, StateSums, type StoredSums } from "../checksums.js";
 import { CURE, STORE_FORMAT } from "../format.js";
+import { type Place, placeOf } from "../place.js";
 import type { Claim, ClaimOptions, Leader, OnDocument, StoredChange, TabletStorage } from "../storage.js";
-import { damageOr, LmdbEnvironment, type LmdbOptions, META, type TextDatabase } from "./environment.js";
+import {
+  damageOr,
+  LmdbEnvironment,
+  type LmdbOptions,
+  META,
+  type TableDatabase,
+  type TextDatabase,
+} from "./environment.js";
 import { damagedDocument, ReadDocuments } from "./read-documents.js";
-import { decodeRecord, encodeRecord, storedChecksum } from "./record.js";
+import { TableRecords } from "./record.js";
 import { CHANGE_BYTES, noRoomError } from "./room.js";
 import { setAside } from "./set-aside.js";
 
@@ -16,12 +24,17 @@ interface StoredClaim extends Claim, Leader {
   readonly isRestore?: true | undefined;
 }
 
+interface OpenTable {
+  readonly database: TableDatabase;
+  readonly records: TableRecords;
+}
+
 interface Write {
   readonly change: StoredChange;
-  readonly database: TextDatabase;
+  readonly table: OpenTable;
   readonly keyBytes: Buffer;
   /** Undefined: it is deleted. */
-  readonly text: string | undefined;
+  readonly bytes: Buffer | undefined;
 }
 
 /** Records of the meta database. The sums are of the whole state, as of the last commit. */
@@ -39,7 +52,8 @@ export function openLmdbStorage(options: LmdbOptions): TabletStorage {
 
 class LmdbStorage implements TabletStorage {
   readonly #options: LmdbOptions;
-  readonly #tables = new Map<string, TextDatabase>();
+  readonly #tables = new Map<string, OpenTable>();
+  readonly #metaRecords = new TableRecords(META);
   /** By name, what was read last of the meta database. */
   readonly #decoded = new Map<string, { readonly text: string; readonly document: object }>();
   #documents: ReadDocuments;
@@ -120,22 +134,23 @@ class LmdbStorage implements TabletStorage {
     // Everything that can be wrong with the changes is found before the transaction.
     const names = [...new Set(changes.map((change) => change.table))];
     const sums = new StateSums(this.#sums);
-    const writes = changes.map((change): Write => {
-      const { table, key, document, version } = change;
-      const record = document === null ? undefined : encodeRecord(table, key, { document, version });
-      if (record !== undefined) sums.add(table, record.checksum);
-      return { change, database: this.#table(table), keyBytes: Buffer.from(key), text: record?.text };
-    });
     let sizeBytes = 0;
-    for (const { keyBytes, text } of writes)
-      sizeBytes += CHANGE_BYTES + keyBytes.length + (text === undefined ? 0 : Buffer.byteLength(text));
+    const writes = changes.map((change): Write => {
+      const { document, version } = change;
+      const [table, keyBytes] = [this.#table(change.table), Buffer.from(change.key)];
+      const record = document === null ? undefined : table.records.encode(keyBytes, { document, version });
+      if (record !== undefined) sums.add(change.table, record.checksum);
+      sizeBytes += CHANGE_BYTES + keyBytes.length + (record?.bytes.length ?? 0);
+      return { change, table, keyBytes, bytes: record?.bytes };
+    });
     await this.#write(sizeBytes, () => {
       this.#refuseFenced(environment, claim);
       this.#rememberTables(environment.meta, names);
       for (const write of writes) {
         this.#removeReplaced(sums, write);
-        if (write.text === undefined) write.database.removeSync(write.keyBytes);
-        else write.database.putSync(write.keyBytes, write.text);
+        const { table, keyBytes, bytes } = write;
+        if (bytes === undefined) table.database.removeSync(keyBytes);
+        else table.database.putSync(keyBytes, bytes);
       }
       this.#put(environment.meta, SUMS, sums.stored());
     });
@@ -143,7 +158,7 @@ class LmdbStorage implements TabletStorage {
   }
 
   /** Its checksum stands where it is about to be replaced: to read it costs half of making it anew. */
-  #removeReplaced(sums: StateSums, { change, database, keyBytes }: Write): void {
+  #removeReplaced(sums: StateSums, { change, table: { database, records }, keyBytes }: Write): void {
     const { table, key, previous } = change;
     const record = database.getBinaryFast(keyBytes);
     if ((record === undefined) !== (previous === null)) {
@@ -153,7 +168,10 @@ class LmdbStorage implements TabletStorage {
       );
     }
     if (record === undefined) return;
-    sums.remove(table, storedChecksum(record) ?? this.#decode(table, key, record.toString()).checksum);
+    const checksum = checksumAt(placeOf(record));
+    // What lmdb lends is longer than the length that it has set says.
+    const ownPlace = (): Place => placeOf(record.subarray(0, record.length));
+    sums.remove(table, checksum ?? this.#decode(table, records, keyBytes, ownPlace()).checksum);
   }
 
   async renew(): Promise<void> {
@@ -202,12 +220,12 @@ class LmdbStorage implements TabletStorage {
     );
   }
 
-  #table(name: string): TextDatabase {
+  #table(name: string): OpenTable {
     let table = this.#tables.get(name);
     if (table === undefined) {
       if (!/^[A-Za-z][A-Za-z0-9]*$/.test(name)) throw new TypeError(`${JSON.stringify(name)} is not a table name`);
       if (this.#tables.size >= TABLES_MAX) throw new TypeError(`more than ${TABLES_MAX} tables in one tablet`);
-      table = this.#claimed().environment.database(name);
+      table = { database: this.#claimed().environment.table(name), records: new TableRecords(name) };
       this.#tables.set(name, table);
     }
     return table;
@@ -254,21 +272,26 @@ class LmdbStorage implements TabletStorage {
     // Each commit asks for claim and tables, and mostly they are what they were.
     let decoded = this.#decoded.get(name);
     if (decoded?.text !== text) {
-      decoded = { text, document: this.#decode(META, name, text).document };
+      decoded = { text, document: this.#decodeMeta(name, text).document };
       this.#decoded.set(name, decoded);
     }
     return decoded.document as T;
   }
 
   #put(meta: TextDatabase, name: string, document: object): void {
-    meta.putSync(Buffer.from(name), encodeRecord(META, name, { document, version: 1 }).text);
+    const key = Buffer.from(name);
+    meta.putSync(key, this.#metaRecords.encode(key, { document, version: 1 }).bytes.toString());
   }
 
-  #decode(table: string, key: string, text: string): Checked {
+  #decodeMeta(name: string, text: string): Checked {
+    return this.#decode(META, this.#metaRecords, Buffer.from(name), placeOf(Buffer.from(text)));
+  }
+
+  #decode(table: string, records: TableRecords, key: Buffer, record: Place): Checked {
     try {
-      return decodeRecord(table, key, text);
+      return records.decode(placeOf(key), record);
     } catch (error) {
-      throw damagedDocument(this.#options.folder, table, key, error);
+      throw damagedDocument(this.#options.folder, table, key.toString(), error);
     }
   }
 }

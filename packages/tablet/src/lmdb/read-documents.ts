@@ -5,14 +5,14 @@ import { textAt } from "../place.js";
 import type { OnDocument } from "../storage.js";
 import type { OnEntry } from "./data-file.js";
 import { META } from "./environment.js";
-import { RecordReader } from "./record.js";
+import { TableRecords } from "./record.js";
 
 /** A load lets the process do other things, such as answer health checks, after so many documents. */
 const LOAD_TURN_DOCUMENTS = 4_096;
 
 /** Of one table; the same index is the same document. */
 interface ReadTable {
-  readonly reader: RecordReader;
+  readonly records: TableRecords;
   readonly keys: string[];
   readonly documents: object[];
   readonly versions: number[];
@@ -35,7 +35,7 @@ export class ReadDocuments {
     const table = this.#table(tableName);
     const keyText = textAt(key);
     try {
-      const { document, version, checksum } = table.reader.decode(keyText, key, value);
+      const { document, version, checksum } = table.records.decode(key, value);
       table.keys.push(keyText);
       table.documents.push(document);
       table.versions.push(version);
@@ -62,7 +62,7 @@ export class ReadDocuments {
   #table(name: string): ReadTable {
     let table = this.#byTable.get(name);
     if (table === undefined) {
-      table = { reader: new RecordReader(name), keys: [], documents: [], versions: [] };
+      table = { records: new TableRecords(name), keys: [], documents: [], versions: [] };
       this.#byTable.set(name, table);
     }
     return table;
