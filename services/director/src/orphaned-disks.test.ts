@@ -87,6 +87,18 @@ describe("disks, VMs and deployments that operators take apart", function () {
       expect((await present()).map(({ diskCid }) => diskCid)).to.deep.equal([second?.diskCid]);
     });
 
+    it("to an instance that is ignored -> refused", async () => {
+      await deploy(WITH_DISK);
+      await deploy(WITHOUT_DISK);
+      const [orphan] = await orphans();
+      const instanceId = await deploy(WITH_DISK);
+      const selection = { deployment: "web", group: "db", instance: instanceId };
+      await director.lifecycle.ignore({ selection });
+      expect((await attach(orphan?.diskCid ?? "", instanceId))?.result).to.contain("is ignored: unignore it first");
+      await director.lifecycle.unignore({ selection });
+      expect((await attach(orphan?.diskCid ?? "", instanceId))?.state).to.equal(TaskState.DONE);
+    });
+
     for (const method of ["detachDisk", "attachDisk"] as const)
       it(`killed after the effect of ${method} -> the next director finishes, and no disk is lost`, async () => {
         await deploy(WITH_DISK);

@@ -47,6 +47,7 @@ function subjects(
   const refuse = (why: string): never => {
     throw new InvalidStateError(`disk \`${diskCid}\` cannot be that of ${formatInstance(instance)}: ${why}`, { about });
   };
+  if (instance.ignore) refuse("the instance is ignored: unignore it first");
   if (instance.leaving) refuse("the manifest has no place for the instance any more");
   if (otherDiskOf(tables, instanceId) !== undefined)
     refuse("its disk is being copied: deploy again to finish that first");
