@@ -235,6 +235,8 @@ describe("VMs and disks of deployments", () => {
     await deployed(manifest("persistent_disk: 512"));
     await director.agent("host-1").stop();
     await deployed(manifest("persistent_disk: 512", 0));
+    // The VM is gone, with what was mounted there.
+    director.agent("host-1").mountedCid = undefined;
     await director.agent("host-1").start();
     const [disk] = await disks(true);
     expect(director.cpi.disks.get(disk?.diskCid ?? "")?.vmCid).to.equal("");

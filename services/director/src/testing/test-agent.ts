@@ -83,12 +83,12 @@ export class TestAgent {
           this.persistentDisks.delete(String(cid)),
         ),
         mount_disk: this.#method("async", "mount", ([cid]) => {
-          const isBeside = this.canMigrate && this.mountedCid !== undefined && this.mountedCid !== cid;
+          const isBeside = this.mountedCid !== undefined && this.mountedCid !== cid;
           this[isBeside ? "migrationTargetCid" : "mountedCid"] = String(cid);
         }),
         unmount_disk: this.#method("async", "unmount", ([cid]) => {
           if (this.migrationTargetCid === cid) this.migrationTargetCid = undefined;
-          else if (this.mountedCid === cid || !this.canMigrate) this.mountedCid = undefined;
+          else if (this.mountedCid === cid) this.mountedCid = undefined;
         }),
         ...(this.canMigrate ? { migrate_disk: this.#method("async", "migrate", () => this.#migrate()) } : {}),
       },
