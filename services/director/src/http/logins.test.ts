@@ -134,9 +134,10 @@ describe("passwords", () => {
     expect(await tried("ann:p")).to.equal("RESOURCE_EXHAUSTED");
     expect(await tried("ann:p:q")).to.include({ name: "ann" });
     await clock.advance(500);
-    expect(await tried("nobody:x")).to.equal("RESOURCE_EXHAUSTED");
-    await clock.advance(500);
+    expect(await tried("ann:p")).to.equal("RESOURCE_EXHAUSTED");
     expect(await tried("nobody:x")).to.equal("UNAUTHENTICATED");
+    await clock.advance(500);
+    expect(await tried("ann:p")).to.equal("UNAUTHENTICATED");
     await clock.advance(60_000);
     expect(await tried("ann:p:q")).to.include({ name: "ann" });
   });
@@ -164,15 +165,15 @@ describe("the brake on logins", () => {
     const brake = new LoginBrake(clock);
     const waits: number[] = [];
     for (let failures = 1; failures <= 14; failures++) {
-      brake.failed(`2001:db8::${failures}`);
-      waits.push(brake.waitMs("2001:db8::ffff"));
+      brake.failed(`2001:db8::${failures}`, "ann");
+      waits.push(brake.waitMs("2001:db8::ffff", "ann"));
     }
     expect(waits).to.deep.equal([
       0, 0, 0, 0, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000, 60_000,
     ]);
-    expect([brake.waitMs("2001:db8:1::1"), brake.waitMs("10.0.0.1")]).to.deep.equal([0, 0]);
+    expect([brake.waitMs("2001:db8:1::1", "ann"), brake.waitMs("2001:db8::1", "bob")]).to.deep.equal([0, 0]);
     await clock.advance(600_000);
-    brake.failed("2001:db8::1");
-    expect(brake.waitMs("2001:db8::1")).to.equal(0);
+    brake.failed("2001:db8::1", "ann");
+    expect(brake.waitMs("2001:db8::1", "ann")).to.equal(0);
   });
 });

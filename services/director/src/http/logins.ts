@@ -47,25 +47,27 @@ export class Logins {
     const mark = createHmac("sha256", this.#key).update(credentials).digest("base64");
     const known = this.#remembered.get(mark);
     if (known !== undefined && known.untilMs > this.clock.monotonicMs()) return known.login;
-    this.#refuseHasty(address);
-    const login = await this.#check(credentials, address, signal);
+    const [name, password] = partsOf(credentials);
+    this.#refuseHasty(address, name);
+    const login = await this.#check(name, password, address, signal);
     this.#remember(mark, login);
     return login;
   }
 
-  #refuseHasty(address: string): void {
-    const waitMs = this.#brake.waitMs(address);
+  #refuseHasty(address: string, name: string): void {
+    const waitMs = this.#brake.waitMs(address, name);
     if (waitMs === 0) return;
-    throw new ResourceExhaustedError("logins from this address failed too often: wait before the next one", {
-      retryAfterMs: waitMs,
-      about: { address },
-    });
+    throw new ResourceExhaustedError(
+      "logins of that name from this address failed too often: wait before the next one",
+      {
+        retryAfterMs: waitMs,
+        about: { address },
+      },
+    );
   }
 
-  async #check(credentials: string, address: string, signal: AbortSignal): Promise<Login> {
-    const text = Buffer.from(credentials, "base64").toString("utf8");
-    const colon = text.indexOf(":");
-    const user = this.#users.get(text.slice(0, Math.max(0, colon)));
+  async #check(name: string, password: string, address: string, signal: AbortSignal): Promise<Login> {
+    const user = this.#users.get(name);
     if (this.#checks.waiting >= this.config.passwordChecksWaiting) {
       throw new ResourceExhaustedError(
         "too many passwords wait to be checked (http.passwordChecksWaiting): try again",
@@ -76,11 +78,11 @@ export class Logins {
     }
     const leave = await this.#checks.acquire(1, signal);
     try {
-      // Others of the same address may have failed while this one waited for its turn.
-      this.#refuseHasty(address);
-      const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), text.slice(colon + 1));
+      // Others of the same may have failed while this one waited for its turn.
+      this.#refuseHasty(address, name);
+      const isRight = await isPasswordOf(user?.passwordHash ?? (await this.#noHash), password);
       if (user !== undefined && isRight) return user;
-      this.#brake.failed(address);
+      this.#brake.failed(address, name);
       throw new UnauthenticatedError("name or password are wrong");
     } finally {
       leave();
@@ -93,4 +95,10 @@ export class Logins {
     const [oldest] = this.#remembered.keys();
     if (this.#remembered.size > MAX_REMEMBERED && oldest !== undefined) this.#remembered.delete(oldest);
   }
+}
+
+function partsOf(credentials: string): readonly [name: string, password: string] {
+  const text = Buffer.from(credentials, "base64").toString("utf8");
+  const colon = text.indexOf(":");
+  return [text.slice(0, Math.max(0, colon)), text.slice(colon + 1)];
 }
