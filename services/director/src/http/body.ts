@@ -61,6 +61,12 @@ export class Fields {
     return this.text(name);
   }
 
+  flag(name: string): boolean {
+    const value = this.#given(name);
+    if (typeof value !== "boolean") throw wrongType(name, value, "Boolean");
+    return value;
+  }
+
   positive(name: string): number {
     const value = this.#given(name);
     if (typeof value !== "number" || !Number.isSafeInteger(value)) throw wrongType(name, value, "Integer");

@@ -232,6 +232,39 @@ describe("the requests of the bosh CLI", () => {
         expect((await http.send("GET", `/deployments/none/${what}`)).status).to.equal(404);
     }));
 
+  it("stop, start, restart, recreate of all, a group or an instance, and ignore -> tasks, and the state told", () =>
+    command(async () => {
+      const put = (path: string, query: string) =>
+        http.task("PUT", `/deployments/dep/jobs/${path}?${query}`, { headers: YAML });
+      const states = async () =>
+        (await http.task("GET", "/deployments/dep/instances?format=full")).result
+          .trimEnd()
+          .split("\n")
+          .map((line) => JSON.parse(line) as Record<string, unknown>);
+      expect((await put("*", "state=stopped")).task.state).to.equal("done");
+      expect((await states()).map(({ state }) => state)).to.deep.equal(["stopped", "stopped"]);
+      expect((await put("web", "state=started&canaries=1&max_in_flight=50%25")).task.state).to.equal("done");
+      const [first] = await states();
+      expect(first?.state).to.equal("started");
+      expect((await put("web/0", "state=restart&skip_drain=true")).task.state).to.equal("done");
+      const one = `/deployments/dep/instance_groups/web/${first?.id}`;
+      expect(
+        (await http.task("POST", `${one}/actions/stop?hard=true&skip_drain=true`, { headers: YAML })).task.state,
+      ).to.equal("done");
+      expect((await states())[0]).to.include({ state: "detached", vm_cid: null });
+      expect((await http.task("POST", `${one}/actions/start`, { headers: YAML })).task.state).to.equal("done");
+      for (const ignored of [true, false]) {
+        const body = JSON.stringify({ ignore: ignored });
+        expect((await http.send("PUT", `${one}/ignore`, { headers: JSON_TYPE, body })).status).to.equal(200);
+        expect((await states())[0]).to.include({ ignore: ignored, state: "started" });
+      }
+      for (const query of ["state=odd", "", "state=constructor"])
+        expect((await http.send("PUT", `/deployments/dep/jobs/*?${query}`)).status).to.equal(400);
+      expect((await http.send("PUT", "/deployments/dep/jobs/*?state=stopped&dry_run=true")).status).to.equal(501);
+      expect((await http.send("PUT", "/deployments/none/jobs/*?state=stopped")).status).to.equal(404);
+      expect((await mesh.as("reader").send("PUT", "/deployments/dep/jobs/*?state=stopped")).status).to.equal(401);
+    }));
+
   it("deploy of what has changed since the diff, is no manifest, or with ways that are not offered -> refused", () =>
     command(async () => {
       const send = (query: string, body = MANIFEST) =>

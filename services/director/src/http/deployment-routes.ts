@@ -4,7 +4,6 @@ import {
   InvalidArgumentError,
   isJsonObject,
   NotFoundError,
-  NotImplementedError,
   parseJson,
   parseName,
 } from "@diskmesh/domain";
@@ -20,18 +19,10 @@ import { bodyText } from "./body.js";
 import { BadRequestError, CODES } from "./http-error.js";
 import { pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
+import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
 /** Ways to deploy that this director does not have: nobody is to believe that they were heeded. */
-const UNKNOWN_OPTIONS = [
-  "recreate",
-  "recreate_persistent_disks",
-  "recreate_vms_created_before",
-  "fix",
-  "skip_drain",
-  "canaries",
-  "max_in_flight",
-  "dry_run",
-];
+const UNKNOWN_OPTIONS = ["recreate_persistent_disks", "recreate_vms_created_before", "dry_run"];
 
 export const deploymentRoutes: readonly Route[] = [
   {
@@ -54,8 +45,10 @@ export const deploymentRoutes: readonly Route[] = [
       const { context, call, request } = http;
       refuseOptions(http, UNKNOWN_OPTIONS);
       await refuseOldContext(http);
+      // VMs whose agents do not answer are made anew in any case, which is all that `fix` is.
+      const recreate = http.query.get("recreate") === "true";
       return withManifest(async () => {
-        const wanted = { manifest: bodyText(request), options: undefined, recreate: false, wait: false };
+        const wanted = { manifest: bodyText(request), options: updateOptionsOf(http), recreate, wait: false };
         const { task } = await deploy(context, wanted, call);
         return toTask(task?.taskId);
       });
@@ -178,13 +171,6 @@ async function refuseOldContext({ context, query }: HttpCall): Promise<void> {
   const now = await cloudConfigIds(context);
   if (ids.map(String).sort().join() === now.map(String).sort().join()) return;
   throw new AbortedError("the cloud configs have changed since the diff was made: run deploy again");
-}
-
-/** Throws for what is asked for and would not be done. */
-function refuseOptions({ query }: HttpCall, names: readonly string[]): void {
-  const asked = names.find((name) => !["", "false"].includes(query.get(name) ?? ""));
-  if (asked === undefined) return;
-  throw new NotImplementedError(`this director does not offer \`${asked}\`: run the command without it`);
 }
 
 async function withManifest<T>(work: () => Promise<T>): Promise<T> {

@@ -3,6 +3,7 @@ import { deploymentRoutes } from "./deployment-routes.js";
 import { diskRoutes } from "./disk-routes.js";
 import { eventRoutes } from "./event-routes.js";
 import { instanceRoutes } from "./instance-routes.js";
+import { lifecycleRoutes } from "./lifecycle-routes.js";
 import { otherRoutes } from "./other-routes.js";
 import type { Route } from "./route.js";
 import { stemcellRoutes } from "./stemcell-routes.js";
@@ -17,6 +18,7 @@ export const allRoutes: readonly Route[] = [
   ...deploymentRoutes,
   ...instanceRoutes,
   ...stemcellRoutes,
+  ...lifecycleRoutes,
   ...upkeepRoutes,
   ...eventRoutes,
   ...otherRoutes,

@@ -10,7 +10,7 @@ describe("instances as BOSH's clients list them", () => {
     expect(boshInstance(bare, [], undefined)).to.include({
       vm_cid: null,
       job_state: null,
-      state: "detached",
+      state: "started",
       id: "id",
     });
   });

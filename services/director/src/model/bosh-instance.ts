@@ -25,14 +25,14 @@ export function boshInstance(
     job_name: instance.group,
     index: instance.index,
     job_state: jobState(hasVm, agent),
-    state: hasVm ? "started" : "detached",
+    state: instance.state ?? "started",
     vm_type: null,
     vitals: objectOr(agent?.vitals, null),
     processes: Array.isArray(agent?.processes) ? agent.processes : [],
     az: instance.az === "" ? null : instance.az,
     id: instance.instanceId,
     bootstrap: instance.index === 0,
-    ignore: false,
+    ignore: instance.ignore ?? false,
     stemcell: stemcellOf(instance),
   };
   return JSON.stringify(line).length <= MAX_LINE_LENGTH ? line : { ...line, vitals: null, processes: [] };

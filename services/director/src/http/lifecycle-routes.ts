@@ -1,0 +1,90 @@
+import { ignore, unignore } from "../handlers/ignore.js";
+import { recreate, restart, start, stop } from "../handlers/lifecycle.js";
+import type { Operation } from "../policy.js";
+import { type Answer, empty, toTask } from "./answer.js";
+import { bodyObject } from "./body.js";
+import { BadRequestError, CODES } from "./http-error.js";
+import type { HttpCall, Route } from "./route.js";
+import { refuseOptions, updateOptionsOf } from "./update-options.js";
+
+type Verb = "start" | "stop" | "restart" | "recreate";
+
+/** What clients call the change of state that the deployment is to converge to. */
+const VERBS: ReadonlyMap<string, Verb> = new Map([
+  ["started", "start"],
+  ["stopped", "stop"],
+  ["detached", "stop"],
+  ["restart", "restart"],
+  ["recreate", "recreate"],
+]);
+
+const OPERATIONS: Readonly<Record<Verb, Operation>> = {
+  start: "startInstances",
+  stop: "stopInstances",
+  restart: "restartInstances",
+  recreate: "recreateInstances",
+};
+
+const UNKNOWN_OPTIONS = ["dry_run", "recreate_vms_created_before", "force"];
+
+/** Stop, start, restart and recreate: of a deployment, a group or an instance. */
+export const lifecycleRoutes: readonly Route[] = [
+  ...["/deployments/:deployment/jobs/:group", "/deployments/:deployment/jobs/:group/:instance"].map(
+    (path): Route => ({
+      method: "PUT",
+      path,
+      // It is the same for all of them; the verb's own is looked at below.
+      operation: "recreateInstances",
+      serve: async (http) => {
+        const state = http.query.get("state") ?? "";
+        const verb = VERBS.get(state);
+        if (verb === undefined)
+          throw new BadRequestError("state must be one of started, stopped, detached, restart, recreate");
+        http.require(OPERATIONS[verb]);
+        return change(http, verb, { fix: http.query.get("fix") === "true", hard: state === "detached" });
+      },
+    }),
+  ),
+  ...(["start", "stop", "restart", "recreate"] as const).map(
+    (verb): Route => ({
+      method: "POST",
+      path: `/deployments/:deployment/instance_groups/:group/:instance/actions/${verb}`,
+      operation: OPERATIONS[verb],
+      serve: async (http) => {
+        const fix = http.query.get("ignore_unresponsive_agent") === "true";
+        return change(http, verb, { fix, hard: http.query.get("hard") === "true" });
+      },
+    }),
+  ),
+  {
+    method: "PUT",
+    path: "/deployments/:deployment/instance_groups/:group/:instance/ignore",
+    operation: "ignoreInstances",
+    serve: async (http) => {
+      const wanted = bodyObject(http.request).flag("ignore");
+      const selection = selectionOf(http);
+      if (selection.instance === "") throw new BadRequestError("name one instance", CODES.instanceNotFound);
+      await (wanted ? ignore(http.context, { selection }) : unignore(http.context, { selection }));
+      return empty(200);
+    },
+  },
+];
+
+async function change(
+  http: HttpCall,
+  verb: Verb,
+  { fix, hard }: { readonly fix: boolean; readonly hard: boolean },
+): Promise<Answer> {
+  refuseOptions(http, UNKNOWN_OPTIONS);
+  const { context, call } = http;
+  const request = { selection: selectionOf(http), options: updateOptionsOf(http), wait: false };
+  if (verb === "start") return toTask((await start(context, { ...request, fix }, call)).task?.taskId);
+  if (verb === "stop") return toTask((await stop(context, { ...request, fix, hard }, call)).task?.taskId);
+  if (verb === "restart") return toTask((await restart(context, { ...request, fix }, call)).task?.taskId);
+  return toTask((await recreate(context, request, call)).task?.taskId);
+}
+
+function selectionOf({ param }: HttpCall) {
+  const group = param("group");
+  return { deployment: param("deployment"), group: group === "*" ? "" : group, instance: param("instance") };
+}
