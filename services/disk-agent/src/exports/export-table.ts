@@ -29,7 +29,7 @@ export class ExportTable {
   readonly #log: Logger;
   readonly #listenNbd: ListenNbd;
   readonly #running = new Map<DiskId, Running>();
-  /** The sessions of exports that are under way. */
+  /** The sessions of exports that are remembered and not served yet. */
   readonly #beginning = new Map<DiskId, number>();
   readonly #turns = new Map<DiskId, Promise<void>>();
   #closed = false;
@@ -63,16 +63,19 @@ export class ExportTable {
       }
   }
 
-  /** Remembers, not yet durably, that a disk is to be served. Throws OutdatedError where it may not be. */
+  /**
+   * Remembers, not yet durably, that a disk is to be served. Throws OutdatedError where it may not be. Until it is served
+   * it counts as about to be, so that a registry that wants it no more has it ended.
+   */
   intend(spec: ExportSpec): void {
     this.#ledger.remember(decideExport(this.#ledger.memory, spec).memory);
+    this.#beginning.set(spec.diskId, spec.sessionNumber);
   }
 
   /** Serves a disk and returns its socket's path. The same order again changes nothing. */
   async serve(spec: ExportSpec): Promise<string> {
     this.#check(spec);
     this.intend(spec);
-    this.#beginning.set(spec.diskId, spec.sessionNumber);
     try {
       await this.#ledger.durable();
       await this.#apply(spec.diskId);
@@ -92,6 +95,7 @@ export class ExportTable {
   async end(diskId: DiskId, sessionNumber: number): Promise<void> {
     const { maxEndedExports } = this.#limits;
     this.#ledger.remember(decideUnexport(this.#ledger.memory, diskId, sessionNumber, maxEndedExports));
+    if ((this.#beginning.get(diskId) ?? Number.POSITIVE_INFINITY) <= sessionNumber) this.#beginning.delete(diskId);
     await this.#ledger.durable();
     await this.#apply(diskId);
   }
