@@ -1,6 +1,7 @@
 import { reasonOfFailed } from "@diskmesh/cpi/testing";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
+import { OfferedCpi } from "../cpi-set.js";
 import {
   answers,
   context,
@@ -13,6 +14,7 @@ import {
   V2,
   V3,
 } from "../testing/script-dispatcher.js";
+import { TestDispatcher } from "../testing/test-dispatcher.js";
 
 const newVm = {
   agentId: "a1",
@@ -180,16 +182,23 @@ describe("CPI executables behind the dispatcher", () => {
       });
 
     it("with an info that hangs -> its own time, once for all who wait for it", async () => {
-      const hanging = bench.dispatcher.scriptCpi("a", info("sleep 60"));
-      await bench.dispatcher.setCpis([hanging]);
-      const calls = Array.from({ length: 3 }, () =>
-        bench.director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" }).catch((thrown) => thrown),
-      );
-      for (const error of await Promise.all(calls)) {
-        expect(error).to.include({ name: "UnavailableError", outcome: "not_done" });
-        expect(error.message).to.include("longer than 4000 ms (executables.infoTimeoutMs)");
+      const hasty = new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
+        executables: { infoTimeoutMs: 4_000 },
+      });
+      await hasty.start();
+      try {
+        const hanging = hasty.scriptCpi("a", info("sleep 60"));
+        await hasty.setCpis([hanging]);
+        const director = hasty.client("director");
+        const has = () => director.hasVm({ context: context({ cpi: "a" }), vmCid: "v" });
+        for (const error of await Promise.all([rejection(has()), rejection(has()), rejection(has())])) {
+          expect(error).to.include({ name: "UnavailableError", outcome: "not_done" });
+          expect(error.message).to.include("longer than 4000 ms (executables.infoTimeoutMs)");
+        }
+        expect(requestsOf(hanging)).to.have.length(1);
+      } finally {
+        await hasty.close();
       }
-      expect(requestsOf(hanging)).to.have.length(1);
     });
 
     it("v2 and v3 keep the networks that create_vm settled", async () => {

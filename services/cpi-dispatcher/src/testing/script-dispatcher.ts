@@ -48,9 +48,10 @@ export class ScriptDispatcher {
       bench.dispatcher = await new TestDispatcher(bench.certificates, [new OfferedCpi("memory", "memory", bench.own)], {
         executables: {
           maxConcurrentCalls: 4,
-          callTimeoutMs: 5_000,
-          infoTimeoutMs: 4_000,
-          createStemcellTimeoutMs: 20_000,
+          // Longer than a CPI that ends by itself takes on a busy machine.
+          callTimeoutMs: 30_000,
+          infoTimeoutMs: 20_000,
+          createStemcellTimeoutMs: 60_000,
         },
       }).start();
       bench.director = bench.dispatcher.client("director");
