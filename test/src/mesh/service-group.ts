@@ -4,6 +4,7 @@ import { identityUri, parseHostId } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import {
+  eventually,
   freePort,
   type NatsServer,
   type NatsUser,
@@ -141,12 +142,21 @@ export class ServiceGroup implements AsyncDisposable {
     return process;
   }
 
-  /** Starts the processes of each of these in turn, and waits until they serve. */
+  /** Starts the processes of each of these in turn, and waits until they serve, agents until they are registered. */
   async start(...plans: readonly (readonly ServicePlan[])[]): Promise<void> {
     for (const plan of plans.flat()) this.processes.set(plan.name, this.#process(plan));
     for (const plan of plans)
       for (let first = 0; first < plan.length; first += STARTED_TOGETHER)
-        await Promise.all(plan.slice(first, first + STARTED_TOGETHER).map(({ name }) => this.process(name).start()));
+        await Promise.all(plan.slice(first, first + STARTED_TOGETHER).map((one) => this.#startOne(one)));
+  }
+
+  async #startOne({ name, service, waitFor }: ServicePlan): Promise<void> {
+    const process = this.process(name);
+    await process.start();
+    if (service !== "disk-agent" || waitFor === "nothing") return;
+    // It serves before its registry knows of it.
+    const isRegistered = () => process.exit !== undefined || process.logs.includes('"registered"');
+    await eventually(isRegistered, { timeoutMs: START_TIMEOUT_MS });
   }
 
   /** Starts a nats-server for the director and the agents of all hosts, which ends with the group. */
