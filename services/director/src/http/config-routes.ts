@@ -11,6 +11,7 @@ import { CPI } from "../yaml/cpi-configs.js";
 import { empty, json } from "./answer.js";
 import { bodyObject, bodyText, type Fields } from "./body.js";
 import { BadRequestError, CODES } from "./http-error.js";
+import { limitOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
 import { timeText } from "./times.js";
 
@@ -19,8 +20,6 @@ type DiffLine = readonly [string, "added" | "removed" | null];
 
 /** Types that this director makes something of: of others it has none. */
 const TYPES: readonly string[] = [CLOUD, CPI];
-
-const MAX_LIMIT = 1_000_000;
 
 export const configRoutes: readonly Route[] = [
   {
@@ -229,10 +228,4 @@ function refused(): never {
 function idOf(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new BadRequestError("ids of configs are numbers");
-}
-
-function limitOf(text: string | null): number {
-  if (text === null || text === "") return MAX_LIMIT;
-  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
-  throw new BadRequestError("limit must be a number from 1 on");
 }

@@ -12,6 +12,7 @@ import { deleteDeployment } from "../handlers/delete-deployment.js";
 import { deploy } from "../handlers/deploy.js";
 import { listDeployments } from "../handlers/list-deployments.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
+import { parseStemcell } from "../model/stemcell.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 import { json, jsonList, toTask } from "./answer.js";
@@ -129,10 +130,7 @@ async function* shown(
 
 function stemcellsOf(instances: readonly { readonly stemcell: string }[]): object[] {
   const names = new Set(instances.map(({ stemcell }) => stemcell).filter(Boolean));
-  return [...names].sort().map((stemcell) => {
-    const at = stemcell.lastIndexOf("/");
-    return { name: stemcell.slice(0, at), version: stemcell.slice(at + 1) };
-  });
+  return [...names].sort().map(parseStemcell);
 }
 
 async function manifestOf(http: HttpCall): Promise<string> {

@@ -100,8 +100,8 @@ function wantedDisk(fields: Fields) {
 async function nameOf(context: Context, nameOrCid: string): Promise<string> {
   return context.tablet.read(({ disks }) => {
     if (disks.has(nameOrCid)) return nameOrCid;
-    for (const { name, diskCid } of disks.entries()) if (diskCid === nameOrCid) return name;
-    return nameOrCid;
+    const [disk] = disks.by("byCid", nameOrCid);
+    return disk?.name ?? nameOrCid;
   });
 }
 

@@ -1,3 +1,5 @@
+import { BadRequestError } from "./http-error.js";
+
 interface PageAnswer {
   readonly nextPageToken: string;
 }
@@ -32,4 +34,13 @@ export async function* firstOf<Item>(
     left -= page.length;
     if (left <= 0) return;
   }
+}
+
+const NO_LIMIT = 1_000_000;
+
+/** How many are asked for. */
+export function limitOf(text: string | null): number {
+  if (text === null || text === "") return NO_LIMIT;
+  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
+  throw new BadRequestError("limit must be a number from 1 on");
 }

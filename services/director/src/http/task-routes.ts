@@ -7,7 +7,7 @@ import { type Operation, POLICY, type Rule } from "../policy.js";
 import { empty, json, jsonList, text } from "./answer.js";
 import { bodyObject } from "./body.js";
 import { BadRequestError } from "./http-error.js";
-import { firstOf, pagesOf } from "./pages.js";
+import { firstOf, limitOf, pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
 import { outputAnswer } from "./task-output.js";
 import { statesNamed, taskObject } from "./task-text.js";
@@ -23,8 +23,6 @@ const OUTPUT_OPERATIONS: ReadonlyMap<string, Operation> = new Map([
 
 /** Beside what people start, there is what is done in passing: it is listed only for who asks for everything. */
 const IN_PASSING = /^(settle_owed_removals|retrieve_vm_stats|\w+_dynamic_disk)$/;
-
-const MAX_LIMIT = 1_000_000;
 
 export const taskRoutes: readonly Route[] = [
   {
@@ -134,10 +132,4 @@ async function cancelUnlessEnded({ context, call }: HttpCall, taskId: number): P
   } catch (error) {
     if (!(error instanceof InvalidStateError || error instanceof NotFoundError)) throw error;
   }
-}
-
-function limitOf(text: string | null): number {
-  if (text === null || text === "") return MAX_LIMIT;
-  if (/^[1-9]\d{0,5}$/.test(text)) return Number(text);
-  throw new BadRequestError("limit must be a number from 1 on");
 }

@@ -1,4 +1,4 @@
-import { NotFoundError, NotImplementedError, parseName } from "@diskmesh/domain";
+import { NotImplementedError, parseName } from "@diskmesh/domain";
 import { attachOrphanedDisk } from "../handlers/attach-orphaned-disk.js";
 import { deleteOrphanedDisk } from "../handlers/delete-orphaned-disk.js";
 import { deleteSnapshots } from "../handlers/delete-snapshots.js";
@@ -6,10 +6,12 @@ import { deleteVm } from "../handlers/delete-vm.js";
 import { listPersistentDisks } from "../handlers/list-persistent-disks.js";
 import { listProblems } from "../handlers/list-problems.js";
 import { listSnapshots } from "../handlers/list-snapshots.js";
+import { parseSelection } from "../handlers/parse.js";
 import { resolveProblems } from "../handlers/resolve-problems.js";
 import { scanDeployment } from "../handlers/scan-deployment.js";
 import { takeSnapshots } from "../handlers/take-snapshots.js";
 import { formatInstance } from "../model/instance.js";
+import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import { type Answer, jsonList, toTask } from "./answer.js";
 import { bodyObject } from "./body.js";
@@ -161,15 +163,10 @@ async function takeOf({ context, call, param }: HttpCall, instanceId: string): P
 
 /** An instance is named by its id, or by its place in its group. */
 async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
-  const [deployment, group, named] = [param("deployment"), param("group"), param("instance")];
-  const instances = await context.tablet.read((tables) => instancesOf(tables, deployment));
-  const found = instances.find(
-    (each) => each.group === group && (each.instanceId === named || String(each.index) === named),
-  );
-  if (found !== undefined) return found.instanceId;
-  throw new NotFoundError("there is no such instance in the deployment", {
-    about: { instance_id: named.slice(0, 64) },
-  });
+  const wanted = { deployment: param("deployment"), group: param("group"), instance: param("instance") };
+  const { deployment, ...selection } = parseSelection(wanted);
+  const [found] = await context.tablet.read((tables) => selectInstances(instancesOf(tables, deployment), selection));
+  return found?.instanceId ?? "";
 }
 
 function answerOf(id: string, resolution: unknown) {

@@ -1,6 +1,7 @@
 import type { Instance } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { PersistentDisk } from "./persistent-disk.js";
+import { parseStemcell } from "./stemcell.js";
 
 /** Clients cannot read one that is cut. */
 const MAX_LINE_LENGTH = 16_000;
@@ -52,9 +53,7 @@ export function ipsOf({ ips, networks }: Instance): string[] {
 }
 
 function stemcellOf({ stemcell, stemcellApiVersion }: Instance): object | null {
-  if (stemcell === "") return null;
-  const at = stemcell.lastIndexOf("/");
-  return { name: stemcell.slice(0, at), version: stemcell.slice(at + 1), api_version: stemcellApiVersion };
+  return stemcell === "" ? null : { ...parseStemcell(stemcell), api_version: stemcellApiVersion };
 }
 
 function objectOr(value: unknown, other: null): object | null {

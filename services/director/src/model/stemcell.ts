@@ -31,6 +31,12 @@ export function formatStemcell(stemcell: { readonly name: string; readonly versi
   return `${stemcell.name}/${stemcell.version}`;
 }
 
+/** What `formatStemcell` made it from. */
+export function parseStemcell(text: string): { name: string; version: string } {
+  const at = text.lastIndexOf("/");
+  return { name: text.slice(0, at), version: text.slice(at + 1) };
+}
+
 /** The stemcell of that CPI, of the version wanted; the latest is the highest that the CPI has. */
 export function chooseStemcell(
   wanted: WantedStemcell,

@@ -41,11 +41,10 @@ export function checkCount(value: unknown): void {
 
 /** Throws unless it is so long, or at least and at most so long, in ms: 30000, "1000-60000". */
 export function checkWatchTime(value: unknown): void {
-  const match = isTextOrNumber(value) ? WATCH_TIME.exec(String(value)) : null;
-  if (match === null)
+  const range = rangeOf(value);
+  if (range === undefined)
     throw new InvalidArgumentError('give milliseconds, such as 30000, or a range, such as "1000-60000"');
-  if (match[2] !== undefined && Number(match[1]) > Number(match[2]))
-    throw new InvalidArgumentError("the least watch time is above the most");
+  if (range.minMs > range.maxMs) throw new InvalidArgumentError("the least watch time is above the most");
 }
 
 /** What a group's block says, or else the deployment's. What earlier releases took without a look counts as not given. */
@@ -91,11 +90,13 @@ export function watchPausesMs({ minMs, maxMs }: WatchTime): number[] {
 }
 
 function watchTimeOf(value: unknown): WatchTime | undefined {
-  const match = isTextOrNumber(value) ? WATCH_TIME.exec(String(value)) : null;
-  if (match === null) return undefined;
-  const minMs = Number(match[1]);
-  const maxMs = match[2] === undefined ? minMs : Number(match[2]);
-  return minMs <= maxMs ? { minMs, maxMs } : undefined;
+  const range = rangeOf(value);
+  return range !== undefined && range.minMs <= range.maxMs ? range : undefined;
+}
+
+function rangeOf(value: unknown): WatchTime | undefined {
+  const [, min, max = min] = (isTextOrNumber(value) ? WATCH_TIME.exec(String(value)) : null) ?? [];
+  return min === undefined ? undefined : { minMs: Number(min), maxMs: Number(max) };
 }
 
 function isCount(value: unknown): value is string | number {

@@ -18,7 +18,11 @@ export function wavesOf<Member extends { readonly az: string }>(
   members: readonly Member[],
 ): Wave<Member>[] {
   const byAz = new Map<string, Member[]>();
-  for (const member of members) byAz.set(member.az, [...(byAz.get(member.az) ?? []), member]);
+  for (const member of members) {
+    const ofAz = byAz.get(member.az);
+    if (ofAz === undefined) byAz.set(member.az, [member]);
+    else ofAz.push(member);
+  }
   const waves: Wave<Member>[] = [];
   for (const ofAz of byAz.values()) {
     const atOnce = maxInFlightOf(update, ofAz.length);

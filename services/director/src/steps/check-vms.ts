@@ -2,11 +2,11 @@ import { messageOf, TimeoutError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
 import { agentAnswered, formatInstance, type Instance, vmGone, vmLost } from "../model/instance.js";
 import { instancesOf } from "../model/recorded-deployments.js";
+import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
-import { sideBySide } from "./side-by-side.js";
 
 const STAGE = "Checking vms";
 

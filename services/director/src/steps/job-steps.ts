@@ -1,7 +1,7 @@
 import { DomainError, InvalidStateError, TimeoutError } from "@diskmesh/domain";
 import { formatInstance, type Instance, type JobsState } from "../model/instance.js";
 import { type WatchTime, watchPausesMs } from "../model/update-block.js";
-import type { TaskRun } from "../workers/task-run.js";
+import { SIGN_OF_LIFE_MS, type TaskRun } from "../workers/task-run.js";
 import { askAgent, awaitAgent } from "./agent-steps.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
@@ -20,8 +20,6 @@ export interface StopOptions {
   readonly skipDrain: boolean;
 }
 
-const SIGN_OF_LIFE_MS = 5_000;
-
 /** Starts the jobs, and waits until they run. */
 export async function startJobs(
   context: JobContext,
@@ -32,7 +30,7 @@ export async function startJobs(
   const { agentId, instanceId } = instance;
   const { startTimeoutMs, scriptTimeoutMs } = context.config.agents;
   const ask = (method: string, args: readonly unknown[], timeoutMs: number) =>
-    whileAlive(run, askAgent(context, run, agentId, method, args, { timeoutMs }));
+    run.whileAlive(askAgent(context, run, agentId, method, args, { timeoutMs }));
   await run.stage("Starting jobs", formatInstance(instance), async () => {
     await ask("run_script", ["pre-start", {}], scriptTimeoutMs);
     // An agent that answers and does not know what starting is has nothing to wait for.
@@ -106,7 +104,7 @@ async function stopInOrder(
 ): Promise<void> {
   const { stopTimeoutMs, scriptTimeoutMs } = context.config.agents;
   const ask = (method: string, args: readonly unknown[], timeoutMs = scriptTimeoutMs) =>
-    whileAlive(run, askAgent(context, run, agentId, method, args, { timeoutMs }));
+    run.whileAlive(askAgent(context, run, agentId, method, args, { timeoutMs }));
   if (!skipDrain) {
     await ask("run_script", ["pre-stop", { env: preStopEnv(intent) }]);
     await drain(context, run, intent, ask);
@@ -155,15 +153,5 @@ async function pause(context: JobContext, run: TaskRun, durationMs: number): Pro
   for (let leftMs = durationMs; leftMs > 0; leftMs -= SIGN_OF_LIFE_MS) {
     await context.clock.sleep(Math.min(leftMs, SIGN_OF_LIFE_MS), run.stopped);
     run.checkpoint();
-  }
-}
-
-/** What may take longer than locks are held without a sign of life has a limit of its own. */
-async function whileAlive<Result>(run: TaskRun, work: Promise<Result>): Promise<Result> {
-  const beat = setInterval(() => run.signOfLife(), SIGN_OF_LIFE_MS);
-  try {
-    return await work;
-  } finally {
-    clearInterval(beat);
   }
 }

@@ -18,11 +18,11 @@ import {
   vmRecords,
 } from "../model/scan.js";
 import type { DirectorTables } from "../model/schema.js";
+import { sideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import type { JobContext } from "./job-context.js";
-import { sideBySide } from "./side-by-side.js";
 
 /** What is seen of VMs and disks, changing nothing. */
 export interface Look {

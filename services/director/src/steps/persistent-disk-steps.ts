@@ -182,8 +182,6 @@ async function orphan(context: JobContext, run: TaskRun, disk: PersistentDisk): 
   noteOrphaned(context, run, disk);
 }
 
-const SIGN_OF_LIFE_MS = 10_000;
-
 /** Has the agent copy the mounted disk to the other one, and mount that in its place. */
 async function migrate(
   context: JobContext,
@@ -243,16 +241,9 @@ async function callMigrate(
   disk: PersistentDisk,
   next: PersistentDisk,
 ): Promise<void> {
-  const signs = setInterval(() => {
-    if (!run.stopped.aborted) run.checkpoint();
-  }, SIGN_OF_LIFE_MS);
-  try {
-    tablet.checkMayAct();
-    const options = { signal: run.stopped, timeoutMs: config.tasks.timeoutsMs.normal };
-    await agents.call(agentId, "migrate_disk", [disk.diskCid, next.diskCid], options);
-  } finally {
-    clearInterval(signs);
-  }
+  tablet.checkMayAct();
+  const options = { signal: run.stopped, timeoutMs: config.tasks.timeoutsMs.normal };
+  await run.whileAlive(agents.call(agentId, "migrate_disk", [disk.diskCid, next.diskCid], options));
 }
 
 async function metadataOf(context: JobContext, instance: Instance): Promise<JsonObject> {

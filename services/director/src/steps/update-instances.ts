@@ -8,6 +8,7 @@ import { instancesOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { maxInFlightOf } from "../model/update-block.js";
 import { partsOf, unitsOf, type Wave, wavesOf } from "../model/waves.js";
+import { triedSideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { type Failure, failureOf } from "./instance-failures.js";
 import type { JobContext } from "./job-context.js";
@@ -158,16 +159,9 @@ async function runAll(
   { atOnce, goesOn }: { readonly atOnce: number; readonly goesOn: boolean },
   work: (unit: Unit) => Promise<void>,
 ): Promise<Failure[]> {
-  const failures: Failure[] = [];
-  const queue = units.values();
-  const worker = async (): Promise<void> => {
-    for (const unit of queue) {
-      await work(unit).catch((error: unknown) => failures.push({ name: unit.name, error }));
-      if (run.stopped.aborted || (failures.length > 0 && !goesOn)) return;
-    }
-  };
-  await Promise.all(Array.from({ length: Math.min(atOnce, units.length) }, worker));
-  return failures;
+  const mayGoOn = (failed: readonly unknown[]) => !run.stopped.aborted && (goesOn || failed.length === 0);
+  const failed = await triedSideBySide(units, atOnce, work, mayGoOn);
+  return failed.map(({ item: { name }, error }) => ({ name, error }));
 }
 
 /** Throws what has failed. */

@@ -5,6 +5,7 @@ import { agentOfOwedRemoval, owedRemovalKey } from "../model/owed-removal.js";
 import { taskKey } from "../model/schema.js";
 import { hasEnded } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
+import { sideBySide } from "./side-by-side.js";
 import type { Tasks } from "./tasks.js";
 
 export interface OwedRemovalsOptions {
@@ -64,12 +65,9 @@ export class OwedRemovals {
   /** Whoever answers is heard. */
   async #ask(): Promise<void> {
     const { agents } = this.#options;
-    const agentIds = [...this.#owing.keys()];
-    const askInTurn = async (): Promise<void> => {
-      for (let agentId = agentIds.pop(); agentId !== undefined; agentId = agentIds.pop())
-        await agents.call(agentId, "ping", []).catch(() => {});
-    };
-    await Promise.all(Array.from({ length: ASKED_AT_ONCE }, askInTurn));
+    await sideBySide([...this.#owing.keys()], ASKED_AT_ONCE, async (agentId) => {
+      await agents.call(agentId, "ping", []).catch(() => {});
+    });
   }
 
   #note(key: string, isOwed: boolean): void {

@@ -11,6 +11,8 @@ class StopRequested extends Error {
 }
 
 const LINES_AT_ONCE = 500;
+/** At most so long is a task without one while it waits. */
+export const SIGN_OF_LIFE_MS = 5_000;
 
 /** One task while a worker runs it. */
 export class TaskRun implements CallerSignals {
@@ -71,6 +73,16 @@ export class TaskRun implements CallerSignals {
   signOfLife(): void {
     this.locks.renew(this.taskId);
     this.lane?.locks.renew();
+  }
+
+  /** Awaits what may take longer than locks are held without a sign of life, and has a limit of its own. */
+  async whileAlive<Result>(work: Promise<Result>): Promise<Result> {
+    const beat = setInterval(() => this.signOfLife(), SIGN_OF_LIFE_MS);
+    try {
+      return await work;
+    } finally {
+      clearInterval(beat);
+    }
   }
 
   /** Runs one step between two events; the first may say why. */
