@@ -1,14 +1,13 @@
 import { type Device, schema } from "@diskmesh/disk-registry/simulation";
-import { parseDeviceId, parseHostId } from "@diskmesh/domain";
 import { openStorage, Tablet } from "@diskmesh/tablet";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
 import { collectGarbage, temporaryFolder } from "@diskmesh/testkit";
+import { device, deviceIdOf } from "./devices.js";
 import { type Measurement, measurement } from "./measure.js";
 
 const DEVICES_IN_LMDB = 200_000;
 /** A server that is as quick as most people's takes as long for these. */
 const DEVICES_IN_MONGO = 40_000;
-const DEVICES_PER_HOST = 16;
 const PER_TRANSACTION = 2_000;
 const LIMIT_BYTES = 1_024;
 
@@ -67,43 +66,11 @@ async function everyDevice(
   for (let first = 0; first < devices; first += PER_TRANSACTION)
     await tablet.transact((tx) => {
       for (let index = first; index < Math.min(devices, first + PER_TRANSACTION); index++)
-        tx.devices.put(next(tx.devices.get(idOf(index)), index));
+        tx.devices.put(next(tx.devices.get(deviceIdOf(index)), index));
     });
 }
 
 function heapBytes(): number {
   collectGarbage();
   return process.memoryUsage().heapUsed;
-}
-
-const hostOf = (index: number) => `rack-7-host-${`${Math.floor(index / DEVICES_PER_HOST)}`.padStart(5, "0")}`;
-const idOf = (index: number) => `${hostOf(index)}-device-${index % DEVICES_PER_HOST}`;
-
-/** With names as long as those of real drives. */
-function device(index: number): Device {
-  const serialNumber = `S64GNE0R${`${index}`.padStart(6, "0")}`;
-  return {
-    deviceId: parseDeviceId(idOf(index)),
-    hostId: parseHostId(hostOf(index)),
-    path: `/dev/disk/by-id/nvme-MZQL21T9HCJR-00A07_${serialNumber}`,
-    offsetBytes: 0,
-    sizeBytes: 1_920_383_410_176,
-    blockSizeBytes: 4_096,
-    serialNumber,
-    fileIdentity: `3f2b8c1e-7d1f-4b5e-9d2a-8a1c33e91b07 259:${index}`,
-    pool: "default",
-    health: "ONLINE",
-    healthMessage: "",
-    attachState: "ATTACHED",
-    generation: index + 1,
-    attempts: 0,
-    lastError: "",
-    dirty: false,
-    removalRequested: false,
-    detachConfirmed: false,
-    diskId: "",
-    eraseSessionNumber: 0,
-    lastSessionNumber: index + 1,
-    stateChangedAtMs: 1_763_800_000_000 + index,
-  };
 }
