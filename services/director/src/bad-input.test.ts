@@ -165,7 +165,7 @@ describe("bad input to the director", () => {
       "a config of another type",
       () => update("a: 1", "", "runtime"),
       InvalidArgumentError,
-      /type "runtime" is not known/,
+      /makes nothing of configs of type "runtime"/,
     ],
     ["a config with a malformed name", () => update(CLOUD_CONFIG, "../x"), InvalidArgumentError, /name "\.\.\/x"/],
     ["a config that is no YAML", () => update("azs: {"), InvalidArgumentError, /not valid YAML: line 1/],

@@ -1,10 +1,13 @@
 import type { DeleteConfigRequest, DeleteConfigResponse } from "@diskmesh/api/director";
+import { AbortedError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
-import { configIdentity, configKey, nextNumber } from "../model/schema.js";
+import type { Config } from "../model/config.js";
+import { configIdentity, configKey, type DirectorTables, nextNumber } from "../model/schema.js";
+import { CLOUD } from "../yaml/cloud-configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { knownConfig, parseConfigName, parseConfigType } from "./parse-config.js";
-import { noteConfig } from "./update-config.js";
+import { noteConfig, readConfig } from "./update-config.js";
 
 export async function deleteConfig(
   context: Context,
@@ -13,16 +16,30 @@ export async function deleteConfig(
 ): Promise<DeleteConfigResponse> {
   const type = parseConfigType(request.type);
   const name = parseConfigName(request.name);
+  const { configId } = request;
+  const left = (tables: DirectorTables): Config | undefined =>
+    configId === undefined ? undefined : latestBut(tables, knownConfig(tables, type, name, configId));
+  const seen = await context.tablet.read(left);
+  const read = seen && (await readConfig(context, type, name, seen.content, call.signal));
   await context.tablet.transact((tx) => {
-    const config = knownConfig(tx, type, name, undefined);
-    const configs = type === CPI ? context.cpiConfigs : context.cloudConfigs;
-    configs.check(tx, name, undefined);
-    for (const version of tx.configs.by("byIdentity", configIdentity(config))) {
-      tx.configs.delete(configKey(version.configId));
-    }
+    const config = knownConfig(tx, type, name, configId);
+    if (left(tx)?.configId !== seen?.configId)
+      throw new AbortedError("the config was changed at the same moment: start over");
+    if (read !== undefined) read.check(tx);
+    else if (type === CPI) context.cpiConfigs.check(tx, name, undefined);
+    else if (type === CLOUD) context.cloudConfigs.check(tx, name, undefined);
+    const versions = configId === undefined ? [...tx.configs.by("byIdentity", configIdentity(config))] : [config];
+    for (const version of versions) tx.configs.delete(configKey(version.configId));
+    if (seen !== undefined) read?.keep(seen);
     // What was read from the configs is remembered by this number.
     nextNumber(tx, "config");
   });
   noteConfig(context, call, "delete", { type, name });
   return {};
+}
+
+/** What holds once that version is gone. */
+function latestBut(tables: DirectorTables, config: Config): Config | undefined {
+  const versions = [...tables.configs.by("byIdentity", configIdentity(config))];
+  return versions.filter(({ configId }) => configId !== config.configId).at(-1);
 }

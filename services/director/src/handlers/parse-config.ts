@@ -1,15 +1,15 @@
 import { InvalidArgumentError, NotFoundError, parseName, quoted } from "@diskmesh/domain";
 import type { Config } from "../model/config.js";
 import { configKey, type DirectorTables } from "../model/schema.js";
-import { CLOUD } from "../yaml/cloud-configs.js";
-import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 
-export type ConfigType = typeof CLOUD | typeof CPI;
+/** BOSH acts on them, and this director does not: nobody is to believe that they were heeded. */
+export const NOT_HEEDED: readonly string[] = ["deploy", "resurrection", "runtime"];
 
-export function parseConfigType(value: string): ConfigType {
-  if (value === CLOUD || value === CPI) return value;
-  throw new InvalidArgumentError(`type ${quoted(value)} is not known: give "${CLOUD}" or "${CPI}"`, {
+/** "cloud" and "cpi" are heeded; others, which no director of BOSH would heed either, are kept for who wrote them. */
+export function parseConfigType(value: string): string {
+  if (!NOT_HEEDED.includes(value)) return parseName("type", value);
+  throw new InvalidArgumentError(`this director makes nothing of configs of type ${quoted(value)}`, {
     about: { field: "type" },
   });
 }
@@ -18,17 +18,12 @@ export function parseConfigName(value: string): string {
   return value === "" ? "default" : parseName("name", value);
 }
 
-export function latestConfig(tables: DirectorTables, type: ConfigType, name: string): Config | undefined {
+export function latestConfig(tables: DirectorTables, type: string, name: string): Config | undefined {
   return latestConfigs(tables, type).find((other) => other.name === name);
 }
 
 /** That version of the config, or the latest one for undefined. */
-export function knownConfig(
-  tables: DirectorTables,
-  type: ConfigType,
-  name: string,
-  configId: number | undefined,
-): Config {
+export function knownConfig(tables: DirectorTables, type: string, name: string, configId: number | undefined): Config {
   const config = configId === undefined ? latestConfig(tables, type, name) : tables.configs.get(configKey(configId));
   if (config?.type === type && config.name === name) return config;
   const which = configId === undefined ? "" : ` with id ${configId}`;

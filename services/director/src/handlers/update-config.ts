@@ -12,10 +12,11 @@ import {
 } from "../model/schema.js";
 import { encodeConfig } from "../wire.js";
 import { userOf } from "../workers/tasks.js";
+import { CLOUD } from "../yaml/cloud-configs.js";
 import type { Configs } from "../yaml/configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
-import { type ConfigType, latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
+import { latestConfig, parseConfigName, parseConfigType } from "./parse-config.js";
 
 export async function updateConfig(
   context: Context,
@@ -71,9 +72,9 @@ interface ReadConfig {
 }
 
 /** Reads a config from outside. Throws InvalidArgumentError when it must not be taken. */
-export function readConfig(
+export async function readConfig(
   context: Context,
-  type: ConfigType,
+  type: string,
   name: string,
   content: string,
   signal: AbortSignal,
@@ -85,7 +86,24 @@ export function readConfig(
       keep: (config) => configs.keep(config, part),
     };
   };
-  return type === CPI ? read(context.cpiConfigs) : read(context.cloudConfigs);
+  if (type === CPI) return read(context.cpiConfigs);
+  if (type === CLOUD) return read(context.cloudConfigs);
+  await checkPlain(context, `${type} config \`${name}\``, content, signal);
+  return { check: () => {}, keep: () => {} };
+}
+
+/** Throws InvalidArgumentError for a text that is no mapping in YAML, or too much of one. */
+export async function checkPlain(
+  { reader, config }: Pick<Context, "reader" | "config">,
+  what: string,
+  text: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const { configSizeBytes: sizeBytes, yaml } = config.content;
+  await reader.read(
+    { format: "plain_config", text, limits: { what, sizeBytes, yaml, holdsSecrets: true } },
+    { signal },
+  );
 }
 
 function refuseUnexpected(latest: Config | undefined, expectedLatestId: number | undefined): void {

@@ -127,6 +127,40 @@ describe("the requests of the bosh CLI", () => {
       expect(parsed(again)).to.include({ code: 440_012 });
     }));
 
+  it("config of a type of one's own, delete-config ID, diff-config -> kept; the version before holds again", () =>
+    command(async () => {
+      const first = await updateConfig("mine", "x", "a: 1\n");
+      const second = await updateConfig("mine", "x", "a: 2\n");
+      const diff = async (from: object, to: object) =>
+        parsed<{ diff: unknown[] }>(await posted("/configs/diff", { from, to })).diff;
+      const changed = [
+        ["a: 1", "removed"],
+        ["a: 2", "added"],
+      ];
+      expect(await diff({ id: first.id, content: "" }, { id: second.id, content: "" })).to.deep.equal(changed);
+      expect(await diff({ id: "", content: "a: 1" }, { id: second.id, content: "" })).to.deep.equal(changed);
+      expect(await diff({ id: "", content: "a: 1" }, { id: "", content: "a: 2" })).to.deep.equal(changed);
+      expect(await diff({ id: first.id, content: "" }, { id: first.id, content: "" })).to.deep.equal([]);
+      for (const odd of [{}, { id: "x" }, { content: "[" }, { content: "- 1" }, { id: "999" }])
+        expect((await posted("/configs/diff", { from: { id: first.id }, to: odd })).status).to.be.oneOf([400, 404]);
+      const path = "/configs?latest=true&limit=1&name=x&type=mine";
+      expect((await http.send("DELETE", `/configs/${second.id}`)).status).to.equal(204);
+      expect(await http.json(path)).to.deep.equal([{ ...first, current: true }]);
+      const again = await http.send("DELETE", `/configs/${second.id}`);
+      expect([again.status, parsed<{ code: number }>(again).code]).to.deep.equal([404, 440_012]);
+      expect((await http.send("DELETE", `/configs/${first.id}`)).status).to.equal(204);
+      expect(await http.json(path)).to.deep.equal([]);
+    }));
+
+  it("delete-config ID of the latest cloud config -> the one before it is heeded again", () =>
+    command(async () => {
+      const more = CLOUD_CONFIG.replace("z2", "z9");
+      const { id } = await updateConfig("cloud", "default", more);
+      expect((await http.send("DELETE", `/configs/${id}`)).status).to.equal(204);
+      const diff = await http.send("POST", "/cloud_configs/diff?name=", { headers: YAML, body: more });
+      expect(parsed<{ diff: unknown[] }>(diff).diff).to.deep.include.members([["  - name: z9", "added"]]);
+    }));
+
   it("a config that is none, or of a type that is not heeded here -> an error that says so", () =>
     command(async () => {
       const bad = await posted("/configs", { type: "cloud", name: "default", content: "azs: 7" });
@@ -151,6 +185,10 @@ describe("the requests of the bosh CLI", () => {
       expect(task).to.include({ state: "done", user: "admin" });
       expect(result).to.equal("/stemcells/toy/1.5\n");
       expect(await needed()).to.equal(false);
+      // So it asks when it was given an address alone.
+      expect(parsed(await posted("/stemcell_uploads", { stemcell: { name: "", version: "" } }))).to.deep.equal({
+        needed: true,
+      });
       expect((await upload("/stemcells?fix=true", file)).task.state).to.equal("done");
       const [stemcell] = (await http.json("/stemcells")) as object[];
       expect(stemcell).to.include({ name: "toy", version: "1.5", cpi: "" });

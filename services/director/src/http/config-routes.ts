@@ -1,25 +1,19 @@
-import { type Config, type DiffConfigRequest, LineChange } from "@diskmesh/api/director";
+import type { Config } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError, NotImplementedError, REDACTED } from "@diskmesh/domain";
 import { deleteConfig } from "../handlers/delete-config.js";
-import { diffConfig } from "../handlers/diff-config.js";
 import { getConfig } from "../handlers/get-config.js";
 import { listConfigs } from "../handlers/list-configs.js";
+import { NOT_HEEDED } from "../handlers/parse-config.js";
 import { updateConfig } from "../handlers/update-config.js";
-import { configKey } from "../model/schema.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import { CPI } from "../yaml/cpi-configs.js";
 import { empty, json } from "./answer.js";
-import { bodyObject, bodyText, type Fields } from "./body.js";
+import { bodyObject, bodyText } from "./body.js";
+import { configIdOf, configOfId, diffOfTwo, diffWithLatest } from "./config-diff.js";
 import { BadRequestError, CODES } from "./http-error.js";
 import { limitOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
 import { timeText } from "./times.js";
-
-/** The line, and what became of it; null where nothing did. */
-type DiffLine = readonly [string, "added" | "removed" | null];
-
-/** Types that this director makes something of: of others it has none. */
-const TYPES: readonly string[] = [CLOUD, CPI];
 
 export const configRoutes: readonly Route[] = [
   {
@@ -27,8 +21,12 @@ export const configRoutes: readonly Route[] = [
     path: "/configs/diff",
     operation: "diffConfig",
     serve: async (http) => {
-      const { from, lines } = await diffed(http, await wantedDiff(http, bodyObject(http.request)));
-      return json({ from: { id: String(from) }, diff: lines });
+      const fields = bodyObject(http.request);
+      if (fields.has("from")) return json(await diffOfTwo(http, fields.inner("from"), fields.inner("to")));
+      const type = refuseNotHeeded(fields.text("type"));
+      const wanted = { type, name: fields.text("name"), content: fields.text("content") };
+      const { from, diff } = await diffWithLatest(http, wanted);
+      return json({ from: { id: String(from) }, diff });
     },
   },
   {
@@ -38,13 +36,13 @@ export const configRoutes: readonly Route[] = [
     serve: async (http) => {
       const fields = bodyObject(http.request);
       const wanted = {
-        type: knownType(fields.text("type")),
+        type: refuseNotHeeded(fields.text("type")),
         name: fields.text("name"),
         content: fields.text("content"),
       };
       const expected = fields.optionalText("expected_latest_id");
       return json(
-        configObject(await updated(http, wanted, expected === undefined ? undefined : idOf(expected)), true),
+        configObject(await updated(http, wanted, expected === undefined ? undefined : configIdOf(expected)), true),
         201,
       );
     },
@@ -60,7 +58,7 @@ export const configRoutes: readonly Route[] = [
     path: "/configs/:id",
     operation: "listConfigs",
     serve: async (http) => {
-      const { type, name, configId } = await configOfId(http, idOf(http.param("id")));
+      const { type, name, configId } = await configOfId(http, configIdOf(http.param("id")));
       const { config } = await getConfig(http.context, { type, name, configId });
       const { config: latest } = await getConfig(http.context, { type, name, configId: undefined });
       if (config === undefined) throw new TypeError("a config that was found is missing");
@@ -69,11 +67,21 @@ export const configRoutes: readonly Route[] = [
   },
   {
     method: "DELETE",
+    path: "/configs/:id",
+    operation: "deleteConfig",
+    serve: async (http) => {
+      const { type, name, configId } = await configOfId(http, configIdOf(http.param("id")));
+      await deleteConfig(http.context, { type, name, configId }, http.call);
+      return empty(204);
+    },
+  },
+  {
+    method: "DELETE",
     path: "/configs",
     operation: "deleteConfig",
     serve: async ({ context, call, query }) => {
-      const wanted = { type: knownType(query.get("type") ?? ""), name: query.get("name") ?? "" };
-      await deleteConfig(context, wanted, call);
+      const wanted = { type: query.get("type") ?? "", name: query.get("name") ?? "" };
+      await deleteConfig(context, { ...wanted, configId: undefined }, call);
       return empty(204);
     },
   },
@@ -85,7 +93,7 @@ export const configRoutes: readonly Route[] = [
       method: "POST",
       path,
       operation: "updateConfig",
-      serve: async () => refused(),
+      serve: async () => json(refuseNotHeeded("runtime")),
     }),
   ),
 ];
@@ -100,8 +108,8 @@ function legacyRoutes(path: string, type: string): Route[] {
       operation: "diffConfig",
       serve: async (http) => {
         const content = bodyText(http.request);
-        const { lines } = await diffed(http, { type, name: nameOf(http), content });
-        return json({ diff: lines });
+        const { diff } = await diffWithLatest(http, { type, name: nameOf(http), content });
+        return json({ diff });
       },
     },
     {
@@ -144,47 +152,11 @@ async function updated(
   }
 }
 
-async function diffed(
-  { context, call }: HttpCall,
-  wanted: Pick<DiffConfigRequest, "type" | "name" | "content"> & Partial<DiffConfigRequest>,
-): Promise<{ readonly from: number; readonly lines: readonly DiffLine[] }> {
-  const request = { fromConfigId: undefined, toConfigId: undefined, ...wanted };
-  const { fromConfigId, lines } = await diffConfig(context, request, call);
-  return { from: fromConfigId, lines: lines.map(({ text, change }) => [text, changeOf(change)]) };
-}
-
-function changeOf(change: LineChange): DiffLine[1] {
-  if (change === LineChange.ADDED) return "added";
-  return change === LineChange.REMOVED ? "removed" : null;
-}
-
-/** Of a new content with the latest version, or of a version with another one or with a content. */
-async function wantedDiff(http: HttpCall, fields: Fields): Promise<Parameters<typeof diffed>[1]> {
-  if (!fields.has("from")) {
-    return { type: knownType(fields.text("type")), name: fields.text("name"), content: fields.text("content") };
-  }
-  const [from, to] = [fields.inner("from"), fields.inner("to")];
-  const fromId = from.optionalText("id");
-  if (fromId === undefined)
-    throw new BadRequestError("give the id of a config as `from`: contents are compared with what is there");
-  const { type, name, configId } = await configOfId(http, idOf(fromId));
-  const toId = to.optionalText("id");
-  const content = to.optionalText("content") ?? "";
-  if (toId === undefined && content === "") throw new BadRequestError("give the id of a config or a content as `to`");
-  return { type, name, fromConfigId: configId, toConfigId: toId === undefined ? undefined : idOf(toId), content };
-}
-
-async function configOfId({ context }: HttpCall, configId: number) {
-  const config = await context.tablet.read((tables) => tables.configs.get(configKey(configId)));
-  if (config !== undefined) return config;
-  throw new NotFoundError(`Config ${configId} not found`, { about: { type: "", config_id: String(configId) } });
-}
-
 async function listed(http: HttpCall): Promise<readonly object[]> {
   const { context, query } = http;
   const type = query.get("type") ?? "";
   // Clients take whatever is listed for what they asked for.
-  if (type !== "" && !TYPES.includes(type)) return [];
+  if (NOT_HEEDED.includes(type)) return [];
   const limit = query.get("latest") === "true" ? 1 : limitOf(query.get("limit"));
   const name = query.get("name") ?? undefined;
   const { configs } = await listConfigs(context, { type, name, allVersions: limit > 1 });
@@ -217,15 +189,7 @@ function shown(http: HttpCall, config: ConfigObject): ConfigObject {
   return config.type === CPI && !http.may("readCpiConfigs") ? { ...config, content: REDACTED } : config;
 }
 
-function knownType(type: string): string {
-  return TYPES.includes(type) ? type : refused();
-}
-
-function refused(): never {
-  throw new NotImplementedError("this director makes nothing of configs other than of type cloud and cpi");
-}
-
-function idOf(text: string): number {
-  if (/^\d{1,15}$/.test(text)) return Number(text);
-  throw new BadRequestError("ids of configs are numbers");
+function refuseNotHeeded(type: string): string {
+  if (!NOT_HEEDED.includes(type)) return type;
+  throw new NotImplementedError(`this director makes nothing of configs of type ${type}`);
 }

@@ -17,6 +17,7 @@ import { CLOUD } from "../yaml/cloud-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 import { json, jsonList, toTask } from "./answer.js";
 import { bodyText } from "./body.js";
+import { diffOfTexts } from "./config-diff.js";
 import { BadRequestError, CODES } from "./http-error.js";
 import { pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
@@ -141,7 +142,7 @@ async function manifestOf(http: HttpCall): Promise<string> {
   });
 }
 
-async function manifestDiff(http: HttpCall): Promise<readonly (readonly [string, string | null])[]> {
+async function manifestDiff(http: HttpCall): ReturnType<typeof diffOfTexts> {
   const { context, call, request, query } = http;
   const text = bodyText(request);
   await context.manifests.accept(text, call.signal);
@@ -150,9 +151,7 @@ async function manifestDiff(http: HttpCall): Promise<readonly (readonly [string,
     throw error;
   });
   const redact = query.get("redact") !== "false";
-  const lines = await context.reader.read({ format: "config_diff", from, text, redact }, { signal: call.signal });
-  const changed = lines.some(({ change }) => change !== "none");
-  return changed ? lines.map(({ text: line, change }) => [line, change === "none" ? null : change]) : [];
+  return diffOfTexts(http, { from, text, redact });
 }
 
 function cloudConfigIds({ tablet }: Context): Promise<number[]> {

@@ -1,4 +1,5 @@
 import type { Event } from "@diskmesh/api/director";
+import { NotFoundError } from "@diskmesh/domain";
 import { listEvents } from "../handlers/list-events.js";
 import { json } from "./answer.js";
 import { BadRequestError } from "./http-error.js";
@@ -24,7 +25,38 @@ export const eventRoutes: readonly Route[] = [
       return json(events.map(eventObject));
     },
   },
+  {
+    method: "GET",
+    path: "/events/:id",
+    operation: "listEvents",
+    serve: async (http) => json(eventObject(await eventOf(http))),
+  },
 ];
+
+/** One event, which may have been forgotten. */
+async function eventOf(http: HttpCall): Promise<Event> {
+  const text = http.param("id");
+  const id = /^[1-9]\d{0,14}$/.test(text) ? Number(text) : 0;
+  const wanted = { ...NO_FILTERS, beforeId: id + 1, pageSize: 1, pageToken: "" };
+  const { events } = id === 0 ? { events: [] } : await listEvents(http.context, wanted);
+  const [event] = events;
+  if (event?.eventId === id) return event;
+  throw new NotFoundError("there is no such event, or it was forgotten long since", {
+    about: { event_id: text.slice(0, 64) },
+  });
+}
+
+const NO_FILTERS = {
+  beforeTime: undefined,
+  afterTime: undefined,
+  deployment: "",
+  taskId: 0,
+  instance: "",
+  user: "",
+  action: "",
+  objectType: "",
+  objectName: "",
+};
 
 function filtersOf({ query }: HttpCall) {
   const text = (name: string): string => query.get(name) ?? "";

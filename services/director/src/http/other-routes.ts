@@ -16,7 +16,6 @@ const EMPTY = [
 
 /** What clients may ask to be done that is never done here, and what to know instead. */
 const REFUSED: readonly (readonly [method: Route["method"], path: string, what: string])[] = [
-  ["DELETE", "/configs/:id", "way to delete one version of a config: delete it by type and name"],
   ["POST", "/releases", "releases: VMs get no jobs here, deploy without"],
   ["POST", "/releases/export", "releases"],
   ["DELETE", "/releases/:name", "releases"],

@@ -17,7 +17,10 @@ export const stemcellRoutes: readonly Route[] = [
     operation: "uploadStemcell",
     serve: async ({ context, request }) => {
       const stemcell = bodyObject(request).inner("stemcell");
-      const wanted = { name: stemcell.text("name"), version: stemcell.text("version"), fix: false };
+      const [name, version] = [stemcell.optionalText("name"), stemcell.optionalText("version")];
+      // Who uploads from elsewhere need not know what it is.
+      if (name === undefined || version === undefined) return json({ needed: true });
+      const wanted = { name, version, fix: false };
       const { cpis } = await context.tablet.read((tables) => cpisToAsk(context, tables, wanted));
       return json({ needed: cpis.length > 0 });
     },

@@ -54,7 +54,7 @@ describe("upkeep over HTTPS", () => {
     expect((await http.task("POST", "/deployments/web/scans", scan)).task.state).to.equal("done");
     vms.set(String(vm?.cid), gone);
     const [problem] = await problems();
-    expect(problem).to.include({ type: "missing_vm" });
+    expect(problem).to.include({ type: "missing_vm", instance_group: "db" });
     expect(problem?.id).to.be.a("number");
     const answer = (resolutions: object) => ({ body: JSON.stringify({ resolutions }) });
     for (const wrong of [{}, { x: "ignore" }, { 1: 7 }, { [String(problem?.id)]: "odd" }])
@@ -62,6 +62,23 @@ describe("upkeep over HTTPS", () => {
     const mended = await http.task("PUT", "/deployments/web/problems", answer({ [String(problem?.id)]: "ignore" }));
     expect(mended.task.state).to.equal("done");
     expect((await http.send("GET", "/deployments/none/problems")).status).to.equal(404);
+    const overrides = { body: JSON.stringify({ resolutions: {}, max_in_flight_overrides: { db: "2" } }) };
+    expect((await http.send("PUT", "/deployments/web/problems", overrides)).status).to.equal(501);
+  });
+
+  it("cloud-check --auto -> leaves the choice to the director, and is told what was found", async () => {
+    const [vm] = (await http.json("/deployments/web/vms")) as Listed[];
+    const { vms, disks } = mesh.director.cpi;
+    vms.delete(String(vm?.cid));
+    for (const disk of disks.values()) if (disk.vmCid === vm?.cid) disk.vmCid = "";
+    const { events } = await http.task("POST", "/deployments/web/scans");
+    const found = events.filter(({ stage }) => stage === "Problem found");
+    expect(found.map(({ state }) => state)).to.deep.equal(["started", "finished"]);
+    expect(found[0]?.task).to.match(/^missing_vm: vm `.*` of db\/.* is gone/);
+    const [problem] = (await http.json("/deployments/web/problems")) as Listed[];
+    const body = JSON.stringify({ resolutions: { [String(problem?.id)]: null } });
+    expect((await http.task("PUT", "/deployments/web/problems", { body })).task.state).to.equal("done");
+    expect((await http.json("/deployments/web/vms")) as Listed[]).to.have.length(1);
   });
 
   it("events -> newest first, by filters, and before one of them", async () => {
@@ -74,6 +91,10 @@ describe("upkeep over HTTPS", () => {
     expect(older.every(({ deployment }) => deployment === "web")).to.equal(true);
     expect(await http.json("/events?user=nobody")).to.deep.equal([]);
     expect(await http.json("/events?after_time=4000000000")).to.deep.equal([]);
+    await http.task("GET", "/deployments/web/vms?format=full");
+    expect((await http.json("/events?action=retrieve_vm_stats")) as Listed[]).to.deep.equal([]);
+    expect(await http.json(`/events/${ids[1]}`)).to.deep.equal(events[1]);
+    for (const id of ["999999", "0", "x"]) expect((await http.send("GET", `/events/${id}`)).status).to.equal(404);
     for (const odd of ["before_id=x", "before_time=never", "task=-1"])
       expect((await http.send("GET", `/events?${odd}`)).status).to.equal(400);
   });

@@ -116,9 +116,10 @@ export const upkeepRoutes: readonly Route[] = [
       const pages = pagesOf(
         (page) => listProblems(context, { ...page, deployment: param("deployment") }, call),
         ({ problems }) =>
-          problems.map(({ problemId, type, description, resolutions }) => ({
+          problems.map(({ problemId, type, description, resolutions, instanceGroup }) => ({
             id: problemId,
             type,
+            instance_group: instanceGroup,
             description,
             resolutions: resolutions.map(({ name, plan }) => ({ name, plan })),
           })),
@@ -131,7 +132,12 @@ export const upkeepRoutes: readonly Route[] = [
     path: "/deployments/:deployment/problems",
     operation: "resolveProblems",
     serve: async ({ context, call, request, param }) => {
-      const chosen = bodyObject(request).optionalObject("resolutions") ?? {};
+      const body = bodyObject(request);
+      if (Object.keys(body.optionalObject("max_in_flight_overrides") ?? {}).length > 0)
+        throw new NotImplementedError(
+          "this director mends one problem after the other: give no max_in_flight overrides",
+        );
+      const chosen = body.optionalObject("resolutions") ?? {};
       const answers = Object.entries(chosen).map(([id, resolution]) => answerOf(id, resolution));
       const wanted = { deployment: param("deployment"), answers, auto: false, ...NO_WAIT };
       return toTask((await resolveProblems(context, wanted, call)).task?.taskId);
@@ -171,6 +177,8 @@ async function instanceIdOf({ context, param }: HttpCall): Promise<string> {
 
 function answerOf(id: string, resolution: unknown) {
   if (!/^[1-9]\d{0,14}$/.test(id)) throw new BadRequestError("ids of problems are numbers");
+  // Clients leave it to us by null.
+  if (resolution === null) return { problemId: Number(id), resolution: "" };
   if (typeof resolution !== "string") throw new BadRequestError(`give problem ${id} the name of a resolution`);
   return { problemId: Number(id), resolution };
 }

@@ -33,9 +33,8 @@ async function scan(context: JobContext, run: TaskRun, deployment: string, cpis:
         ? [`${findings.length - kept.length} more problems (content.problemsPerDeployment is ${limit})`]
         : [];
     const untold = [...unrecorded, ...unseen, NEVER_SEEN];
-    for (const message of untold) run.event({ stage: "Not seen", task: deployment, state: "finished", message });
-    for (const { description, type } of kept)
-      run.event({ stage: "Problem found", task: type, state: "finished", message: description });
+    for (const what of untold) run.note("Not seen", what);
+    for (const { description, type } of kept) run.note("Problem found", `${type}: ${description}`);
     return `${countedProblems(kept.length)}; not seen: ${untold.join("; ")}`;
   });
 }

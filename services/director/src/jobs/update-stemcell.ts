@@ -76,12 +76,9 @@ async function create(
     }
   });
   for (const { cpi, stemcellCid, error } of stemcells) {
-    run.event({
-      stage: "Update stemcell",
-      task: `Save stemcell ${formatStemcell(job)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`,
-      state: error === "" ? "finished" : "failed",
-      message: error === "" ? stemcellCid || "the CPI makes none: its VMs are made without" : error,
-    });
+    const what = `stemcell ${formatStemcell(job)}${cpi === "" ? "" : ` (cpi: ${cpi})`}`;
+    const made = stemcellCid || "the CPI makes none: its VMs are made without";
+    run.note("Update stemcell", error === "" ? `Save ${what} (${made})` : `No ${what}: ${error}`);
   }
   return stemcells;
 }

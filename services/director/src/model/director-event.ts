@@ -58,6 +58,11 @@ export function decodeDirectorEvent(line: string, eventId: number): NumberedEven
   return { ...NOTHING, ...(JSON.parse(line) as Partial<DirectorEvent>), eventId };
 }
 
+/** Lists are asked for so often that they would push out what was done. */
+export function isTold({ type }: Pick<Task, "type">): boolean {
+  return type !== "retrieve_vm_stats";
+}
+
 /** What a task does as a whole. */
 export function deedOf({ type, job, deployment, taskId }: Task): Deed {
   const ofDeployment = { objectType: "deployment", objectName: deployment };

@@ -7,6 +7,7 @@ import {
   decodeDirectorEvent,
   deedOf,
   encodeDirectorEvent,
+  isTold,
   type NumberedEvent,
 } from "../model/director-event.js";
 import { hasEnded, type Task } from "../model/task.js";
@@ -106,6 +107,7 @@ export class Events {
     for (const { table, document } of changes) {
       if (table !== "tasks" || document === null) continue;
       const task = document as Task;
+      if (!isTold(task)) continue;
       if (hasEnded(task)) this.#endTask(task);
       else if (task.state === "processing" && this.#tasks.get(task.taskId)?.attempts !== task.attempts)
         this.#beginTask(task);

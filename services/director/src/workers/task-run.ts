@@ -106,6 +106,11 @@ export class TaskRun implements CallerSignals {
     }
   }
 
+  /** Something that was seen or settled, as a step of no length: BOSH's clients show a step's name, not its message. */
+  note(stage: string, task: string): void {
+    for (const state of ["started", "finished"] as const) this.event({ stage, task, state, message: "" });
+  }
+
   output(type: "cpi" | "debug", line: string): void {
     this.taskLog.appendLine(this.taskId, type, line);
   }

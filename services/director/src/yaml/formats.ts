@@ -1,10 +1,11 @@
 import { InvalidArgumentError } from "@diskmesh/domain";
+import * as z from "zod";
 import type { CloudConfig } from "../model/cloud-config.js";
 import type { CpiDefinition } from "../model/cpi-config.js";
 import { parseCloudConfig } from "./cloud-config.js";
 import { comparableLines, withoutMarks } from "./comparable.js";
 import { parseCpiConfig } from "./cpi-config.js";
-import type { TextLimits } from "./document.js";
+import { parseYaml, type TextLimits } from "./document.js";
 import { type ChangedLine, diffLines } from "./line-diff.js";
 import { type Manifest, type ManifestLimits, parseManifest } from "./manifest.js";
 import { parseStemcellManifest, type StemcellManifest } from "./stemcell-manifest.js";
@@ -13,6 +14,12 @@ import { parseStemcellManifest, type StemcellManifest } from "./stemcell-manifes
 export type Reading =
   | { readonly format: "cloud_config"; readonly text: string; readonly limits: TextLimits }
   | { readonly format: "cpi_config"; readonly text: string; readonly limits: TextLimits }
+  | {
+      /** A mapping of which nothing is heeded. */
+      readonly format: "plain_config";
+      readonly text: string;
+      readonly limits: TextLimits;
+    }
   | { readonly format: "manifest"; readonly text: string; readonly limits: ManifestLimits }
   | { readonly format: "stemcell_manifest"; readonly text: string; readonly limits: TextLimits }
   | {
@@ -30,6 +37,7 @@ export type ReadingOf<F extends Format> = Extract<Reading, { readonly format: F 
 export interface Results {
   readonly cloud_config: CloudConfig;
   readonly cpi_config: readonly CpiDefinition[];
+  readonly plain_config: null;
   readonly manifest: Manifest;
   readonly stemcell_manifest: StemcellManifest;
   readonly config_diff: readonly ChangedLine[];
@@ -43,6 +51,10 @@ type Read = { readonly [F in Format]: (reading: ReadingOf<F>) => Results[F] };
 const READ: Read = {
   cloud_config: ({ text, limits }) => parseCloudConfig(text, limits),
   cpi_config: ({ text, limits }) => parseCpiConfig(text, limits),
+  plain_config: ({ text, limits }) => {
+    parseYaml(text, z.looseObject({}), limits);
+    return null;
+  },
   manifest: ({ text, limits }) => parseManifest(text, limits),
   stemcell_manifest: ({ text, limits }) => parseStemcellManifest(text, limits),
   config_diff: ({ from, text, redact }) => {

@@ -78,7 +78,8 @@ export interface Config {
 export interface UpdateConfigRequest {
   /**
    * "cloud": `azs`, `vm_types`, `vm_extensions`, `disk_types` and `networks` in BOSH's format; `disk_types` are what seed
-   * 002 calls disk pools. "cpi": `cpis` in BOSH's format.
+   * 002 calls disk pools. "cpi": `cpis` in BOSH's format. Of any other name: a mapping that is kept, and not heeded;
+   * "deploy", "resurrection" and "runtime" are refused, because a director of BOSH would heed them.
    */
   type: string;
   /** Empty for "default". */
@@ -138,6 +139,8 @@ export interface DeleteConfigRequest {
   type: string;
   /** Empty for "default". */
   name: string;
+  /** This version alone: when it is the latest, the one before it holds again. Absent for all. */
+  configId?: number | undefined;
 }
 
 /** It is gone. */
@@ -698,7 +701,7 @@ export const ListConfigsResponse: MessageFns<ListConfigsResponse> = {
 };
 
 function createBaseDeleteConfigRequest(): DeleteConfigRequest {
-  return { type: "", name: "" };
+  return { type: "", name: "", configId: undefined };
 }
 
 export const DeleteConfigRequest: MessageFns<DeleteConfigRequest> = {
@@ -708,6 +711,9 @@ export const DeleteConfigRequest: MessageFns<DeleteConfigRequest> = {
     }
     if (message.name !== "") {
       writer.uint32(18).string(message.name);
+    }
+    if (message.configId !== undefined) {
+      writer.uint32(24).int64(message.configId);
     }
     return writer;
   },
@@ -741,6 +747,14 @@ export const DeleteConfigRequest: MessageFns<DeleteConfigRequest> = {
             message.name = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.configId = longToNumber(reader.int64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -760,6 +774,7 @@ export const DeleteConfigRequest: MessageFns<DeleteConfigRequest> = {
     const message = createBaseDeleteConfigRequest();
     message.type = object.type ?? "";
     message.name = object.name ?? "";
+    message.configId = object.configId ?? undefined;
     return message;
   },
 };
