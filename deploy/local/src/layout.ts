@@ -76,6 +76,15 @@ export class MeshLayout {
     return join(this.stateFolder, "endpoints.json");
   }
 
+  /** Who may come to nats-server, as the director writes it, and the server's pid. */
+  get natsFolder(): string {
+    return join(this.stateFolder, "nats");
+  }
+
+  get natsPidFile(): string {
+    return join(this.natsFolder, "nats-server.pid");
+  }
+
   configFile(processName: string, extension = "yml"): string {
     return join(this.stateFolder, "config", `${processName}.${extension}`);
   }

@@ -1,15 +1,16 @@
 import { spawn } from "node:child_process";
+import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
-import { type Identity, InvalidArgumentError } from "@diskmesh/domain";
+import { dirname, join } from "node:path";
+import { InvalidArgumentError } from "@diskmesh/domain";
 import { connectNats } from "@diskmesh/mbus";
-import { createDevelopmentCertificates, publicKeyPin } from "@diskmesh/pki";
+import { createDevelopmentCertificates, identifiedKey } from "@diskmesh/pki";
 import { eventually, freePort, temporaryFolder } from "@diskmesh/testkit";
 import * as x509 from "@peculiar/x509";
 import { expect } from "chai";
 import { HOSTS, MeshLayout } from "./layout.js";
-import { natsConfig } from "./nats-config.js";
+import { writeNatsConfig } from "./nats-config.js";
 
 const DIRECTOR = "spiffe://diskmesh/director";
 const HOST_1 = "spiffe://diskmesh/disk-agent/host-1";
@@ -33,10 +34,12 @@ describe("the configuration of nats-server", () => {
     layout = new MeshLayout(temporaryFolder(), (await freePort()) - 50);
     await createDevelopmentCertificates(layout.certFolder, { hostIds: HOSTS.map(({ hostId }) => hostId) });
     for (const [index, [, commonName, names]] of FORGED.entries()) await forge(`forged-${index}`, commonName, names);
+    mkdirSync(dirname(layout.configFile("any")), { recursive: true });
+    await writeNatsConfig(layout);
   });
 
   it("lets in the certificates of the mesh, and no other of its authority, whatever that says", async () => {
-    await using _server = await start(natsConfig(layout));
+    await using _server = await start();
     for (const name of ["director", "disk-agent-host-1", "disk-agent-host-3"])
       expect(await isLetIn(name), name).to.equal(true);
     for (const name of ["operator", "disk-registry"]) expect(await isLetIn(name), name).to.equal(false);
@@ -44,24 +47,25 @@ describe("the configuration of nats-server", () => {
   });
 
   it("needs its pins for that: by itself the server takes the first name that it knows", async () => {
-    await using _server = await start(natsConfig(layout).replace(/pinned_certs:.*/, ""));
+    const file = join(layout.natsFolder, "tls.conf");
+    const pinned = readFileSync(file, "utf8");
+    writeFileSync(file, pinned.replace(/pinned_certs: \[[^\]]*\]/, ""));
+    await using _server = await start();
+    writeFileSync(file, pinned);
     for (const [index, [what, , , taken]] of FORGED.entries())
       expect(await isLetIn(`forged-${index}`), what).to.equal(taken);
   });
 
   it("is not made for a certificate with two identities", () => {
-    const agent: Identity = { role: "disk-agent", name: "host-1" };
     for (const [index, [what]] of FORGED.entries()) {
       if (what === "an identity that is in order, with another key") continue;
-      const pem = readFileSync(layout.tlsFiles(`forged-${index}`).certFile, "utf8");
-      expect(() => publicKeyPin(pem, agent), what).to.throw(InvalidArgumentError, "its one URI must be");
+      const certificate = new X509Certificate(readFileSync(layout.tlsFiles(`forged-${index}`).certFile));
+      expect(() => identifiedKey(certificate), what).to.throw(InvalidArgumentError, "must be its only URI");
     }
   });
 
-  async function start(config: string): Promise<AsyncDisposable> {
-    const file = join(layout.stateFolder, "nats.conf");
-    mkdirSync(layout.stateFolder, { recursive: true });
-    writeFileSync(file, config);
+  async function start(): Promise<AsyncDisposable> {
+    const file = layout.configFile("nats-server", "conf");
     const child = spawn("nats-server", ["--config", file], { stdio: ["ignore", "ignore", "pipe"] });
     let said = "";
     child.stderr.on("data", (chunk) => {

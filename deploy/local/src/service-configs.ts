@@ -4,7 +4,7 @@ import { parseHostPort } from "@diskmesh/domain";
 import { stringify } from "yaml";
 import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
-import { natsConfig } from "./nats-config.js";
+import { natsCertFiles, writeNatsConfig } from "./nats-config.js";
 
 // Below the time after which the launcher kills what has not stopped.
 const STOP_TIMEOUT_MS = 8000;
@@ -19,7 +19,7 @@ export async function writeConfigs(layout: MeshLayout): Promise<void> {
     ...HOSTS.map((host) => [agentName(host.hostId), agentConfig(layout, host)] as const),
   ]);
   for (const [name, config] of configs) await replaceFile(layout.configFile(name), stringify(config));
-  await replaceFile(layout.configFile("nats-server", "conf"), natsConfig(layout));
+  await writeNatsConfig(layout);
 }
 
 function directorConfig(layout: MeshLayout, passwordHash: string): object {
@@ -30,6 +30,18 @@ function directorConfig(layout: MeshLayout, passwordHash: string): object {
     stemcells: { folder: join(layout.dataFolder("director"), "stemcells") },
     dispatcher: { address: layout.addressOf("cpi-dispatcher") },
     nats: { servers: [layout.natsAddress] },
+    agents: {
+      settings: { mbus: { urls: [`nats://${layout.natsAddress}`] } },
+      certificates: {
+        authority: {
+          certFile: join(layout.certFolder, "agents-ca.pem"),
+          keyFile: join(layout.certFolder, "agents-ca-key.pem"),
+        },
+        natsUsers: {
+          written: { folder: layout.natsFolder, pidFile: layout.natsPidFile, certFiles: natsCertFiles(layout) },
+        },
+      },
+    },
     dynamicDisks: { enabled: true },
     http: {
       listen: parseHostPort("address", layout.directorHttpsAddress),

@@ -1,13 +1,22 @@
 /**
  * Who a process is, as its certificate says: a URI in the subject alternative name,
- * `spiffe://diskmesh/<role>` or `spiffe://diskmesh/<role>/<name>`. Agents carry their host id as name.
+ * `spiffe://diskmesh/<role>` or `spiffe://diskmesh/<role>/<name>`. Agents of hosts carry their host id as name, those of
+ * VMs their agent id: they have to do with NATS alone, and no service knows them.
  */
-export const ROLES = ["operator", "director", "cpi-dispatcher", "disk-registry", "disk-agent", "nats"] as const;
+export const ROLES = [
+  "operator",
+  "director",
+  "cpi-dispatcher",
+  "disk-registry",
+  "disk-agent",
+  "vm-agent",
+  "nats",
+] as const;
 export type Role = (typeof ROLES)[number];
 
 export interface Identity {
   readonly role: Role;
-  /** The host id of an agent, the name of a person or script for an operator; empty where one certificate serves all. */
+  /** The host id or agent id of an agent, the name of a person or script for an operator; empty where one certificate serves all. */
   readonly name: string;
 }
 

@@ -12,3 +12,4 @@ export {
 export { watchHeartbeats } from "./heartbeats.js";
 export { mbusPermissions } from "./permissions.js";
 export { whyOutdated, whyRefused } from "./server-advisories.js";
+export { type ServerUser, serverUsersFiles } from "./server-users.js";

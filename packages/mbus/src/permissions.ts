@@ -1,4 +1,4 @@
-import { formatIdentity, type Identity, InvalidArgumentError, parseHostId } from "@diskmesh/domain";
+import { formatIdentity, type Identity, InvalidArgumentError, parseId } from "@diskmesh/domain";
 
 /** The subjects that one user of the NATS server may publish to and subscribe to. */
 export interface MbusPermissions {
@@ -16,12 +16,12 @@ export function mbusPermissions(identity: Identity): MbusPermissions {
       publish: ["agent.*", "hm.director.alert"],
       subscribe: ["director.>", "hm.agent.heartbeat.*", "hm.agent.alert.*", "hm.agent.shutdown.*"],
     };
-  if (identity.role === "disk-agent") {
-    const id = parseHostId(identity.name);
+  if (identity.role === "disk-agent" || identity.role === "vm-agent") {
+    const id = parseId("agent_id", identity.name);
     const health = ["heartbeat", "alert", "shutdown"].map((kind) => `hm.agent.${kind}.${id}`);
     return { publish: [...health, `director.*.${id}.*`], subscribe: [`agent.${id}`] };
   }
   throw new InvalidArgumentError(
-    `${formatIdentity(identity)} has nothing to say or hear on mbus: give permissions to directors and disk-agents only`,
+    `${formatIdentity(identity)} has nothing to say or hear on mbus: give permissions to directors and agents only`,
   );
 }

@@ -1,16 +1,10 @@
-import { createHash, createPrivateKey, X509Certificate } from "node:crypto";
+import { createPrivateKey, X509Certificate } from "node:crypto";
 import { chmod, mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { replaceFile } from "@diskmesh/atomic-file";
-import {
-  formatIdentity,
-  type Identity,
-  InvalidArgumentError,
-  identityUri,
-  parseHostId,
-  quoted,
-} from "@diskmesh/domain";
+import { type Identity, identityUri, parseHostId } from "@diskmesh/domain";
 import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
+import { onlyUriOf } from "./identified-key.js";
 
 const AUTHORITY_DAYS = 3650;
 const CERTIFICATE_DAYS = 365;
@@ -139,25 +133,7 @@ function isUsableCertificate(pair: KeyPair, issuer: X509Certificate, wanted: Wan
 
 /** Whether the certificate names this identity and no other, however somebody else may read it. */
 function isOnly(certificate: X509Certificate, identity: Identity): boolean {
-  const names = certificate.subjectAltName?.split(", ") ?? [];
-  const others = names.filter((name) => !/^(DNS:[A-Za-z0-9.-]+|IP Address:[0-9A-Fa-f.:]+)$/.test(name));
-  return others.length === 1 && others[0] === `URI:${identityUri(identity)}`;
-}
-
-/**
- * The SHA-256 of a certificate's public key in hex, as nats-server pins it. Throws InvalidArgumentError unless the
- * certificate names this identity and no other: a server that takes the first name that it knows is told of none that
- * leaves a choice.
- */
-export function publicKeyPin(certPem: string, identity: Identity): string {
-  const certificate = new X509Certificate(certPem);
-  if (!isOnly(certificate, identity))
-    throw new InvalidArgumentError(
-      `a certificate of ${formatIdentity(identity)} names ${quoted(certificate.subjectAltName ?? "nobody")}: its one URI must be ${identityUri(identity)}, with DNS names and addresses at most beside it`,
-    );
-  return createHash("sha256")
-    .update(certificate.publicKey.export({ type: "spki", format: "der" }))
-    .digest("hex");
+  return onlyUriOf(certificate) === identityUri(identity);
 }
 
 /** Undefined when a file is torn or foreign: then both are made anew. */

@@ -63,7 +63,7 @@ const RETRY_WHEN_FULL_MS = 200;
 const RESERVED_STREAMS = 32;
 
 /** Roles of which there are many peers. Each of the others is one service, which may do as much as there is room for. */
-const BOUNDED_ROLES: ReadonlySet<Role> = new Set(["operator", "disk-agent", "nats"]);
+const BOUNDED_ROLES: ReadonlySet<Role> = new Set(["operator", "disk-agent", "vm-agent", "nats"]);
 
 const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
 

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { createConnection } from "node:net";
-import { join } from "node:path";
+import { join, relative } from "node:path";
 import type { TestCertificates } from "./certificates.js";
 import { Child, type Exit } from "./child-process.js";
 import { eventually } from "./eventually.js";
@@ -20,6 +20,8 @@ export interface NatsOptions {
   readonly folder: string;
   readonly certs: TestCertificates;
   readonly users: readonly NatsUser[];
+  /** Below `folder`: who may come, as a director writes it, with `nats-server.pid`. Then `users` are not asked. */
+  readonly usersFolder?: string | undefined;
   /** SHA-256 of the public keys that are let in, in hex; any that the authority signed by default. */
   readonly pinnedKeys?: readonly string[];
   /** A free port is chosen when it is left out; restarts keep it. */
@@ -114,6 +116,16 @@ export class NatsServer {
 
 function natsConfig(options: NatsOptions, address: string): string {
   const { caFile, certFile, keyFile } = options.certs.files("nats");
+  if (options.usersFolder !== undefined) {
+    // Paths of files to include are relative to the file that does.
+    const folder = relative(options.folder, options.usersFolder);
+    const own = JSON.stringify({ cert_file: certFile, key_file: keyFile, verify_and_map: true, timeout: 5 });
+    return `listen: "${address}"
+pid_file: "${join(options.usersFolder, "nats-server.pid")}"
+tls ${own.slice(0, -1)}, include "${folder}/tls.conf" }
+authorization { include "${folder}/authorization.conf" }
+`;
+  }
   const users = options.users.map((one) => ({
     user: one.user,
     permissions: {

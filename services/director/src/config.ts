@@ -28,6 +28,26 @@ const sizeBytes = z
 const text = z.string().min(1);
 const pem = z.string().min(1).max(65_536);
 
+const agentCertificatesConfig = z.strictObject({
+  /** Signs them. Where the tablet is a folder it is made when neither file is there. */
+  authority: z.strictObject({ certFile: pathConfig, keyFile: pathConfig }),
+  /** The authorities by which agents know NATS; `tls.caFile` by default. */
+  natsCaFile: pathConfig.optional(),
+  /** An agent gets another one when a third of it is over. */
+  validDays: z.number().min(1e-4).max(825).default(90),
+  /** How NATS learns who its users are. */
+  natsUsers: z.strictObject({
+    /** nats-server runs on this machine: its configuration is written, and it is told to read it again. */
+    written: z.strictObject({
+      /** Files that nats-server's configuration includes. */
+      folder: pathConfig,
+      pidFile: pathConfig,
+      /** Certificates of others whom it lets in: agents of hosts. */
+      certFiles: z.array(pathConfig).max(10_000).default([]),
+    }),
+  }),
+});
+
 const fields = z.strictObject({
   ...serviceConfig,
   /** Written into the metadata of disks, as BOSH does. */
@@ -172,6 +192,8 @@ const fields = z.strictObject({
             .optional(),
         })
         .prefault({}),
+      /** A certificate for each agent, in place of `settings.mbus.cert`, which is one for all. */
+      certificates: agentCertificatesConfig.optional(),
       /** How long a new VM's agent may take to answer. */
       readyTimeoutMs: durationMsConfig.default(600_000),
       /** An agent that a deploy asks in vain for so long is lost, and its VM is made anew. The CPI has as long to say no. */
@@ -249,6 +271,13 @@ const fields = z.strictObject({
 /** The director's config file. */
 export const directorConfig = fields.superRefine((config, context) => {
   for (const { path, message } of contradictions(config)) context.addIssue({ code: "custom", path, message });
+  const { settings, certificates } = config.agents;
+  if (certificates !== undefined && settings.mbus?.cert !== undefined)
+    context.addIssue({
+      code: "custom",
+      path: ["agents", "settings", "mbus", "cert"],
+      message: "leave it out: agents.certificates gives each agent its own",
+    });
 });
 
 export type DirectorConfig = z.output<typeof directorConfig>;

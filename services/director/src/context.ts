@@ -5,6 +5,7 @@ import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
 import { openServiceTablet } from "@diskmesh/tablet-admin";
+import type { AgentCertificates } from "./agents/agent-certificates.js";
 import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config.js";
 import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
@@ -67,6 +68,7 @@ export interface Director {
 export interface Connections {
   readonly cpi: CpiClient;
   readonly agents: AgentClient;
+  readonly agentCertificates: AgentCertificates | undefined;
 }
 
 const CHECK_INTERVAL_MS = 250;
@@ -145,6 +147,7 @@ export function createDirector(
     cpi,
     events,
     agents: connections.agents,
+    agentCertificates: connections.agentCertificates,
     cloudConfigs,
     cpiConfigs,
     manifests,

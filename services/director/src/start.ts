@@ -5,6 +5,8 @@ import { AgentClient, connectNats } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
+import { keepAgentAccess } from "./agents/agent-access.js";
+import { AgentCertificates } from "./agents/agent-certificates.js";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
 import type { CpiClient } from "./cpi/cpi-calls.js";
@@ -41,7 +43,9 @@ async function lead(
   log: Logger,
 ): Promise<Term<Context>> {
   const state = await openState(config, address, scope, waiting);
-  const connections = await connect(config, scope, log);
+  const agentCertificates = await AgentCertificates.open(config);
+  const connections = { ...(await connect(config, scope, log)), agentCertificates };
+  if (agentCertificates) await keepAgentAccess(config, agentCertificates, state.tablet, scope, systemClock, log);
   const director = createDirector(config, state, connections, scope, log);
   const { context, runner, times, teller, owedRemovals, boshRegistry } = director;
   const { cloudConfigs, cpiConfigs } = context;
@@ -62,7 +66,11 @@ async function lead(
   return { context, lost: state.tablet.lost };
 }
 
-async function connect(config: DirectorConfig, lifecycle: Lifecycle, log: Logger): Promise<Connections> {
+async function connect(
+  config: DirectorConfig,
+  lifecycle: Lifecycle,
+  log: Logger,
+): Promise<Omit<Connections, "agentCertificates">> {
   const cpi = createClient(CpiServiceDefinition, {
     address: config.dispatcher.address,
     tls: config.tls,

@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
+import type { RecordedAuthority } from "./model/agent-authority.js";
+import type { AgentKey } from "./model/agent-key.js";
 import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
@@ -93,7 +95,21 @@ const instance = shapeOf<Instance>()({
   ignore: flag.optional(),
   jobs: z.enum(["started", "stopping", "stopped"]).optional(),
   changedByTaskId: whole.optional(),
+  agentKeys: z
+    .array(
+      shapeOf<AgentKey>()({
+        pin: text,
+        authority: text,
+        trusted: text,
+        issuedAtMs: z.number(),
+        endsAtMs: z.number(),
+      }),
+    )
+    .readonly()
+    .optional(),
 });
+
+const agentAuthority = shapeOf<RecordedAuthority>()({ id: text, certPem: text, sinceMs: z.number() });
 
 const persistentDisk = shapeOf<PersistentDisk>()({
   diskId: text,
@@ -237,6 +253,7 @@ const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task"])
 export const storedSchema: DirectorSchema = {
   stemcells: { ...schema.stemcells, check: checkOf(stemcell) },
   persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },
+  agentAuthorities: { ...schema.agentAuthorities, check: checkOf(agentAuthority) },
   owedRemovals: { ...schema.owedRemovals, check: checkOf(owedRemoval) },
   snapshots: { ...schema.snapshots, check: checkOf(snapshot) },
   problems: { ...schema.problems, check: checkOf(problem) },

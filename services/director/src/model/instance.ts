@@ -1,4 +1,5 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import type { AgentKey } from "./agent-key.js";
 import type { JsonObject } from "./json.js";
 import type { VmBasis, VmSpec } from "./vm-spec.js";
 
@@ -58,6 +59,11 @@ export interface Instance {
   readonly jobs?: JobsState | undefined;
   /** The last task that restarted it or made its VM anew because that was asked for; absent for none. */
   readonly changedByTaskId?: number | undefined;
+  /**
+   * Certificates that its VM's agent may use, the newest last; NATS knows no others. Absent where none was signed, as for
+   * an agent that brings its own.
+   */
+  readonly agentKeys?: readonly AgentKey[] | undefined;
 }
 
 /** An instance with a VM that a disk can be attached to. */
@@ -97,6 +103,7 @@ const NO_VM = {
   usesRegistry: false,
   networks: {},
   jobs: "stopped",
+  agentKeys: undefined,
 } as const;
 
 export function newInstance(place: Pick<Instance, "instanceId" | "deployment" | "group" | "index" | "az">): Instance {
@@ -139,7 +146,9 @@ export function intendCreateVm(instance: Instance, intent: VmIntent): Instance {
 export type MadeVm = Pick<Instance, "vmCid" | "agentId" | "cpi" | "cpiApiVersion" | "usesRegistry" | "networks">;
 
 export function vmCreated(instance: Instance, vm: MadeVm): Instance {
-  return { ...moved(instance, "create"), ...vm, vmSpec: null, jobs: "stopped" };
+  // One that goes by another id than it was asked for has a certificate of somebody else.
+  const agentKeys = vm.agentId === instance.vmToken ? instance.agentKeys : undefined;
+  return { ...moved(instance, "create"), ...vm, vmSpec: null, jobs: "stopped", agentKeys };
 }
 
 /** create_vm is known to have made nothing. */

@@ -1,4 +1,5 @@
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
+import type { RecordedAuthority } from "./agent-authority.js";
 import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
 import type { Config } from "./config.js";
 import type { Deployment } from "./deployment.js";
@@ -65,6 +66,7 @@ export const schema = {
       byCid: (disk) => (disk.diskCid === "" ? undefined : disk.diskCid),
     },
   }),
+  agentAuthorities: table<RecordedAuthority>()({ key: (authority) => authority.id, indexes: {} }),
   owedRemovals: table<OwedRemoval>()({ key: owedRemovalKey, indexes: { byAgent: (owed) => owed.agentId } }),
   snapshots: table<Snapshot>()({ key: snapshotKey, indexes: { byDeployment: (snapshot) => snapshot.deployment } }),
   problems: table<Problem>()({

@@ -1,5 +1,6 @@
 import type { AgentClient } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
+import type { AgentCertificates } from "../agents/agent-certificates.js";
 import type { BoshRegistryServer } from "../bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "../config.js";
 import type { CpiCalls } from "../cpi/cpi-calls.js";
@@ -19,6 +20,8 @@ export interface JobContext {
   readonly cpi: CpiCalls;
   readonly events: Pick<Events, "record" | "begin">;
   readonly agents: AgentClient;
+  /** Undefined when agents get no certificates of their own. */
+  readonly agentCertificates: AgentCertificates | undefined;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
   readonly manifests: Manifests;

@@ -21,6 +21,7 @@ import { persistentDiskOrphaned } from "../model/persistent-disk.js";
 import { persistentDiskOf, takeAddresses } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
+import { envOfAgent } from "./agent-certificate.js";
 import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
@@ -89,7 +90,7 @@ async function callCreateVm(
     cloudProperties: { ...vmSpec.cloudProperties },
     networks: { ...vmSpec.networks },
     diskCids: disk === undefined || disk.diskCid === "" ? [] : [disk.diskCid],
-    env: { ...vmSpec.env },
+    env: await envOfAgent(context, intended, vmSpec.env),
     az,
   };
   for (let tries = 1; ; tries++) {

@@ -1,3 +1,5 @@
+import { X509Certificate } from "node:crypto";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
@@ -17,7 +19,8 @@ import {
 } from "@diskmesh/api/director";
 import { MemoryCloud } from "@diskmesh/cpi/testing";
 import { type Identity, identityUri } from "@diskmesh/domain";
-import { mbusPermissions } from "@diskmesh/mbus";
+import { mbusPermissions, serverUsersFiles } from "@diskmesh/mbus";
+import { identifiedKey } from "@diskmesh/pki";
 import { type Client, createClient, type PartialOf } from "@diskmesh/rpc";
 import {
   freePort,
@@ -103,16 +106,23 @@ export class TestDirector {
     {
       hostIds = HOST_IDS,
       mainFile = MAIN_FILE,
-    }: { readonly hostIds?: readonly string[]; readonly mainFile?: string } = {},
+      natsUsers,
+    }: {
+      readonly hostIds?: readonly string[];
+      readonly mainFile?: string;
+      /** Agents get certificates of their own, and NATS learns of them like that. */
+      readonly natsUsers?: "written";
+    } = {},
   ): Promise<TestDirector> {
     const folder = temporaryFolder();
     const certs = await testCertificates({ hostIds });
+    const access = await agentAccess(folder, certs, natsUsers);
     const identities: Identity[] = [
       { role: "director", name: "" },
       ...hostIds.map((name): Identity => ({ role: "disk-agent", name })),
     ];
     const users = identities.map((identity) => ({ user: identityUri(identity), ...mbusPermissions(identity) }));
-    const nats = await startNats({ folder, certs, users });
+    const nats = await startNats({ folder, certs, users, ...access?.nats });
     const cpi = new MemoryCloud(hostIds);
     const dispatcher = new MemoryDispatcher(certs, cpi);
     await dispatcher.start();
@@ -132,6 +142,7 @@ export class TestDirector {
       agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
       cpi: { retryMs: 2_000, callTimeoutMs: 30_000 },
       ...overrides,
+      ...access?.config,
     };
     const process = await spawnService({
       name: "director",
@@ -223,6 +234,23 @@ export class TestDirector {
     await this.dispatcher.stop();
     await this.nats.stop();
   }
+}
+
+async function agentAccess(folder: string, certs: TestCertificates, how: "written" | undefined) {
+  if (how === undefined) return undefined;
+  const usersFolder = join(folder, "nats");
+  const { caFile, certFile } = certs.files("director");
+  const { identity, pin } = identifiedKey(new X509Certificate(readFileSync(certFile)));
+  const first = serverUsersFiles(usersFolder, [{ identity, pins: [pin] }], [readFileSync(caFile, "utf8")]);
+  mkdirSync(usersFolder);
+  for (const [path, text] of first) writeFileSync(path, text);
+  const certificates = {
+    authority: { certFile: join(folder, "agents-ca.pem"), keyFile: join(folder, "agents-ca-key.pem") },
+    natsUsers: { written: { folder: usersFolder, pidFile: join(usersFolder, "nats-server.pid") } },
+  };
+  // An agent starts once a test sees its VM.
+  const agents = { requestTimeoutMs: 2_000, detachTimeoutMs: 500, readyTimeoutMs: 60_000, certificates };
+  return { nats: { usersFolder }, config: { agents } };
 }
 
 async function* uploadOf(

@@ -1,0 +1,49 @@
+import { join } from "node:path";
+import { type Identity, identityUri } from "@diskmesh/domain";
+import { mbusPermissions } from "./permissions.js";
+
+/** Somebody whom the NATS server lets in. */
+export interface ServerUser {
+  readonly identity: Identity;
+  /** SHA-256 of the public keys that its certificates may have, in hex. */
+  readonly pins: readonly string[];
+}
+
+/** The files of a folder that nats-server's configuration includes: the first in `authorization`, the second in `tls`. */
+const FILES = { authorization: "authorization.conf", tls: "tls.conf", authorities: "ca.pem" } as const;
+
+/**
+ * What nats-server is told, by file of the folder, of those whom it lets in: each certificate's own subjects, the keys of
+ * all, and whose signatures count. verify_and_map takes the first of a certificate's e-mail addresses, DNS names and URIs
+ * that is a user, so of one with two identities the first: only keys that somebody vouches for are let in.
+ */
+export function serverUsersFiles(
+  folder: string,
+  users: readonly ServerUser[],
+  authorityPems: readonly string[],
+): ReadonlyMap<string, string> {
+  const pins = new Set(users.flatMap((user) => user.pins));
+  const authorities = join(folder, FILES.authorities);
+  return new Map([
+    [authorities, authorityPems.map((pem) => `${pem.trimEnd()}\n`).join("")],
+    [
+      join(folder, FILES.tls),
+      `ca_file: ${quote(authorities)}\npinned_certs: [${[...pins].map((pin) => `\n  ${quote(pin)}`).join("")}\n]\n`,
+    ],
+    [
+      join(folder, FILES.authorization),
+      `users: [${users.map(({ identity }) => `\n  ${userOf(identity)}`).join("")}\n]\n`,
+    ],
+  ]);
+}
+
+function userOf(identity: Identity): string {
+  const { publish, subscribe } = mbusPermissions(identity);
+  const list = (subjects: readonly string[]) => `[${subjects.map(quote).join(", ")}]`;
+  return `{ user: ${quote(identityUri(identity))}, permissions: { publish: ${list(publish)}, subscribe: ${list(subscribe)} } }`;
+}
+
+// JSON strings are valid there.
+function quote(text: string): string {
+  return JSON.stringify(text);
+}

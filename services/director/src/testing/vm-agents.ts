@@ -1,0 +1,60 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { MemoryCloud } from "@diskmesh/cpi/testing";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
+import type { MbusCert } from "../agents/agent-certificates.js";
+import { TestAgent } from "./test-agent.js";
+import type { TestDirector } from "./test-director.js";
+
+type MemoryVm = MemoryCloud["vms"] extends Map<string, infer Vm> ? Vm : never;
+
+/** An agent of a VM, with what its env says. */
+export class VmAgent {
+  readonly folder = temporaryFolder();
+  readonly agent: TestAgent;
+
+  constructor(
+    readonly vm: MemoryVm,
+    director: TestDirector,
+  ) {
+    this.use(certOf(vm));
+    this.agent = new TestAgent(vm.agentId, director.nats.address, { files: () => this.files });
+  }
+
+  get files() {
+    const file = (name: string) => join(this.folder, `${name}.pem`);
+    return { caFile: file("ca"), certFile: file("cert"), keyFile: file("key") };
+  }
+
+  /** Has it use another certificate from its next start on. */
+  use(cert: MbusCert): void {
+    writeFileSync(this.files.caFile, cert.ca);
+    writeFileSync(this.files.certFile, cert.certificate);
+    writeFileSync(this.files.keyFile, cert.private_key, { mode: 0o600 });
+  }
+}
+
+export function certOf(vm: MemoryVm): MbusCert {
+  return (vm.request.env as { bosh: { mbus: { cert: MbusCert } } }).bosh.mbus.cert;
+}
+
+/** Deploys, starting an agent for each VM that is made; returns them in the order in which they were made. */
+export async function deployWithAgents(director: TestDirector, name: string, instances: number): Promise<VmAgent[]> {
+  const before = new Set(director.cpi.vms.keys());
+  const deployed = director.deploy(name, instances);
+  const agents: VmAgent[] = [];
+  deployed.catch(() => {});
+  while (agents.length < instances) {
+    const vm = await eventually(() => {
+      const found = [...director.cpi.vms.values()].find(({ vmCid }) => !before.has(vmCid));
+      if (found === undefined) throw new Error("no other VM yet");
+      return found;
+    });
+    before.add(vm.vmCid);
+    const made = new VmAgent(vm, director);
+    agents.push(made);
+    await made.agent.start();
+  }
+  await deployed;
+  return agents;
+}
