@@ -157,6 +157,10 @@ const fields = z.strictObject({
       uploads: count.default(4),
       /** How long the next bytes of an upload may take. */
       idleTimeoutMs: durationMsConfig.default(60_000),
+      /** How long getting one from elsewhere may take. */
+      downloadTimeoutMs: durationMsConfig.default(HOUR_MS),
+      /** Whether those who upload may have this process ask hosts that are not of the internet. */
+      allowPrivateAddresses: z.boolean().default(false),
       /** How long CPIs may take to make one. */
       createTimeoutMs: durationMsConfig.default(HOUR_MS),
     })

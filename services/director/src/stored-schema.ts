@@ -215,6 +215,7 @@ const jobType = z.enum([
   "update_instances",
   "delete_deployment",
   "update_stemcell",
+  "fetch_stemcell",
   "delete_stemcell",
   "delete_vm",
   "retrieve_vm_stats",

@@ -3,8 +3,11 @@ import { InvalidArgumentError, quoted, TimeoutError } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Context } from "../context.js";
 import { formatStemcell } from "../model/stemcell.js";
+import type { Task } from "../model/task.js";
+import { parseLocation } from "../stemcells/download.js";
 import { encodeTask } from "../wire.js";
 import { DIGEST_PATTERN } from "../yaml/stemcell-manifest.js";
+import { startTask } from "./start-task.js";
 
 export async function uploadStemcell(
   context: Context,
@@ -14,7 +17,8 @@ export async function uploadStemcell(
   const parts = requests[Symbol.asyncIterator]();
   const next = (): Promise<UploadStemcellRequest | undefined> =>
     nextPart(parts, call, context.config.stemcells.idleTimeoutMs);
-  const { digest, fix, wait } = parseHeader(await next());
+  const { digest, fix, wait, location } = parseHeader(await next());
+  if (location !== "") return { task: encodeTask(await startFetch(context, call, { digest, fix, wait, location })) };
   const task = await context.stemcellFiles.receive(chunks(next), digest, ({ uploadId, manifest }) => {
     const { name, version, operatingSystem, apiVersion, formats, cloudProperties } = manifest;
     const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };
@@ -26,6 +30,21 @@ export async function uploadStemcell(
     });
   });
   return { task: encodeTask(wait ? await context.tasks.whenEnded(task.taskId, call) : task) };
+}
+
+/** Nothing is known of it yet, and of its address only the host is told: the rest may be a signature. */
+function startFetch(
+  context: Context,
+  call: CallContext,
+  { digest, fix, wait, location }: StemcellHeader,
+): Promise<Task> {
+  const { host, href } = parseLocation(location);
+  return startTask(context, call, wait, {
+    job: { type: "fetch_stemcell", location: href, digest, fix },
+    queue: "normal",
+    description: `create stemcell from ${host}`,
+    deployment: () => "",
+  });
 }
 
 function parseHeader(request: UploadStemcellRequest | undefined): StemcellHeader {

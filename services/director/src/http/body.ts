@@ -15,6 +15,23 @@ export function textOfBody(_request: FastifyRequest, bytes: Buffer, done: Done):
   }
 }
 
+/** Of what is no stemcell, where one might have come. */
+const MAX_STREAMED_TEXT_BYTES = 64 * 1024;
+
+export async function textOfStream(bytes: AsyncIterable<unknown>): Promise<string> {
+  const pieces: Buffer[] = [];
+  let sizeBytes = 0;
+  for await (const piece of bytes) {
+    sizeBytes += pieces[pieces.push(piece as Buffer) - 1]?.length ?? 0;
+    if (sizeBytes > MAX_STREAMED_TEXT_BYTES) throw new BadRequestError("the body is too long for JSON");
+  }
+  try {
+    return UTF8.decode(Buffer.concat(pieces));
+  } catch {
+    throw new BadRequestError("the body is no text in UTF-8");
+  }
+}
+
 /** Leaves the bytes to the route. */
 export function bytesOfBody(_request: FastifyRequest, bytes: unknown, done: Done): void {
   done(null, bytes);
@@ -26,7 +43,11 @@ export function bodyText(request: FastifyRequest): string {
 
 /** The body, which must be a JSON object; an empty one is an object without anything in it. */
 export function bodyObject(request: FastifyRequest): Fields {
-  const text = bodyText(request);
+  return fieldsOf(bodyText(request));
+}
+
+/** Of a text that must be a JSON object. */
+export function fieldsOf(text: string): Fields {
   if (text.trim() === "") return new Fields({});
   let value: unknown;
   try {

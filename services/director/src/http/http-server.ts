@@ -13,6 +13,7 @@ import { answerTo, frameworkAnswer } from "./http-error.js";
 import { healthAnswer, infoAnswer } from "./info.js";
 import type { Login } from "./login.js";
 import { Logins } from "./logins.js";
+import { PassOn } from "./pass-on.js";
 import { RequestLog } from "./request-log.js";
 import type { Route } from "./route.js";
 import { allRoutes } from "./routes.js";
@@ -24,6 +25,8 @@ declare module "fastify" {
   }
   interface FastifyContextConfig {
     route?: Route;
+    /** It is about this process rather than about the mesh. */
+    isOwn?: true;
   }
 }
 
@@ -43,6 +46,7 @@ export class HttpServer {
   readonly #config: HttpConfig;
   readonly #logins: Logins;
   readonly #requestLog: RequestLog;
+  readonly #toLeader: PassOn;
   readonly #fastify: FastifyInstance;
 
   constructor(options: HttpServerOptions, config: HttpConfig) {
@@ -50,6 +54,7 @@ export class HttpServer {
     this.#config = config;
     this.#logins = new Logins(config, systemClock);
     this.#requestLog = new RequestLog(options.log);
+    this.#toLeader = new PassOn(options.config, config);
     this.#fastify = this.#build();
   }
 
@@ -103,18 +108,21 @@ export class HttpServer {
     app.decorateRequest("served", undefined);
     app.removeAllContentTypeParsers();
     app.addContentTypeParser("*", { parseAs: "buffer" }, textOfBody);
-    app.addHook("onRequest", async (request, reply) => this.#begin(request, reply));
+    app.addHook("onRequest", async (request, reply) => {
+      this.#begin(request, reply);
+      return this.#passOn(request, reply);
+    });
     app.addHook("onResponse", async (request, reply) => request.served?.end(reply.statusCode));
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
     app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
     const { current } = this.#options;
-    app.get("/healthz", async (_request, reply) =>
+    app.get("/healthz", { config: { isOwn: true } }, async (_request, reply) =>
       send(
         reply,
         healthAnswer(() => undefined),
       ),
     );
-    app.get("/readyz", async (_request, reply) => send(reply, healthAnswer(current)));
+    app.get("/readyz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer(current)));
     app.get("/info", async (request, reply) =>
       send(reply, infoAnswer(current(), await this.#loginIfAny(request), this.#config)),
     );
@@ -149,6 +157,21 @@ export class HttpServer {
     const { current, log } = this.#options;
     const timeoutMs = request.routeOptions.config.route?.streams ? undefined : this.#config.requestTimeoutMs;
     request.served = new ServedRequest({ request, reply, current, logins: this.#logins, timeoutMs, log });
+  }
+
+  /** While another director leads, everything but the health of this one is the leader's to answer. */
+  async #passOn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
+    const { served } = request;
+    const { route, isOwn } = request.routeOptions.config;
+    const leader = isOwn ? undefined : this.#toLeader.leaderFor(request, this.#options.current);
+    if (leader === undefined || served === undefined) return undefined;
+    // Who may not log in here is nobody's to ask for there: the leader would count all failures for one address.
+    if (route !== undefined) await served.login(request.headers.authorization);
+    const { stemcells } = this.#options.config;
+    const idleTimeoutMs = route?.streams ? stemcells.idleTimeoutMs : this.#config.requestTimeoutMs;
+    const answer = await this.#toLeader.answer(request, leader, served.signal, idleTimeoutMs);
+    if (!request.raw.complete) void reply.header("connection", "close");
+    return send(reply, answer);
   }
 
   /** A login that is wrong is none: by that `bosh log-in` tells. */

@@ -50,6 +50,11 @@ export class ServedRequest {
     return this.#login?.name;
   }
 
+  /** Aborts when nobody waits for the answer any more. */
+  get signal(): AbortSignal {
+    return this.#abort.signal;
+  }
+
   async login(authorization: string | undefined): Promise<Login> {
     const { logins, request } = this.#options;
     this.#login = await logins.of(authorization, request.ip, this.#abort.signal);

@@ -1,12 +1,12 @@
 import { Readable } from "node:stream";
 import type { UploadStemcellRequest } from "@diskmesh/api/director";
-import { CancelledError, InvalidArgumentError, NotImplementedError } from "@diskmesh/domain";
+import { CancelledError, InvalidArgumentError } from "@diskmesh/domain";
 import { deleteStemcell } from "../handlers/delete-stemcell.js";
 import { listStemcells } from "../handlers/list-stemcells.js";
 import { uploadStemcell } from "../handlers/upload-stemcell.js";
 import { cpisToAsk } from "../jobs/update-stemcell.js";
 import { json, jsonList, toTask } from "./answer.js";
-import { bodyObject } from "./body.js";
+import { bodyObject, fieldsOf, textOfStream } from "./body.js";
 import { pagesOf } from "./pages.js";
 import type { Route } from "./route.js";
 
@@ -31,11 +31,11 @@ export const stemcellRoutes: readonly Route[] = [
     operation: "uploadStemcell",
     streams: true,
     serve: async ({ context, call, request, query }) => {
-      if (/^application\/json\b/i.test(request.headers["content-type"] ?? ""))
-        throw new NotImplementedError("this director takes stemcells as files: download it, and upload the file");
       if (!(request.body instanceof Readable))
         throw new InvalidArgumentError("the body is empty: send the stemcell's tgz");
-      const parts = partsOf(request.body, query.get("fix") === "true");
+      const fix = query.get("fix") === "true";
+      const isJson = /^application\/json\b/i.test(request.headers["content-type"] ?? "");
+      const parts = isJson ? elsewhere(request.body, fix) : partsOf(request.body, fix);
       return toTask((await uploadStemcell(context, parts, call)).task?.taskId);
     },
   },
@@ -76,9 +76,16 @@ export const stemcellRoutes: readonly Route[] = [
   },
 ];
 
+/** A stemcell that is to be got from an address. */
+async function* elsewhere(bytes: Readable, fix: boolean): AsyncGenerator<UploadStemcellRequest> {
+  const fields = fieldsOf(await textOfStream(bytes));
+  const [location, digest] = [fields.text("location"), fields.optionalText("sha1") ?? ""];
+  yield { part: { $case: "header", value: { digest, fix, wait: false, location } } };
+}
+
 /** A stemcell as the other face has it, piece by piece as it comes. */
 async function* partsOf(bytes: Readable, fix: boolean): AsyncGenerator<UploadStemcellRequest> {
-  yield { part: { $case: "header", value: { digest: "", fix, wait: false } } };
+  yield { part: { $case: "header", value: { digest: "", fix, wait: false, location: "" } } };
   try {
     for await (const chunk of bytes) yield { part: { $case: "chunk", value: chunk as Buffer } };
   } catch (error) {

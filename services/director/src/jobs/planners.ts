@@ -11,6 +11,7 @@ import { deleteStemcell } from "./delete-stemcell.js";
 import { deleteVm } from "./delete-vm.js";
 import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
+import { fetchStemcell } from "./fetch-stemcell.js";
 import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { resolveProblems } from "./resolve-problems.js";
@@ -32,6 +33,7 @@ export const planners: Planners = {
   update_instances: updateInstanceStates,
   delete_deployment: deleteDeployment,
   update_stemcell: updateStemcell,
+  fetch_stemcell: fetchStemcell,
   delete_stemcell: deleteStemcell,
   delete_vm: deleteVm,
   retrieve_vm_stats: retrieveVmStats,

@@ -77,6 +77,7 @@ function namedBy(job: Job | null): Omit<Deed, "action"> | undefined {
   if (job === null) return undefined;
   if ("diskName" in job) return { objectType: "dynamic_disk", objectName: job.diskName };
   if ("diskCid" in job) return { objectType: "disk", objectName: job.diskCid };
+  if ("location" in job) return { objectType: "stemcell", objectName: new URL(job.location).host };
   if ("version" in job) return { objectType: "stemcell", objectName: `${job.name}/${job.version}` };
   return undefined;
 }

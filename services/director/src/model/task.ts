@@ -86,6 +86,14 @@ export type Job =
       readonly uploadId: string;
       readonly fix: boolean;
     }
+  /** Becomes an update_stemcell once the file is here. */
+  | {
+      readonly type: "fetch_stemcell";
+      readonly location: string;
+      /** Empty where nobody knows it. */
+      readonly digest: string;
+      readonly fix: boolean;
+    }
   | { readonly type: "delete_stemcell"; readonly name: string; readonly version: string; readonly force: boolean }
   /** With `withoutVm` also of instances that have none. */
   | { readonly type: "retrieve_vm_stats"; readonly deployment: string; readonly withoutVm: boolean }
@@ -222,6 +230,11 @@ export function requestStop(task: Task, stop: Stop, nowMs: number): Task {
   return state === "cancelling"
     ? { ...task, state, stop: kept }
     : ended({ ...task, stop: kept }, state, kept.why, nowMs);
+}
+
+/** What it is to do, known better. */
+export function redirected(task: Task, job: Job): Task {
+  return { ...task, type: job.type, job };
 }
 
 export type TaskEnd =

@@ -40,6 +40,11 @@ export interface StemcellHeader {
   fix: boolean;
   /** Return when the task has ended or the deadline is near. */
   wait: boolean;
+  /**
+   * The http or https address of the tgz: the task gets it from there, and no bytes follow. Private addresses are refused
+   * unless the config allows them.
+   */
+  location: string;
 }
 
 /** First the header, then the bytes. */
@@ -244,7 +249,7 @@ export const Stemcell: MessageFns<Stemcell> = {
 };
 
 function createBaseStemcellHeader(): StemcellHeader {
-  return { digest: "", fix: false, wait: false };
+  return { digest: "", fix: false, wait: false, location: "" };
 }
 
 export const StemcellHeader: MessageFns<StemcellHeader> = {
@@ -257,6 +262,9 @@ export const StemcellHeader: MessageFns<StemcellHeader> = {
     }
     if (message.wait !== false) {
       writer.uint32(24).bool(message.wait);
+    }
+    if (message.location !== "") {
+      writer.uint32(34).string(message.location);
     }
     return writer;
   },
@@ -298,6 +306,14 @@ export const StemcellHeader: MessageFns<StemcellHeader> = {
             message.wait = reader.bool();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.location = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -318,6 +334,7 @@ export const StemcellHeader: MessageFns<StemcellHeader> = {
     message.digest = object.digest ?? "";
     message.fix = object.fix ?? false;
     message.wait = object.wait ?? false;
+    message.location = object.location ?? "";
     return message;
   },
 };

@@ -1,0 +1,102 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { checkServerIdentity, type PeerCertificate, rootCertificates } from "node:tls";
+import {
+  DomainError,
+  hostPortOf,
+  InvalidArgumentError,
+  LEADER_ADDRESS,
+  messageOf,
+  UnavailableError,
+} from "@diskmesh/domain";
+import { identityOfAlternativeNames, readTlsFiles } from "@diskmesh/rpc";
+import type { FastifyRequest } from "fastify";
+import type { DirectorConfig } from "../config.js";
+import type { Answer } from "./answer.js";
+import type { HttpConfig } from "./http-config.js";
+
+/** On what a director has passed on: nobody passes it on again. */
+const PASSED_ON = "x-diskmesh-passed-on";
+/** They are about one connection alone. */
+const OF_CONNECTION = new Set([
+  "connection",
+  "expect",
+  "keep-alive",
+  "proxy-authenticate",
+  "proxy-authorization",
+  "te",
+  "trailer",
+  "transfer-encoding",
+  "upgrade",
+  PASSED_ON,
+]);
+
+/**
+ * Passes requests on to the director that leads: clients know one address, and follow no redirect to another one. The
+ * leader is at the host where its gRPC face is, and at the port where this one listens for HTTPS.
+ */
+export class PassOn {
+  readonly #port: number;
+  readonly #ca: readonly (string | Buffer)[];
+
+  constructor(config: Pick<DirectorConfig, "tls">, http: HttpConfig) {
+    this.#port = http.listen.port;
+    const own = readTlsFiles(config.tls).ca;
+    this.#ca = http.tls === undefined ? [own] : [own, ...rootCertificates];
+  }
+
+  /** The host of the leader; undefined when this director leads, when it knows none, and for what was passed on to it. */
+  leaderFor(request: FastifyRequest, current: () => unknown): string | undefined {
+    try {
+      current();
+      return undefined;
+    } catch (error) {
+      if (!(error instanceof DomainError) || request.headers[PASSED_ON] !== undefined) return undefined;
+      return hostPortOf(error.about[LEADER_ADDRESS] ?? "")?.host;
+    }
+  }
+
+  /**
+   * What the leader answers, its body as it comes. `idleTimeoutMs` without a byte of either end the request. Throws
+   * UnavailableError when it does not answer; then it may have got the request, or not.
+   */
+  answer(request: FastifyRequest, host: string, signal: AbortSignal, idleTimeoutMs: number): Promise<Answer> {
+    const { method, url: path = "/" } = request.raw;
+    const headers = { ...kept(request.headers), [PASSED_ON]: "1", connection: "close" };
+    const place = { host, port: this.#port, method, path, headers, agent: false };
+    const tls = { ca: [...this.#ca], checkServerIdentity: checkLeader };
+    return new Promise((resolve, reject) => {
+      let connected = false;
+      const fail = (error: Error): void => {
+        const text = `this director stands by, and the one that leads did not answer: ${messageOf(error)}`;
+        const rest = connected ? "; whether the request took effect is not known" : "; try again";
+        reject(new UnavailableError(text + rest, { cause: error, ...(connected && { outcome: "unknown" }) }));
+      };
+      try {
+        const passed = httpsRequest({ ...place, ...tls, signal, timeout: idleTimeoutMs }, (response) => {
+          // From now on what fails ends the answer, and is no second one.
+          passed.on("error", (error) => response.destroy(error));
+          resolve({ status: response.statusCode ?? 502, headers: kept(response.headers), body: response });
+        });
+        passed.once("socket", (socket) => socket.once("secureConnect", () => (connected = true)));
+        passed.once("timeout", () => passed.destroy(new Error(`nothing came for ${idleTimeoutMs} ms`)));
+        passed.once("error", fail);
+        request.raw.pipe(passed);
+      } catch (error) {
+        reject(new InvalidArgumentError(`the request cannot be passed on: ${messageOf(error)}`, { cause: error }));
+      }
+    });
+  }
+}
+
+function kept(headers: IncomingHttpHeaders): Record<string, string> {
+  const named = new Set((headers.connection ?? "").toLowerCase().split(/[ ,]+/));
+  const lasting = Object.entries(headers).filter(([name]) => !OF_CONNECTION.has(name) && !named.has(name));
+  return Object.fromEntries(lasting.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
+}
+
+/** The leader is a director by its certificate, or, where that is of another authority, the host that it is called. */
+function checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
+  if (identityOfAlternativeNames(certificate.subjectaltname)?.role === "director") return undefined;
+  return checkServerIdentity(host, certificate);
+}

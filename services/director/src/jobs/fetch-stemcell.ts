@@ -1,0 +1,32 @@
+import { taskKey } from "../model/schema.js";
+import { type JobOf, redirected } from "../model/task.js";
+import { download } from "../stemcells/download.js";
+import type { JobContext } from "../steps/job-context.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { Planner } from "./job.js";
+
+/** Gets a stemcell from elsewhere, and makes the task one that makes it with the CPIs. */
+export const fetchStemcell: Planner<"fetch_stemcell"> = (context, job) => ({
+  locks: [],
+  cpis: [],
+  run: (run) => fetch(context, run, job),
+});
+
+async function fetch(context: JobContext, run: TaskRun, job: JobOf<"fetch_stemcell">): Promise<undefined> {
+  const { location, digest, fix } = job;
+  const { stemcells } = context.config;
+  await run.stage("Update stemcell", "Downloading remote stemcell", async () => {
+    const bytes = download(location, stemcells, run.stopped);
+    await context.stemcellFiles.receive(bytes, digest, ({ uploadId, manifest }) => {
+      const { name, version, operatingSystem, apiVersion, formats, cloudProperties } = manifest;
+      const facts = { name, version, operatingSystem, apiVersion, formats, cloudProperties };
+      return context.tablet.transact((tx) => {
+        const task = tx.tasks.get(taskKey(run.taskId));
+        // It runs, so it is there.
+        if (task === undefined) throw new TypeError("a task vanished while it ran");
+        tx.tasks.put(redirected(task, { type: "update_stemcell", ...facts, uploadId, fix }));
+      });
+    });
+  });
+  return undefined;
+}

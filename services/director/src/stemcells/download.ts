@@ -1,0 +1,127 @@
+import { type LookupAddress, type LookupOptions, lookup } from "node:dns";
+import { request as httpRequest, type IncomingMessage } from "node:http";
+import { request as httpsRequest } from "node:https";
+import { isIP } from "node:net";
+import {
+  InvalidArgumentError,
+  messageOf,
+  PermissionDeniedError,
+  TimeoutError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import type { DirectorConfig } from "../config.js";
+import { isPublicAddress } from "./public-address.js";
+
+type Limits = Pick<
+  DirectorConfig["stemcells"],
+  "idleTimeoutMs" | "downloadTimeoutMs" | "allowPrivateAddresses" | "uploadSizeBytes"
+>;
+
+const MAX_REDIRECTS = 5;
+const MAX_LOCATION_LENGTH = 4_096;
+
+/** Throws InvalidArgumentError for what is no address that can be got. What it holds may be secret: it is not quoted. */
+export function parseLocation(text: string): URL {
+  const url = text.length <= MAX_LOCATION_LENGTH && URL.canParse(text) ? new URL(text) : undefined;
+  const about = { about: { field: "location" } };
+  if (url === undefined || (url.protocol !== "https:" && url.protocol !== "http:"))
+    throw new InvalidArgumentError("the location of the stemcell is no http or https URL", about);
+  if (url.username !== "" || url.password !== "")
+    throw new InvalidArgumentError(
+      "the location of the stemcell must not hold a password: sign the URL instead",
+      about,
+    );
+  return url;
+}
+
+/**
+ * The bytes at that location, as they come. Throws PermissionDeniedError for a private address, to which whoever uploads
+ * stemcells may have no way of its own; UnavailableError for whatever is not answered with the file.
+ */
+export async function* download(location: string, limits: Limits, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const { downloadTimeoutMs } = limits;
+  const late = new TimeoutError(`the download took longer than ${downloadTimeoutMs} ms (stemcells.downloadTimeoutMs)`);
+  const stop = new AbortController();
+  const timer = setTimeout(() => stop.abort(late), downloadTimeoutMs);
+  const both = AbortSignal.any([signal, stop.signal]);
+  try {
+    yield* await follow(parseLocation(location), limits, both);
+  } catch (error) {
+    both.throwIfAborted();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function follow(url: URL, limits: Limits, signal: AbortSignal, redirects = 0): Promise<AsyncIterable<Buffer>> {
+  const response = await get(url, limits, signal);
+  const { statusCode = 0, headers } = response;
+  if (statusCode === 200) return pieces(response, url, limits);
+  response.destroy();
+  if (![301, 302, 303, 307, 308].includes(statusCode) || headers.location === undefined)
+    throw new UnavailableError(`${url.host} answered with ${statusCode} instead of the stemcell`);
+  if (redirects === MAX_REDIRECTS) throw new UnavailableError(`${url.host} redirects more than ${MAX_REDIRECTS} times`);
+  const next = parseLocation(URL.canParse(headers.location, url.href) ? new URL(headers.location, url).href : "");
+  if (url.protocol === "https:" && next.protocol !== "https:")
+    throw new UnavailableError(`${url.host} redirects from https to http, which is refused`);
+  return follow(next, limits, signal, redirects + 1);
+}
+
+function get(url: URL, limits: Limits, signal: AbortSignal): Promise<IncomingMessage> {
+  const { idleTimeoutMs, allowPrivateAddresses } = limits;
+  const host = url.hostname.replace(/^\[(.*)\]$/, "$1");
+  // A literal address is looked up by nobody.
+  if (!allowPrivateAddresses && isIP(host) !== 0 && !isPublicAddress(host)) throw privateAddress(url.host);
+  const request = url.protocol === "https:" ? httpsRequest : httpRequest;
+  const options = {
+    agent: false,
+    signal,
+    timeout: idleTimeoutMs,
+    headers: { "accept-encoding": "identity", "user-agent": "diskmesh" },
+    ...(!allowPrivateAddresses && { lookup: publicOnly }),
+  };
+  return new Promise((resolve, reject) => {
+    const getting = request(url, options, resolve);
+    getting.once("timeout", () => getting.destroy(silence(url, idleTimeoutMs)));
+    getting.on("error", (error) => reject(asFailure(error, url)));
+    getting.end();
+  });
+}
+
+async function* pieces(response: IncomingMessage, url: URL, { idleTimeoutMs }: Limits): AsyncGenerator<Buffer> {
+  response.setTimeout(idleTimeoutMs, () => response.destroy(silence(url, idleTimeoutMs)));
+  try {
+    for await (const piece of response) yield piece as Buffer;
+  } catch (error) {
+    throw asFailure(error as Error, url);
+  }
+}
+
+function silence(url: URL, idleTimeoutMs: number): TimeoutError {
+  return new TimeoutError(`nothing came from ${url.host} for ${idleTimeoutMs} ms (stemcells.idleTimeoutMs)`);
+}
+
+function asFailure(error: Error, url: URL): Error {
+  if (error instanceof PermissionDeniedError || error instanceof TimeoutError) return error;
+  return new UnavailableError(`the stemcell cannot be got from ${url.host}: ${messageOf(error)}`, { cause: error });
+}
+
+function privateAddress(host: string): PermissionDeniedError {
+  return new PermissionDeniedError(
+    `${host} is at a private address: upload the file, or allow it with stemcells.allowPrivateAddresses`,
+  );
+}
+
+type Found = (error: Error | null, address: string | LookupAddress[], family?: number) => void;
+
+/** What was looked up is what is connected to: a name cannot mean another address a moment later. */
+function publicOnly(hostname: string, options: LookupOptions, found: Found): void {
+  lookup(hostname, { ...options, all: true }, (error, addresses) => {
+    if (error !== null) return found(error, "");
+    if (!addresses.every(({ address }) => isPublicAddress(address))) return found(privateAddress(hostname), "");
+    const [first] = addresses;
+    if (options.all === true || first === undefined) return found(null, addresses);
+    return found(null, first.address, first.family);
+  });
+}

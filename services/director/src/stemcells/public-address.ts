@@ -1,0 +1,41 @@
+import { BlockList, isIPv4 } from "node:net";
+
+/** Networks that are not of the internet: of one machine or site, for many receivers, or for documentation and tests. */
+const SPECIAL_V4 = [
+  ["0.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["100.64.0.0", 10],
+  ["127.0.0.0", 8],
+  ["169.254.0.0", 16],
+  ["172.16.0.0", 12],
+  ["192.0.0.0", 24],
+  ["192.0.2.0", 24],
+  ["192.88.99.0", 24],
+  ["192.168.0.0", 16],
+  ["198.18.0.0", 15],
+  ["198.51.100.0", 24],
+  ["203.0.113.0", 24],
+  ["224.0.0.0", 4],
+  ["240.0.0.0", 4],
+] as const;
+/** The one that is of the internet. */
+const GLOBAL_V6 = ["2000::", 3] as const;
+/** Within it: what stands for an IPv4 address, which may be any, and what is for documentation and tests. */
+const SPECIAL_V6 = [
+  ["2001::", 23],
+  ["2001:db8::", 32],
+  ["2002::", 16],
+  ["3fff::", 20],
+] as const;
+
+const special = new BlockList();
+for (const [network, bits] of SPECIAL_V4) special.addSubnet(network, bits, "ipv4");
+for (const [network, bits] of SPECIAL_V6) special.addSubnet(network, bits, "ipv6");
+const global = new BlockList();
+global.addSubnet(...GLOBAL_V6, "ipv6");
+
+/** Whether an IP address is one of the internet, which everybody may ask. */
+export function isPublicAddress(address: string): boolean {
+  if (isIPv4(address)) return !special.check(address, "ipv4");
+  return global.check(address, "ipv6") && !special.check(address, "ipv6");
+}
