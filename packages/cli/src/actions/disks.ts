@@ -1,0 +1,59 @@
+import type { DynamicDisk } from "@diskmesh/api/director";
+import type { Disk } from "@diskmesh/api/registry";
+import { allPages } from "@diskmesh/rpc";
+import { type Action, textOption } from "../action.js";
+import { type Columns, short, sizeText } from "../output.js";
+
+const OF_REGISTRY: Columns<Disk> = {
+  disk: ({ diskId }) => diskId,
+  size: ({ sizeBytes }) => sizeText(sizeBytes),
+  az: ({ az }) => az,
+  pool: ({ pool }) => pool,
+  health: ({ health }) => short(health),
+  devices: ({ deviceIds }) => deviceIds.join(" "),
+  published: ({ publication }) => (publication === undefined ? "" : short(publication.state)),
+  to: ({ publication }) => publication?.hostId ?? "",
+  message: ({ healthMessage, publication, fence }) =>
+    [healthMessage, publication?.lastError, fence && `fenced off ${fence.hostId}: ${fence.reason}`]
+      .filter(Boolean)
+      .join("; "),
+};
+
+const OF_DIRECTOR: Columns<DynamicDisk> = {
+  name: ({ diskName }) => diskName,
+  disk: ({ diskCid }) => diskCid,
+  size: ({ sizeBytes }) => sizeText(sizeBytes),
+  deployment: ({ deployment }) => deployment,
+  instance: ({ instanceId }) => instanceId,
+  vm: ({ vmCid }) => vmCid,
+  az: ({ az }) => az,
+  cpi: ({ cpi }) => cpi,
+};
+
+export const disks: Action = {
+  usage: "disks",
+  summary: "the disks of the fleet, or the director's dynamic disks",
+  options: [
+    ["--host <host-id>", "those with a device on this host, or published to it"],
+    ["--dynamic", "the director's dynamic disks instead"],
+    ["--deployment <name>", "with --dynamic, those of this deployment only"],
+  ],
+  example: "diskmesh disks --host host-1",
+  run: async ({ mesh, output, options }) => {
+    if (options.dynamic) {
+      const deployment = textOption(options, "deployment");
+      const found = await allPages(async (pageToken) => {
+        const { disks: items, nextPageToken } = await mesh.disks.listDisks({ deployment, pageToken });
+        return { items, nextPageToken };
+      });
+      output.list(OF_DIRECTOR, found, "no such disks");
+      return;
+    }
+    const hostId = textOption(options, "host");
+    const found = await allPages(async (pageToken) => {
+      const { disks: items, nextPageToken } = await mesh.registry.listDisks({ hostId, pageToken });
+      return { items, nextPageToken };
+    });
+    output.list(OF_REGISTRY, found, "no such disks");
+  },
+};

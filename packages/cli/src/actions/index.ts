@@ -1,0 +1,39 @@
+import type { Action } from "../action.js";
+import { addHost } from "./add-host.js";
+import { configs } from "./configs.js";
+import { deploy } from "./deploy.js";
+import { detach } from "./detach.js";
+import { devices } from "./devices.js";
+import { disks } from "./disks.js";
+import { events } from "./events.js";
+import { fenceHost } from "./fence-host.js";
+import { hosts } from "./hosts.js";
+import { instances } from "./instances.js";
+import { locks } from "./locks.js";
+import { provide } from "./provide.js";
+import { removeHost } from "./remove-host.js";
+import { setHostState } from "./set-host-state.js";
+import { status } from "./status.js";
+import { tasks } from "./tasks.js";
+import { watch } from "./watch.js";
+
+/** In the order in which help shows them: looking, then doing. */
+export const ACTIONS: readonly Action[] = [
+  status,
+  hosts,
+  devices,
+  disks,
+  instances,
+  tasks,
+  locks,
+  configs,
+  events,
+  watch,
+  addHost,
+  removeHost,
+  setHostState,
+  fenceHost,
+  provide,
+  detach,
+  deploy,
+];

@@ -1,0 +1,52 @@
+import type { Device, Disk, Host } from "@diskmesh/api/registry";
+import { quoted } from "@diskmesh/domain";
+import type { Action, ActionCall } from "../action.js";
+import { UsageError } from "../exit-codes.js";
+import { short } from "../output.js";
+
+export const watch: Action = {
+  usage: "watch <kind>",
+  summary: "a line for each host, device or disk (hosts, devices, disks), and for each change, until Ctrl-C",
+  example: "diskmesh watch devices",
+  run: async (call) => {
+    const [kind = ""] = call.args;
+    const watches: Readonly<Record<string, (call: ActionCall) => Promise<void>>> = {
+      hosts: watchHosts,
+      devices: watchDevices,
+      disks: watchDisks,
+    };
+    const chosen = Object.hasOwn(watches, kind) ? watches[kind] : undefined;
+    if (chosen === undefined) throw new UsageError(`${quoted(kind)} is none of hosts, devices, disks`);
+    await chosen(call);
+  },
+};
+
+async function watchHosts({ mesh, output, signal }: ActionCall): Promise<void> {
+  for await (const { update } of mesh.registry.watchHosts({}, { signal })) {
+    if (update?.$case === "host") output.item(update.value, hostText(update.value));
+    if (update?.$case === "removedHostId") output.item({ removedHostId: update.value }, `${update.value} is gone`);
+  }
+}
+
+async function watchDevices({ mesh, output, signal }: ActionCall): Promise<void> {
+  for await (const { update } of mesh.registry.watchDevices({}, { signal })) {
+    if (update?.$case === "device") output.item(update.value, deviceText(update.value));
+    if (update?.$case === "removedDeviceId") output.item({ removedDeviceId: update.value }, `${update.value} is gone`);
+  }
+}
+
+async function watchDisks({ mesh, output, signal }: ActionCall): Promise<void> {
+  for await (const { update } of mesh.registry.watchDisks({}, { signal })) {
+    if (update?.$case === "disk") output.item(update.value, diskText(update.value));
+    if (update?.$case === "removedDiskId") output.item({ removedDiskId: update.value }, `${update.value} is gone`);
+  }
+}
+
+const hostText = ({ hostId, state, suspected, stateMessage }: Host): string =>
+  `${hostId} ${short(state)}${suspected ? ", suspected" : ""} ${stateMessage}`.trim();
+
+const deviceText = ({ deviceId, attachState, health, deviceGeneration, diskId }: Device): string =>
+  `${deviceId} ${short(attachState)} ${short(health)} generation ${deviceGeneration} ${diskId}`.trim();
+
+const diskText = ({ diskId, health, publication }: Disk): string =>
+  `${diskId} ${short(health)} ${publication === undefined ? "not published" : `${short(publication.state)} to ${publication.hostId}`}`;

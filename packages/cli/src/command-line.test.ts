@@ -1,0 +1,105 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { expect } from "chai";
+import { ACTIONS } from "./actions/index.js";
+import { runCommandLine } from "./command-line.js";
+import { Output } from "./output.js";
+import { sizeBytesOf, timeOf } from "./values.js";
+
+describe("the diskmesh command", () => {
+  let folder: string;
+  before(() => {
+    folder = mkdtempSync(join(tmpdir(), "dm-cli-"));
+  });
+  after(() => rmSync(folder, { recursive: true }));
+
+  async function typed(line: string, environment: Record<string, string> = {}) {
+    const [out, err] = [new PassThrough(), new PassThrough()];
+    const signal = new AbortController().signal;
+    const args = line.split(" ").filter(Boolean);
+    const code = await runCommandLine(args, { out, err, environment, workingFolder: folder, signal });
+    const [printed, said] = [out, err].map((stream) => String(stream.read() ?? ""));
+    return { code, out: printed as string, err: said as string };
+  }
+
+  it("--help names every action, and help of each shows how it is typed", async () => {
+    const { code, out } = await typed("--help");
+    expect(code).to.equal(0);
+    for (const { usage, example } of ACTIONS) {
+      const name = usage.split(" ")[0] as string;
+      expect(out).to.match(new RegExp(`^  ${name} `, "m"));
+      const help = await typed(`${name} --help`);
+      expect([help.code, help.out]).to.satisfy(
+        ([ended, text]: [number, string]) => ended === 0 && text.includes(example),
+      );
+      expect(example).to.match(new RegExp(`^diskmesh ${name}( |$)`));
+    }
+  });
+
+  it("completion for bash and zsh has every action and its options", async () => {
+    for (const shell of ["bash", "zsh"]) {
+      const { code, out } = await typed(`completion ${shell}`);
+      expect(code).to.equal(0);
+      for (const { usage, options = [] } of ACTIONS) {
+        expect(out).to.match(new RegExp(`[ "]${usage.split(" ")[0]}[ )]`));
+        for (const [flags] of options) expect(out).to.contain(flags.split(" ")[0]);
+      }
+    }
+  });
+
+  const closed = { DISKMESH_REGISTRY: "127.0.0.1:1", DISKMESH_CA: "ca", DISKMESH_CERT: "cert", DISKMESH_KEY: "key" };
+  const WRONG: [line: string, environment: Record<string, string>, said: RegExp][] = [
+    ["nonsense", {}, /unknown command 'nonsense'/],
+    ["hosts --nonsense", {}, /unknown option '--nonsense'/],
+    ["add-host", {}, /missing required argument 'host-id'/],
+    ["add-host h1 h2", {}, /too many arguments/],
+    ["hosts --state-is odd", closed, /"odd" is none of online, warning, unavailable, dead/],
+    ["devices --state-is __proto__", closed, /"__proto__" is none of/],
+    ["set-host-state warning h1", closed, /`dead` or `online`/],
+    ["provide d i --size 10gib", closed, /size "10gib" is none/],
+    ["events --after yesterday", closed, /time "yesterday" is none/],
+    ["watch odd", closed, /"odd" is none of hosts, devices, disks/],
+    ["deploy nowhere.yml", closed, /cannot read the manifest: ENOENT/],
+    ["completion fish", {}, /no completion for "fish"/],
+    ["hosts", {}, /no \.diskmesh here or above: give --state FOLDER .* DISKMESH_DIRECTOR/],
+    ["hosts --state empty", {}, /cannot read where the services are: ENOENT/],
+    ["hosts", { ...closed, DISKMESH_REGISTRY: "host" }, /DISKMESH_REGISTRY: "host" is no HOST:PORT/],
+    ["hosts --state odd", {}, /endpoints\.json has no address of the disk-registry: set DISKMESH_REGISTRY/],
+  ];
+  for (const [line, environment, said] of WRONG)
+    it(`${line} -> ${said.source}, and nobody is asked`, async () => {
+      mkdirSync(join(folder, "odd"), { recursive: true });
+      writeFileSync(join(folder, "odd/endpoints.json"), '{"disk-registry":{}}');
+      const { code, out, err } = await typed(line, environment);
+      expect(err).to.match(said);
+      expect([code, out]).to.deep.equal([2, ""]);
+    });
+
+  it("sizes and times as people type them", () => {
+    expect(["64MiB", "10GiB", "4096"].map(sizeBytesOf)).to.deep.equal([2 ** 26, 10 * 2 ** 30, 4096]);
+    expect(() => sizeBytesOf("9007199254740993")).to.throw("is none");
+    expect(["90s", "15m", "2h", "7d"].map((text) => 0 - timeOf(text, 0).getTime())).to.deep.equal([
+      90_000, 900_000, 7_200_000, 604_800_000,
+    ]);
+    expect(timeOf("2026-01-31T12:00:00Z", 0).toISOString()).to.equal("2026-01-31T12:00:00.000Z");
+  });
+
+  it("a table has colours on a terminal alone, and nothing in it moves the cursor", () => {
+    const shown = (isTTY: boolean, environment: Record<string, string>) => {
+      const out = Object.assign(new PassThrough(), { isTTY });
+      const rows = [{ name: "a\u001b[2Jb\nc", state: "ONLINE" }];
+      new Output({ out, err: out, json: false, environment }).list(
+        { name: ({ name }) => name, state: ({ state }) => state },
+        rows,
+        "",
+      );
+      return String(out.read());
+    };
+    const plain = "NAME      STATE\na\ufffd[2Jb c  ONLINE\n";
+    expect(shown(false, {})).to.equal(plain);
+    expect(shown(true, { NO_COLOR: "1" })).to.equal(plain);
+    expect(shown(true, {})).to.contain("\u001b[32mONLINE\u001b[0m").and.not.contain("\u001b[2J");
+  });
+});

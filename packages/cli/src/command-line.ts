@@ -1,0 +1,83 @@
+import type { Writable } from "node:stream";
+import { messageOf } from "@diskmesh/domain";
+import { Command, CommanderError } from "commander";
+import type { Action, Options } from "./action.js";
+import { ACTIONS } from "./actions/index.js";
+import { completionOf } from "./completion.js";
+import { EndedWith, EXIT_CODES, exitCodeOf, UsageError } from "./exit-codes.js";
+import { Mesh } from "./mesh.js";
+import { Output } from "./output.js";
+
+export interface Surroundings {
+  readonly out: Writable & { readonly isTTY?: boolean };
+  readonly err: Writable & { readonly isTTY?: boolean };
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly workingFolder: string;
+  readonly signal: AbortSignal;
+}
+
+const AFTER_HELP = `
+Ends with 0 when it is done, 1 when it was refused or has failed, 2 for a wrong command line, 3 when nobody who can do it
+answers now, 4 when it is noted and not done yet, 5 when it may have been done.`;
+
+/** Runs one command line; returns what the process ends with. */
+export async function runCommandLine(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { err } = surroundings;
+  try {
+    await programOf(surroundings).parseAsync([...args], { from: "user" });
+    return EXIT_CODES.done;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT_CODES.done : EXIT_CODES.usage;
+    if (surroundings.signal.aborted) return EXIT_CODES.unknown;
+    if (!(error instanceof EndedWith)) err.write(`diskmesh: ${messageOf(error)}\n`);
+    return exitCodeOf(error);
+  }
+}
+
+function programOf(surroundings: Surroundings): Command {
+  const { out, err } = surroundings;
+  const program = new Command("diskmesh")
+    .description("Looks at a mesh of disks, and tells it what to do.")
+    .option("--state <folder>", "what `npm start` keeps (the nearest .diskmesh; also DISKMESH_STATE)")
+    .option("--json", "answers as JSON, for scripts", false)
+    .addHelpText("after", AFTER_HELP)
+    .configureOutput({ writeOut: (text) => out.write(text), writeErr: (text) => err.write(text) })
+    .exitOverride()
+    .helpCommand(false);
+  for (const action of ACTIONS) addAction(program, action, surroundings);
+  program
+    .command("completion <shell>")
+    .description("what makes bash or zsh complete the command's words")
+    .addHelpText("after", "\nExample:\n  source <(diskmesh completion bash)")
+    .action((shell: string) => {
+      out.write(completionOf(shell, ACTIONS));
+    });
+  return program;
+}
+
+function addAction(program: Command, action: Action, surroundings: Surroundings): void {
+  const command = program.command(action.usage).description(action.summary);
+  for (const [flags, meaning] of action.options ?? []) command.option(flags, meaning);
+  command.addHelpText("after", `\nExample:\n  ${action.example}`);
+  command.action(async () => {
+    const options: Options = command.optsWithGlobals();
+    await run(action, command.processedArgs.flat() as string[], options, surroundings);
+  });
+}
+
+async function run(
+  action: Action,
+  args: readonly string[],
+  options: Options,
+  { out, err, environment, workingFolder, signal }: Surroundings,
+): Promise<void> {
+  if (args.some((arg) => arg.length > 1_000)) throw new UsageError("an argument of over 1,000 characters");
+  const state = typeof options.state === "string" ? options.state : undefined;
+  const mesh = new Mesh({ state, environment, workingFolder });
+  const output = new Output({ out, err, json: options.json === true, environment });
+  try {
+    await action.run({ mesh, output, args: args.map((arg) => arg ?? ""), options, signal });
+  } finally {
+    mesh.close();
+  }
+}

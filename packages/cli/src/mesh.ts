@@ -1,0 +1,147 @@
+import { existsSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import {
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  EventServiceDefinition,
+  LockServiceDefinition,
+  TaskServiceDefinition,
+} from "@diskmesh/api/director";
+import { HealthDefinition } from "@diskmesh/api/grpc-health";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { hostPortOf, isJsonObject, messageOf, quoted } from "@diskmesh/domain";
+import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
+import { UsageError } from "./exit-codes.js";
+
+export const SERVICES = ["director", "cpi-dispatcher", "disk-registry"] as const;
+export type ServiceName = (typeof SERVICES)[number];
+
+/** Where services are when no state folder says so: of each one address or, with commas, those of all its processes. */
+const ADDRESS_VARIABLES: Readonly<Record<ServiceName, string>> = {
+  director: "DISKMESH_DIRECTOR",
+  "cpi-dispatcher": "DISKMESH_DISPATCHER",
+  "disk-registry": "DISKMESH_REGISTRY",
+};
+const FILE_VARIABLES = { caFile: "DISKMESH_CA", certFile: "DISKMESH_CERT", keyFile: "DISKMESH_KEY" } as const;
+const OPERATOR_FILES = { caFile: "ca.pem", certFile: "operator.pem", keyFile: "operator-key.pem" } as const;
+const STATE_FOLDER = ".diskmesh";
+const DEADLINE_MS = 30_000;
+
+export interface MeshOptions {
+  /** What `npm start` keeps; by default the nearest `.diskmesh` at or above the working folder. */
+  readonly state: string | undefined;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  readonly workingFolder: string;
+}
+
+/** The services that an action asks, each connected to when it is first asked. */
+export class Mesh {
+  readonly #options: MeshOptions;
+  readonly #clients = new Map<string, { close(): void }>();
+  #endpoints: Readonly<Record<string, unknown>> | undefined;
+
+  constructor(options: MeshOptions) {
+    this.#options = options;
+  }
+
+  get registry() {
+    return this.#client(DiskRegistryServiceDefinition, "disk-registry");
+  }
+
+  get disks() {
+    return this.#client(DynamicDiskServiceDefinition, "director");
+  }
+
+  get deployments() {
+    return this.#client(DeploymentServiceDefinition, "director");
+  }
+
+  get configs() {
+    return this.#client(ConfigServiceDefinition, "director");
+  }
+
+  get tasks() {
+    return this.#client(TaskServiceDefinition, "director");
+  }
+
+  get locks() {
+    return this.#client(LockServiceDefinition, "director");
+  }
+
+  get events() {
+    return this.#client(EventServiceDefinition, "director");
+  }
+
+  health(service: ServiceName) {
+    return this.#client(HealthDefinition, service);
+  }
+
+  addresses(service: ServiceName): string[] {
+    const { environment } = this.#options;
+    const variable = ADDRESS_VARIABLES[service];
+    const given = environment[variable];
+    const addresses = given ? given.split(",") : [this.#addressInState(service)];
+    for (const address of addresses)
+      if (hostPortOf(address) === undefined) throw new UsageError(`${variable}: ${quoted(address)} is no HOST:PORT`);
+    return addresses;
+  }
+
+  close(): void {
+    for (const client of this.#clients.values()) client.close();
+    this.#clients.clear();
+  }
+
+  #client<Definition extends ServiceDefinition>(definition: Definition, service: ServiceName): Client<Definition> {
+    const key = `${service} ${definition.fullName}`;
+    let client = this.#clients.get(key) as Client<Definition> | undefined;
+    if (client === undefined) {
+      client = createClient(definition, {
+        address: this.addresses(service),
+        tls: this.#tlsFiles(),
+        serverRole: service,
+        defaultDeadlineMs: DEADLINE_MS,
+      });
+      this.#clients.set(key, client);
+    }
+    return client;
+  }
+
+  #addressInState(service: ServiceName): string {
+    this.#endpoints ??= this.#readEndpoints();
+    const found = this.#endpoints[service];
+    if (isJsonObject(found) && typeof found.grpc === "string") return found.grpc;
+    throw new UsageError(`endpoints.json has no address of the ${service}: set ${ADDRESS_VARIABLES[service]}`);
+  }
+
+  #readEndpoints(): Readonly<Record<string, unknown>> {
+    const file = join(this.#stateFolder(), "endpoints.json");
+    try {
+      const endpoints: unknown = JSON.parse(readFileSync(file, "utf8"));
+      if (isJsonObject(endpoints)) return endpoints;
+      throw new Error("it is no object");
+    } catch (error) {
+      throw new UsageError(`cannot read where the services are: ${messageOf(error)}; is the mesh running?`);
+    }
+  }
+
+  #tlsFiles(): TlsFiles {
+    const { environment } = this.#options;
+    const fileOf = (name: keyof typeof FILE_VARIABLES): string =>
+      environment[FILE_VARIABLES[name]] || join(this.#stateFolder(), "certs", OPERATOR_FILES[name]);
+    return { caFile: fileOf("caFile"), certFile: fileOf("certFile"), keyFile: fileOf("keyFile") };
+  }
+
+  #stateFolder(): string {
+    const { state, environment, workingFolder } = this.#options;
+    const given = state ?? environment.DISKMESH_STATE;
+    if (given) return resolve(workingFolder, given);
+    for (let folder = resolve(workingFolder); ; folder = dirname(folder)) {
+      const found = join(folder, STATE_FOLDER);
+      if (existsSync(found)) return found;
+      if (folder === dirname(folder)) break;
+    }
+    const variables = [...Object.values(ADDRESS_VARIABLES), ...Object.values(FILE_VARIABLES)].join(", ");
+    throw new UsageError(`no ${STATE_FOLDER} here or above: give --state FOLDER of \`npm start\`, or set ${variables}`);
+  }
+}

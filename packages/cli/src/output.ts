@@ -1,0 +1,106 @@
+import type { Writable } from "node:stream";
+
+/** What of an item stands in a column. */
+export type Columns<Item> = Readonly<Record<string, (item: Item) => string | number | boolean>>;
+
+export interface OutputOptions {
+  readonly out: Writable & { readonly isTTY?: boolean };
+  readonly err: Writable & { readonly isTTY?: boolean };
+  readonly json: boolean;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+const COLOURS: readonly (readonly [word: RegExp, code: number])[] = [
+  [/^(ERROR|DEAD|UNAVAILABLE|TIMEOUT|does not answer)/, 31],
+  [/^(WARNING|ATTACHING|CLOSING|UNPUBLISHING|PUBLISHING|HELD|PROCESSING|QUEUED|stands by|not serving)/, 33],
+  [/^(ONLINE|ATTACHED|PUBLISHED|DONE|S_OK|serves)/, 32],
+];
+
+/** Tables for people, JSON for scripts: what was asked for on one stream, what is said beside it on the other. */
+export class Output {
+  readonly #options: OutputOptions;
+  readonly #hasColours: boolean;
+
+  constructor(options: OutputOptions) {
+    this.#options = options;
+    const { out, environment, json } = options;
+    this.#hasColours = !json && out.isTTY === true && !environment.NO_COLOR && environment.TERM !== "dumb";
+  }
+
+  get isJson(): boolean {
+    return this.#options.json;
+  }
+
+  list<Item>(columns: Columns<Item>, items: readonly Item[], none: string): void {
+    if (this.isJson) this.#json(items);
+    else if (items.length === 0) this.say(none);
+    else {
+      const rows = items.map((item) => Object.values(columns).map((column) => printable(column(item))));
+      this.#table(Object.keys(columns), rows);
+    }
+  }
+
+  /** What a call answered: `text` for people. */
+  answer(answer: object, text: string): void {
+    if (this.isJson) this.#json(answer);
+    else this.#options.out.write(`${this.#coloured(printable(text))}\n`);
+  }
+
+  /** One of many that come as they come: a line. */
+  item(item: object, text: string): void {
+    this.#options.out.write(this.isJson ? `${JSON.stringify(item)}\n` : `${printable(text)}\n`);
+  }
+
+  /** Text as it is, such as a config. */
+  text(text: string): void {
+    this.#options.out.write(text.endsWith("\n") ? text : `${text}\n`);
+  }
+
+  /** For the person beside it. */
+  say(text: string): void {
+    this.#options.err.write(`${printable(text)}\n`);
+  }
+
+  #json(value: object): void {
+    this.#options.out.write(`${JSON.stringify(value, undefined, 2)}\n`);
+  }
+
+  #table(head: readonly string[], rows: readonly (readonly string[])[]): void {
+    const widths = head.map((name, at) => Math.max(name.length, ...rows.map((row) => (row[at] as string).length)));
+    const line = (cells: readonly string[], paint: (cell: string) => string) =>
+      cells
+        .map((cell, at) => paint(cell) + " ".repeat((widths[at] as number) - cell.length))
+        .join("  ")
+        .trimEnd();
+    const upper = head.map((name) => name.toUpperCase());
+    const lines = [line(upper, (cell) => cell), ...rows.map((row) => line(row, (cell) => this.#coloured(cell)))];
+    this.#options.out.write(`${lines.join("\n")}\n`);
+  }
+
+  #coloured(cell: string): string {
+    const [, code] = (this.#hasColours && COLOURS.find(([word]) => word.test(cell))) || [];
+    return code === undefined ? cell : `\u001b[${code}m${cell}\u001b[0m`;
+  }
+}
+
+/** What services answer holds what callers of them gave: nothing of it moves the cursor of a terminal. */
+function printable(value: string | number | boolean): string {
+  return String(value).replace(/\p{Cc}/gu, (character) => (character === "\n" || character === "\t" ? " " : "\ufffd"));
+}
+
+/** The name of an enum's value without that of the enum. */
+export function short(value: string): string {
+  return value.replace(/^(ACTION_CODE|ATTACH_STATE|HOST_STATE|HEALTH|PUBLICATION_STATE|TASK_STATE|TASK_QUEUE)_/, "");
+}
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function sizeText(sizeBytes: number): string {
+  let [value, unit] = [sizeBytes, 0];
+  while (value >= 1024 && unit < UNITS.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return `${Number.isInteger(value) ? value : value.toFixed(1)} ${UNITS[unit]}`;
+}
+
+export function timeText(time: Date | undefined): string {
+  return time === undefined ? "" : time.toISOString().replace(/\.\d+Z$/, "Z");
+}

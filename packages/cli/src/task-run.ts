@@ -1,0 +1,43 @@
+import { type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
+import { UnavailableError } from "@diskmesh/domain";
+import type { ActionCall } from "./action.js";
+import { EndedWith, EXIT_CODES } from "./exit-codes.js";
+import { short, timeText } from "./output.js";
+
+/** Tells what a task does until it has ended; with --no-wait only which one it is. */
+export async function followTask(call: ActionCall, task: Task | undefined): Promise<void> {
+  if (task === undefined) throw new TypeError("the answer has no task");
+  const { output, options } = call;
+  if (options.wait === false) {
+    output.answer(task, `task ${task.taskId}`);
+    return;
+  }
+  output.say(`task ${task.taskId}: ${task.description}`);
+  const ended = await endOf(call, task.taskId);
+  output.answer(ended, `${short(ended.state)}${ended.result === "" ? "" : `: ${ended.result}`}`);
+  if (ended.state === TaskState.HELD) throw new EndedWith(EXIT_CODES.notYet);
+  if (ended.state !== TaskState.DONE) throw new EndedWith(EXIT_CODES.failed);
+}
+
+/** Whichever director leads: a stream that ends early goes on where it ended. */
+async function endOf({ mesh, output, signal }: ActionCall, taskId: number): Promise<Task> {
+  let fromIndex = 0;
+  for (;;) {
+    try {
+      for await (const { update } of mesh.tasks.watchTask({ taskId, fromIndex }, { signal })) {
+        if (update?.$case === "ended") return update.value;
+        if (update?.$case !== "event") continue;
+        fromIndex = update.value.index + 1;
+        output.say(eventText(update.value));
+      }
+    } catch (error) {
+      if (!(error instanceof UnavailableError) || signal.aborted) throw error;
+      output.say(`${error.message}; asked again`);
+    }
+  }
+}
+
+function eventText({ time, stage, task, state, message }: TaskEvent): string {
+  const what = [stage, task].filter(Boolean).join(": ");
+  return `${timeText(time)}  ${what} ${state}${message === "" ? "" : ` (${message})`}`;
+}

@@ -1,0 +1,35 @@
+import { AttachState, HostState } from "@diskmesh/api/registry";
+import { quoted } from "@diskmesh/domain";
+import { UsageError } from "./exit-codes.js";
+
+/** What people type for values of enums, sizes and times. */
+
+export const hostState = (text: string) => named("state", HostState, text);
+export const attachState = (text: string) => named("state", AttachState, text);
+
+function named<Value extends string>(what: string, values: Readonly<Record<string, Value>>, text: string): Value {
+  const names = Object.keys(values).filter((name) => !/^(UNSPECIFIED|UNRECOGNIZED)$/.test(name));
+  const name = text.toUpperCase();
+  const value = names.includes(name) ? values[name] : undefined;
+  if (value !== undefined) return value;
+  throw new UsageError(`${what} ${quoted(text)} is none of ${names.map((one) => one.toLowerCase()).join(", ")}`);
+}
+
+const FACTORS: Readonly<Record<string, number>> = { "": 1, KiB: 2 ** 10, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40 };
+
+/** Such as 64MiB, 10GiB, or a number of bytes. */
+export function sizeBytesOf(text: string): number {
+  const [, number, unit = ""] = /^([1-9][0-9]{0,15})(KiB|MiB|GiB|TiB)?$/.exec(text) ?? [];
+  const sizeBytes = Number(number) * (FACTORS[unit] as number);
+  if (Number.isSafeInteger(sizeBytes)) return sizeBytes;
+  throw new UsageError(`size ${quoted(text)} is none: give bytes, or such as 64MiB, 10GiB, 2TiB`);
+}
+
+/** An instant as JSON has it, or how long ago it was: 90s, 15m, 2h, 7d. */
+export function timeOf(text: string, nowMs: number): Date {
+  const [, number, unit = ""] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? [];
+  const unitMs: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+  const time = new Date(number === undefined ? text : nowMs - Number(number) * (unitMs[unit] as number));
+  if (!Number.isNaN(time.getTime())) return time;
+  throw new UsageError(`time ${quoted(text)} is none: give such as 15m, 2h, 7d, or 2026-01-31T12:00:00Z`);
+}

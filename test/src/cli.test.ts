@@ -1,0 +1,113 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { runCommandLine } from "@diskmesh/cli";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { devicesReady } from "./mesh/steps.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+
+const MANIFEST = "name: demo\ninstance_groups: [{name: web, instances: 1, azs: [z1]}]\n";
+const CLOUD_CONFIG = "azs: [{name: z1}]\ndisk_types: [{name: small, disk_size: 1}]\n";
+
+/** What an operator types, against a mesh of real processes. */
+describe("the diskmesh command and a mesh", function () {
+  this.timeout(180_000);
+  let mesh: TestMesh;
+  let environment: Record<string, string>;
+
+  before(async () => {
+    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES });
+    const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
+    environment = {
+      DISKMESH_DIRECTOR: mesh.group.address("director"),
+      DISKMESH_DISPATCHER: mesh.group.address("cpi-dispatcher"),
+      DISKMESH_REGISTRY: mesh.group.address("disk-registry"),
+      DISKMESH_CA: caFile,
+      DISKMESH_CERT: certFile,
+      DISKMESH_KEY: keyFile,
+    };
+  });
+  after(() => mesh?.[Symbol.asyncDispose]());
+
+  async function typed(...args: string[]): Promise<{ code: number; out: string; err: string }> {
+    const [out, err] = [new PassThrough(), new PassThrough()];
+    const signal = AbortSignal.timeout(120_000);
+    const workingFolder = mesh.group.folder;
+    const code = await runCommandLine(args, { out, err, environment, workingFolder, signal });
+    return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
+  }
+  /** Fails unless it ends with 0. */
+  async function done(line: string, ...more: string[]): Promise<string> {
+    const { code, out, err } = await typed(...line.split(" "), ...more);
+    expect(code, `${line}: ${out}${err}`).to.equal(0);
+    return out;
+  }
+  // biome-ignore lint/suspicious/noExplicitAny: what each answers is looked at field by field.
+  const listed = async (line: string): Promise<any[]> => JSON.parse(await done(`${line} --json`));
+
+  it("status; hosts come and go; a deployment gets a disk and gives it back; a dead host is fenced", async () => {
+    expect(await done("status")).to.match(/^disk-registry +\S+ +serves$/m);
+    expect(await done("add-host host-1 --dry-run")).to.contain("S_OK");
+    for (const host of mesh.hostIds) await done(`add-host ${host} --wait`);
+    await devicesReady(mesh);
+    expect(await done("hosts")).to.match(/^HOST +STATE .*\nhost-1 +ONLINE/);
+    expect((await listed("devices --host host-2")).map(({ attachState }) => attachState)).to.deep.equal(
+      Array(2).fill("ATTACH_STATE_ATTACHED"),
+    );
+    expect(await done("remove-host host-2 --wait")).to.contain("host-2 is out of operation");
+    await done("add-host host-2 --wait");
+
+    await mesh.clients.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    expect(await listed("configs --type cloud")).to.have.length(1);
+    writeFileSync(join(mesh.group.folder, "demo.yml"), MANIFEST);
+    expect(await done(`deploy ${join(mesh.group.folder, "demo.yml")}`)).to.equal("DONE: /deployments/demo\n");
+    const [instance] = await listed("instances demo");
+    await done(`provide scratch ${instance.instanceId} --size 1MiB --pool small`);
+    const [disk] = await listed("disks --dynamic");
+    const [published] = await listed("disks");
+    expect([disk.diskCid, published.publication.state]).to.deep.equal([
+      published.diskId,
+      "PUBLICATION_STATE_PUBLISHED",
+    ]);
+    const failed = await typed("provide", "other", instance.instanceId, "--size", "1MiB", "--pool", "huge");
+    expect([failed.code, failed.err]).to.satisfy(
+      ([code, err]: [number, string]) => code === 1 && /could not find disk pool/.test(err),
+    );
+    expect((await listed("tasks --recent")).map(({ state }) => state)).to.deep.equal([
+      "TASK_STATE_ERROR",
+      "TASK_STATE_DONE",
+      "TASK_STATE_DONE",
+    ]);
+
+    const { hostId } = published.publication;
+    expect(await done(`set-host-state dead ${hostId} --reason power --dry-run`)).to.contain("1 publications");
+    await done(`set-host-state dead ${hostId} --reason power`);
+    await eventually(async () => (await typed("fence-host", hostId, "--reason", "power")).code === 0);
+    expect((await listed("disks"))[0].fence).to.include({ hostId, reason: "power" });
+    await done(`set-host-state online ${hostId}`);
+    expect((await listed(`events --host ${hostId} --action FenceHost`)).length).to.be.above(0);
+    expect((await listed("events --director --deployment demo --after 1h")).length).to.be.above(0);
+    await done("detach scratch");
+    expect(await listed("locks")).to.deep.equal([]);
+  });
+
+  it("what is refused, not there, or not now -> 1 or 3, and why", async () => {
+    const rows: [line: string, code: number, said: RegExp][] = [
+      ["fence-host nowhere", 1, /no host nowhere/],
+      ["add-host nowhere", 1, /E_NOT_FOUND.*never registered/],
+      ["remove-host no/where", 1, /no\/where/],
+      ["instances nowhere", 1, /nowhere/],
+    ];
+    for (const [line, code, said] of rows) {
+      const ended = await typed(...line.split(" "));
+      expect(ended.out + ended.err, line).to.match(said);
+      expect(ended.code, line).to.equal(code);
+    }
+    await mesh.process("cpi-dispatcher").kill();
+    const { code, out } = await typed("status");
+    expect(out).to.match(/^cpi-dispatcher +\S+ +does not answer/m);
+    expect(code).to.equal(3);
+  });
+});
