@@ -5,10 +5,10 @@ import { builtFiles } from "./build.mjs";
 import { step } from "./progress.mjs";
 import { Failure } from "./run.mjs";
 
-/** What runs in threads of its own is a file of its own, beside the service's. */
+/** What starts by itself is a file of its own, beside the service's: threads, and what tests start in its place. */
 const DESCRIPTORS = "packages/rpc/dist/descriptors-thread.js";
-const THREADS = {
-  director: [DESCRIPTORS, "services/director/dist/yaml/worker.js"],
+const OTHERS = {
+  director: [DESCRIPTORS, "services/director/dist/yaml/worker.js", "services/director/dist/testing/crashing-main.js"],
   "cpi-dispatcher": [DESCRIPTORS],
   "disk-registry": [DESCRIPTORS],
   "disk-agent": [DESCRIPTORS],
@@ -23,7 +23,7 @@ const BANNER = `import { createRequire as requireFrom } from "node:module"; cons
  * find and read some 700 takes twice the processor time. Whoever is started from here starts these.
  */
 export async function ensureBundled(root) {
-  const made = Object.keys(THREADS).map((name) => join(root, "services", name, "bundle/main.js"));
+  const made = Object.keys(OTHERS).map((name) => join(root, "services", name, "bundle/main.js"));
   const from = [...builtFiles(root), join(root, "node_modules/.package-lock.json"), fileURLToPath(import.meta.url)];
   if (Math.min(...made.map(changedMs)) < Math.max(...from.map(changedMs)))
     await step("bundling the services (esbuild)", () => bundleAll(root), { quietMs: 1500 });
@@ -36,7 +36,7 @@ function changedMs(file) {
 
 async function bundleAll(root) {
   try {
-    await Promise.all(Object.keys(THREADS).map((name) => bundle(root, name)));
+    await Promise.all(Object.keys(OTHERS).map((name) => bundle(root, name)));
   } catch (error) {
     throw new Failure(`${error.message}\nthe services could not be bundled`);
   }
@@ -47,7 +47,7 @@ async function bundle(root, name) {
   const outdir = `services/${name}/bundle`;
   const { metafile } = await build({
     absWorkingDir: root,
-    entryPoints: [`services/${name}/dist/main.js`, ...THREADS[name]],
+    entryPoints: [`services/${name}/dist/main.js`, ...OTHERS[name]],
     entryNames: "[name]",
     outdir,
     bundle: true,

@@ -139,7 +139,9 @@ export class ServiceProcess {
 
 /** The bundle that users start, where `npm test` made one; by hand a test starts what was compiled last. */
 function asStarted(mainFile: string): string {
-  return process.env.DISKMESH_BUNDLED === undefined ? mainFile : mainFile.replace(/dist\/main\.js$/, "bundle/main.js");
+  return process.env.DISKMESH_BUNDLED === undefined
+    ? mainFile
+    : mainFile.replace(/dist\/(?:testing\/)?([\w-]*main\.js)$/, "bundle/$1");
 }
 
 function formatExit(exit: Exit): string {

@@ -1,4 +1,6 @@
+import { readFileSync } from "node:fs";
 import { dirname } from "node:path";
+import { fileURLToPath } from "node:url";
 import { AgentClient } from "@diskmesh/mbus";
 import { Tablet } from "@diskmesh/tablet";
 import { CpiCalls } from "../cpi/cpi-calls.js";
@@ -31,10 +33,23 @@ countCallsOf(AgentClient.prototype, "call", ([, method]) => `agent ${String(meth
 
 /** By the functions that are closest, as "write in DiskSteps.change < DiskSteps.attach". */
 function writeIn(stack: string): string | undefined {
-  const calls = stack.matchAll(/at (?:async )?(\S*?) ?\(?file:\S*director\/dist\/(?!testing)(\S*?):\d+:\d+/g);
-  const [first, second] = [...calls].map(([, name, file = ""]) => ({ name: name || file, file }));
+  const calls = stack.matchAll(/at (?:async )?(\S*?) ?\(?(file:\S*?):(\d+):\d+/g);
+  const [first, second] = [...calls]
+    .map(([, name, url = "", line]) => ({ name, file: sourceAt(url, Number(line)) }))
+    .flatMap(({ name, file }) => (file === undefined ? [] : [{ name: name || file, file }]));
   const isOfTask = first !== undefined && /^(jobs|steps|handlers)\/|^workers\/task(s|-runner)\.js$/.test(first.file);
   return isOfTask ? `write in ${first.name} < ${second?.name}` : undefined;
+}
+
+const linesOf = new Map<string, readonly string[]>();
+
+/** The director's file that holds this line, which in a bundle is named above what became of it; undefined: none does. */
+function sourceAt(url: string, line: number): string | undefined {
+  const lines = linesOf.get(url) ?? readFileSync(fileURLToPath(url), "utf8").split("\n");
+  linesOf.set(url, lines);
+  let at = line - 1;
+  while (at >= 0 && !/^\/\/ \S+\.js$/.test(lines[at] ?? "")) at--;
+  return /director\/dist\/(?!testing)(.*)$/.exec(lines[at] ?? url)?.[1];
 }
 
 await import("../main.js");
