@@ -9,8 +9,8 @@ import { type Reading, readNow } from "./yaml/formats.js";
 import type { YamlLimits } from "./yaml/limits.js";
 
 const MIB_BYTES = 1024 * 1024;
-/** As much as holds fewer tokens than the limit, so that all of it is read. */
-const WHOLE_BYTES = MIB_BYTES / 16;
+/** As much as holds fewer tokens than the limit, so that all of it is read: what is slow shows in whole mebibytes. */
+const WHOLE_BYTES = MIB_BYTES / 64;
 /** For each text a thread starts, which takes longer than most of the reading. */
 const TEXTS_PER_FULL_SIZED = 5;
 /** As much as is read on the event loop. */
