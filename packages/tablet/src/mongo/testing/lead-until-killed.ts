@@ -1,8 +1,12 @@
 /** A process for tests: leads a tablet, prints each acknowledged number, and waits to be killed. */
 import { writeSync } from "node:fs";
+import { setTimeout as delay } from "node:timers/promises";
 import { table } from "../../schema.js";
 import { Tablet } from "../../tablet.js";
 import { openMongoStorage } from "../open-mongo.js";
+
+/** Between two commits, so that it leaves the processor to others most of the time. */
+const PAUSE_MS = 5;
 
 const { url, tabletName, leaseTimeMs, address } = JSON.parse(process.argv[2] as string);
 const limits = { leaseTimeMs, safeLeaseTimeMs: leaseTimeMs * 0.8 };
@@ -18,4 +22,5 @@ for (;;) {
     return next;
   });
   writeSync(1, `${n}\n`);
+  await delay(PAUSE_MS);
 }
