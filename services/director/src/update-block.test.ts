@@ -37,6 +37,7 @@ describe("a deploy by its update block", function () {
     director.cpi.calls.length = 0;
     director.cpi.callMs = 20;
     director.cpi.mostAtOnce.clear();
+    director.cpi.awaitedAtOnce.clear();
   });
 
   const group = (name: string, instances: number, more = "vm_type: small") =>
@@ -59,6 +60,7 @@ describe("a deploy by its update block", function () {
   const vmCids = async () => (await instances()).map(({ vmCid }) => vmCid);
 
   it("new instances -> all at once, as many as a CPI may make", async () => {
+    director.cpi.awaitedAtOnce.set("createVm", 4);
     await deployed(manifest("canaries: 1, max_in_flight: 1", group("db", 6)));
     expect(director.cpi.mostAtOnce.get("createVm")).to.equal(4);
     expect(new Set(await vmCids()).size).to.equal(6);
@@ -67,6 +69,7 @@ describe("a deploy by its update block", function () {
   it("changed ones -> the canary alone, then max_in_flight at once", async () => {
     const update = "canaries: 1, max_in_flight: 3";
     await deployed(manifest(update, group("db", 6)));
+    director.cpi.awaitedAtOnce.set("deleteVm", 3);
     const taskId = await deployed(manifest(update, group("db", 6, "vm_type: large")));
     expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(3);
     expect(calls("deleteVm", "createVm").slice(0, 2)).to.deep.equal(["deleteVm", "createVm"]);
@@ -85,6 +88,7 @@ describe("a deploy by its update block", function () {
         group("ui", 1, `vm_type: ${type}`),
       );
     await deployed(text("small"));
+    director.cpi.awaitedAtOnce.set("deleteVm", 2);
     await deployed(text("large"));
     expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(2);
   });
@@ -98,6 +102,7 @@ describe("a deploy by its update block", function () {
     await deployed(text("small", true));
     await deployed(text("large", true));
     expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(1);
+    director.cpi.awaitedAtOnce.set("deleteVm", 3);
     await deployed(text("small", false));
     expect(director.cpi.mostAtOnce.get("deleteVm")).to.equal(3);
   });

@@ -23,6 +23,10 @@ export interface MemoryDisk {
 
 type When = "before" | "after";
 
+/** How long a call waits for those that a test expects beside it, and how often it looks. */
+const OTHERS_TIMEOUT_MS = 2_000;
+const LOOK_MS = 5;
+
 /** An infrastructure in memory, behind one CPI or several, whose calls tests can stop and make fail. */
 export class MemoryCloud {
   readonly vms = new Map<string, MemoryVm>();
@@ -56,6 +60,8 @@ export class MemoryCloud {
   callCount = 0;
   /** The most calls of each method that ran at the same time. */
   readonly mostAtOnce = new Map<keyof Cpi, number>();
+  /** By method: until so many calls of it ran at the same time, each waits a while for the others. */
+  readonly awaitedAtOnce = new Map<keyof Cpi, number>();
   readonly #running = new Map<keyof Cpi, number>();
   /** Whether calls that wait at a gate end when nobody wants them any more. */
   endsCalls = true;
@@ -90,6 +96,9 @@ export class MemoryCloud {
     this.#running.set(method, running);
     this.mostAtOnce.set(method, Math.max(running, this.mostAtOnce.get(method) ?? 0));
     try {
+      const untilMs = performance.now() + OTHERS_TIMEOUT_MS;
+      const areMissing = () => (this.mostAtOnce.get(method) ?? 0) < (this.awaitedAtOnce.get(method) ?? 0);
+      while (areMissing() && performance.now() < untilMs) await sleep(LOOK_MS, undefined, { signal });
       if (this.callMs > 0 && !this.nearCpis.has(cpi)) await sleep(this.callMs, undefined, { signal });
       return await call();
     } finally {
