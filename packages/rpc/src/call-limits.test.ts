@@ -108,12 +108,15 @@ describe("calls, bounded", () => {
       const reasons: unknown[] = [];
       await bench.serve({
         get: async (request, call) => {
+          if (request.text === "connect") return request;
           reasons.push(call.deadlineAtMs - Date.now());
           reasons.push(await abortReason(call));
           return request;
         },
       });
-      const error = await rejection(bench.client().get({ text: "", count: 0 }, { deadlineMs: 1_000 }), TimeoutError);
+      const client = bench.client();
+      await client.get({ text: "connect", count: 0 });
+      const error = await rejection(client.get({ text: "", count: 0 }, { deadlineMs: 1_000 }), TimeoutError);
       expect(error.outcome).to.equal("unknown");
       await eventually(async () => expect(reasons).to.have.length(2));
       expect(reasons[0]).to.be.within(1, 1_000);
@@ -132,10 +135,10 @@ describe("calls, bounded", () => {
       await bench.serve(stuck, { limits: { defaultDeadlineMs: 100, maxDeadlineMs: 150 } });
       const { raw, close } = rawClient(bench, "operator");
       try {
-        for (const headers of [undefined, { "grpc-timeout": "10S" }]) {
+        for (const headers of [undefined, { "grpc-timeout": "60S" }]) {
           const startedMs = performance.now();
           expect(await raw("/test.v1.NoteService/Get", Buffer.alloc(0), headers)).to.deep.include({ code: 4 });
-          expect(performance.now() - startedMs).to.be.within(90, 5000);
+          expect(performance.now() - startedMs).to.be.within(90, 30_000);
         }
         for (const reason of reasons) expect(reason).to.be.instanceOf(TimeoutError);
         expect(reasons).to.have.length(2);

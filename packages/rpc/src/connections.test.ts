@@ -84,7 +84,7 @@ describe("servers and their connections", () => {
       await started.promise;
       const startedMs = performance.now();
       await server.drain();
-      expect(performance.now() - startedMs).to.be.within(150, 5000);
+      expect(performance.now() - startedMs).to.be.within(150, 30_000);
       expect(await get)
         .to.be.instanceOf(UnavailableError)
         .and.include({ outcome: "unknown" });

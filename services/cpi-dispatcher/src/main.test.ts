@@ -58,7 +58,12 @@ describe("the dispatcher's process", () => {
 
   function connect() {
     const tls = certs.files("director");
-    return createClient(CpiServiceDefinition, { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: 5_000 });
+    return createClient(CpiServiceDefinition, {
+      address,
+      tls,
+      serverRole: "cpi-dispatcher",
+      defaultDeadlineMs: 60_000,
+    });
   }
 
   it("serves without its registry, says UNAVAILABLE of what needs it, and stops cleanly", async () => {

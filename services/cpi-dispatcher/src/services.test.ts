@@ -91,10 +91,13 @@ describe("CpiService", () => {
   });
 
   it("passes on who calls and for how long", async () => {
-    await director.hasVm({ context: { ...contextOf(1), stemcellApiVersion: 3 }, vmCid: "vm-x" }, { deadlineMs: 3_000 });
+    await director.hasVm(
+      { context: { ...contextOf(1), stemcellApiVersion: 3 }, vmCid: "vm-x" },
+      { deadlineMs: 60_000 },
+    );
     const [call] = dispatcher.memory.calls;
     expect(call).to.include({ requestId: "r1", directorId: "d1", stemcellApiVersion: 3 });
-    expect((call as CpiCall).deadlineAtMs - Date.now()).to.be.within(1_000, 3_000);
+    expect((call as CpiCall).deadlineAtMs - Date.now()).to.be.within(30_000, 60_000);
   });
 
   it("stringifies hints", async () => {

@@ -82,7 +82,7 @@ describe("bad input to the director", () => {
       address: director.address,
       tls: director.certs.files("operator"),
       serverRole: "director",
-      defaultDeadlineMs: 20_000,
+      defaultDeadlineMs: 60_000,
     });
     try {
       return await client.provideDisk({});
@@ -248,7 +248,7 @@ describe("bad input to the director", () => {
       address: director.address,
       tls,
       serverRole: "director",
-      defaultDeadlineMs: 5_000,
+      defaultDeadlineMs: 60_000,
     });
     const error = await rejection(client.detachDisk({ diskName: "d" }));
     client.close();

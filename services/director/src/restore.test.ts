@@ -46,7 +46,7 @@ for (const store of ["LMDB", "MongoDB"])
         tls: director.certs.files("operator"),
         serverRole: "director",
       } as const;
-      const admin = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 20_000 });
+      const admin = createClient(AdminServiceDefinition, { ...options, defaultDeadlineMs: 60_000 });
       try {
         const pieces: Buffer[] = [];
         for await (const { piece } of admin.createBackup({})) pieces.push(piece);

@@ -16,13 +16,22 @@ stemcells: [{alias: default, os: ubuntu-noble, version: "${version}"}]
 instance_groups: [{name: db, instances: 1, azs: [${az}], stemcell: default}]
 `;
 
+/** Long beside what a busy machine needs for a piece. */
+const IDLE_TIMEOUT_MS = 4_000;
+
 describe("stemcells", () => {
   let director: TestDirector;
   const folder = join(temporaryFolder(), "stemcells");
 
   before(async () => {
     director = await TestDirector.start({
-      stemcells: { folder, uploadSizeBytes: 5_000, unpackedSizeBytes: 50_000, entries: 4, idleTimeoutMs: 500 },
+      stemcells: {
+        folder,
+        uploadSizeBytes: 5_000,
+        unpackedSizeBytes: 50_000,
+        entries: 4,
+        idleTimeoutMs: IDLE_TIMEOUT_MS,
+      },
     });
   });
   after(() => director?.stop());
@@ -146,12 +155,17 @@ describe("stemcells", () => {
 
   it("an upload that falls silent, or is not begun by a header -> ended", async () => {
     const file = stemcellFile();
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
     async function* silent() {
       yield { part: { $case: "header" as const, value: {} } };
       yield { part: { $case: "chunk" as const, value: file.subarray(0, 10) } };
-      await new Promise((resolve) => setTimeout(resolve, 2_000));
+      await ended;
     }
-    await rejection(director.stemcells.uploadStemcell(silent()), Error, /nothing came for 500 ms/);
+    await rejection(director.stemcells.uploadStemcell(silent()), Error, /nothing came for 4000 ms/);
+    end();
     async function* headless() {
       yield { part: { $case: "chunk" as const, value: file } };
     }

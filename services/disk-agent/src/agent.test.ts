@@ -72,7 +72,7 @@ describe("the disk agent's process", () => {
       address: agent.address,
       tls: certs.files("operator"),
       serverRole: "disk-agent",
-      defaultDeadlineMs: 5_000,
+      defaultDeadlineMs: 60_000,
     });
     try {
       return (await client.listDevices({})).devices;
@@ -247,7 +247,7 @@ describe("the disk agent's process", () => {
         address: agent.address,
         tls: certs.files(who),
         serverRole: "disk-agent",
-        defaultDeadlineMs: 5_000,
+        defaultDeadlineMs: 60_000,
       });
       const looking = client.rescanDevices({});
       if (allowed) expect((await looking).changedDeviceIds, who).to.deep.equal([]);

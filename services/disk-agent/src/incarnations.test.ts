@@ -69,7 +69,7 @@ describe("an agent between incarnations", () => {
 
   const list = async (): Promise<ListDevicesResponse> => {
     const tls = certs.files("operator");
-    const to = { address: agent.address, tls, serverRole: "disk-agent" as const, defaultDeadlineMs: 5_000 };
+    const to = { address: agent.address, tls, serverRole: "disk-agent" as const, defaultDeadlineMs: 60_000 };
     const client = createClient(DiskAgentServiceDefinition, to);
     try {
       return await client.listDevices({});

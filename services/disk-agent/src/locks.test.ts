@@ -50,7 +50,7 @@ describe("device files between processes", () => {
 
   const list = async (agent: TestAgent) => {
     const tls = certs.files("operator");
-    const options = { address: agent.address, tls, serverRole: "disk-agent", defaultDeadlineMs: 5_000 } as const;
+    const options = { address: agent.address, tls, serverRole: "disk-agent", defaultDeadlineMs: 60_000 } as const;
     const client = createClient(DiskAgentServiceDefinition, options);
     try {
       return (await client.listDevices({})).devices;

@@ -327,7 +327,7 @@ describe("bad input, through a real server", () => {
         address: registry.address,
         tls: registry.certificates.files("operator"),
         serverRole: "disk-registry",
-        defaultDeadlineMs: 5_000,
+        defaultDeadlineMs: 60_000,
       });
       await refused(client.createDisk(disk({})), "InvalidArgumentError", "").finally(() => client.close());
     }
@@ -338,7 +338,7 @@ describe("bad input, through a real server", () => {
       address: registry.address,
       tls: registry.certificates.files("operator"),
       serverRole: "disk-registry",
-      defaultDeadlineMs: 5_000,
+      defaultDeadlineMs: 60_000,
       maxMessageBytes: 16 * 1024 * 1024,
     });
     const labels = [{ name: "a", value: "x".repeat(5 * 1024 * 1024) }];
@@ -373,7 +373,7 @@ describe("bad input, through a real server", () => {
       address: registry.address,
       tls: registry.certificates.files("operator"),
       serverRole: "disk-registry",
-      defaultDeadlineMs: 5_000,
+      defaultDeadlineMs: 60_000,
     });
     const registering = client.registerAgent({ hostId: "h1" });
     await refused(registering, "PermissionDeniedError", "may not call").finally(() => client.close());

@@ -17,7 +17,7 @@ describe("commits", () => {
     const tls = certificates.files("disk-agent-h1");
     const agent = new TestAgent({ hostId: "h1", tls, registryAddress: address, deviceIds });
     await agent.start();
-    const options = { address, serverRole: "disk-registry", defaultDeadlineMs: 5_000 } as const;
+    const options = { address, serverRole: "disk-registry", defaultDeadlineMs: 60_000 } as const;
     const operator = createClient(DiskRegistryServiceDefinition, { ...options, tls: certificates.files("operator") });
     const noOrderWaits = () =>
       eventually(async () =>

@@ -39,7 +39,7 @@ describe("the event log", () => {
       address: registry.address,
       tls: registry.certificates.files("operator"),
       serverRole: "disk-registry",
-      defaultDeadlineMs: 10_000,
+      defaultDeadlineMs: 60_000,
     });
     const agent = await registry.agent("h1", ["d1", "d2", "d3"]);
     await agent.register();

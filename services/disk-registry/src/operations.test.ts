@@ -48,12 +48,12 @@ describe("disk-registry, as its operators see it", () => {
     await registry.operator.addHost({ hostId: "h1" });
     const waiting = await eventually(async () => {
       const device = await registry.device("d1");
-      expect(device.nextAttemptAt).not.to.equal(undefined);
+      const inMs = (device.nextAttemptAt?.getTime() ?? 0) - Date.now();
+      expect(inMs).to.be.within(0, 4_000);
       return device;
     });
-    const inMs = (waiting.nextAttemptAt?.getTime() ?? 0) - Date.now();
-    expect(waiting).to.include({ attempts: 1, attachState: AttachState.ATTACHING });
-    expect(inMs).to.be.within(0, 4_000);
+    expect(waiting.attachState).to.equal(AttachState.ATTACHING);
+    expect(waiting.attempts).to.be.at.least(1);
     failing = false;
     const erasing = await eventually(async () => {
       const device = await registry.device("d1");

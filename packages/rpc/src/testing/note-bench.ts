@@ -146,7 +146,7 @@ export class Bench {
       address: `127.0.0.1:${this.port}`,
       tls: this.files("operator"),
       serverRole: "disk-registry",
-      defaultDeadlineMs: 5_000,
+      defaultDeadlineMs: 60_000,
       ...options,
     });
     this.#closers.push(() => client.close());
@@ -224,7 +224,7 @@ function framed(message: Buffer): Buffer {
 }
 
 /** Tries until nothing is thrown. */
-export async function eventually(attempt: () => Promise<unknown>, withinMs = 10_000): Promise<void> {
+export async function eventually(attempt: () => Promise<unknown>, withinMs = 30_000): Promise<void> {
   const untilMs = performance.now() + withinMs;
   for (;;) {
     try {

@@ -114,12 +114,21 @@ case "$request" in *has_vm*) answer='{"result":true,"error":null,"log":""}'; sle
       const controller = new AbortController();
       const request = { context: context({ cpi: "a" }), vmCid: "v" };
       const cancelled = reasonOfFailed(bench.director.hasVm(request, { signal: controller.signal }));
-      const late = reasonOfFailed(bench.director.hasVm(request, { deadlineMs: 800 }));
-      await eventually(async () => (await processesOf(bench.dispatcher.runFolder)).length >= 4);
+      await eventually(async () => (await processesOf(bench.dispatcher.runFolder)).length >= 3);
       controller.abort();
-      await Promise.all([cancelled, late]);
+      await cancelled;
       await eventually(gone);
-      expect(await late).to.equal("TIMEOUT");
+      // A busy machine may come to the deadline before the CPI has begun.
+      await eventually(async () => {
+        const late = reasonOfFailed(bench.director.hasVm(request, { deadlineMs: 800 }));
+        const begun = eventually(async () => !(await gone()), { timeoutMs: 800 }).then(
+          () => true,
+          () => false,
+        );
+        expect(await late).to.equal("TIMEOUT");
+        await eventually(gone);
+        expect(await begun, "the CPI had begun").to.equal(true);
+      });
     });
 
     it("wait for their turn within the limit of calls of one CPI", async () => {

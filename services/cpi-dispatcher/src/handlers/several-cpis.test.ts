@@ -116,7 +116,7 @@ describe("CPIs side by side behind the dispatcher", () => {
         `read -r request\ncase "$request" in *create_stemcell*) sleep 60 ;; *) echo '{"result":${V2},"error":null,"log":""}' ;; esac`,
       );
       await bench.dispatcher.setCpis([bench.dispatcher.scriptCpi("well", answers('"made"')), stuck, slow]);
-      const { cpis } = await bench.director.listCpis({ context: context() }, { deadlineMs: 4_000 });
+      const { cpis } = await bench.director.listCpis({ context: context() }, { deadlineMs: 10_000 });
       expect(cpis.map(({ name, apiVersion }) => [name, apiVersion])).to.deep.equal([
         ["slow", 2],
         ["stuck", 0],
@@ -131,7 +131,7 @@ describe("CPIs side by side behind the dispatcher", () => {
         exceptCpis: [],
       };
       const request = { context: context({ preferredApiVersion: 2 }), ...stemcell };
-      const { stemcells } = await bench.director.createStemcell(request, { deadlineMs: 8_000 });
+      const { stemcells } = await bench.director.createStemcell(request, { deadlineMs: 14_000 });
       expect(stemcells.map(({ cpi, stemcellCid }) => [cpi, stemcellCid])).to.deep.equal([
         ["well", "made"],
         ["stuck", ""],

@@ -78,7 +78,7 @@ export class TestDispatcher {
       address: `127.0.0.1:${this.port}`,
       tls: this.certificates.files(name),
       serverRole: "cpi-dispatcher",
-      defaultDeadlineMs: 10_000,
+      defaultDeadlineMs: 60_000,
     });
     this.#clients.push(client);
     return client;

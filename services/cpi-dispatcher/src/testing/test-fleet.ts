@@ -122,7 +122,7 @@ export class TestFleet {
       address,
       tls: this.certs.files(name),
       serverRole,
-      defaultDeadlineMs: 10_000,
+      defaultDeadlineMs: 60_000,
     });
     this.#closers.push(() => client.close());
     return client;

@@ -86,7 +86,7 @@ export class TestDirector {
       address,
       tls: certs.files("operator"),
       serverRole: "director",
-      defaultDeadlineMs: 20_000,
+      defaultDeadlineMs: 60_000,
     } as const;
     this.disks = createClient(DynamicDiskServiceDefinition, options);
     this.tasks = createClient(TaskServiceDefinition, options);
@@ -139,7 +139,7 @@ export class TestDirector {
       dispatcher: { address: `127.0.0.1:${dispatcher.port}` },
       nats: { servers: [nats.address] },
       dynamicDisks: { enabled: true, workers: 4 },
-      agents: { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
+      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
       cpi: { retryMs: 2_000, callTimeoutMs: 30_000 },
       ...overrides,
       ...access?.config,
@@ -180,7 +180,7 @@ export class TestDirector {
 
   /** Uploads a stemcell in pieces; returns the task when it has ended. */
   async upload(file: Buffer, header: { readonly digest?: string; readonly fix?: boolean } = {}): Promise<Task> {
-    const { task } = await this.stemcells.uploadStemcell(uploadOf(file, header), { deadlineMs: 20_000 });
+    const { task } = await this.stemcells.uploadStemcell(uploadOf(file, header), { deadlineMs: 60_000 });
     return task as Task;
   }
 
@@ -212,7 +212,7 @@ export class TestDirector {
   /** Everything a task's log says, as "stage: task state", and its end. */
   async watch(taskId: number): Promise<string[]> {
     const lines: string[] = [];
-    for await (const { update } of this.tasks.watchTask({ taskId }, { deadlineMs: 20_000 })) {
+    for await (const { update } of this.tasks.watchTask({ taskId }, { deadlineMs: 60_000 })) {
       if (update?.$case === "event") lines.push(`${update.value.stage}: ${update.value.state}`);
       if (update?.$case === "ended") lines.push(`ended ${update.value.state}`);
     }

@@ -13,7 +13,7 @@ import { RemotePart } from "./remote-part.js";
 import { serveBlockIo } from "./serve-stream.js";
 
 const SIZE = 64 * 4096;
-const OPERATION_TIMEOUT_MS = 1_500;
+const OPERATION_TIMEOUT_MS = 5_000;
 
 describe("a device of another host", () => {
   let fixture: DeviceFixture;
@@ -48,7 +48,7 @@ describe("a device of another host", () => {
         tls: certs.files("disk-agent-host-2"),
         serverRole: "disk-agent",
         serverName: "host-1",
-        defaultDeadlineMs: 5_000,
+        defaultDeadlineMs: 60_000,
       }),
       diskId: "disk-1" as DiskId,
       deviceId: "a" as DeviceId,
@@ -124,7 +124,7 @@ describe("a device of another host", () => {
     proxy.holdAnswers();
     const began = performance.now();
     expect(await nameOf(remote.write(0, Buffer.alloc(4096, 1), false))).to.equal("UnavailableError");
-    expect(performance.now() - began).to.be.within(OPERATION_TIMEOUT_MS - 50, OPERATION_TIMEOUT_MS + 10_000);
+    expect(performance.now() - began).to.be.within(OPERATION_TIMEOUT_MS - 50, OPERATION_TIMEOUT_MS + 30_000);
     proxy.cut();
     await remote.write(0, Buffer.alloc(4096, 2), false);
     expect(bytes()[0]).to.equal(2);

@@ -61,7 +61,7 @@ describe("disks exported between two agents", () => {
       certs,
       registryAddress: registry.address,
       devices,
-      config: { timeouts: { orderTimeoutMs: 1_000, remoteIoTimeoutMs: 15_000, drainTimeoutMs: 300 } },
+      config: { timeouts: { orderTimeoutMs: 1_000, remoteIoTimeoutMs: 60_000, drainTimeoutMs: 300 } },
     });
   };
 
@@ -199,7 +199,7 @@ describe("disks exported between two agents", () => {
     await sleep(5);
     const began = performance.now();
     expect(await one.process.stop()).to.include({ code: 0 });
-    expect(performance.now() - began).to.be.lessThan(5_000);
+    expect(performance.now() - began).to.be.lessThan(30_000);
     expect(existsSync(socketPath)).to.equal(false);
     const bytes = readFileSync(join(folder, "host-1", "b"));
     if ((await write) === "written") expect(bytes.equals(Buffer.alloc(SIZE, 5))).to.equal(true);
@@ -290,7 +290,7 @@ describe("disks exported between two agents", () => {
         address: one.address,
         tls: certs.files(as),
         serverRole: "disk-agent",
-        defaultDeadlineMs: 5_000,
+        defaultDeadlineMs: 60_000,
       });
       const requests = new AsyncQueue<Request>();
       const answers = client.blockIo(requests)[Symbol.asyncIterator]();

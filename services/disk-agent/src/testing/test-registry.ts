@@ -124,7 +124,7 @@ export class AgentOrders {
       tls,
       serverRole: "disk-agent",
       serverName: hostId,
-      defaultDeadlineMs: 10_000,
+      defaultDeadlineMs: 60_000,
     });
   }
 

@@ -96,7 +96,7 @@ export class TestAgent {
       address: this.#options.registryAddress,
       tls: this.#options.tls,
       serverRole: "disk-registry",
-      defaultDeadlineMs: 20_000,
+      defaultDeadlineMs: 60_000,
     });
   }
 

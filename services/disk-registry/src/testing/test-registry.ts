@@ -110,6 +110,6 @@ function clientOf(certificates: TestCertificates, address: string, name: string)
     address,
     tls: certificates.files(name),
     serverRole: "disk-registry",
-    defaultDeadlineMs: 10_000,
+    defaultDeadlineMs: 60_000,
   });
 }
