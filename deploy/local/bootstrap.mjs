@@ -25,7 +25,7 @@ const commands = {
   "kill-test": () => runModule("test/dist/kill-test/main.js"),
   "crash-test": (args) => {
     process.env.DISKMESH_CRASH_PLACES = "all";
-    return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS });
+    return runTests(root, ["crash-places", ...args], { fileTimeoutMs: CRASH_TEST_TIMEOUT_MS, isLive: true });
   },
   soak: () => runModule("test/dist/soak/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),

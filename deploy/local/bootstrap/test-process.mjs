@@ -29,8 +29,8 @@ export function startTestProcess(root, mochaArgs) {
   return child;
 }
 
-/** How the tests of a file went, and what they printed; `onFailure` hears of a failure at once. */
-export async function runTestFile(child, file, { timeoutMs, onFailure }) {
+/** How the tests of a file went, and what they printed; `onFailure` and `onOutput` hear of each at once. */
+export async function runTestFile(child, file, { timeoutMs, onFailure, onOutput }) {
   const result = { passed: 0, skipped: [], failures: [], output: "", cpuSeconds: 0 };
   const fail = (failure) => {
     result.failures.push(failure);
@@ -39,6 +39,7 @@ export async function runTestFile(child, file, { timeoutMs, onFailure }) {
   for (const stream of [child.stdout, child.stderr])
     stream.removeAllListeners("data").on("data", (text) => {
       result.output += text;
+      onOutput(text);
     });
   const timer = setTimeout(() => {
     fail({ title: `took longer than ${timeoutMs / 1000} s`, error: result.output });

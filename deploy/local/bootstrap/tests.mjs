@@ -29,9 +29,14 @@ const JOBS = Math.max(2, Math.min(8, availableParallelism() * 2));
 
 /**
  * Runs compiled tests by mocha, in a few processes that take file after file; returns the exit code. `--changed` takes
- * the files that the working tree touches, names take those whose path has one of them; the rest of `args` is mocha's.
+ * the files that the working tree touches, names take those whose path has one of them; the rest of `args` is mocha's. With `isLive` what tests
+ * print is passed on as it comes.
  */
-export async function runTests(root, args, { failedChecks = [], fileTimeoutMs = FILE_TIMEOUT_MS } = {}) {
+export async function runTests(
+  root,
+  args,
+  { failedChecks = [], fileTimeoutMs = FILE_TIMEOUT_MS, isLive = false } = {},
+) {
   const { loadOptions } = (await import("mocha/lib/cli/options.cjs")).default;
   const mochaArgs = args.filter((arg) => arg !== "--changed");
   const names = loadOptions(mochaArgs)._;
@@ -39,10 +44,10 @@ export async function runTests(root, args, { failedChecks = [], fileTimeoutMs = 
   const files = (args.includes("--changed") ? touchedTests(root, all) : all)
     .filter((file) => names.length === 0 || names.some((name) => relative(root, file).includes(name)))
     .sort((a, b) => FIRST.test(b) - FIRST.test(a));
-  return report(await runFiles(root, files, mochaArgs, fileTimeoutMs), failedChecks);
+  return report(await runFiles(root, files, mochaArgs, { timeoutMs: fileTimeoutMs, isLive }), failedChecks);
 }
 
-async function runFiles(root, files, mochaArgs, timeoutMs) {
+async function runFiles(root, files, mochaArgs, { timeoutMs, isLive }) {
   const queue = [...files];
   const results = [];
   const running = new Set();
@@ -53,10 +58,11 @@ async function runFiles(root, files, mochaArgs, timeoutMs) {
       const name = relative(root, file);
       running.add(name);
       const onFailure = (failure) => console.log(describeFailure(name, failure, Number.POSITIVE_INFINITY));
-      const result = { name, ...(await runTestFile(child, file, { timeoutMs, onFailure })) };
+      const onOutput = isLive ? (text) => process.stdout.write(text) : () => {};
+      const result = { name, ...(await runTestFile(child, file, { timeoutMs, onFailure, onOutput })) };
       running.delete(name);
       results.push(result);
-      printResult(result, `${results.length}/${files.length}`);
+      printResult(result, `${results.length}/${files.length}`, isLive ? "" : result.output);
       // What a file left that failed is no matter of the next.
       if (child.connected && result.failures.length > 0) child.disconnect();
     }
@@ -67,7 +73,7 @@ async function runFiles(root, files, mochaArgs, timeoutMs) {
   return results;
 }
 
-function printResult({ name, passed, failures, skipped, output, cpuSeconds }, progress) {
+function printResult({ name, passed, failures, skipped, cpuSeconds }, progress, output) {
   if (passed + failures.length + skipped.length === 0) return;
   const counts = `${passed} passed${failures.length > 0 ? `, ${failures.length} failed` : ""}`;
   console.log(`[${progress}] ${name}: ${counts}, ${cpuSeconds.toFixed(1)} s of a processor\n${output}`.trimEnd());

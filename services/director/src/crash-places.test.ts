@@ -130,7 +130,7 @@ const JOBS: readonly CrashJob[] = [
 
 for (const findsByToken of isWhole ? [true, false] : [true])
   describe(`a director killed at each place of a job, with a CPI that ${findsByToken ? "finds what it made" : "makes another"}`, function () {
-    this.timeout(600_000);
+    this.timeout(isWhole ? 3_600_000 : 600_000);
     let director: TestDirector;
     let places: CrashPlaces;
     let instanceId: string;
@@ -146,13 +146,16 @@ for (const findsByToken of isWhole ? [true, false] : [true])
     });
     after(() => director?.stop());
 
-    for (const job of JOBS.filter(({ isForWhole = false }) => isWhole || !isForWhole))
+    const jobs = JOBS.filter(({ isForWhole = false }) => isWhole || !isForWhole);
+    for (const [number, job] of jobs.entries())
       it(`${job.name} -> asked for again, it is done; nothing is lost, doubled or left behind`, async () => {
         const places = await placesOf(job);
         expect(places.length).to.be.above(2);
         for (const [index, place] of places.entries()) {
           if (!isWhole && seen.has(place)) continue;
           seen.add(place);
+          if (isWhole)
+            tell(`job ${number + 1} of ${jobs.length}, ${job.name}: ${index + 1} of ${places.length}, ${place}`);
           await killAt(job, index + 1, place);
         }
       });
@@ -235,6 +238,11 @@ for (const findsByToken of isWhole ? [true, false] : [true])
       expect((await director.locks.listLocks({})).locks, at).to.deep.equal([]);
     }
   });
+
+/** How far a long run has come, and after what time. */
+function tell(text: string): void {
+  console.log(`${Math.round(performance.now() / 1_000)} s: ${text}`);
+}
 
 function expectDone(task: Task | undefined, at: string): void {
   expect(task?.state, `${at}: ${task?.result}`).to.equal(TaskState.DONE);
