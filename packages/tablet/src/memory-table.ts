@@ -10,11 +10,11 @@ import {
   withKey,
   withoutKey,
 } from "./key-set.js";
-import type { PageOptions, ReadableTable, Table, TableSnapshot } from "./schema.js";
+import type { IndexedValue, PageOptions, ReadableTable, Table, TableSnapshot } from "./schema.js";
 
 interface Index<Doc> {
   readonly name: string;
-  readonly indexedValue: (doc: Doc) => string | undefined;
+  readonly indexedValue: (doc: Doc) => IndexedValue;
   readonly keysOf: Map<string, KeySet>;
 }
 
@@ -99,8 +99,7 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
   load(key: string, document: Doc): void {
     this.#loading.push(document);
     for (const index of this.#indexes) {
-      const value = this.#indexValue(index, document);
-      if (value !== undefined) addToIndex(index, value, key);
+      for (const value of valuesOf(this.#indexValue(index, document))) addToIndex(index, value, key);
     }
   }
 
@@ -124,8 +123,8 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
       const previousValue = previous === undefined ? undefined : index.indexedValue(previous);
       const nextValue = nextValues?.[i];
       if (previousValue === nextValue) continue;
-      if (previousValue !== undefined) removeFromIndex(index, previousValue, key);
-      if (nextValue !== undefined) addToIndex(index, nextValue, key);
+      for (const value of valuesOf(previousValue)) removeFromIndex(index, value, key);
+      for (const value of valuesOf(nextValue)) addToIndex(index, value, key);
     }
     return previous;
   }
@@ -136,9 +135,10 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
     return index;
   }
 
-  #indexValue(index: Index<Doc>, doc: Doc): string | undefined {
+  #indexValue(index: Index<Doc>, doc: Doc): IndexedValue {
     const value = index.indexedValue(doc);
     if (value === undefined || typeof value === "string") return value;
+    if (Array.isArray(value) && value.every((each) => typeof each === "string")) return value;
     throw new TypeError(`table ${this.#name}: index ${index.name} gave a ${typeof value} instead of a string`);
   }
 
@@ -161,6 +161,11 @@ export class MemoryTable<Doc extends object> implements ReadableTable<Doc> {
       else pageLength = Math.min(pageLength * 2, LARGEST_PAGE_LENGTH);
     }
   }
+}
+
+function valuesOf(indexed: IndexedValue): readonly string[] {
+  if (indexed === undefined) return [];
+  return Array.isArray(indexed) ? indexed : [indexed as string];
 }
 
 function documentsAfter<Doc>(documents: OrderedMap<Doc>, after: string | undefined, limit: number): Doc[] {

@@ -16,7 +16,10 @@ const schema = {
     key: (disk) => disk.diskId,
     indexes: { byHost: (disk) => disk.hostId, byPool: (disk) => disk.pool },
   }),
-  notes: table<{ readonly name: string; readonly value?: unknown }>()({ key: (note) => note.name }),
+  notes: table<{ readonly name: string; readonly value?: unknown; readonly tags?: readonly string[] }>()({
+    key: (note) => note.name,
+    indexes: { byTag: (note) => note.tags },
+  }),
 };
 
 function disk(diskId: string, rest: Partial<Disk> = {}): Disk {
@@ -215,6 +218,35 @@ describe("MemoryTables", () => {
     expect(disks.count("byHost", "h")).to.equal(2);
     memory.load("disks", "d", { document: disk("d"), version: 1 });
     expect(() => memory.endLoad()).to.throw(TypeError, "table disks is loaded, and holds documents already");
+  });
+
+  it("find a document under each value of an index, through changes, an undone one and a load", () => {
+    const memory = withDisks();
+    const { notes } = memory.tables;
+    const under = (...tags: string[]) => tags.map((tag) => Array.from(notes.by("byTag", tag), ({ name }) => name));
+    memory.transact((tx) => {
+      tx.notes.put({ name: "a", tags: ["x", "y"] });
+      tx.notes.put({ name: "b", tags: ["y"] });
+      tx.notes.put({ name: "c", tags: [] });
+    });
+    expect(under("x", "y", "z")).to.deep.equal([["a"], ["a", "b"], []]);
+    const change = (fails: boolean) =>
+      memory.transact((tx) => {
+        tx.notes.put({ name: "a", tags: ["y", "z"] });
+        tx.notes.delete("b");
+        if (fails) throw new Error("undo");
+      });
+    expect(() => change(true)).to.throw("undo");
+    expect(under("x", "y", "z")).to.deep.equal([["a"], ["a", "b"], []]);
+    change(false);
+    expect(under("x", "y", "z")).to.deep.equal([[], ["a"], ["a"]]);
+    const loaded = withDisks();
+    loaded.load("notes", "a", { document: { name: "a", tags: ["x", "y"] }, version: 1 });
+    loaded.endLoad();
+    expect(["x", "y"].map((tag) => loaded.tables.notes.count("byTag", tag))).to.deep.equal([1, 1]);
+    const wrong = { name: "a", tags: ["x", 1] } as unknown as { name: string; tags: string[] };
+    expect(() => memory.transact((tx) => tx.notes.put(wrong))).to.throw(TypeError, "index byTag");
+    expect(under("y")).to.deep.equal([["a"]]);
   });
 
   describe("iteration", () => {

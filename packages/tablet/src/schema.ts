@@ -1,8 +1,10 @@
+/** What an index finds a document under: one value or several, or undefined when it is not in that index. */
+export type IndexedValue = string | readonly string[] | undefined;
+
 /** One typed map of documents: how a document is keyed, and by which of its values it can be looked up. */
 export interface Table<Doc, Index extends string = string> {
   readonly key: (doc: Doc) => string;
-  /** Each index maps a document to the value it is found under, or to undefined when it is not in that index. */
-  readonly indexes: { readonly [Name in Index]: (doc: Doc) => string | undefined };
+  readonly indexes: { readonly [Name in Index]: (doc: Doc) => IndexedValue };
   /** Says what is wrong with a document of this table, or undefined. Absent: any object will do. */
   readonly check?: ((document: object) => string | undefined) | undefined;
   /** Fields by which people query the documents in a database, one list a query: each becomes an index there. */

@@ -65,7 +65,7 @@ function originOf(tables: DirectorTables, taskId: number, { vmCid = "", agentId 
   const [ofVm] = vmCid === "" ? [] : tables.instances.by("byVmCid", vmCid);
   const ofTask = tables.tasks.get(taskKey(taskId))?.deployment;
   const deployment = disk?.deployment ?? ofVm?.deployment ?? ofTask ?? "";
-  const instance = persistent ?? ofVm ?? (agentId === "" ? undefined : madeNow(tables, deployment, agentId));
+  const instance = persistent ?? ofVm ?? (agentId === "" ? undefined : madeNow(tables, agentId));
   return {
     ...(deployment === "" ? {} : { deployment }),
     ...(instance === undefined ? {} : { instance: formatInstance(instance) }),
@@ -76,6 +76,7 @@ function originOf(tables: DirectorTables, taskId: number, { vmCid = "", agentId 
   };
 }
 
-function madeNow(tables: DirectorTables, deployment: string, agentId: string): Instance | undefined {
-  return [...tables.instances.by("byDeployment", deployment)].find(({ vmToken }) => vmToken === agentId);
+function madeNow(tables: DirectorTables, agentId: string): Instance | undefined {
+  const [instance] = tables.instances.by("byVmToken", agentId);
+  return instance;
 }

@@ -66,6 +66,11 @@ export interface Instance {
   readonly agentKeys?: readonly AgentKey[] | undefined;
 }
 
+/** Names of networks and addresses hold no spaces. */
+export function addressKey(network: string, ip: string): string {
+  return `${network} ${ip}`;
+}
+
 /** An instance with a VM that a disk can be attached to. */
 export interface Target {
   readonly instanceId: string;

@@ -2,7 +2,7 @@ import { type Az, azNamed, type CloudConfig } from "./cloud-config.js";
 import { type CpiNames, cpiOfAz } from "./cpi-choice.js";
 import { wantedPersistentDisk } from "./persistent-disk.js";
 import { type GroupSpec, type Placement, placeInstances } from "./placement.js";
-import { addressOwners } from "./recorded-deployments.js";
+import { ownerIn } from "./recorded-deployments.js";
 import type { DirectorTables } from "./schema.js";
 import { checkNetworks, withStaticAzs } from "./static-ips.js";
 import { chooseStemcell, type WantedStemcell } from "./stemcell.js";
@@ -59,6 +59,6 @@ export function checkManifest(
     const cpis = new Set(group.azs.map((az) => cpiOf(azNamed(config, az))));
     for (const cpi of cpis) if (stemcell !== undefined) chooseStemcell(stemcell, cpi, stemcells, names);
   }
-  checkNetworks(wanted.name, wanted.groups, config, addressOwners(tables));
+  checkNetworks(wanted.name, wanted.groups, config, ownerIn(tables));
   place(tables, wanted.name, wanted.groups, config, () => "");
 }

@@ -1,6 +1,7 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
-import { formatInstance, type Instance } from "./instance.js";
+import { addressKey, formatInstance, type Instance } from "./instance.js";
 import type { PersistentDisk } from "./persistent-disk.js";
+import type { GroupSpec } from "./placement.js";
 import type { DirectorTables, DirectorTransaction } from "./schema.js";
 import { formatStemcell } from "./stemcell.js";
 
@@ -11,40 +12,39 @@ export function instancesOf(tables: DirectorTables, deployment: string): Instanc
   );
 }
 
-/** Which instance has an address, by `addressKey`. No two have the same one. */
-export type AddressOwners = ReadonlyMap<string, Instance>;
+/** Which instance has an address. No two have the same one. */
+export type OwnerOf = (network: string, ip: string) => Instance | undefined;
 
-export function addressKey(network: string, ip: string): string {
-  return `${network} ${ip}`;
+export function ownerIn(tables: DirectorTables): OwnerOf {
+  return (network, ip) => {
+    const [owner] = tables.instances.by("byAddress", addressKey(network, ip));
+    return owner;
+  };
 }
 
-export function addressOwners(tables: DirectorTables): AddressOwners {
-  const owners = new Map<string, Instance>();
-  for (const instance of tables.instances.entries()) {
-    for (const [network, ip] of Object.entries(instance.ips)) owners.set(addressKey(network, ip), instance);
-  }
-  return owners;
-}
-
-/** An instance with a VM that still has one of the addresses that are to be another instance's. */
-export function holderOf(owners: AddressOwners, { instanceId }: Instance, ips: Instance["ips"]): Instance | undefined {
-  for (const [network, ip] of Object.entries(ips)) {
-    const owner = owners.get(addressKey(network, ip));
-    if (owner !== undefined && owner.instanceId !== instanceId && owner.vmState !== "none") return owner;
+/** Another of the deployment with a VM that still has an address which the manifest now gives to an instance. */
+export function holderOf(tables: DirectorTables, group: GroupSpec, instance: Instance): Instance | undefined {
+  const ownerOf = ownerIn(tables);
+  for (const { name, staticIps } of group.networks) {
+    const ip = staticIps[instance.index];
+    const owner = ip === undefined ? undefined : ownerOf(name, ip);
+    if (owner === undefined || owner.instanceId === instance.instanceId || owner.vmState === "none") continue;
+    if (owner.deployment === instance.deployment) return owner;
   }
   return undefined;
 }
 
 /** Others of the deployment, without VMs, are to get other addresses: what they had is the instance's now. */
 export function takeAddresses(tx: DirectorTransaction, { instanceId, deployment, ips }: Instance): void {
-  for (const other of [...tx.instances.by("byDeployment", deployment)]) {
-    if (other.instanceId === instanceId) continue;
-    const left = Object.entries(other.ips).filter(([network, ip]) => ips[network] !== ip);
-    if (left.length === Object.keys(other.ips).length) continue;
+  const ownerOf = ownerIn(tx);
+  for (const [network, ip] of Object.entries(ips)) {
+    const other = ownerOf(network, ip);
+    if (other === undefined || other.instanceId === instanceId || other.deployment !== deployment) continue;
     if (other.vmState !== "none") {
       throw new InvalidStateError(`${formatInstance(other)} still has an address that is to be another instance's`);
     }
-    tx.instances.put({ ...other, ips: Object.fromEntries(left) });
+    const { [network]: _, ...left } = other.ips;
+    tx.instances.put({ ...other, ips: left });
   }
 }
 

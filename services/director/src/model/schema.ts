@@ -4,7 +4,7 @@ import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
 import type { Config } from "./config.js";
 import type { Deployment } from "./deployment.js";
 import type { Disk } from "./disk.js";
-import type { Instance } from "./instance.js";
+import { addressKey, type Instance } from "./instance.js";
 import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { PossibleOrphan } from "./possible-orphan.js";
@@ -85,6 +85,8 @@ export const schema = {
     indexes: {
       byDeployment: (instance) => instance.deployment,
       byStemcell: (instance) => (instance.stemcell === "" ? undefined : instance.stemcell),
+      byAddress: (instance) => Object.entries(instance.ips).map(([network, ip]) => addressKey(network, ip)),
+      byVmToken: (instance) => (instance.vmToken === "" ? undefined : instance.vmToken),
       byVmCid: (instance) => (instance.vmCid === "" ? undefined : instance.vmCid),
       byRegistry: (instance) => (instance.usesRegistry ? "yes" : undefined),
     },

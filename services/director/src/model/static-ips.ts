@@ -1,9 +1,10 @@
 import { InvalidStateError } from "@diskmesh/domain";
 import { type CloudConfig, NO_AZ } from "./cloud-config.js";
+import { addressKey } from "./instance.js";
 import { parseIp } from "./ip.js";
 import { type GroupNetwork, networkNamed } from "./networks.js";
 import type { GroupSpec, InstanceGroup } from "./placement.js";
-import { type AddressOwners, addressKey } from "./recorded-deployments.js";
+import type { OwnerOf } from "./recorded-deployments.js";
 import { isStatic, type Network, type Subnet, subnetOf, whyKept } from "./subnets.js";
 
 /**
@@ -14,7 +15,7 @@ export function checkNetworks(
   deployment: string,
   groups: readonly GroupSpec[],
   { networks }: CloudConfig,
-  owners: AddressOwners,
+  ownerOf: OwnerOf,
 ): void {
   const given = new Map<string, string>();
   for (const group of groups) {
@@ -28,7 +29,7 @@ export function checkNetworks(
         const other = given.get(key);
         if (other !== undefined) throw wrong(place, `static ip ${ip} is instance group \`${other}\`'s, too`);
         given.set(key, group.name);
-        const owner = owners.get(key);
+        const owner = ownerOf(use.name, ip);
         if (owner === undefined || owner.deployment === deployment) continue;
         throw wrong(place, `address ${ip} is another instance's already, of deployment \`${owner.deployment}\``);
       }

@@ -5,7 +5,7 @@ import { cpiOfAz } from "../model/cpi-choice.js";
 import { formatInstance, type Instance, memberOf, type VmIntent } from "../model/instance.js";
 import { settleNetworks } from "../model/networks.js";
 import type { GroupSpec } from "../model/placement.js";
-import { addressKey, addressOwners } from "../model/recorded-deployments.js";
+import { ownerIn } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { chooseStemcell, formatStemcell, type Stemcell } from "../model/stemcell.js";
 import type { WantedVm } from "../model/vm-change.js";
@@ -31,24 +31,24 @@ export function manifestOf(context: JobContext, tables: DirectorTables, deployme
   return context.manifests.get(tables.deployments.get(deployment)?.manifest ?? "");
 }
 
+/** The CPI that would make an instance's VM now. */
+export function cpiFor(context: JobContext, tables: DirectorTables, { az }: Pick<Instance, "az">): string {
+  return cpiOfAz(azNamed(context.cloudConfigs.current(tables), az), context.cpiConfigs.current(tables));
+}
+
 /** What the manifest and the configs say of an instance's VM now. */
-export function planVm(
-  context: JobContext,
-  tables: DirectorTables,
-  instance: Instance,
-  owners = addressOwners(tables),
-): VmPlan {
+export function planVm(context: JobContext, tables: DirectorTables, instance: Instance): VmPlan {
   const manifest = manifestOf(context, tables, instance.deployment);
   const config = context.cloudConfigs.current(tables);
   const group = groupOf(manifest, instance);
   const cpis = context.cpiConfigs.current(tables);
   const az = azNamed(config, instance.az);
-  const cpi = cpiOfAz(az, cpis);
+  const cpi = cpiFor(context, tables, instance);
   const wanted = manifest.stemcells.find((stemcell) => stemcell.alias === group.stemcell);
   const chosen = wanted && chooseStemcell(wanted, cpi, [...tables.stemcells.entries()], cpis);
   // A CPI that makes its VMs without stemcells has no reason to make them anew for another one.
   const stemcell = chosen?.stemcellCid === "" ? undefined : chosen;
-  const ownerOf = (network: string, ip: string) => owners.get(addressKey(network, ip));
+  const ownerOf = ownerIn(tables);
   const { networks, ips } = settleNetworks(group.networks, config.networks, {
     group: group.name,
     index: instance.index,

@@ -31,7 +31,7 @@ import { stopJobs } from "./job-steps.js";
 import { cpiFacts, makeOnce, putPossibleOrphan } from "./make-once.js";
 import { forgetOwedRemovals } from "./owed-removals.js";
 import { detachForGood, detachFromVm, noteOrphaned } from "./persistent-disk-steps.js";
-import { intentOf, manifestOf, planVm } from "./vm-spec.js";
+import { cpiFor, intentOf, manifestOf } from "./vm-spec.js";
 
 /** Steps on one instance's VM, in the manner of those on disks. All need the instance's lock. */
 
@@ -64,7 +64,7 @@ async function intend(
   instance: Instance,
 ): Promise<{ readonly intended: Instance; readonly findsByToken: boolean }> {
   const isIntended = instance.vmState === "creating";
-  const { cpi } = isIntended ? instance : await context.tablet.read((tables) => planVm(context, tables, instance));
+  const cpi = isIntended ? instance.cpi : await context.tablet.read((tables) => cpiFor(context, tables, instance));
   const { apiVersion, findsByToken } = await cpiFacts(context, run, { cpi, az: instance.az, azCpi: cpi });
   if (isIntended) return { intended: instance, findsByToken };
   const intended = await changeInstance(context, instance.instanceId, (current, tx) => {
