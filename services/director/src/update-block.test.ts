@@ -1,4 +1,4 @@
-import { TaskState } from "@diskmesh/api/director";
+import { type Task, TaskState } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
@@ -58,6 +58,17 @@ describe("a deploy by its update block", function () {
   const calls = (...names: string[]) =>
     director.cpi.calls.map((call) => call.split(" ")[0] ?? "").filter((name) => names.includes(name));
   const vmCids = async () => (await instances()).map(({ vmCid }) => vmCid);
+
+  /** Four calls of the method, and no more, must run at the same time. */
+  const stoppedAt = async (method: "deleteVm" | "deleteDisk", work: () => Promise<{ task?: Task | undefined }>) => {
+    const gates = [1, 2, 3, 4].map(() => director.cpi.gate(method, "before"));
+    const working = work();
+    for (const gate of gates) await gate.reached;
+    for (const gate of gates) gate.release();
+    const { task } = await working;
+    expect(director.cpi.mostAtOnce.get(method)).to.equal(4);
+    return task;
+  };
 
   it("new instances -> all at once, as many as a CPI may make", async () => {
     director.cpi.awaitedAtOnce.set("createVm", 4);
@@ -151,6 +162,26 @@ describe("a deploy by its update block", function () {
     await deployed(manifest(update, group("db", 6)));
     expect(calls("createVm", "deleteVm")).to.deep.equal([], "agents that answer at last keep their VMs");
     for (const { vmState } of await instances()) expect(vmState).to.equal("running");
+  });
+
+  it("deleted -> all at once, as many as a CPI may be asked for; what fails is told, and keeps nothing else", async () => {
+    await deployed(manifest("canaries: 1, max_in_flight: 1", group("db", 6)));
+    for (const [index, { instanceId }] of (await instances()).entries())
+      expect((await director.provide(`data-${index}`, instanceId)).state).to.equal(TaskState.DONE);
+    const removing = () => director.deployments.deleteDeployment({ deployment: "web", wait: true });
+    director.cpi.failNext("deleteVm", new InvalidStateError("the first is stuck"));
+    director.cpi.failNext("deleteVm", new InvalidStateError("the second is stuck"));
+    const failed = await stoppedAt("deleteVm", removing);
+    expect(failed?.state).to.equal(TaskState.ERROR);
+    expect(failed?.result).to.match(/^2 instances failed; .*the first is stuck.*the second is stuck/);
+    expect(await instances()).to.have.lengthOf(2);
+    expect(director.cpi.vms.size).to.equal(2);
+    director.cpi.failNext("deleteDisk", new InvalidStateError("the disk is stuck"));
+    expect((await stoppedAt("deleteDisk", removing))?.result).to.match(/the disk is stuck/);
+    expect((await director.disks.listDisks({})).disks).to.have.lengthOf(1);
+    expect((await removing()).task?.result).to.equal("deleted deployment `web`");
+    expect((await director.disks.listDisks({})).disks).to.deep.equal([]);
+    expect((await director.locks.listLocks({})).locks).to.deep.equal([]);
   });
 
   it("a disk is asked for meanwhile on an instance that is left alone -> made at once", async () => {

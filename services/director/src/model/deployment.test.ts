@@ -1,5 +1,5 @@
 import { expect } from "chai";
-import { decideDeleteDeployment, decideDeploy, locksOfStep } from "./deployment.js";
+import { decideDeploy, locksOfStep } from "./deployment.js";
 import { type Disk, intendCreateDisk } from "./disk.js";
 import {
   agentAnswered,
@@ -121,20 +121,12 @@ describe("deployment decisions", () => {
     });
   }
 
-  it("delete: instances, then disks, then nothing", () => {
-    expect(decideDeleteDeployment([inState("none")], [disk("a")]).do).to.equal("delete_instance");
-    expect(decideDeleteDeployment([], [disk("a")]).do).to.equal("delete_disk");
-    expect(decideDeleteDeployment([], []).do).to.equal("nothing");
-  });
-
   it("deleting an instance -> its lock, then those of its disks, within the deployment's", () => {
     const locks = locksOfStep({ do: "delete_instance", instance: inState("running") }, [disk("b"), disk("a")]);
     expect(locks.map((lock) => `${lock.type} ${lock.resource}`)).to.deep.equal(["instance i1", "disk a", "disk b"]);
     const outdated = { do: "delete_vm", instance: inState("running"), because: "" } as const;
     expect(locksOfStep(outdated, [disk("b"), disk("a")])).to.deep.equal(locks);
     expect(locksOfStep({ do: "create_vm", instance: inState("none") }, [disk("a")])).to.have.lengthOf(1);
-    expect(locksOfStep({ do: "delete_disk", disk: disk("a") }, [])).to.have.lengthOf(1);
-    expect(locksOfStep({ do: "nothing" }, [])).to.have.lengthOf(0);
   });
 });
 

@@ -15,13 +15,14 @@ export interface Deployment {
   readonly checkedByTaskId: number;
 }
 
-/** What a deploy, or the deletion of a deployment, does next. Each but `nothing` is about one thing. */
+/** What a deploy does next. Each but `nothing` is about one instance. */
 export type DeploymentStep =
   | { readonly do: "delete_instance" | "create_vm" | "await_agent" | "set_vm_metadata"; readonly instance: Instance }
   | { readonly do: "delete_vm"; readonly instance: Instance; readonly because: string }
-  | { readonly do: "delete_disk"; readonly disk: Disk }
   | { readonly do: "persistent_disk" | "start" | "stop" | "restart"; readonly instance: Instance }
   | { readonly do: "nothing" };
+
+export type InstanceStep = Exclude<DeploymentStep, { readonly do: "nothing" }>;
 
 /** What is to be known of an instance whose VM is there. Asked for only when it matters. */
 export interface DeployNeeds {
@@ -119,22 +120,10 @@ export function isBroken({ vmState, state = "started", jobs = "started" }: Insta
   return vmState !== "running" ? state !== "detached" : state === "started" && jobs !== "started";
 }
 
-/** Instances first, so that no disk is attached any more. */
-export function decideDeleteDeployment(instances: readonly Instance[], disks: readonly Disk[]): DeploymentStep {
-  const instance = instances[0];
-  if (instance !== undefined) return { do: "delete_instance", instance };
-  const disk = disks[0];
-  return disk === undefined ? { do: "nothing" } : { do: "delete_disk", disk };
-}
-
 /** The locks of one step, within the deployment's own. */
-export function locksOfStep(step: DeploymentStep, attached: readonly Disk[]): LockName[] {
-  const locks: LockName[] = [];
-  if (step.do === "delete_disk") locks.push({ type: "disk", resource: step.disk.name });
-  else if (step.do !== "nothing") {
-    locks.push({ type: "instance", resource: step.instance.instanceId });
-    if (step.do === "delete_instance" || step.do === "delete_vm")
-      locks.push(...attached.map((disk): LockName => ({ type: "disk", resource: disk.name })));
-  }
+export function locksOfStep(step: InstanceStep, attached: readonly Disk[]): LockName[] {
+  const locks: LockName[] = [{ type: "instance", resource: step.instance.instanceId }];
+  if (step.do === "delete_instance" || step.do === "delete_vm")
+    locks.push(...attached.map((disk): LockName => ({ type: "disk", resource: disk.name })));
   return locks.sort(compareLocks);
 }

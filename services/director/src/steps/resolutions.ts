@@ -57,12 +57,7 @@ export const RESOLUTIONS: Readonly<Record<Resolution, Act>> = {
 
 async function recreateVm(context: JobContext, run: TaskRun, problem: Problem): Promise<void> {
   const { cpi } = await instanceOf(context, problem);
-  const release = await context.vmSlots.acquire(cpi, run.stopped);
-  try {
-    await bringUp(context, run, problem);
-  } finally {
-    release();
-  }
+  await context.vmSlots.inSlot(cpi, run.stopped, () => bringUp(context, run, problem));
 }
 
 /** Does whatever the instance needs to be as wanted. */

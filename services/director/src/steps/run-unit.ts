@@ -1,5 +1,5 @@
 import { InvalidStateError } from "@diskmesh/domain";
-import { type DeploymentStep, decideDeploy, locksOfStep } from "../model/deployment.js";
+import { decideDeploy, type InstanceStep, locksOfStep } from "../model/deployment.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
 import type { DirectorTables } from "../model/schema.js";
@@ -21,34 +21,52 @@ export interface UnitWork {
   readonly until?: (instances: readonly Instance[]) => boolean;
 }
 
-interface PlannedStep {
-  readonly step: Exclude<DeploymentStep, { do: "nothing" | "delete_disk" }>;
+/** Something to be done, and the locks under which. */
+interface Planned {
   readonly locks: readonly LockName[];
+}
+
+interface PlannedStep extends Planned {
+  readonly step: InstanceStep;
   readonly diskWork: PersistentDiskWork | undefined;
 }
 
 /** Steps on a disk that no job can have in use. */
 const LEAVES_JOBS: readonly PersistentDiskWork["step"][] = ["create", "attach", "mount", "orphan"];
 
-/**
- * Does one step after the other for a few instances, in a lane of the task: what comes next is read again before each,
- * so that it never matters how far the last director got. The locks of an instance are held from its first step to its
- * last.
- */
+/** Does one step after the other for a few instances. */
 export function runUnit(
   context: JobContext,
   run: TaskRun,
   instanceIds: readonly string[],
   work: UnitWork,
 ): Promise<void> {
+  return runLane(
+    context,
+    run,
+    (tables) => planStep(context, tables, instanceIds, work),
+    (lane, planned) => runStep(context, lane, planned, work),
+  );
+}
+
+/**
+ * Does one thing after the other in a lane of the task, until nothing is left: what comes next is read again before each,
+ * so that it never matters how far the last director got. Locks that the next one needs, too, are held from the first on.
+ */
+export function runLane<Next extends Planned>(
+  context: JobContext,
+  run: TaskRun,
+  plan: (tables: DirectorTables) => Next | undefined,
+  work: (lane: TaskRun, next: Next) => Promise<void>,
+): Promise<void> {
   return run.inLane(async (lane, locks) => {
     for (;;) {
       lane.checkpoint();
-      const planned = await context.tablet.read((tables) => planStep(context, tables, instanceIds, work));
-      if (planned === undefined) return;
+      const next = await context.tablet.read(plan);
+      if (next === undefined) return;
       // What the plan was made from may have changed before the locks were held.
-      if ((await locks.settle(planned.locks, lane.stopped)) === "acquired") continue;
-      await runStep(context, lane, planned, work);
+      if ((await locks.settle(next.locks, lane.stopped)) === "acquired") continue;
+      await work(lane, next);
     }
   });
 }
@@ -75,7 +93,7 @@ function planStep(
   const instances = instanceIds.flatMap((instanceId) => tables.instances.get(instanceId) ?? []);
   if (until?.(instances)) return undefined;
   const step = decideDeploy(instances, needsOf(context, tables, aim));
-  if (step.do === "nothing" || step.do === "delete_disk") return undefined;
+  if (step.do === "nothing") return undefined;
   const { instance } = step;
   const attached = [...tables.disks.by("byInstance", instance.instanceId)];
   const isOfDisk = step.do === "persistent_disk";

@@ -1,6 +1,4 @@
 import { DomainError, messageOf } from "@diskmesh/domain";
-import { azNamed } from "../model/cloud-config.js";
-import { cpiOfAz } from "../model/cpi-choice.js";
 import { type DeployNeeds, decideDeploy, isBroken, isMissing } from "../model/deployment.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import type { GroupSpec } from "../model/placement.js";
@@ -8,13 +6,12 @@ import { instancesOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
 import { maxInFlightOf } from "../model/update-block.js";
 import { partsOf, unitsOf, type Wave, wavesOf } from "../model/waves.js";
-import { triedSideBySide } from "../workers/side-by-side.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { type Failure, failureOf } from "./instance-failures.js";
 import type { JobContext } from "./job-context.js";
+import { type Failure, finish, runAll } from "./run-all.js";
 import { runUnit, type UnitWork } from "./run-unit.js";
 import { type Aim, needsOf } from "./update-needs.js";
-import { manifestOf } from "./vm-spec.js";
+import { cpiFor, manifestOf } from "./vm-spec.js";
 
 export interface InstanceUpdate {
   readonly aim: Aim;
@@ -143,32 +140,8 @@ function workOf({ aim, skipDrain }: InstanceUpdate): UnitWork {
   return { aim, skipDrain };
 }
 
-async function inSlot(context: JobContext, run: TaskRun, unit: Unit, work: UnitWork): Promise<void> {
-  const release = await context.vmSlots.acquire(unit.cpi, run.stopped);
-  try {
-    await runUnit(context, run, unit.instanceIds, work);
-  } finally {
-    release();
-  }
-}
-
-/** Begins with no other one after a failure, unless it goes on; what has begun is always finished. */
-async function runAll(
-  run: TaskRun,
-  units: readonly Unit[],
-  { atOnce, goesOn }: { readonly atOnce: number; readonly goesOn: boolean },
-  work: (unit: Unit) => Promise<void>,
-): Promise<Failure[]> {
-  const mayGoOn = (failed: readonly unknown[]) => !run.stopped.aborted && (goesOn || failed.length === 0);
-  const failed = await triedSideBySide(units, atOnce, work, mayGoOn);
-  return failed.map(({ item: { name }, error }) => ({ name, error }));
-}
-
-/** Throws what has failed. */
-function finish(run: TaskRun, failures: readonly Failure[]): void {
-  const failure = failureOf(failures, run.stopped);
-  if (failure !== undefined) throw failure;
-  run.checkpoint();
+function inSlot(context: JobContext, run: TaskRun, { cpi, instanceIds }: Unit, work: UnitWork): Promise<void> {
+  return context.vmSlots.inSlot(cpi, run.stopped, () => runUnit(context, run, instanceIds, work));
 }
 
 function meantOf(tables: DirectorTables, { aim, meant }: InstanceUpdate): readonly Instance[] {
@@ -227,8 +200,7 @@ function unitOf(
     if (!(error instanceof DomainError)) throw error;
     because = messageOf(error);
   }
-  const az = azNamed(context.cloudConfigs.current(tables), first.az);
-  const cpi = first.vmState === "none" ? cpiOfAz(az, context.cpiConfigs.current(tables)) : first.cpi;
+  const cpi = first.vmState === "none" ? cpiFor(context, tables, first) : first.cpi;
   return {
     instanceIds: unit.map(({ instanceId }) => instanceId),
     name: formatInstance(first),

@@ -6,10 +6,15 @@ export class VmSlots {
 
   constructor(private readonly perCpi: number) {}
 
-  /** Resolves with what gives the place back. Rejects with the signal's reason when that aborts before. */
-  acquire(cpi: string, signal: AbortSignal): Promise<() => void> {
+  /** Does the work in a place of its own. Rejects with the signal's reason when that aborts before there is one. */
+  async inSlot(cpi: string, signal: AbortSignal, work: () => Promise<void>): Promise<void> {
     const slots = this.#byCpi.get(cpi) ?? new Slots(this.perCpi);
     this.#byCpi.set(cpi, slots);
-    return slots.acquire(1, signal);
+    const release = await slots.acquire(1, signal);
+    try {
+      await work();
+    } finally {
+      release();
+    }
   }
 }
