@@ -172,7 +172,8 @@ describe("the set-up behind npm start and npm test", () => {
     const services = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"].map((name) => `services/${name}`);
     for (const workspace of ["packages/rpc", ...services]) write(join(folder, workspace, "tsconfig.json"), "{}");
     write(join(folder, "packages/rpc/dist/descriptors-thread.js"), "");
-    write(join(folder, "services/director/dist/yaml/worker.js"), "");
+    for (const other of ["yaml/worker", "testing/crashing-main"])
+      write(join(folder, `services/director/dist/${other}.js`), "");
     for (const service of services) {
       write(join(folder, service, "package.json"), JSON.stringify({ type: "module" }));
       write(join(folder, service, "dist/main.js"), `import { word } from "./word.js"; console.log(word);`);

@@ -202,7 +202,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
     const registry = this.group.address("disk-registry");
     const options = { registry, devices: DEVICES, deviceSizeBytes: MIB_BYTES, nats: this.nats };
     const plan = this.group.hostAgent(HOST, options);
-    return { ...plan, config: { ...plan.config, log: { level: "error" } } };
+    return { ...plan, config: { ...plan.config, log: { level: "error" } }, waitFor: "listening" };
   }
 
   #victim(): ServicePlan {
@@ -214,7 +214,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
     const tls = this.filesOf("disk-agent");
     const own = { devices, nats: { servers: [nats.address], tls }, log: { level: "error" } };
     const config = { ...group.agentConfig(VICTIM_HOST, group.address("disk-registry"), VICTIM_AZ), ...own };
-    return { name: VICTIM_HOST, service: "disk-agent", config };
+    return { name: VICTIM_HOST, service: "disk-agent", config, waitFor: "listening" };
   }
 }
 

@@ -153,8 +153,8 @@ export class ServiceGroup implements AsyncDisposable {
   async #startOne({ name, service, waitFor }: ServicePlan): Promise<void> {
     const process = this.process(name);
     await process.start();
-    if (service !== "disk-agent" || waitFor === "nothing") return;
-    // It serves before its registry knows of it.
+    if (service !== "disk-agent" || waitFor !== undefined) return;
+    // It serves before its registry knows of it, and says so in its log when it does.
     const isRegistered = () => process.exit !== undefined || process.logs.includes('"registered"');
     await eventually(isRegistered, { timeoutMs: START_TIMEOUT_MS });
   }

@@ -42,9 +42,14 @@ export async function runTask(what: string, start: () => Promise<{ task?: Task |
 
 export async function addHosts(mesh: Mesh): Promise<void> {
   for (const hostId of mesh.hostIds) {
-    const { result } = await retrying(`AddHost ${hostId}`, () => mesh.clients.registry.addHost({ hostId }));
-    if (result?.code !== "ACTION_CODE_S_OK" && result?.code !== "ACTION_CODE_S_ALREADY")
-      throw new Error(result?.message);
+    await eventually(
+      async () => {
+        const { result } = await retrying(`AddHost ${hostId}`, () => mesh.clients.registry.addHost({ hostId }));
+        if (result?.code !== "ACTION_CODE_S_OK" && result?.code !== "ACTION_CODE_S_ALREADY")
+          throw new Error(result?.message);
+      },
+      { timeoutMs: PATIENCE_MS },
+    );
   }
 }
 
