@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
+import type { ExplainResponse } from "@diskmesh/api/common";
 import { runCommandLine } from "@diskmesh/cli";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
@@ -47,6 +48,8 @@ describe("the diskmesh command and a mesh", function () {
   // biome-ignore lint/suspicious/noExplicitAny: what each answers is looked at field by field.
   const listed = async (line: string): Promise<any[]> => JSON.parse(await done(`${line} --json`));
 
+  const listedWhy = async (line: string) => (JSON.parse(await done(`${line} --json`)) as ExplainResponse).causes;
+
   it("status; hosts come and go; a deployment gets a disk and gives it back; a dead host is fenced", async () => {
     expect(await done("status")).to.match(/^disk-registry +\S+ +serves$/m);
     expect(await done("add-host host-1 --dry-run")).to.contain("S_OK");
@@ -83,14 +86,21 @@ describe("the diskmesh command and a mesh", function () {
 
     const { hostId } = published.publication;
     expect(await done(`set-host-state dead ${hostId} --reason power --dry-run`)).to.contain("1 publications");
-    await done(`set-host-state dead ${hostId} --reason power`);
     await eventually(async () => (await typed("fence-host", hostId, "--reason", "power")).code === 0);
     expect((await listed("disks"))[0].fence).to.include({ hostId, reason: "power" });
+    await done(`set-host-state dead ${hostId} --reason power`);
+    const [why] = await listedWhy(`why host ${hostId}`);
+    expect([why?.reason, why?.cures[1]?.command]).to.deep.equal([
+      "SAID_DEAD",
+      `diskmesh fence-host ${hostId} --reason WHY`,
+    ]);
+    expect(await done(`why device ${published.deviceIds[0]}`)).to.contain("of disk disk-");
     await done(`set-host-state online ${hostId}`);
     expect((await listed(`events --host ${hostId} --action FenceHost`)).length).to.be.above(0);
     expect((await listed("events --director --deployment demo --after 1h")).length).to.be.above(0);
     await done("detach scratch");
     expect(await listed("locks")).to.deep.equal([]);
+    expect(await done("why task 1")).to.match(/^task 1 \(.*\) is done.*\nnothing keeps it/);
   });
 
   it("what is refused, not there, or not now -> 1 or 3, and why", async () => {
@@ -99,6 +109,16 @@ describe("the diskmesh command and a mesh", function () {
       ["add-host nowhere", 1, /E_NOT_FOUND.*never registered/],
       ["remove-host no/where", 1, /no\/where/],
       ["instances nowhere", 1, /nowhere/],
+      ["why host nowhere", 1, /no host nowhere/],
+      ["why device a/b", 1, /a\/b/],
+      ["why task 99999", 1, /99999/],
+      ["why task x", 1, /task_id/],
+      ["why lock deployment:demo", 1, /nobody holds such a lock/],
+      ["why lock odd", 1, /TYPE:RESOURCE/],
+      ["why vm x", 2, /"vm" is none of host, device, disk, task, lock/],
+      ["cancel 1", 1, /done/],
+      ["resume x", 2, /"x" is no task/],
+      ["set-device-state odd d", 2, /"odd" is none of online, warning, error/],
     ];
     for (const [line, code, said] of rows) {
       const ended = await typed(...line.split(" "));

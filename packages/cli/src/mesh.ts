@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
+import { AdminServiceDefinition } from "@diskmesh/api/common";
 import {
   ConfigServiceDefinition,
   DeploymentServiceDefinition,
@@ -71,6 +72,10 @@ export class Mesh {
 
   get events() {
     return this.#client(EventServiceDefinition, "director");
+  }
+
+  admin(service: ServiceName) {
+    return this.#client(AdminServiceDefinition, service);
   }
 
   health(service: ServiceName) {

@@ -43,7 +43,7 @@ export class Output {
   /** What a call answered: `text` for people. */
   answer(answer: object, text: string): void {
     if (this.isJson) this.#json(answer);
-    else this.#options.out.write(`${this.#coloured(printable(text))}\n`);
+    else for (const line of text.split("\n")) this.#options.out.write(`${this.#coloured(printable(line))}\n`);
   }
 
   /** One of many that come as they come: a line. */

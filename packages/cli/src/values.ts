@@ -1,10 +1,11 @@
-import { AttachState, HostState } from "@diskmesh/api/registry";
+import { AttachState, Health, HostState } from "@diskmesh/api/registry";
 import { quoted } from "@diskmesh/domain";
 import { UsageError } from "./exit-codes.js";
 
 /** What people type for values of enums, sizes and times. */
 
 export const hostState = (text: string) => named("state", HostState, text);
+export const deviceHealth = (text: string) => named("health", Health, text);
 export const attachState = (text: string) => named("state", AttachState, text);
 
 function named<Value extends string>(what: string, values: Readonly<Record<string, Value>>, text: string): Value {
@@ -32,4 +33,9 @@ export function timeOf(text: string, nowMs: number): Date {
   const time = new Date(number === undefined ? text : nowMs - Number(number) * (unitMs[unit] as number));
   if (!Number.isNaN(time.getTime())) return time;
   throw new UsageError(`time ${quoted(text)} is none: give such as 15m, 2h, 7d, or 2026-01-31T12:00:00Z`);
+}
+
+export function taskIdOf(text: string): number {
+  if (/^[1-9][0-9]{0,14}$/.test(text)) return Number(text);
+  throw new UsageError(`${quoted(text)} is no task: give its number`);
 }

@@ -1,4 +1,5 @@
 export * from "./backoff.js";
+export type * from "./cause.js";
 export * from "./disk-full.js";
 export * from "./errors.js";
 export * from "./file-identity.js";

@@ -1,13 +1,22 @@
-import { AdminServiceDefinition, type CreateBackupResponse } from "@diskmesh/api/common";
+import {
+  AdminServiceDefinition,
+  type CreateBackupResponse,
+  type ExplainRequest,
+  type ExplainResponse,
+} from "@diskmesh/api/common";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
 /** Adds what operators ask of every service with a tablet. `current` throws UnavailableError while this process does not lead. */
-export function addAdminService<S extends Schema>(
+export function addAdminService<S extends Schema, Context extends { readonly tablet: Tablet<S> }>(
   server: Pick<RpcServer, "addService">,
-  current: () => { readonly tablet: Tablet<S> },
+  current: () => Context,
+  explain: (context: Context, request: ExplainRequest) => Promise<ExplainResponse>,
 ): void {
-  offer(server, AdminServiceDefinition, current, { createBackup: allow(["operator"], createBackup) });
+  offer(server, AdminServiceDefinition, current, {
+    createBackup: allow(["operator"], createBackup),
+    explain: allow(["operator"], explain),
+  });
 }
 
 async function* createBackup<S extends Schema>({

@@ -1,3 +1,4 @@
 export { addAdminService } from "./admin-service.js";
+export { explanation } from "./explanation.js";
 export { openServiceTablet } from "./open-tablet.js";
 export { runRestore } from "./run-restore.js";

@@ -28,6 +28,7 @@ import { deleteVm } from "./handlers/delete-vm.js";
 import { deploy } from "./handlers/deploy.js";
 import { detachDisk } from "./handlers/detach-disk.js";
 import { diffConfig } from "./handlers/diff-config.js";
+import { explain } from "./handlers/explain.js";
 import { forgetPossibleOrphan } from "./handlers/forget-possible-orphan.js";
 import { getConfig } from "./handlers/get-config.js";
 import { getDisk } from "./handlers/get-disk.js";
@@ -133,5 +134,5 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   offer(server, LockServiceDefinition, current, {
     listLocks: permit("listLocks", listLocks),
   });
-  addAdminService(server, current);
+  addAdminService(server, current, explain);
 }

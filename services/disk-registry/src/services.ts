@@ -14,6 +14,7 @@ import { assignHost } from "./handlers/assign-host.js";
 import { createDisk } from "./handlers/create-disk.js";
 import { decideUnknownDisks } from "./handlers/decide-unknown-disks.js";
 import { deleteDisk } from "./handlers/delete-disk.js";
+import { explain } from "./handlers/explain.js";
 import { fenceHost } from "./handlers/fence-host.js";
 import { getDevice } from "./handlers/get-device.js";
 import { getDisk } from "./handlers/get-disk.js";
@@ -89,5 +90,5 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     registerAgent: allow(AGENTS, registerAgent),
     heartbeat: allow(AGENTS, heartbeat),
   });
-  addAdminService(server, current);
+  addAdminService(server, current, explain);
 }

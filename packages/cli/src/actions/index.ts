@@ -1,5 +1,6 @@
 import type { Action } from "../action.js";
 import { addHost } from "./add-host.js";
+import { cancel } from "./cancel.js";
 import { configs } from "./configs.js";
 import { deploy } from "./deploy.js";
 import { detach } from "./detach.js";
@@ -12,14 +13,18 @@ import { instances } from "./instances.js";
 import { locks } from "./locks.js";
 import { provide } from "./provide.js";
 import { removeHost } from "./remove-host.js";
+import { resume } from "./resume.js";
+import { setDeviceState } from "./set-device-state.js";
 import { setHostState } from "./set-host-state.js";
 import { status } from "./status.js";
 import { tasks } from "./tasks.js";
 import { watch } from "./watch.js";
+import { why } from "./why.js";
 
 /** In the order in which help shows them: looking, then doing. */
 export const ACTIONS: readonly Action[] = [
   status,
+  why,
   hosts,
   devices,
   disks,
@@ -32,8 +37,11 @@ export const ACTIONS: readonly Action[] = [
   addHost,
   removeHost,
   setHostState,
+  setDeviceState,
   fenceHost,
   provide,
   detach,
   deploy,
+  cancel,
+  resume,
 ];

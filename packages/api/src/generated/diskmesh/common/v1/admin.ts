@@ -6,6 +6,83 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Timestamp } from "../../../google/protobuf/timestamp.js";
+
+/** What can be asked about. */
+export const SubjectKind = {
+  /** UNSPECIFIED - Not said; refused. */
+  UNSPECIFIED: "SUBJECT_KIND_UNSPECIFIED",
+  /** HOST - A host of the disk-registry, by host_id. */
+  HOST: "SUBJECT_KIND_HOST",
+  /** DEVICE - A device of the disk-registry, by device_id. */
+  DEVICE: "SUBJECT_KIND_DEVICE",
+  /** DISK - A disk of the disk-registry, by disk_id. */
+  DISK: "SUBJECT_KIND_DISK",
+  /** TASK - A task of the director, by task_id. */
+  TASK: "SUBJECT_KIND_TASK",
+  /** LOCK - A lock of the director, by "TYPE:RESOURCE" as ListLocks has them. */
+  LOCK: "SUBJECT_KIND_LOCK",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type SubjectKind = typeof SubjectKind[keyof typeof SubjectKind];
+
+export namespace SubjectKind {
+  export type UNSPECIFIED = typeof SubjectKind.UNSPECIFIED;
+  export type HOST = typeof SubjectKind.HOST;
+  export type DEVICE = typeof SubjectKind.DEVICE;
+  export type DISK = typeof SubjectKind.DISK;
+  export type TASK = typeof SubjectKind.TASK;
+  export type LOCK = typeof SubjectKind.LOCK;
+  export type UNRECOGNIZED = typeof SubjectKind.UNRECOGNIZED;
+}
+
+export function subjectKindFromJSON(object: any): SubjectKind {
+  switch (object) {
+    case 0:
+    case "SUBJECT_KIND_UNSPECIFIED":
+      return SubjectKind.UNSPECIFIED;
+    case 1:
+    case "SUBJECT_KIND_HOST":
+      return SubjectKind.HOST;
+    case 2:
+    case "SUBJECT_KIND_DEVICE":
+      return SubjectKind.DEVICE;
+    case 3:
+    case "SUBJECT_KIND_DISK":
+      return SubjectKind.DISK;
+    case 4:
+    case "SUBJECT_KIND_TASK":
+      return SubjectKind.TASK;
+    case 5:
+    case "SUBJECT_KIND_LOCK":
+      return SubjectKind.LOCK;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return SubjectKind.UNRECOGNIZED;
+  }
+}
+
+export function subjectKindToNumber(object: SubjectKind): number {
+  switch (object) {
+    case SubjectKind.UNSPECIFIED:
+      return 0;
+    case SubjectKind.HOST:
+      return 1;
+    case SubjectKind.DEVICE:
+      return 2;
+    case SubjectKind.DISK:
+      return 3;
+    case SubjectKind.TASK:
+      return 4;
+    case SubjectKind.LOCK:
+      return 5;
+    case SubjectKind.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
 
 /** There is nothing to choose: a backup has everything. */
 export interface CreateBackupRequest {
@@ -15,6 +92,63 @@ export interface CreateBackupRequest {
 export interface CreateBackupResponse {
   /** The next bytes of the file. */
   piece: Buffer;
+}
+
+/** One thing. */
+export interface Subject {
+  /** Its kind. */
+  kind: SubjectKind;
+  /** Its name among those of its kind. */
+  name: string;
+}
+
+/** The question. */
+export interface ExplainRequest {
+  /** What it is about. */
+  subject: Subject | undefined;
+}
+
+/** What a person can do about a cause. */
+export interface Cure {
+  /** When, or what for. */
+  what: string;
+  /** A command line to copy; empty where the cure is none, such as a drive to be replaced. */
+  command: string;
+}
+
+/** Why a thing is not as it should be, or not yet. */
+export interface Cause {
+  /** Of what it is said. */
+  subject:
+    | Subject
+    | undefined;
+  /** A word of capitals for programs, such as AGENT_SILENT; new ones may come. */
+  reason: string;
+  /** The same as a sentence. */
+  message: string;
+  /** Since when; absent where that is not known. */
+  since:
+    | Date
+    | undefined;
+  /** When the service tries by itself again; absent when nothing is planned. */
+  nextTryAt:
+    | Date
+    | undefined;
+  /** The ways out, the mildest first; none where it ends by itself. */
+  cures: Cure[];
+  /** What it waits for: the causes of these follow in the list, if they have any. */
+  becauseOf: Subject[];
+}
+
+/** The answer. */
+export interface ExplainResponse {
+  /** What the subject is now, in a sentence. */
+  summary: string;
+  /**
+   * The subject's causes, then those of what these wait for, and so on: each thing once. None: nothing keeps it from being
+   * what it should be.
+   */
+  causes: Cause[];
 }
 
 function createBaseCreateBackupRequest(): CreateBackupRequest {
@@ -115,6 +249,401 @@ export const CreateBackupResponse: MessageFns<CreateBackupResponse> = {
   },
 };
 
+function createBaseSubject(): Subject {
+  return { kind: SubjectKind.UNSPECIFIED, name: "" };
+}
+
+export const Subject: MessageFns<Subject> = {
+  encode(message: Subject, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.kind !== SubjectKind.UNSPECIFIED) {
+      writer.uint32(8).int32(subjectKindToNumber(message.kind));
+    }
+    if (message.name !== "") {
+      writer.uint32(18).string(message.name);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Subject {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSubject();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.kind = subjectKindFromJSON(reader.int32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.name = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Subject>): Subject {
+    return Subject.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Subject>): Subject {
+    const message = createBaseSubject();
+    message.kind = object.kind ?? SubjectKind.UNSPECIFIED;
+    message.name = object.name ?? "";
+    return message;
+  },
+};
+
+function createBaseExplainRequest(): ExplainRequest {
+  return { subject: undefined };
+}
+
+export const ExplainRequest: MessageFns<ExplainRequest> = {
+  encode(message: ExplainRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.subject !== undefined) {
+      Subject.encode(message.subject, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.subject = Subject.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ExplainRequest>): ExplainRequest {
+    return ExplainRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainRequest>): ExplainRequest {
+    const message = createBaseExplainRequest();
+    message.subject = (object.subject !== undefined && object.subject !== null)
+      ? Subject.fromPartial(object.subject)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseCure(): Cure {
+  return { what: "", command: "" };
+}
+
+export const Cure: MessageFns<Cure> = {
+  encode(message: Cure, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.what !== "") {
+      writer.uint32(10).string(message.what);
+    }
+    if (message.command !== "") {
+      writer.uint32(18).string(message.command);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Cure {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCure();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.what = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.command = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Cure>): Cure {
+    return Cure.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Cure>): Cure {
+    const message = createBaseCure();
+    message.what = object.what ?? "";
+    message.command = object.command ?? "";
+    return message;
+  },
+};
+
+function createBaseCause(): Cause {
+  return {
+    subject: undefined,
+    reason: "",
+    message: "",
+    since: undefined,
+    nextTryAt: undefined,
+    cures: [],
+    becauseOf: [],
+  };
+}
+
+export const Cause: MessageFns<Cause> = {
+  encode(message: Cause, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.subject !== undefined) {
+      Subject.encode(message.subject, writer.uint32(10).fork()).join();
+    }
+    if (message.reason !== "") {
+      writer.uint32(18).string(message.reason);
+    }
+    if (message.message !== "") {
+      writer.uint32(26).string(message.message);
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(34).fork()).join();
+    }
+    if (message.nextTryAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.nextTryAt), writer.uint32(42).fork()).join();
+    }
+    for (const v of message.cures) {
+      Cure.encode(v!, writer.uint32(50).fork()).join();
+    }
+    for (const v of message.becauseOf) {
+      Subject.encode(v!, writer.uint32(58).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Cause {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCause();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.subject = Subject.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.reason = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.message = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.nextTryAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.cures.push(Cure.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.becauseOf.push(Subject.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Cause>): Cause {
+    return Cause.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Cause>): Cause {
+    const message = createBaseCause();
+    message.subject = (object.subject !== undefined && object.subject !== null)
+      ? Subject.fromPartial(object.subject)
+      : undefined;
+    message.reason = object.reason ?? "";
+    message.message = object.message ?? "";
+    message.since = object.since ?? undefined;
+    message.nextTryAt = object.nextTryAt ?? undefined;
+    message.cures = object.cures?.map((e) => Cure.fromPartial(e)) || [];
+    message.becauseOf = object.becauseOf?.map((e) => Subject.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseExplainResponse(): ExplainResponse {
+  return { summary: "", causes: [] };
+}
+
+export const ExplainResponse: MessageFns<ExplainResponse> = {
+  encode(message: ExplainResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.summary !== "") {
+      writer.uint32(10).string(message.summary);
+    }
+    for (const v of message.causes) {
+      Cause.encode(v!, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ExplainResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseExplainResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.summary = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.causes.push(Cause.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ExplainResponse>): ExplainResponse {
+    return ExplainResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ExplainResponse>): ExplainResponse {
+    const message = createBaseExplainResponse();
+    message.summary = object.summary ?? "";
+    message.causes = object.causes?.map((e) => Cause.fromPartial(e)) || [];
+    return message;
+  },
+};
+
 /** What operators ask of every service that keeps a state of its own: the director and the disk-registry. */
 export type AdminServiceDefinition = typeof AdminServiceDefinition;
 export const AdminServiceDefinition = {
@@ -134,6 +663,19 @@ export const AdminServiceDefinition = {
       responseStream: true,
       options: {},
     },
+    /**
+     * Why a thing is as it is: what it waits for, since when, and how a person ends that. Changes nothing. Role operator only.
+     * NOT_FOUND for what the service does not know, NOT_IMPLEMENTED for a kind that is not its own, UNAVAILABLE from a process
+     * that does not lead.
+     */
+    explain: {
+      name: "Explain",
+      requestType: ExplainRequest as typeof ExplainRequest,
+      requestStream: false,
+      responseType: ExplainResponse as typeof ExplainResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
 
@@ -145,6 +687,18 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

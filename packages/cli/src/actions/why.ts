@@ -1,0 +1,42 @@
+import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
+import { quoted } from "@diskmesh/domain";
+import type { Action } from "../action.js";
+import { UsageError } from "../exit-codes.js";
+import type { ServiceName } from "../mesh.js";
+import { timeText } from "../output.js";
+
+/** By what people type: the kind, and who is asked. */
+const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, service: ServiceName]>> = {
+  host: [SubjectKind.HOST, "disk-registry"],
+  device: [SubjectKind.DEVICE, "disk-registry"],
+  disk: [SubjectKind.DISK, "disk-registry"],
+  task: [SubjectKind.TASK, "director"],
+  lock: [SubjectKind.LOCK, "director"],
+};
+
+export const why: Action = {
+  usage: "why <kind> <name>",
+  summary: `why a thing is as it is, and what to do: ${Object.keys(KINDS).join(", ")}`,
+  example: "diskmesh why host host-3",
+  run: async ({ mesh, output, args: [typed = "", name = ""] }) => {
+    const [kind, service] = Object.hasOwn(KINDS, typed) ? (KINDS[typed] ?? []) : [];
+    if (kind === undefined || service === undefined)
+      throw new UsageError(`${quoted(typed)} is none of ${Object.keys(KINDS).join(", ")}`);
+    const answer = await mesh.admin(service).explain({ subject: { kind, name } });
+    output.answer(answer, linesOf(answer).join("\n"));
+  },
+};
+
+function linesOf({ summary, causes }: ExplainResponse): string[] {
+  const rest = causes.length === 0 ? ["nothing keeps it from being what it should be"] : causes.flatMap(linesOfCause);
+  return [summary, ...rest];
+}
+
+function linesOfCause({ reason, message, since, nextTryAt, cures }: Cause): string[] {
+  const times = [
+    since === undefined ? "" : `since ${timeText(since)}`,
+    nextTryAt === undefined ? "" : `next at ${timeText(nextTryAt)}`,
+  ].filter(Boolean);
+  const ways = cures.map(({ what, command }) => `    ${what}${command === "" ? "" : `: ${command}`}`);
+  return [`  ${reason}${times.length === 0 ? "" : ` (${times.join(", ")})`}`, `    ${message}`, ...ways];
+}

@@ -1,0 +1,48 @@
+import { type Cause as CauseMessage, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
+import type { Cause } from "@diskmesh/domain";
+
+interface Named {
+  readonly kind: Exclude<keyof typeof SubjectKind, "UNSPECIFIED">;
+  readonly name: string;
+}
+
+/** A chain that is longer tells nobody anything. */
+const MAX_CAUSES = 50;
+
+/** The subject's causes, then those of what these wait for, and so on: each thing once. */
+export function explanation<Subject extends Named, Reason extends string>(
+  summary: string,
+  subject: Subject,
+  causesOf: (subject: Subject) => readonly Cause<Subject, Reason>[],
+): ExplainResponse {
+  const causes: CauseMessage[] = [];
+  const asked = new Set<string>();
+  const queue: Subject[] = [subject];
+  for (let next = queue.shift(); next !== undefined && causes.length < MAX_CAUSES; next = queue.shift()) {
+    const key = `${next.kind} ${next.name}`;
+    if (asked.has(key)) continue;
+    asked.add(key);
+    for (const cause of causesOf(next)) {
+      causes.push(causeMessage(cause));
+      queue.push(...(cause.becauseOf ?? []));
+    }
+  }
+  return { summary, causes: causes.slice(0, MAX_CAUSES) };
+}
+
+function causeMessage<Subject extends Named>(cause: Cause<Subject, string>): CauseMessage {
+  const { subject, reason, message, sinceMs, nextTryAtMs, cures = [], becauseOf = [] } = cause;
+  return {
+    subject: subjectMessage(subject),
+    reason,
+    message,
+    since: sinceMs === undefined ? undefined : new Date(sinceMs),
+    nextTryAt: nextTryAtMs === undefined ? undefined : new Date(nextTryAtMs),
+    cures: cures.map(([what, command]) => ({ what, command })),
+    becauseOf: becauseOf.slice(0, MAX_CAUSES).map(subjectMessage),
+  };
+}
+
+function subjectMessage({ kind, name }: Named): { kind: SubjectKind; name: string } {
+  return { kind: SubjectKind[kind], name };
+}

@@ -1,0 +1,107 @@
+import { expect } from "chai";
+import { causesOf, type Known, openSteps, type Subject } from "./explain.js";
+import type { HeldLock } from "./locks.js";
+import type { Task } from "./task.js";
+import type { TaskEvent } from "./task-event.js";
+
+const task = (taskId: number, fields: Partial<Task> = {}): Task =>
+  ({
+    taskId,
+    state: "processing",
+    queue: "normal",
+    description: `job ${taskId}`,
+    createdAtMs: 100,
+    startedAtMs: 200,
+    endedAtMs: null,
+    result: "",
+    ...fields,
+  }) as Task;
+const event = (state: TaskEvent["state"], index: number, stage: string, timeMs = 300): TaskEvent => ({
+  timeMs,
+  stage,
+  task: `t${index}`,
+  index,
+  state,
+  message: "",
+  tags: [],
+  total: 0,
+});
+const lock = (waitingTaskIds: readonly number[] = []): HeldLock => ({
+  type: "deployment",
+  resource: "demo",
+  taskId: 1,
+  deadlineAtMs: 900,
+  waitingTaskIds,
+});
+const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known => ({
+  taskOf: (taskId) => tasks.find((each) => each.taskId === taskId),
+  locks: [],
+  openSteps: () => [],
+  liveIn: () => 4,
+  ...fields,
+});
+const TASK: Subject = { kind: "TASK", name: "2" };
+const LOCK: Subject = { kind: "LOCK", name: "deployment:demo" };
+
+describe("why, at the director", () => {
+  const ROWS: readonly [cause: string, subject: Subject, known: Known, reasons: readonly string[], says: RegExp][] = [
+    ["a task that has ended", TASK, known([task(2, { state: "done", endedAtMs: 400 })]), [], /^$/],
+    ["no such task", TASK, known([]), [], /^$/],
+    ["a restored task", TASK, known([task(2, { state: "held" })]), ["HELD"], /nobody knows how far it came/],
+    [
+      "a task that waits for a lock",
+      TASK,
+      known([task(2, { state: "queued" })], { locks: [lock([2])] }),
+      ["WAITS_FOR_LOCK"],
+      /lock of deployment demo/,
+    ],
+    [
+      "all workers are busy",
+      TASK,
+      known([task(2, { state: "queued" })]),
+      ["WAITS_FOR_WORKER"],
+      /4 tasks of queue normal/,
+    ],
+    [
+      "a task at work",
+      TASK,
+      known([task(2)], { openSteps: () => [event("started", 1, "Creating vm")] }),
+      ["AT_WORK"],
+      /is at: Creating vm \(t1\)/,
+    ],
+    ["a task that begins", TASK, known([task(2)]), ["AT_WORK"], /has begun no step/],
+    ["a task that is cancelled", TASK, known([task(2, { state: "cancelling" })]), ["IS_TO_STOP"], /end cleanly/],
+    [
+      "a lock that is held",
+      LOCK,
+      known([task(1)], { locks: [lock([2, 3])] }),
+      ["LOCK_HELD"],
+      /held by task 1 \(job 1\).*2 tasks wait for it/,
+    ],
+    ["a lock that nobody holds", LOCK, known([]), [], /^$/],
+  ];
+  for (const [cause, subject, facts, reasons, says] of ROWS)
+    it(`${cause} -> ${reasons.join(", ") || "no cause"}`, () => {
+      const found = causesOf(subject, facts);
+      expect(found.map(({ reason }) => reason)).to.deep.equal(reasons);
+      expect(found.map(({ message }) => message).join()).to.match(says);
+    });
+
+  it("a task and the lock that it waits for lead to the task that holds it", () => {
+    const facts = known([task(1), task(2, { state: "queued" })], { locks: [lock([2])] });
+    const [waits] = causesOf(TASK, facts);
+    expect(waits?.becauseOf).to.deep.equal([LOCK]);
+    expect(causesOf(LOCK, facts)[0]).to.deep.include({ nextTryAtMs: 900, becauseOf: [{ kind: "TASK", name: "1" }] });
+  });
+
+  it("steps that were begun and have not ended are open", () => {
+    const events = [
+      event("started", 1, "a"),
+      event("started", 2, "a"),
+      event("finished", 1, "a"),
+      event("started", 1, "b"),
+      event("failed", 1, "b"),
+    ];
+    expect(openSteps(events).map(({ stage, index }) => `${stage}${index}`)).to.deep.equal(["a2"]);
+  });
+});

@@ -1,0 +1,66 @@
+import {
+  type ExplainRequest,
+  type ExplainResponse,
+  SubjectKind,
+  type Subject as SubjectMessage,
+} from "@diskmesh/api/common";
+import { NotFoundError, NotImplementedError, parseDeviceId, parseDiskId, parseHostId } from "@diskmesh/domain";
+import { explanation } from "@diskmesh/tablet-admin";
+import type { Context } from "../context.js";
+import type { Known, Subject } from "../model/cause.js";
+import { causesOf } from "../model/explain.js";
+import type { RegistryTables } from "../model/schema.js";
+
+export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
+  const subject = parseSubject(request.subject);
+  const known = knownOf(context);
+  return context.tablet.read((tables) =>
+    explanation(summaryOf(tables, subject), subject, (each) => causesOf(tables, each, known)),
+  );
+}
+
+function parseSubject(subject: SubjectMessage | undefined): Subject {
+  const { kind = SubjectKind.UNSPECIFIED, name = "" } = subject ?? {};
+  switch (kind) {
+    case SubjectKind.HOST:
+      return { kind: "HOST", name: parseHostId(name) };
+    case SubjectKind.DEVICE:
+      return { kind: "DEVICE", name: parseDeviceId(name) };
+    case SubjectKind.DISK:
+      return { kind: "DISK", name: parseDiskId(name) };
+    default:
+      throw new NotImplementedError("a disk-registry explains hosts, devices and disks");
+  }
+}
+
+function knownOf({ liveness, workers, fleet, config }: Context): Known {
+  return {
+    whySuspected: liveness.whySuspected,
+    lastHeardAtMs: (hostId) => liveness.lastHeardAtMs(hostId),
+    progressOf: (device) => workers.progressOf(device),
+    standsStill: fleet.standsStill,
+    serialNumbersOfMany: config.serialNumbersOfMany,
+  };
+}
+
+function summaryOf(tables: RegistryTables, { kind, name }: Subject): string {
+  if (kind === "HOST") {
+    const host = tables.hosts.get(name);
+    if (host !== undefined) return `host ${name} is ${host.state}${host.removalRequested ? ", to be removed" : ""}`;
+  } else if (kind === "DEVICE") {
+    const device = tables.devices.get(name);
+    if (device !== undefined) {
+      const use = device.diskId === "" ? "free" : `of disk ${device.diskId}`;
+      return `device ${name} is ${device.attachState}, ${device.health}, ${use}`;
+    }
+  } else {
+    const disk = tables.disks.get(name);
+    if (disk !== undefined) {
+      const { publication } = disk;
+      const use = publication === undefined ? "not published" : `${publication.state} to host ${publication.hostId}`;
+      return `disk ${name} is ${use}`;
+    }
+  }
+  const what = kind.toLowerCase();
+  throw new NotFoundError(`there is no ${what} ${name}`, { about: { [`${what}_id`]: name } });
+}

@@ -1,0 +1,48 @@
+import type { Cause as CauseOf, DeviceId, DiskId, HostId } from "@diskmesh/domain";
+import type { WhySuspected } from "./placement.js";
+import type { SharedSerialNumbers } from "./same-bytes.js";
+import type { Device, Pending } from "./schema.js";
+
+export type Subject =
+  | { readonly kind: "HOST"; readonly name: HostId }
+  | { readonly kind: "DEVICE"; readonly name: DeviceId }
+  | { readonly kind: "DISK"; readonly name: DiskId };
+
+type Reason =
+  | "STANDS_STILL"
+  | "SAID_DEAD"
+  | "AGENT_SILENT"
+  | "MASS_SILENCE"
+  | "HEARTBEATS_MISSED"
+  | "ON_PROBATION"
+  | "AGENT_TAKES_NOTHING_NEW"
+  | "MUST_REGISTER"
+  | "FOREIGN_DEVICES"
+  | "REMOVAL_WAITS"
+  | "NOT_ADDED"
+  | "SAME_BYTES"
+  | "ORDER_PENDING"
+  | "UNHEALTHY"
+  | "TO_BE_ERASED"
+  | "HELD_BY_UNKNOWN_DISK"
+  | "NOT_REPORTED"
+  | "REPLACED"
+  | "DEVICE_IN_TROUBLE"
+  | "PUBLICATION_PENDING"
+  | "UNPUBLICATION_PENDING";
+
+export type Cause = CauseOf<Subject, Reason>;
+
+/** What is known beside what is stored. */
+export interface Known {
+  readonly whySuspected: WhySuspected;
+  readonly lastHeardAtMs: (hostId: HostId) => number | undefined;
+  readonly progressOf: (device: Device) => {
+    readonly nextAttemptAtMs: number | undefined;
+    readonly erasedBytes: number;
+    readonly pending: Pending | undefined;
+  };
+  /** Why this registry orders nothing; undefined when it leads its fleet. */
+  readonly standsStill: string | undefined;
+  readonly serialNumbersOfMany: SharedSerialNumbers;
+}

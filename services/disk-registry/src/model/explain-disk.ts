@@ -1,0 +1,66 @@
+import type { DiskId } from "@diskmesh/domain";
+import type { Cause, Known, Subject } from "./cause.js";
+import { whyNotAsked } from "./placement.js";
+import { isFence } from "./publications.js";
+import type { Disk, RegistryTables } from "./schema.js";
+
+export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
+  const disk = tables.disks.get(diskId);
+  if (disk === undefined) return [];
+  return [...publication(disk), ...devices(tables, disk, known)].map((cause) => ({
+    subject: { kind: "DISK", name: diskId },
+    ...cause,
+  }));
+}
+
+type Found = Omit<Cause, "subject">;
+
+function publication(disk: Disk): Found[] {
+  const { diskId, deviceIds, publication: current, fence } = disk;
+  if (current === undefined || current.state === "PUBLISHED") return [];
+  const { hostId, attempts, lastError, pending = [], sessionNumber } = current;
+  const waits = pending.map(({ deviceId, message }) => `device ${deviceId}: ${message}`);
+  const reasons = [...waits, lastError].filter(Boolean).join("; ");
+  const tries = attempts === 0 ? "" : `, after ${attempts} tries`;
+  const rest = `${tries}${reasons === "" ? "" : `: ${reasons}`}`;
+  const deviceSubjects = deviceIds.map((deviceId): Subject => ({ kind: "DEVICE", name: deviceId }));
+  const host: Subject = { kind: "HOST", name: hostId };
+  const sinceMs = pending.reduce<number | undefined>(
+    (oldest, { sinceMs: each }) => Math.min(oldest ?? each, each),
+    undefined,
+  );
+  if (current.state === "PUBLISHING") {
+    const message = `host ${hostId} does not serve disk ${diskId} yet, in session ${sessionNumber}${rest}`;
+    return [{ reason: "PUBLICATION_PENDING", message, sinceMs, becauseOf: [host, ...deviceSubjects] }];
+  }
+  const word = isFence(disk) && fence !== undefined ? ` (fenced by ${fence.by}: ${fence.reason})` : "";
+  const message = `disk ${diskId} is taken from host ${hostId}${word}, and not all of its devices have confirmed that${rest}`;
+  return [
+    {
+      reason: "UNPUBLICATION_PENDING",
+      message,
+      sinceMs: sinceMs ?? (word === "" ? undefined : fence?.atMs),
+      becauseOf: [...deviceSubjects, host],
+    },
+  ];
+}
+
+/** What keeps its devices from being used, or will when it is published next. */
+function devices(tables: RegistryTables, { diskId, deviceIds }: Disk, { whySuspected }: Known): Found[] {
+  return deviceIds.flatMap((deviceId): Found[] => {
+    const device = tables.devices.get(deviceId);
+    const becauseOf: Subject[] = [{ kind: "DEVICE", name: deviceId }];
+    const found = (message: string): Found[] => [{ reason: "DEVICE_IN_TROUBLE", message, becauseOf }];
+    if (device === undefined) return found(`disk ${diskId} lies on device ${deviceId}, which is not known any more`);
+    const host = tables.hosts.get(device.hostId);
+    const away = host === undefined ? `host ${device.hostId} is not known` : whyNotAsked(host, whySuspected);
+    if (away !== undefined) {
+      becauseOf.push({ kind: "HOST", name: device.hostId });
+      return found(`disk ${diskId} lies on device ${deviceId} of host ${device.hostId}, which is not asked: ${away}`);
+    }
+    if (device.health === "ERROR") return found(`disk ${diskId} lies on device ${deviceId}, which is in ERROR`);
+    if (device.attachState !== "ATTACHED")
+      return found(`disk ${diskId} lies on device ${deviceId}, which is ${device.attachState}`);
+    return [];
+  });
+}

@@ -1,0 +1,128 @@
+import type { HostId } from "@diskmesh/domain";
+import type { Cause, Known, Subject } from "./cause.js";
+import { disksServedBy } from "./remove-action.js";
+import { type Host, isAway, type RegistryTables } from "./schema.js";
+import { massSilenceRan } from "./vigil.js";
+
+export function hostCauses(tables: RegistryTables, hostId: HostId, known: Known): Cause[] {
+  const host = tables.hosts.get(hostId);
+  if (host === undefined) return [];
+  const found = [
+    standsStill(host, known),
+    silence(tables, host, known),
+    mustRegister(host),
+    probation(host),
+    warning(host),
+    foreignDevices(host),
+    removal(tables, host),
+  ];
+  return found.flatMap((cause) => (cause === undefined ? [] : [{ subject: subjectOf(host), ...cause }]));
+}
+
+type Found = Omit<Cause, "subject"> | undefined;
+
+const subjectOf = ({ hostId }: Pick<Host, "hostId">): Subject => ({ kind: "HOST", name: hostId });
+
+function standsStill({ hostId }: Host, { standsStill: message }: Known): Found {
+  if (message === undefined) return undefined;
+  return { reason: "STANDS_STILL", message: `host ${hostId} gets no orders: ${message}` };
+}
+
+/** Why nobody counts on its agent. */
+function silence(tables: RegistryTables, host: Host, { whySuspected, lastHeardAtMs }: Known): Found {
+  const { hostId, state, saidDead, stateChangedAtMs, stateMessage } = host;
+  const startAgent = ["start its agent, or see to the network between", ""] as const;
+  const fence = ["have its disks elsewhere before it is back", `diskmesh fence-host ${hostId} --reason WHY`] as const;
+  const sayDead = ["say that it is dead", `diskmesh set-host-state dead ${hostId} --reason WHY`] as const;
+  if (state === "DEAD") {
+    const word = saidDead === undefined ? "somebody" : `${saidDead.by} (${saidDead.reason})`;
+    const takeBack = ["take that back", `diskmesh set-host-state online ${hostId}`] as const;
+    return {
+      reason: "SAID_DEAD",
+      message: `${word} said that host ${hostId} is dead`,
+      sinceMs: saidDead?.atMs ?? stateChangedAtMs,
+      cures: [takeBack, fence],
+    };
+  }
+  const sinceMs = lastHeardAtMs(hostId);
+  if (state === "UNAVAILABLE")
+    return {
+      reason: "AGENT_SILENT",
+      message: `nothing is heard of the agent of host ${hostId}: ${stateMessage}`,
+      sinceMs: sinceMs ?? stateChangedAtMs,
+      cures: [startAgent, fence, sayDead],
+    };
+  const suspected = whySuspected(hostId);
+  if (suspected === undefined) return undefined;
+  if (massSilenceRan(tables))
+    return {
+      reason: "MASS_SILENCE",
+      message: `${suspected}; so are most others: a fault of the network is believed in, and no host is made UNAVAILABLE`,
+      sinceMs,
+      cures: [["see to the network, or to the power", ""], sayDead],
+    };
+  return { reason: "HEARTBEATS_MISSED", message: suspected, sinceMs, cures: [startAgent] };
+}
+
+function mustRegister(host: Host): Found {
+  if (!host.mustRegister || isAway(host)) return undefined;
+  const message = `host ${host.hostId} gets no orders until its agent has registered again, which it was told to do`;
+  return { reason: "MUST_REGISTER", message };
+}
+
+function probation({ hostId, probationEndsAtMs, stateChangedAtMs }: Host): Found {
+  if (probationEndsAtMs === undefined) return undefined;
+  return {
+    reason: "ON_PROBATION",
+    message: `host ${hostId} was silent and is back: nothing new goes there yet`,
+    sinceMs: stateChangedAtMs,
+    nextTryAtMs: probationEndsAtMs,
+  };
+}
+
+function warning({ hostId, agentWarning }: Host): Found {
+  if (agentWarning === undefined) return undefined;
+  return {
+    reason: "AGENT_TAKES_NOTHING_NEW",
+    message: `nothing new goes to host ${hostId}: ${agentWarning}`,
+    cures: [["make room on the disk under its agent's baseFolder, or see to that disk", ""]],
+  };
+}
+
+function foreignDevices({ hostId, foreignDevices: foreign = [] }: Host): Found {
+  const [first] = foreign;
+  if (first === undefined) return undefined;
+  return {
+    reason: "FOREIGN_DEVICES",
+    message: `${foreign.length} devices of host ${hostId} are refused: ${first.deviceId} is the id of a device of host ${first.hostId}`,
+    cures: [["give them other ids in its agent's config, or purge the others (PurgeDevice)", ""]],
+    becauseOf: [{ kind: "HOST", name: first.hostId }],
+  };
+}
+
+function removal(tables: RegistryTables, host: Host): Found {
+  const { hostId, removalRequested, assignment } = host;
+  if (!removalRequested) return undefined;
+  const devices = [...tables.devices.by("byHost", hostId)].filter(
+    ({ attachState, detachConfirmed }) => attachState !== "UNKNOWN" && !(attachState === "DETACHED" && detachConfirmed),
+  );
+  const served = disksServedBy(tables, hostId);
+  const parts = [
+    devices.length > 0 && `${devices.length} devices are not out of operation`,
+    served.length > 0 && `it serves ${served.length} disks`,
+    assignment !== undefined && `it is VM ${assignment.vmCid}`,
+  ].filter(Boolean);
+  if (parts.length === 0) return undefined;
+  return {
+    reason: "REMOVAL_WAITS",
+    message: `host ${hostId} is to be removed, and ${parts.join(", ")}`,
+    cures: [
+      ["see how far it is", `diskmesh remove-host ${hostId} --wait`],
+      ["keep it after all", `diskmesh add-host ${hostId}`],
+    ],
+    becauseOf: [
+      ...devices.map(({ deviceId }): Subject => ({ kind: "DEVICE", name: deviceId })),
+      ...served.map((diskId): Subject => ({ kind: "DISK", name: diskId })),
+    ],
+  };
+}

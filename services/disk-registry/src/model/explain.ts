@@ -1,0 +1,17 @@
+import type { Cause, Known, Subject } from "./cause.js";
+import { deviceCauses } from "./explain-device.js";
+import { diskCauses } from "./explain-disk.js";
+import { hostCauses } from "./explain-host.js";
+import type { RegistryTables } from "./schema.js";
+
+/** Why a thing is not as it should be, or not yet. */
+export function causesOf(tables: RegistryTables, subject: Subject, known: Known): Cause[] {
+  switch (subject.kind) {
+    case "HOST":
+      return hostCauses(tables, subject.name, known);
+    case "DEVICE":
+      return deviceCauses(tables, subject.name, known);
+    case "DISK":
+      return diskCauses(tables, subject.name, known);
+  }
+}
