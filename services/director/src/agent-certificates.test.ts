@@ -1,10 +1,15 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
+import { AgentCertificateState } from "@diskmesh/api/director";
+import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { eventually, type TestCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
-import { certOf, deployWithAgents, type VmAgent } from "./testing/vm-agents.js";
+import { certOf, type VmAgent, withAgents } from "./testing/vm-agents.js";
+
+const { VALID, DUE, LEFT_BEHIND } = AgentCertificateState;
 
 describe("agents with certificates of their own, in a configuration of NATS that is written", () => {
   let director: TestDirector;
@@ -13,7 +18,7 @@ describe("agents with certificates of their own, in a configuration of NATS that
 
   before(async () => {
     director = await TestDirector.start({}, { hostIds: [], natsUsers: "written" });
-    agents = await deployWithAgents(director, "web", 2);
+    agents = await withAgents(director, 2, () => director.deploy("web", 2));
   });
   after(async () => {
     await Promise.all(connections.map((connection) => connection.close()));
@@ -39,6 +44,14 @@ describe("agents with certificates of their own, in a configuration of NATS that
     });
     connections.push(connection);
     return { connection, refused, failures };
+  }
+
+  async function isLetIn(files: ReturnType<TestCertificates["files"]>): Promise<boolean> {
+    const { connection, failures } = await connectAs(files);
+    await eventually(() => connection.isConnected || failures.length > 0);
+    const { isConnected } = connection;
+    await connection.close();
+    return isConnected;
   }
 
   it("no key is stored or shown: neither in state, nor in logs, nor in what tasks put out", async () => {
@@ -130,5 +143,80 @@ describe("agents with certificates of their own, in a configuration of NATS that
     expect(thief.connection.isConnected).to.equal(false);
     expect(neighbour.connection.isConnected).to.equal(true);
     expect(losses).to.equal(0);
+  });
+
+  const certificates = async () => (await director.vms.listAgentCertificates({ deployment: "web" })).certificates;
+  const authorities = async () => (await director.vms.listAgentAuthorities({})).authorities;
+  const stateOf = async ({ vm }: VmAgent) => {
+    const found = (await certificates()).find(({ agentId }) => agentId === vm.agentId);
+    return found?.state;
+  };
+
+  /** Has the director sign by another authority, which it makes. */
+  async function changeAuthority(): Promise<void> {
+    await director.process.kill();
+    for (const name of ["agents-ca.pem", "agents-ca-key.pem"]) rmSync(join(director.folder, name));
+    await director.process.start();
+  }
+
+  it("another authority -> each agent gets a certificate of it and keeps its VM; then the former one is forgotten", async () => {
+    const before = await authorities();
+    expect(before.map(({ signs }) => signs)).to.deep.equal([true]);
+    const [former] = agents.filter(({ vm }) => director.cpi.vms.has(vm.vmCid)) as [VmAgent];
+    const old = {
+      ...former.files,
+      certFile: join(former.folder, "old.pem"),
+      keyFile: join(former.folder, "old-key.pem"),
+    };
+    copyFileSync(former.files.certFile, old.certFile);
+    copyFileSync(former.files.keyFile, old.keyFile);
+    const vms = [...director.cpi.vms.keys()];
+    await changeAuthority();
+    await eventually(async () => {
+      expect((await authorities()).map(({ signs, agents }) => ({ signs, agents }))).to.deep.equal([
+        { signs: true, agents: vms.length },
+      ]);
+    });
+    const [now] = await authorities();
+    expect(now?.authorityId).not.to.equal(before[0]?.authorityId);
+    for (const { state, authorityIds, daysLeft } of await certificates()) {
+      expect(state).to.equal(VALID);
+      expect(authorityIds).to.deep.equal([now?.authorityId]);
+      expect(daysLeft).to.be.within(89.9, 90);
+    }
+    expect([...director.cpi.vms.keys()]).to.deep.equal(vms);
+    await eventually(async () => expect(await isLetIn(old)).to.equal(false));
+  });
+
+  it("an agent that sleeps through it -> the former authority stays, until somebody names who is left behind", async () => {
+    const [awake, asleep] = await withAgents(director, 2, () => director.deploy("web", 3));
+    if (awake === undefined || asleep === undefined) throw new Error("there are not two new VMs");
+    agents.push(awake, asleep);
+    await asleep.agent.stop();
+    await changeAuthority();
+    await eventually(async () => expect(await stateOf(awake)).to.equal(VALID));
+    expect(await stateOf(asleep)).to.equal(DUE);
+    const [former, signing] = await authorities();
+    const forget = (authorityId: string | undefined, ...leftBehind: string[]) =>
+      director.vms.forgetAgentAuthority({ authorityId: authorityId ?? "", leftBehind });
+    expect(signing?.signs).to.equal(true);
+    await rejection(() => forget(signing?.authorityId), InvalidArgumentError);
+    const { message } = await rejection(() => forget(former?.authorityId), InvalidArgumentError);
+    expect(message).to.contain(asleep.vm.agentId);
+    await eventually(async () => expect((await authorities())[0]?.agents).to.equal(1));
+    await forget(former?.authorityId, asleep.vm.agentId);
+    await rejection(() => forget(former?.authorityId), NotFoundError);
+    expect((await authorities()).map(({ signs }) => signs)).to.deep.equal([true]);
+    expect(await stateOf(asleep)).to.equal(LEFT_BEHIND);
+    await eventually(async () => expect(await isLetIn(asleep.files)).to.equal(false));
+    await director.deploy("web", 3);
+    expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(true);
+    const { instanceId } = (await certificates()).find(({ agentId }) => agentId === asleep.vm.agentId) ?? {};
+    const selection = { deployment: "web", group: "db", instance: instanceId };
+    const [anew] = await withAgents(director, 1, () => director.lifecycle.recreate({ selection, wait: true }));
+    if (anew === undefined) throw new Error("the VM was not made anew");
+    agents.push(anew);
+    expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(false);
+    expect(await stateOf(anew)).to.equal(VALID);
   });
 });

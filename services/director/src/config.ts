@@ -35,6 +35,8 @@ const agentCertificatesConfig = z.strictObject({
   natsCaFile: pathConfig.optional(),
   /** An agent gets another one when a third of it is over. */
   validDays: z.number().min(1e-4).max(825).default(90),
+  /** How often the director looks for certificates that are due. */
+  checkIntervalMs: durationMsConfig.default(60_000),
   /** How NATS learns who its users are. */
   natsUsers: z.strictObject({
     /** nats-server runs on this machine: its configuration is written, and it is told to read it again. */

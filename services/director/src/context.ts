@@ -20,6 +20,7 @@ import { lockDeadlineMs } from "./model/time-limits.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
+import { AgentRenewals } from "./workers/agent-renewals.js";
 import { EndedTasks } from "./workers/ended-tasks.js";
 import { Events } from "./workers/events.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
@@ -41,6 +42,8 @@ import { STEMCELL_MANIFEST_SIZE_BYTES, type StemcellManifest } from "./yaml/stem
 export interface Context {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
+  /** Undefined when agents get no certificates of their own. */
+  readonly agentCertificates: AgentCertificates | undefined;
   readonly cloudConfigs: CloudConfigs;
   readonly cpiConfigs: CpiConfigs;
   readonly manifests: Manifests;
@@ -62,6 +65,8 @@ export interface Director {
   readonly times: TaskTimes;
   readonly teller: CpiConfigTeller;
   readonly owedRemovals: OwedRemovals;
+  /** Undefined when agents get no certificates of their own. */
+  readonly renewals: AgentRenewals | undefined;
   readonly boshRegistry: BoshRegistryServer;
 }
 
@@ -210,11 +215,17 @@ export function createDirector(
   lifecycle.use("task runner", runner);
   const { agents } = connections;
   const owedRemovals = lifecycle.use("owed removals", new OwedRemovals({ tablet, agents, tasks, clock, random, log }));
+  const { agentCertificates: certificates } = connections;
+  const checkIntervalMs = config.agents.certificates?.checkIntervalMs ?? 0;
+  const renewals =
+    certificates && new AgentRenewals({ tablet, certificates, agents, tasks, checkIntervalMs, clock, random, log });
+  if (renewals) lifecycle.use("renewals of agents' certificates", renewals);
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
   const context = {
     config,
     tablet,
+    agentCertificates: certificates,
     ...configs,
     stemcellFiles,
     tasks,
@@ -226,7 +237,7 @@ export function createDirector(
     lists,
     clock,
   };
-  return { context, runner, times, teller, owedRemovals, boshRegistry };
+  return { context, runner, times, teller, owedRemovals, renewals, boshRegistry };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

@@ -29,6 +29,7 @@ import { deploy } from "./handlers/deploy.js";
 import { detachDisk } from "./handlers/detach-disk.js";
 import { diffConfig } from "./handlers/diff-config.js";
 import { explain } from "./handlers/explain.js";
+import { forgetAgentAuthority } from "./handlers/forget-agent-authority.js";
 import { forgetPossibleOrphan } from "./handlers/forget-possible-orphan.js";
 import { getConfig } from "./handlers/get-config.js";
 import { getDisk } from "./handlers/get-disk.js";
@@ -36,6 +37,8 @@ import { getTask } from "./handlers/get-task.js";
 import { getTaskOutput } from "./handlers/get-task-output.js";
 import { ignore, unignore } from "./handlers/ignore.js";
 import { recreate, restart, start, stop } from "./handlers/lifecycle.js";
+import { listAgentAuthorities } from "./handlers/list-agent-authorities.js";
+import { listAgentCertificates } from "./handlers/list-agent-certificates.js";
 import { listConfigs } from "./handlers/list-configs.js";
 import { listDeployments } from "./handlers/list-deployments.js";
 import { listDisks } from "./handlers/list-disks.js";
@@ -104,6 +107,9 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   });
   offer(server, VmServiceDefinition, current, {
     deleteVm: permit("deleteVm", deleteVm),
+    listAgentCertificates: permit("listAgentCertificates", listAgentCertificates),
+    listAgentAuthorities: permit("listAgentAuthorities", listAgentAuthorities),
+    forgetAgentAuthority: permit("forgetAgentAuthority", forgetAgentAuthority),
   });
   offer(server, SnapshotServiceDefinition, current, {
     takeSnapshots: permit("takeSnapshots", takeSnapshots),

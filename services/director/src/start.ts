@@ -47,7 +47,7 @@ async function lead(
   const connections = { ...(await connect(config, scope, log)), agentCertificates };
   if (agentCertificates) await keepAgentAccess(config, agentCertificates, state.tablet, scope, systemClock, log);
   const director = createDirector(config, state, connections, scope, log);
-  const { context, runner, times, teller, owedRemovals, boshRegistry } = director;
+  const { context, runner, times, teller, owedRemovals, renewals, boshRegistry } = director;
   const { cloudConfigs, cpiConfigs } = context;
   await Promise.all([cloudConfigs.load(state.tablet), cpiConfigs.load(state.tablet)]);
   const { generation, documentsRead } = state.tablet;
@@ -61,6 +61,7 @@ async function lead(
       teller.start();
       await runner.start();
       await owedRemovals.start();
+      renewals?.start();
     })
     .catch((error: unknown) => scope.fail(error));
   return { context, lost: state.tablet.lost };

@@ -224,6 +224,7 @@ const jobType = z.enum([
   "take_snapshots",
   "delete_snapshots",
   "settle_owed_removals",
+  "renew_agent_certificates",
   "scan_deployment",
   "resolve_problems",
 ]);

@@ -22,7 +22,7 @@ const OUTPUT_OPERATIONS: ReadonlyMap<string, Operation> = new Map([
 ]);
 
 /** Beside what people start, there is what is done in passing: it is listed only for who asks for everything. */
-const IN_PASSING = /^(settle_owed_removals|retrieve_vm_stats|\w+_dynamic_disk)$/;
+const IN_PASSING = /^(settle_owed_removals|renew_agent_certificates|retrieve_vm_stats|\w+_dynamic_disk)$/;
 
 export const taskRoutes: readonly Route[] = [
   {

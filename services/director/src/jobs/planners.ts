@@ -14,6 +14,7 @@ import { detachDynamicDisk } from "./detach-disk.js";
 import { fetchStemcell } from "./fetch-stemcell.js";
 import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
+import { renewAgentCertificates } from "./renew-agent-certificates.js";
 import { resolveProblems } from "./resolve-problems.js";
 import { retrieveVmStats } from "./retrieve-vm-stats.js";
 import { scanDeployment } from "./scan-deployment.js";
@@ -42,6 +43,7 @@ export const planners: Planners = {
   take_snapshots: takeSnapshots,
   delete_snapshots: deleteSnapshots,
   settle_owed_removals: settleRemovalsOfAgent,
+  renew_agent_certificates: renewAgentCertificates,
   scan_deployment: scanDeployment,
   resolve_problems: resolveProblems,
 };

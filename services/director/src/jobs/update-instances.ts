@@ -24,7 +24,7 @@ export const updateInstanceStates: Planner<"update_instances"> = (context, job, 
         await context.tablet.transact((tx) => {
           for (const instance of meant(instancesOf(tx, name))) tx.instances.put(want(instance, wanted, taskId));
         });
-        return checkVms(context, run, name, meant);
+        return checkVms(context, run, name, { meant, shutOutIsLost: fix });
       },
     };
   }

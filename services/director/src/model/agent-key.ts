@@ -19,18 +19,50 @@ export interface AgentTrust {
   readonly trusted: string;
 }
 
-/** As many as a VM may be made with: a director that dies while create_vm runs leaves one behind. */
+/** A director that dies while create_vm runs, or an agent that does not say what it has taken, leaves one behind. */
 const MAX_KEYS = 8;
 
-/** The keys of an agent that gets one more. The oldest go: an agent that has one of them is made anew, as one that is silent. */
+/**
+ * The keys of an agent that gets one more, of which nobody knows yet whether it will be used. The first one stays longest:
+ * it is the one that was used before anything went wrong.
+ */
 export function withKey(keys: readonly AgentKey[] | undefined, key: AgentKey): readonly AgentKey[] {
-  return [...(keys ?? []), key].slice(-MAX_KEYS);
+  const [first, ...others] = (keys ?? []).filter(({ endsAtMs }) => endsAtMs > key.issuedAtMs);
+  return first === undefined ? [key] : [first, ...[...others, key].slice(1 - MAX_KEYS)];
 }
 
 /** Whether an agent should get another certificate: a third of its life is over, or it is of another authority. */
-export function isDue(key: AgentKey, trust: AgentTrust, nowMs: number): boolean {
+function isOutdated(key: AgentKey, trust: AgentTrust, nowMs: number): boolean {
   const third = (key.endsAtMs - key.issuedAtMs) / 3;
   return nowMs >= key.issuedAtMs + third || key.authority !== trust.authority || key.trusted !== trust.trusted;
+}
+
+/** The same for all of its keys; of several nobody knows which it uses. */
+export function isDue(keys: readonly AgentKey[], trust: AgentTrust, nowMs: number): boolean {
+  const [first, ...others] = keys;
+  return first !== undefined && (others.length > 0 || isOutdated(first, trust, nowMs));
+}
+
+/** When the last of an agent's certificates ends; undefined when it has none that NATS would take. */
+export function endOfKeys(keys: readonly AgentKey[]): number | undefined {
+  return keys.length === 0 ? undefined : Math.max(...keys.map(({ endsAtMs }) => endsAtMs));
+}
+
+/**
+ * Whether an agent cannot be heard whatever it does, since NATS takes no certificate that it has: that it is silent says
+ * nothing of its VM.
+ */
+export function isShutOut(keys: readonly AgentKey[] | undefined, nowMs: number): boolean {
+  return keys !== undefined && (endOfKeys(keys) ?? 0) <= nowMs;
+}
+
+/** The state of an agent's certificate, for operators. */
+export type CertificateState = "valid" | "due" | "ended" | "left_behind";
+
+export function certificateState(keys: readonly AgentKey[], trust: AgentTrust, nowMs: number): CertificateState {
+  if (keys.length === 0) return "left_behind";
+  if (isShutOut(keys, nowMs)) return "ended";
+  return isDue(keys, trust, nowMs) ? "due" : "valid";
 }
 
 /** The mbus settings of an env. */

@@ -104,6 +104,7 @@ export type Job =
   /** One; empty for all of the deployment. */
   | { readonly type: "delete_snapshots"; readonly deployment: string; readonly snapshotCid: string }
   | { readonly type: "settle_owed_removals"; readonly agentId: string }
+  | { readonly type: "renew_agent_certificates"; readonly instanceIds: readonly string[] }
   | { readonly type: "scan_deployment"; readonly deployment: string }
   | {
       readonly type: "resolve_problems";

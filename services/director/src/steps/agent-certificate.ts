@@ -1,8 +1,14 @@
+import { NotImplementedError } from "@diskmesh/domain";
 import { envWithCert, mbusOf, withKey } from "../model/agent-key.js";
-import type { Instance } from "../model/instance.js";
+import { formatInstance, type Instance } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { askAgent, awaitAgent } from "./agent-steps.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
+
+/** Whoever renews has heard the agent within a minute or two. */
+const AWAY_AFTER_MS = 5_000;
 
 /**
  * The env of a create_vm with a certificate of the agent's own, which NATS takes from now on. Its private key is made for
@@ -17,4 +23,37 @@ export async function envOfAgent(context: JobContext, intended: Instance, env: J
     agentKeys: withKey(current.agentKeys, key),
   }));
   return envWithCert(env, cert);
+}
+
+/**
+ * Gives an agent another certificate, with which it restarts; the old one counts until the agent is known to have the new
+ * one. Needs the instance's lock.
+ */
+export async function renewCertificate(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+  const { agentCertificates } = context;
+  if (agentCertificates === undefined) return;
+  const { agentId, instanceId } = instance;
+  const { attachTimeoutMs: timeoutMs, settings } = context.config.agents;
+  await run.stage("Renewing certificates", formatInstance(instance), async () => {
+    // One that is away gets none: of many that were made in vain nobody would know which is used.
+    await awaitAgent(context, run, agentId, AWAY_AFTER_MS);
+    const { key, cert } = await agentCertificates.issue(agentId);
+    await changeInstance(context, instanceId, (current) => ({
+      ...current,
+      agentKeys: withKey(current.agentKeys, key),
+    }));
+    const mbus = { cert, ...(settings.mbus && { urls: settings.mbus.urls }) };
+    const given = { trusted_certs: "", disk_associations: [], mbus };
+    // It answers when it is back, since only then has it taken what it was given.
+    const done = await askAgent(context, run, agentId, "update_settings", [given], { timeoutMs });
+    if (done === undefined)
+      throw new NotImplementedError(
+        `agent ${agentId} does not know update_settings: make its VM anew before its certificate ends`,
+      );
+    await awaitAgent(context, run, agentId, timeoutMs);
+    await changeInstance(context, instanceId, (current) => ({
+      ...current,
+      agentKeys: current.agentKeys?.filter(({ pin }) => pin === key.pin),
+    }));
+  });
 }

@@ -1,5 +1,6 @@
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import { CpiCallError } from "../cpi/cpi-error.js";
+import { isShutOut } from "../model/agent-key.js";
 import { agentAnswered, formatInstance, type Instance, vmGone, vmLost } from "../model/instance.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import { sideBySide } from "../workers/side-by-side.js";
@@ -10,15 +11,22 @@ import type { JobContext } from "./job-context.js";
 
 const STAGE = "Checking vms";
 
-/** What was found: the VM is gone, or its agent does not answer, or both are there. */
-type Finding = "gone" | "silent" | "there";
+/** What was found: the VM is gone, or its agent does not answer, or cannot since it has no certificate, or both are there. */
+type Finding = "gone" | "silent" | "shut_out" | "there";
 
 /** Once for each task: finds out which VMs are gone and which agents do not answer. */
 export async function checkVms(
   context: JobContext,
   run: TaskRun,
   deployment: string,
-  meant: (all: readonly Instance[]) => readonly Instance[] = (all) => all,
+  {
+    meant = (all) => all,
+    shutOutIsLost = false,
+  }: {
+    readonly meant?: (all: readonly Instance[]) => readonly Instance[];
+    /** VMs whose agents have no certificate any more are to be made anew: somebody has asked for that. */
+    readonly shutOutIsLost?: boolean;
+  } = {},
 ): Promise<undefined> {
   const instances = await context.tablet.read((tables) =>
     meant(instancesOf(tables, deployment)).filter(
@@ -36,8 +44,8 @@ export async function checkVms(
       if (current?.vmCid !== vmCid || (current.vmState !== "running" && current.vmState !== "lost")) continue;
       const finding = found.get(instanceId);
       if (finding === "gone") tx.instances.put(vmGone(current));
-      else if (finding === "silent") tx.instances.put(vmLost(current));
-      else if (current.vmState === "lost") tx.instances.put(agentAnswered(current));
+      else if (finding === "silent" || (finding === "shut_out" && shutOutIsLost)) tx.instances.put(vmLost(current));
+      else if (finding === "there" && current.vmState === "lost") tx.instances.put(agentAnswered(current));
     }
     const current = tx.deployments.get(deployment);
     if (current !== undefined) tx.deployments.put({ ...current, checkedByTaskId: run.taskId });
@@ -61,6 +69,11 @@ async function findVm(
     return "there";
   } catch (error) {
     if (!(error instanceof TimeoutError)) throw error;
+    if (isShutOut(instance.agentKeys, context.clock.nowMs())) {
+      const message = `${messageOf(error)}; its certificate has ended, so nobody knows whether it runs: Recreate makes it anew`;
+      run.event({ ...event, message });
+      return "shut_out";
+    }
     run.event({ ...event, message: `${messageOf(error)}; vm \`${instance.vmCid}\` counts as lost` });
     return "silent";
   }

@@ -31,6 +31,12 @@ export class TestAgent {
   readonly startsAs: string[] = [];
   /** What drain answers, first to last; 0 when there are no more. */
   readonly drains: number[] = [];
+  /**
+   * Takes other settings, before which it restarts as stock agents do; without it the agent does not know update_settings.
+   * Takes effect with the next start.
+   */
+  onSettings: ((settings: unknown) => void) | undefined;
+  #settings = "";
   /** How long an add takes, so that others come in between. */
   addDelayMs = 0;
   #gate: Gate | undefined;
@@ -69,6 +75,9 @@ export class TestAgent {
       agentId: this.agentId,
       methods: {
         ...(this.hasJobs && this.#jobMethods()),
+        ...(this.onSettings && {
+          update_settings: this.#method("async", "settings", ([now]) => this.#takeSettings(now)),
+        }),
         list_disk: this.#method("async", "list", () => this.mountedCids, 0),
         list_dynamic_disks: this.#method("async", "list_dynamic", () => [...this.links.keys()], 0),
         add_dynamic_disk: this.#method("async", "add", async ([cid, hint]) => {
@@ -110,6 +119,18 @@ export class TestAgent {
     this.contents.set(migrationTargetCid, this.contents.get(mountedCid) ?? "");
     this.mountedCid = migrationTargetCid;
     this.migrationTargetCid = undefined;
+  }
+
+  /** What asked for it hears no more of that: nobody knows the task after the restart. */
+  async #takeSettings(settings: unknown): Promise<string> {
+    if (JSON.stringify(settings) === this.#settings) return "ok";
+    this.#settings = JSON.stringify(settings);
+    this.onSettings?.(settings);
+    const [server, nats] = [this.#server, this.#nats];
+    await nats?.close();
+    void server?.close();
+    await this.start();
+    return "ok";
   }
 
   async stop(): Promise<void> {

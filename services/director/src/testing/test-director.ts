@@ -246,10 +246,17 @@ async function agentAccess(folder: string, certs: TestCertificates, how: "writte
   for (const [path, text] of first) writeFileSync(path, text);
   const certificates = {
     authority: { certFile: join(folder, "agents-ca.pem"), keyFile: join(folder, "agents-ca-key.pem") },
+    checkIntervalMs: 200,
     natsUsers: { written: { folder: usersFolder, pidFile: join(usersFolder, "nats-server.pid") } },
   };
   // An agent starts once a test sees its VM.
-  const agents = { requestTimeoutMs: 2_000, detachTimeoutMs: 500, readyTimeoutMs: 60_000, certificates };
+  const agents = {
+    requestTimeoutMs: 2_000,
+    detachTimeoutMs: 500,
+    readyTimeoutMs: 60_000,
+    lostAfterMs: 3_000,
+    certificates,
+  };
   return { nats: { usersFolder }, config: { agents } };
 }
 

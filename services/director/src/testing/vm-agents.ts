@@ -19,6 +19,8 @@ export class VmAgent {
   ) {
     this.use(certOf(vm));
     this.agent = new TestAgent(vm.agentId, director.nats.address, { files: () => this.files });
+    this.agent.heartbeatIntervalMs = 500;
+    this.agent.onSettings = (settings) => this.use((settings as { mbus: { cert: MbusCert } }).mbus.cert);
   }
 
   get files() {
@@ -38,13 +40,17 @@ export function certOf(vm: MemoryVm): MbusCert {
   return (vm.request.env as { bosh: { mbus: { cert: MbusCert } } }).bosh.mbus.cert;
 }
 
-/** Deploys, starting an agent for each VM that is made; returns them in the order in which they were made. */
-export async function deployWithAgents(director: TestDirector, name: string, instances: number): Promise<VmAgent[]> {
+/** Starts an agent for each of so many VMs that are made; returns them in the order in which they were made. */
+export async function withAgents(
+  director: TestDirector,
+  count: number,
+  make: () => Promise<unknown>,
+): Promise<VmAgent[]> {
   const before = new Set(director.cpi.vms.keys());
-  const deployed = director.deploy(name, instances);
+  const making = make();
   const agents: VmAgent[] = [];
-  deployed.catch(() => {});
-  while (agents.length < instances) {
+  making.catch(() => {});
+  while (agents.length < count) {
     const vm = await eventually(() => {
       const found = [...director.cpi.vms.values()].find(({ vmCid }) => !before.has(vmCid));
       if (found === undefined) throw new Error("no other VM yet");
@@ -55,6 +61,6 @@ export async function deployWithAgents(director: TestDirector, name: string, ins
     agents.push(made);
     await made.agent.start();
   }
-  await deployed;
+  await making;
   return agents;
 }

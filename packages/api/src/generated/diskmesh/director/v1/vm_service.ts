@@ -6,7 +6,82 @@
 
 /* eslint-disable */
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
+import { Timestamp } from "../../../google/protobuf/timestamp.js";
 import { Task } from "./task_service.js";
+
+/** What becomes of an agent's certificate. */
+export const AgentCertificateState = {
+  /** UNSPECIFIED - Not used. */
+  UNSPECIFIED: "AGENT_CERTIFICATE_STATE_UNSPECIFIED",
+  /** VALID - It lasts. */
+  VALID: "AGENT_CERTIFICATE_STATE_VALID",
+  /**
+   * DUE - The agent gets another one when it is heard next: a third of its life is over, another authority signs, or it is not
+   * known which of several the agent uses.
+   */
+  DUE: "AGENT_CERTIFICATE_STATE_DUE",
+  /**
+   * ENDED - It has ended before the agent got another one. NATS does not let the agent in, so that nobody knows whether it runs;
+   * its VM is made anew when that is asked for (LifecycleService/Recreate).
+   */
+  ENDED: "AGENT_CERTIFICATE_STATE_ENDED",
+  /** LEFT_BEHIND - Its authority was forgotten. As ENDED. */
+  LEFT_BEHIND: "AGENT_CERTIFICATE_STATE_LEFT_BEHIND",
+  UNRECOGNIZED: "UNRECOGNIZED",
+} as const;
+
+export type AgentCertificateState = typeof AgentCertificateState[keyof typeof AgentCertificateState];
+
+export namespace AgentCertificateState {
+  export type UNSPECIFIED = typeof AgentCertificateState.UNSPECIFIED;
+  export type VALID = typeof AgentCertificateState.VALID;
+  export type DUE = typeof AgentCertificateState.DUE;
+  export type ENDED = typeof AgentCertificateState.ENDED;
+  export type LEFT_BEHIND = typeof AgentCertificateState.LEFT_BEHIND;
+  export type UNRECOGNIZED = typeof AgentCertificateState.UNRECOGNIZED;
+}
+
+export function agentCertificateStateFromJSON(object: any): AgentCertificateState {
+  switch (object) {
+    case 0:
+    case "AGENT_CERTIFICATE_STATE_UNSPECIFIED":
+      return AgentCertificateState.UNSPECIFIED;
+    case 1:
+    case "AGENT_CERTIFICATE_STATE_VALID":
+      return AgentCertificateState.VALID;
+    case 2:
+    case "AGENT_CERTIFICATE_STATE_DUE":
+      return AgentCertificateState.DUE;
+    case 3:
+    case "AGENT_CERTIFICATE_STATE_ENDED":
+      return AgentCertificateState.ENDED;
+    case 4:
+    case "AGENT_CERTIFICATE_STATE_LEFT_BEHIND":
+      return AgentCertificateState.LEFT_BEHIND;
+    case -1:
+    case "UNRECOGNIZED":
+    default:
+      return AgentCertificateState.UNRECOGNIZED;
+  }
+}
+
+export function agentCertificateStateToNumber(object: AgentCertificateState): number {
+  switch (object) {
+    case AgentCertificateState.UNSPECIFIED:
+      return 0;
+    case AgentCertificateState.VALID:
+      return 1;
+    case AgentCertificateState.DUE:
+      return 2;
+    case AgentCertificateState.ENDED:
+      return 3;
+    case AgentCertificateState.LEFT_BEHIND:
+      return 4;
+    case AgentCertificateState.UNRECOGNIZED:
+    default:
+      return -1;
+  }
+}
 
 /** Names the VM to delete. */
 export interface DeleteVmRequest {
@@ -20,6 +95,90 @@ export interface DeleteVmRequest {
 export interface DeleteVmResponse {
   /** The task. */
   task: Task | undefined;
+}
+
+/** What an agent comes to NATS by. */
+export interface AgentCertificate {
+  /** The agent. */
+  agentId: string;
+  /** Its instance. */
+  instanceId: string;
+  /** The instance's group. */
+  group: string;
+  /** The instance's deployment. */
+  deployment: string;
+  /** Its VM; empty while that is being made. */
+  vmCid: string;
+  /** Whether it lasts. */
+  state: AgentCertificateState;
+  /** When it ends, of several the last; absent for AGENT_CERTIFICATE_STATE_LEFT_BEHIND. */
+  endsAt:
+    | Date
+    | undefined;
+  /** Until then, in days; not above 0 when it has ended. */
+  daysLeft: number;
+  /** Ids of the authorities that signed: several when it is not known which certificate the agent uses. */
+  authorityIds: string[];
+}
+
+/** Asks for the certificates of agents. */
+export interface ListAgentCertificatesRequest {
+  /** Most to answer; 0 for the server's default, which is also lowered to its limit. */
+  pageSize: number;
+  /** From the previous page's next_page_token; empty for the first page. */
+  pageToken: string;
+  /** Only those of this deployment; empty for all. */
+  deployment: string;
+}
+
+/** A page of certificates. */
+export interface ListAgentCertificatesResponse {
+  /** In order of instance_id. */
+  certificates: AgentCertificate[];
+  /** Empty on the last page. */
+  nextPageToken: string;
+}
+
+/** Signs, or has signed, certificates of agents. */
+export interface AgentAuthority {
+  /** SHA-256 of its certificate, in hex. */
+  authorityId: string;
+  /** New certificates are signed by it. */
+  signs: boolean;
+  /** How many agents have a certificate of it, also beside one of another. */
+  agents: number;
+  /** When this director first signed by it. */
+  since:
+    | Date
+    | undefined;
+  /** When it ends, and all that it signed with it. */
+  endsAt:
+    | Date
+    | undefined;
+  /** Its certificate, as PEM: nats-servers that are not told by the director must trust it. */
+  certificatePem: string;
+}
+
+/** Asks for the authorities. */
+export interface ListAgentAuthoritiesRequest {
+}
+
+/** All of them. */
+export interface ListAgentAuthoritiesResponse {
+  /** The oldest first; none when agents get no certificates of their own. */
+  authorities: AgentAuthority[];
+}
+
+/** Names the authority to forget. */
+export interface ForgetAgentAuthorityRequest {
+  /** Not the one that signs. */
+  authorityId: string;
+  /** Ids of all agents that have no other certificate: from now on NATS does not let them in. */
+  leftBehind: string[];
+}
+
+/** Nothing to say. */
+export interface ForgetAgentAuthorityResponse {
 }
 
 function createBaseDeleteVmRequest(): DeleteVmRequest {
@@ -144,6 +303,636 @@ export const DeleteVmResponse: MessageFns<DeleteVmResponse> = {
   },
 };
 
+function createBaseAgentCertificate(): AgentCertificate {
+  return {
+    agentId: "",
+    instanceId: "",
+    group: "",
+    deployment: "",
+    vmCid: "",
+    state: AgentCertificateState.UNSPECIFIED,
+    endsAt: undefined,
+    daysLeft: 0,
+    authorityIds: [],
+  };
+}
+
+export const AgentCertificate: MessageFns<AgentCertificate> = {
+  encode(message: AgentCertificate, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.agentId !== "") {
+      writer.uint32(10).string(message.agentId);
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(18).string(message.instanceId);
+    }
+    if (message.group !== "") {
+      writer.uint32(26).string(message.group);
+    }
+    if (message.deployment !== "") {
+      writer.uint32(34).string(message.deployment);
+    }
+    if (message.vmCid !== "") {
+      writer.uint32(42).string(message.vmCid);
+    }
+    if (message.state !== AgentCertificateState.UNSPECIFIED) {
+      writer.uint32(48).int32(agentCertificateStateToNumber(message.state));
+    }
+    if (message.endsAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.endsAt), writer.uint32(58).fork()).join();
+    }
+    if (message.daysLeft !== 0) {
+      writer.uint32(65).double(message.daysLeft);
+    }
+    for (const v of message.authorityIds) {
+      writer.uint32(74).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AgentCertificate {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAgentCertificate();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.agentId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.group = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.deployment = reader.string();
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.vmCid = reader.string();
+            continue;
+          }
+          case 6: {
+            if (tag !== 48) {
+              break;
+            }
+
+            message.state = agentCertificateStateFromJSON(reader.int32());
+            continue;
+          }
+          case 7: {
+            if (tag !== 58) {
+              break;
+            }
+
+            message.endsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 8: {
+            if (tag !== 65) {
+              break;
+            }
+
+            message.daysLeft = reader.double();
+            continue;
+          }
+          case 9: {
+            if (tag !== 74) {
+              break;
+            }
+
+            message.authorityIds.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AgentCertificate>): AgentCertificate {
+    return AgentCertificate.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AgentCertificate>): AgentCertificate {
+    const message = createBaseAgentCertificate();
+    message.agentId = object.agentId ?? "";
+    message.instanceId = object.instanceId ?? "";
+    message.group = object.group ?? "";
+    message.deployment = object.deployment ?? "";
+    message.vmCid = object.vmCid ?? "";
+    message.state = object.state ?? AgentCertificateState.UNSPECIFIED;
+    message.endsAt = object.endsAt ?? undefined;
+    message.daysLeft = object.daysLeft ?? 0;
+    message.authorityIds = object.authorityIds?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseListAgentCertificatesRequest(): ListAgentCertificatesRequest {
+  return { pageSize: 0, pageToken: "", deployment: "" };
+}
+
+export const ListAgentCertificatesRequest: MessageFns<ListAgentCertificatesRequest> = {
+  encode(message: ListAgentCertificatesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.pageSize !== 0) {
+      writer.uint32(8).int32(message.pageSize);
+    }
+    if (message.pageToken !== "") {
+      writer.uint32(18).string(message.pageToken);
+    }
+    if (message.deployment !== "") {
+      writer.uint32(26).string(message.deployment);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListAgentCertificatesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListAgentCertificatesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.pageSize = reader.int32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.pageToken = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.deployment = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListAgentCertificatesRequest>): ListAgentCertificatesRequest {
+    return ListAgentCertificatesRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListAgentCertificatesRequest>): ListAgentCertificatesRequest {
+    const message = createBaseListAgentCertificatesRequest();
+    message.pageSize = object.pageSize ?? 0;
+    message.pageToken = object.pageToken ?? "";
+    message.deployment = object.deployment ?? "";
+    return message;
+  },
+};
+
+function createBaseListAgentCertificatesResponse(): ListAgentCertificatesResponse {
+  return { certificates: [], nextPageToken: "" };
+}
+
+export const ListAgentCertificatesResponse: MessageFns<ListAgentCertificatesResponse> = {
+  encode(message: ListAgentCertificatesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.certificates) {
+      AgentCertificate.encode(v!, writer.uint32(10).fork()).join();
+    }
+    if (message.nextPageToken !== "") {
+      writer.uint32(18).string(message.nextPageToken);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListAgentCertificatesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListAgentCertificatesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.certificates.push(AgentCertificate.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.nextPageToken = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListAgentCertificatesResponse>): ListAgentCertificatesResponse {
+    return ListAgentCertificatesResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListAgentCertificatesResponse>): ListAgentCertificatesResponse {
+    const message = createBaseListAgentCertificatesResponse();
+    message.certificates = object.certificates?.map((e) => AgentCertificate.fromPartial(e)) || [];
+    message.nextPageToken = object.nextPageToken ?? "";
+    return message;
+  },
+};
+
+function createBaseAgentAuthority(): AgentAuthority {
+  return { authorityId: "", signs: false, agents: 0, since: undefined, endsAt: undefined, certificatePem: "" };
+}
+
+export const AgentAuthority: MessageFns<AgentAuthority> = {
+  encode(message: AgentAuthority, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.authorityId !== "") {
+      writer.uint32(10).string(message.authorityId);
+    }
+    if (message.signs !== false) {
+      writer.uint32(16).bool(message.signs);
+    }
+    if (message.agents !== 0) {
+      writer.uint32(24).int32(message.agents);
+    }
+    if (message.since !== undefined) {
+      Timestamp.encode(toTimestamp(message.since), writer.uint32(34).fork()).join();
+    }
+    if (message.endsAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.endsAt), writer.uint32(42).fork()).join();
+    }
+    if (message.certificatePem !== "") {
+      writer.uint32(50).string(message.certificatePem);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AgentAuthority {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAgentAuthority();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.authorityId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.signs = reader.bool();
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.agents = reader.int32();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.since = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.endsAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 6: {
+            if (tag !== 50) {
+              break;
+            }
+
+            message.certificatePem = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AgentAuthority>): AgentAuthority {
+    return AgentAuthority.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AgentAuthority>): AgentAuthority {
+    const message = createBaseAgentAuthority();
+    message.authorityId = object.authorityId ?? "";
+    message.signs = object.signs ?? false;
+    message.agents = object.agents ?? 0;
+    message.since = object.since ?? undefined;
+    message.endsAt = object.endsAt ?? undefined;
+    message.certificatePem = object.certificatePem ?? "";
+    return message;
+  },
+};
+
+function createBaseListAgentAuthoritiesRequest(): ListAgentAuthoritiesRequest {
+  return {};
+}
+
+export const ListAgentAuthoritiesRequest: MessageFns<ListAgentAuthoritiesRequest> = {
+  encode(_: ListAgentAuthoritiesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListAgentAuthoritiesRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListAgentAuthoritiesRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListAgentAuthoritiesRequest>): ListAgentAuthoritiesRequest {
+    return ListAgentAuthoritiesRequest.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<ListAgentAuthoritiesRequest>): ListAgentAuthoritiesRequest {
+    const message = createBaseListAgentAuthoritiesRequest();
+    return message;
+  },
+};
+
+function createBaseListAgentAuthoritiesResponse(): ListAgentAuthoritiesResponse {
+  return { authorities: [] };
+}
+
+export const ListAgentAuthoritiesResponse: MessageFns<ListAgentAuthoritiesResponse> = {
+  encode(message: ListAgentAuthoritiesResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.authorities) {
+      AgentAuthority.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ListAgentAuthoritiesResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseListAgentAuthoritiesResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.authorities.push(AgentAuthority.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ListAgentAuthoritiesResponse>): ListAgentAuthoritiesResponse {
+    return ListAgentAuthoritiesResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ListAgentAuthoritiesResponse>): ListAgentAuthoritiesResponse {
+    const message = createBaseListAgentAuthoritiesResponse();
+    message.authorities = object.authorities?.map((e) => AgentAuthority.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseForgetAgentAuthorityRequest(): ForgetAgentAuthorityRequest {
+  return { authorityId: "", leftBehind: [] };
+}
+
+export const ForgetAgentAuthorityRequest: MessageFns<ForgetAgentAuthorityRequest> = {
+  encode(message: ForgetAgentAuthorityRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.authorityId !== "") {
+      writer.uint32(10).string(message.authorityId);
+    }
+    for (const v of message.leftBehind) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForgetAgentAuthorityRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForgetAgentAuthorityRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.authorityId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.leftBehind.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ForgetAgentAuthorityRequest>): ForgetAgentAuthorityRequest {
+    return ForgetAgentAuthorityRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ForgetAgentAuthorityRequest>): ForgetAgentAuthorityRequest {
+    const message = createBaseForgetAgentAuthorityRequest();
+    message.authorityId = object.authorityId ?? "";
+    message.leftBehind = object.leftBehind?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseForgetAgentAuthorityResponse(): ForgetAgentAuthorityResponse {
+  return {};
+}
+
+export const ForgetAgentAuthorityResponse: MessageFns<ForgetAgentAuthorityResponse> = {
+  encode(_: ForgetAgentAuthorityResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ForgetAgentAuthorityResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseForgetAgentAuthorityResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ForgetAgentAuthorityResponse>): ForgetAgentAuthorityResponse {
+    return ForgetAgentAuthorityResponse.fromPartial(base ?? {});
+  },
+  fromPartial(_: DeepPartial<ForgetAgentAuthorityResponse>): ForgetAgentAuthorityResponse {
+    const message = createBaseForgetAgentAuthorityResponse();
+    return message;
+  },
+};
+
 /** Single VMs. */
 export type VmServiceDefinition = typeof VmServiceDefinition;
 export const VmServiceDefinition = {
@@ -162,6 +951,43 @@ export const VmServiceDefinition = {
       responseStream: false,
       options: {},
     },
+    /**
+     * The certificates by which VMs' agents come to NATS, and how long they last. Agents that bring one of somebody else are
+     * not among them. A page at a time: of one moment, or ABORTED when it must be begun again.
+     */
+    listAgentCertificates: {
+      name: "ListAgentCertificates",
+      requestType: ListAgentCertificatesRequest as typeof ListAgentCertificatesRequest,
+      requestStream: false,
+      responseType: ListAgentCertificatesResponse as typeof ListAgentCertificatesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * The authorities whose certificates agents may have: the one that signs, and former ones until every agent has another
+     * certificate.
+     */
+    listAgentAuthorities: {
+      name: "ListAgentAuthorities",
+      requestType: ListAgentAuthoritiesRequest as typeof ListAgentAuthoritiesRequest,
+      requestStream: false,
+      responseType: ListAgentAuthoritiesResponse as typeof ListAgentAuthoritiesResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Gives a former authority up before every agent has another certificate. INVALID_ARGUMENT, and nothing is
+     * changed, when it signs or when agents would be left behind that are not named. NOT_FOUND when it is not known, as after
+     * it was forgotten.
+     */
+    forgetAgentAuthority: {
+      name: "ForgetAgentAuthority",
+      requestType: ForgetAgentAuthorityRequest as typeof ForgetAgentAuthorityRequest,
+      requestStream: false,
+      responseType: ForgetAgentAuthorityResponse as typeof ForgetAgentAuthorityResponse,
+      responseStream: false,
+      options: {},
+    },
   },
 } as const;
 
@@ -173,6 +999,18 @@ type DeepPartial<T> = T extends Builtin ? T
   : T extends { $case: string; value: unknown } ? { $case: T["$case"]; value?: DeepPartial<T["value"]> }
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function toTimestamp(date: Date): Timestamp {
+  const seconds = Math.trunc(date.getTime() / 1_000);
+  const nanos = (date.getTime() % 1_000) * 1_000_000;
+  return { seconds, nanos };
+}
+
+function fromTimestamp(t: Timestamp): Date {
+  let millis = (t.seconds || 0) * 1_000;
+  millis += (t.nanos || 0) / 1_000_000;
+  return new globalThis.Date(millis);
+}
 
 interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;

@@ -1,0 +1,50 @@
+import { isDue } from "../model/agent-key.js";
+import { formatInstance, type Instance } from "../model/instance.js";
+import type { LockName } from "../model/locks.js";
+import type { DirectorTables } from "../model/schema.js";
+import { renewCertificate } from "../steps/agent-certificate.js";
+import type { JobContext } from "../steps/job-context.js";
+import { finish, runAll } from "../steps/run-all.js";
+import type { TaskRun } from "../workers/task-run.js";
+import type { Planner } from "./job.js";
+
+/** Gives agents other certificates, each under its instance's lock; those that have got one meanwhile are passed over. */
+export const renewAgentCertificates: Planner<"renew_agent_certificates"> = (context, { instanceIds }) => ({
+  locks: [],
+  cpis: [],
+  run: async (run) => {
+    let renewed = 0;
+    const agents = await context.tablet.read((tables) => instanceIds.map((instanceId) => named(tables, instanceId)));
+    const how = { atOnce: context.config.agents.checksAtOnce, goesOn: true };
+    const failures = await runAll(run, agents, how, async ({ instanceId }) => {
+      if (await renew(context, run, instanceId)) renewed++;
+    });
+    finish(run, failures, "agents");
+    return `renewed ${renewed} certificate${renewed === 1 ? "" : "s"}`;
+  },
+});
+
+function named(tables: DirectorTables, instanceId: string) {
+  const instance = tables.instances.get(instanceId);
+  return { instanceId, name: instance === undefined ? instanceId : formatInstance(instance) };
+}
+
+function renew(context: JobContext, run: TaskRun, instanceId: string): Promise<boolean> {
+  return run.inLane(async (lane, locks) => {
+    const wanted: LockName[] = [{ type: "instance", resource: instanceId }];
+    lane.checkpoint();
+    await locks.settle(wanted, lane.stopped);
+    const instance = await context.tablet.read((tables) => tables.instances.get(instanceId));
+    if (!needsCertificate(context, instance)) return false;
+    await renewCertificate(context, lane, instance);
+    return true;
+  });
+}
+
+function needsCertificate(
+  { agentCertificates, clock }: JobContext,
+  instance: Instance | undefined,
+): instance is Instance {
+  if (agentCertificates === undefined || instance?.vmState !== "running") return false;
+  return isDue(instance.agentKeys ?? [], agentCertificates.trust, clock.nowMs());
+}

@@ -1,0 +1,149 @@
+import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh/domain";
+import type { AgentClient } from "@diskmesh/mbus";
+import type { Clock } from "@diskmesh/service";
+import type { AgentCertificates } from "../agents/agent-certificates.js";
+import { authoritiesNotUsed } from "../model/agent-authorities.js";
+import { type AgentKey, endOfKeys, isDue } from "../model/agent-key.js";
+import { taskKey } from "../model/schema.js";
+import { hasEnded } from "../model/task.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { Tasks } from "./tasks.js";
+
+export interface AgentRenewalsOptions {
+  readonly tablet: DirectorTablet;
+  readonly certificates: AgentCertificates;
+  readonly agents: Pick<AgentClient, "onHeard">;
+  readonly tasks: Pick<Tasks, "start">;
+  readonly checkIntervalMs: number;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+interface Tried {
+  attempts: number;
+  nextAtMs: number;
+}
+
+/** Between tries with one agent that does not take what it is given. */
+const BACKOFF: BackoffLimits = { minDelayMs: 60_000, maxDelayMs: 6 * 3_600_000 };
+/** In one task: after a change of the authority all are due. */
+const AT_ONCE = 500;
+/** Agents beat every 30 s. One that was not heard for longer is asked nothing: it would not answer. */
+const HEARD_WITHIN_MS = 90_000;
+/** Operators are warned of certificates of which no more is left than this share of their life. */
+const LITTLE = 1 / 9;
+const WARN_EVERY_MS = 3_600_000;
+const DIRECTOR = { identity: { role: "director", name: "" } } as const;
+
+/**
+ * Begins a task to renew certificates of agents that are heard, whenever some are due, one task at a time; forgets
+ * authorities that nobody has a certificate of any more; and warns of those that will not last.
+ */
+export class AgentRenewals {
+  readonly #options: AgentRenewalsOptions;
+  readonly #heardAtMs = new Map<string, number>();
+  readonly #tried = new Map<string, Tried>();
+  readonly #closed = new AbortController();
+  #end = () => {};
+  #taskId = 0;
+  #warnAtMs = 0;
+  #running = Promise.resolve();
+
+  constructor(options: AgentRenewalsOptions) {
+    this.#options = options;
+  }
+
+  /** Only the one director that dispatchers obey may do so. */
+  start(): void {
+    const { agents, clock } = this.#options;
+    this.#end = agents.onHeard((agentId) => this.#heardAtMs.set(agentId, clock.monotonicMs()));
+    this.#running = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#end();
+    this.#closed.abort();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, checkIntervalMs, log } = this.#options;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      try {
+        await this.#look();
+      } catch (error) {
+        log.warn({ error: messageOf(error) }, "cannot look after the certificates of agents; tried again");
+      }
+      await clock.sleep(checkIntervalMs, signal).catch(() => {});
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { tablet, certificates, clock } = this.#options;
+    const { trust } = certificates;
+    const nowMs = clock.nowMs();
+    const found = await tablet.read((tables) => {
+      const instances = [...tables.instances.entries()].filter(({ agentKeys }) => agentKeys !== undefined);
+      const last = tables.tasks.get(taskKey(this.#taskId));
+      const unused = authoritiesNotUsed(tables, trust.authority).length > 0;
+      return { instances, isBusy: last !== undefined && !hasEnded(last), unused };
+    });
+    if (found.unused)
+      await tablet.transact((tx) => {
+        for (const { id } of authoritiesNotUsed(tx, trust.authority)) tx.agentAuthorities.delete(id);
+      });
+    const known = new Set(found.instances.map(({ agentId }) => agentId));
+    for (const agentId of this.#heardAtMs.keys()) if (!known.has(agentId)) this.#heardAtMs.delete(agentId);
+    for (const agentId of this.#tried.keys()) if (!known.has(agentId)) this.#tried.delete(agentId);
+    const little = found.instances.filter(({ agentKeys = [] }) => hasLittleLeft(agentKeys, nowMs));
+    this.#warn(little.map(({ agentId, vmToken }) => agentId || vmToken));
+    const due = found.instances.filter(
+      ({ agentKeys = [], vmState, ignore }) => vmState === "running" && !ignore && isDue(agentKeys, trust, nowMs),
+    );
+    if (!found.isBusy) await this.#renew(due.filter(({ agentId }) => this.#isReady(agentId)).slice(0, AT_ONCE));
+  }
+
+  #isReady(agentId: string): boolean {
+    const nowMs = this.#options.clock.monotonicMs();
+    const heardAtMs = this.#heardAtMs.get(agentId);
+    return (
+      heardAtMs !== undefined &&
+      nowMs - heardAtMs <= HEARD_WITHIN_MS &&
+      nowMs >= (this.#tried.get(agentId)?.nextAtMs ?? 0)
+    );
+  }
+
+  async #renew(due: readonly { readonly instanceId: string; readonly agentId: string }[]): Promise<void> {
+    const { tasks, clock, random } = this.#options;
+    if (due.length === 0) return;
+    const task = await tasks.start(DIRECTOR, {
+      job: { type: "renew_agent_certificates", instanceIds: due.map(({ instanceId }) => instanceId) },
+      queue: "normal",
+      description: `renew the certificates of ${due.length} agent${due.length === 1 ? "" : "s"}`,
+      deployment: () => "",
+    });
+    this.#taskId = task.taskId;
+    for (const { agentId } of due) {
+      const attempts = (this.#tried.get(agentId)?.attempts ?? -1) + 1;
+      this.#tried.set(agentId, { attempts, nextAtMs: clock.monotonicMs() + backoffMs(attempts, BACKOFF, random()) });
+    }
+  }
+
+  #warn(agentIds: readonly string[]): void {
+    const { clock, log } = this.#options;
+    if (agentIds.length === 0 || clock.monotonicMs() < this.#warnAtMs) return;
+    this.#warnAtMs = clock.monotonicMs() + WARN_EVERY_MS;
+    log.warn(
+      { alert: "agent_certificates", count: agentIds.length, agentIds: agentIds.slice(0, 10) },
+      "certificates of agents end soon or have ended: see ListAgentCertificates",
+    );
+  }
+}
+
+function hasLittleLeft(keys: readonly AgentKey[], nowMs: number): boolean {
+  const endsAtMs = endOfKeys(keys);
+  if (endsAtMs === undefined) return true;
+  return endsAtMs - nowMs < (endsAtMs - Math.min(...keys.map(({ issuedAtMs }) => issuedAtMs))) * LITTLE;
+}
