@@ -9,7 +9,8 @@ import { expect } from "chai";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
 
 const mainFile = fileURLToPath(new URL("./main.js", import.meta.url));
-const STORY_TIMEOUT_MS = 90_000;
+/** Of some minutes: all of it is processes that start, on a machine that may have no time for them. */
+const STORY_TIMEOUT_MS = 180_000;
 
 /** `npm start` as its own process, with what it has printed so far. */
 class Launcher {

@@ -25,7 +25,7 @@ const WAIT_LIMIT_MS = 4_000;
 const PAUSE_MS = 5_500;
 
 describe("fuzz", function () {
-  this.timeout(240_000);
+  this.timeout(600_000);
 
   const silent = () => {};
   let fuzzed: FuzzedMesh;

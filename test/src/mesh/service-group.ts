@@ -20,7 +20,7 @@ import { makeDeviceFile } from "./device-files.js";
 export type ServiceName = "director" | "cpi-dispatcher" | "disk-registry" | "disk-agent";
 
 /** Many start at once, and the machine may have other things to do. */
-const START_TIMEOUT_MS = 120_000;
+const START_TIMEOUT_MS = 300_000;
 /** Starting is all processor time. */
 const STARTED_TOGETHER = 4;
 
