@@ -11,6 +11,8 @@ export interface CallContext {
   readonly identity: Identity;
   /** Names this call in logs; the client's own when it gave a well-formed one. */
   readonly requestId: string;
+  /** By which the caller finds again what several of its calls began; absent for none. */
+  readonly contextId?: string | undefined;
 }
 
 export interface ActiveCallOptions extends Pick<Guest, "share" | "peer"> {

@@ -69,6 +69,8 @@ export const POLICY = {
   listAgentCertificates: readers,
   listAgentAuthorities: readers,
   forgetAgentAuthority: admins,
+  cleanUp: admins,
+  pauseResurrection: admins,
   takeSnapshots: admins,
   listSnapshots: readers,
   deleteSnapshots: admins,

@@ -218,6 +218,7 @@ const jobType = z.enum([
   "fetch_stemcell",
   "delete_stemcell",
   "delete_vm",
+  "clean_up",
   "retrieve_vm_stats",
   "delete_orphaned_disk",
   "attach_orphaned_disk",
@@ -245,6 +246,7 @@ const task = shapeOf<Task>()({
   createdAtMs: z.number(),
   startedAtMs: z.number().nullable(),
   endedAtMs: z.number().nullable(),
+  contextId: text.optional(),
   eventCount: whole.optional(),
   outputSizeBytes: whole.optional(),
 });

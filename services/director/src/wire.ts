@@ -52,7 +52,7 @@ export function decodeTaskState(state: WireTaskState): TaskState | undefined {
 }
 
 export function encodeTask(task: Task): WireTask {
-  const { taskId, type, description, result, user, deployment, attempts } = task;
+  const { taskId, type, description, result, user, deployment, attempts, contextId = "" } = task;
   return {
     taskId,
     type,
@@ -63,6 +63,7 @@ export function encodeTask(task: Task): WireTask {
     user,
     deployment,
     attempts,
+    contextId,
     createdAt: new Date(task.createdAtMs),
     startedAt: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
     endedAt: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),

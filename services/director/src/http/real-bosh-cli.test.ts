@@ -237,7 +237,12 @@ describe("the bosh CLI itself", function () {
     await run("delete-deployment --force");
     const disks = column(await run("disks --orphaned"), "disk_cid");
     expect(disks).to.have.length(2);
-    for (const disk of disks) await run(`delete-disk ${disk}`);
+    await run(`delete-disk ${disks[0]}`);
+    expect((await run("clean-up --all --dry-run")).rows).to.have.length(1);
+    await run("clean-up");
+    await run("clean-up --all");
+    await run("update-resurrection off");
+    await refused("update-resurrection on", /makes no VM anew by itself/);
     expect((await run("disks --orphaned")).rows).to.deep.equal([]);
   });
 });

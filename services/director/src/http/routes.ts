@@ -1,3 +1,4 @@
+import { cleanUpRoutes } from "./clean-up-routes.js";
 import { configRoutes } from "./config-routes.js";
 import { deploymentRoutes } from "./deployment-routes.js";
 import { diskRoutes } from "./disk-routes.js";
@@ -20,6 +21,7 @@ export const allRoutes: readonly Route[] = [
   ...stemcellRoutes,
   ...lifecycleRoutes,
   ...upkeepRoutes,
+  ...cleanUpRoutes,
   ...eventRoutes,
   ...otherRoutes,
 ];

@@ -10,6 +10,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Context } from "../context.js";
 import { formatScopes, isAllowed, type Operation, scopesFor } from "../policy.js";
 import type { Answer } from "./answer.js";
+import { BadRequestError, CODES } from "./http-error.js";
 import type { Login } from "./login.js";
 import type { Logins } from "./logins.js";
 import { type RequestSpan, startRequestSpan } from "./request-span.js";
@@ -103,6 +104,7 @@ export class ServedRequest {
       deadlineAtMs: this.#deadlineAtMs,
       identity: { role: "operator", name: this.#known().name },
       requestId: this.#options.request.id,
+      contextId: contextIdOf(this.#options.request),
     };
   }
 
@@ -112,4 +114,17 @@ export class ServedRequest {
     // A body that comes byte by byte would be waited for.
     if (!request.raw.complete) request.raw.destroy();
   }
+}
+
+const MAX_CONTEXT_ID_LENGTH = 64;
+
+/** What the client calls the chain of requests that this one is a part of. */
+function contextIdOf({ headers }: FastifyRequest): string | undefined {
+  const given = headers["x-bosh-context-id"];
+  if (given === undefined || given === "") return undefined;
+  if (typeof given === "string" && given.length <= MAX_CONTEXT_ID_LENGTH && /^[\x20-\x7e]+$/.test(given)) return given;
+  throw new BadRequestError(
+    `X-Bosh-Context-Id must have no more than ${MAX_CONTEXT_ID_LENGTH} characters of ASCII`,
+    CODES.invalidContextId,
+  );
 }

@@ -39,7 +39,10 @@ export const taskRoutes: readonly Route[] = [
       );
       const all = query.get("verbose") === "2";
       const deployment = query.get("deployment") ?? "";
-      const tasks = tasksOf(http, states, deployment, ({ type }) => all || !IN_PASSING.test(type));
+      const asked = query.get("context_id") ?? "";
+      const tasks = tasksOf(http, states, deployment, ({ type, contextId }) =>
+        asked === "" ? all || !IN_PASSING.test(type) : contextId === asked,
+      );
       return jsonList(firstOf(tasks, limitOf(query.get("limit"))));
     },
   },

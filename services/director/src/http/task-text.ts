@@ -39,6 +39,7 @@ export function taskObject({
   result,
   user,
   deployment,
+  contextId,
 }: WireTask): object {
   return {
     id: taskId,
@@ -49,7 +50,7 @@ export function taskObject({
     result: endedAt === undefined ? null : result.slice(0, MAX_RESULT_LENGTH),
     user,
     deployment: deployment === "" ? null : deployment,
-    context_id: "",
+    context_id: contextId,
   };
 }
 

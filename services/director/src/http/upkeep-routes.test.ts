@@ -1,3 +1,4 @@
+import { stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
@@ -109,11 +110,67 @@ describe("upkeep over HTTPS", () => {
     expect((await http.send("PUT", `${attached}&disk_properties=copy`)).status).to.equal(501);
   });
 
-  it("a disk whose deployment is gone -> listed as orphaned, and deleted", async () => {
+  it("clean-up, --all, --dry-run -> says what it deletes, deletes that and nothing else; again -> nothing", async () => {
+    const upload = async (version: string) => {
+      const body = await stemcellFile({ name: "toy", version });
+      const headers = { "content-type": "application/x-compressed" };
+      expect((await http.task("POST", "/stemcells", { headers, body })).task.state).to.equal("done");
+    };
+    for (const version of ["1.9", "1.10", "1.2"]) await upload(version);
+    const left = async () => ((await http.json("/stemcells")) as Listed[]).map(({ version }) => version);
+    const cleaned = async (config: object) => {
+      const { task, result } = await http.task("POST", "/cleanup", { body: JSON.stringify({ config }) });
+      expect([task.state, result]).to.deep.equal(["done", "nothing is left to clean up\n"]);
+      return task.description;
+    };
+    const surplus = async (query = "") => {
+      const found = (await http.json(`/cleanup/dryrun?${query}`)) as { stemcells: Listed[]; orphaned_disks: Listed[] };
+      return [found.stemcells.map(({ version }) => version), found.orphaned_disks.length];
+    };
+    expect(await surplus()).to.deep.equal([["1.2"], 0]);
+    expect(await surplus("remove_all=true")).to.deep.equal([["1.2", "1.9", "1.10"], 0]);
+    expect(await cleaned({ remove_all: false, keep_orphaned_disks: false })).to.equal("clean up");
+    expect(await left()).to.have.members(["1.9", "1.10"]);
+    expect(await cleaned({ remove_all: false })).to.equal("clean up");
+    expect(await left()).to.have.members(["1.9", "1.10"]);
+    expect(await cleaned({ remove_all: true })).to.equal("clean up all");
+    expect(await left()).to.deep.equal([]);
+    for (const odd of ["{}", '{"config":{}}', '{"config":{"remove_all":"yes"}}', "["])
+      expect((await http.send("POST", "/cleanup", { body: odd })).status).to.equal(400);
+  });
+
+  it("update-resurrection -> off is what it is; on is refused", async () => {
+    const put = async (body: string) => (await http.send("PUT", "/resurrection", { body })).status;
+    expect(await put('{"resurrection_paused":true}')).to.equal(204);
+    expect(await put('{"resurrection_paused":false}')).to.equal(501);
+    expect(await put("{}")).to.equal(400);
+    expect(await http.json("/resurrection")).to.deep.equal({ resurrection: false });
+  });
+
+  it("tasks of requests with a context id -> have it, and are found by it", async () => {
+    const headers = { "x-bosh-context-id": "chain-7" };
+    const { task } = await http.task("POST", "/deployments/web/scans", { headers });
+    expect(task).to.include({ context_id: "chain-7" });
+    const found = (await http.json("/tasks?context_id=chain-7&verbose=2")) as Listed[];
+    expect(found.map(({ id }) => id)).to.deep.equal([task.id]);
+    for (const odd of ["x".repeat(65), "caf\u00e9"]) {
+      const answer = await http.send("POST", "/deployments/web/scans", { headers: { "x-bosh-context-id": odd } });
+      expect([answer.status, JSON.parse(answer.body).code]).to.deep.equal([400, 70_010]);
+    }
+  });
+
+  it("a disk whose deployment is gone -> listed as orphaned, kept by a clean-up or deleted by one", async () => {
     expect((await http.task("DELETE", "/deployments/web?force=true")).task).to.include({ state: "done" });
     const [disk] = (await http.json("/disks")) as Listed[];
     expect(disk).to.include({ deployment_name: "web", size: 100, instance_name: `db/${instanceId}` });
     expect(disk?.orphaned_at).to.match(/ UTC$/);
+    const cleaned = (config: object) => http.task("POST", "/cleanup", { body: JSON.stringify({ config }) });
+    const dryRun = (await http.json("/cleanup/dryrun?remove_all=true")) as { orphaned_disks: Listed[] };
+    expect(dryRun.orphaned_disks).to.deep.equal([disk]);
+    expect((await cleaned({ remove_all: true, keep_orphaned_disks: true })).task.state).to.equal("done");
+    expect(await http.json("/disks")).to.deep.equal([disk]);
+    expect((await cleaned({ remove_all: true, keep_orphaned_disks: false })).task.state).to.equal("done");
+    expect(await http.json("/disks")).to.deep.equal([]);
     expect((await http.task("DELETE", `/disks/${disk?.disk_cid}`)).task.state).to.equal("done");
     expect(await http.json("/orphan_disks")).to.deep.equal([]);
   });

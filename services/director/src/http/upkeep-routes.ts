@@ -10,11 +10,11 @@ import { parseSelection } from "../handlers/parse.js";
 import { resolveProblems } from "../handlers/resolve-problems.js";
 import { scanDeployment } from "../handlers/scan-deployment.js";
 import { takeSnapshots } from "../handlers/take-snapshots.js";
-import { formatInstance } from "../model/instance.js";
 import { selectInstances } from "../model/lifecycle.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import { type Answer, jsonList, toTask } from "./answer.js";
 import { bodyObject } from "./body.js";
+import { orphanedDiskObject } from "./disk-objects.js";
 import { BadRequestError } from "./http-error.js";
 import { pagesOf } from "./pages.js";
 import type { HttpCall, Route } from "./route.js";
@@ -148,16 +148,7 @@ export const upkeepRoutes: readonly Route[] = [
 function orphanedDisks({ context, call }: HttpCall): Promise<Answer> {
   const pages = pagesOf(
     (page) => listPersistentDisks(context, { ...page, deployment: "", orphaned: true }, call),
-    ({ disks }) =>
-      disks.map((disk) => ({
-        disk_cid: disk.diskCid,
-        size: disk.sizeBytes / 2 ** 20,
-        az: disk.az,
-        deployment_name: disk.deployment,
-        instance_name: formatInstance(disk),
-        cloud_properties: {},
-        orphaned_at: timeText(disk.orphanedAt),
-      })),
+    ({ disks }) => disks.map(orphanedDiskObject),
   );
   return jsonList(pages);
 }

@@ -2,6 +2,7 @@ import type { DirectorTables } from "../model/schema.js";
 import type { JobOf, JobType } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
 import { attachOrphanedDisk } from "./attach-orphaned-disk.js";
+import { cleanUp } from "./clean-up.js";
 import { createDiskOnly } from "./create-disk.js";
 import { deleteDeployment } from "./delete-deployment.js";
 import { deleteDynamicDisk } from "./delete-disk.js";
@@ -37,6 +38,7 @@ export const planners: Planners = {
   fetch_stemcell: fetchStemcell,
   delete_stemcell: deleteStemcell,
   delete_vm: deleteVm,
+  clean_up: cleanUp,
   retrieve_vm_stats: retrieveVmStats,
   delete_orphaned_disk: deleteOrphanedDisk,
   attach_orphaned_disk: attachOrphanedDisk,

@@ -25,6 +25,13 @@ export type UpdateOptions = {
   readonly maxInFlight: string;
 };
 
+/** What to clean up beside stemcells that nothing was made of for long. */
+export type CleanUpScope = {
+  /** Also the latest stemcells that are in no use, and orphaned disks. */
+  readonly all: boolean;
+  readonly keepOrphanedDisks: boolean;
+};
+
 /** What a task is to do. Everything else is read from the tables when it runs. */
 export type Job =
   | {
@@ -74,6 +81,7 @@ export type Job =
       readonly force?: boolean;
     }
   | { readonly type: "delete_vm"; readonly vmCid: string }
+  | ({ readonly type: "clean_up" } & CleanUpScope)
   | {
       readonly type: "update_stemcell";
       readonly name: string;
@@ -136,6 +144,8 @@ export interface Task {
   readonly job: Job | null;
   readonly stop: Stop | null;
   readonly result: string;
+  /** What the client called the chain of requests that it is a part of; absent for none. */
+  readonly contextId?: string | undefined;
   /** How many directors have taken it. */
   readonly attempts: number;
   readonly createdAtMs: number;
@@ -153,7 +163,9 @@ export function hasEnded(task: Task): boolean {
   return task.endedAtMs !== null;
 }
 
-export type NewTask = Pick<Task, "taskId" | "description" | "queue" | "user" | "deployment"> & { readonly job: Job };
+export type NewTask = Pick<Task, "taskId" | "description" | "queue" | "user" | "deployment" | "contextId"> & {
+  readonly job: Job;
+};
 
 export function newTask(wanted: NewTask, nowMs: number): Task {
   return {

@@ -47,7 +47,7 @@ export class Tasks {
   }
 
   /** Records a task. Once this resolves it will be run, whatever happens to this process. */
-  start(call: Pick<CallContext, "identity">, wanted: WantedTask): Promise<Task> {
+  start(call: Pick<CallContext, "identity" | "contextId">, wanted: WantedTask): Promise<Task> {
     const { tablet, clock, room } = this.#options;
     return tablet.transact((tx) => {
       const { job, queue, description } = wanted;
@@ -55,7 +55,15 @@ export class Tasks {
       wanted.check?.(tx);
       const deployment = wanted.deployment(tx);
       const task = newTask(
-        { taskId: nextNumber(tx, "task"), description, queue, user: userOf(call), deployment, job },
+        {
+          taskId: nextNumber(tx, "task"),
+          description,
+          queue,
+          user: userOf(call),
+          deployment,
+          job,
+          ...(call.contextId !== undefined && { contextId: call.contextId }),
+        },
         clock.nowMs(),
       );
       tx.tasks.put(task);

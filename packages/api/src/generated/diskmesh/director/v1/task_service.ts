@@ -203,6 +203,8 @@ export interface Task {
     | undefined;
   /** How often a worker has taken it: more than 1 after a director died at it. */
   attempts: number;
+  /** What the client called the chain of requests that it is a part of; empty for none. */
+  contextId: string;
 }
 
 /** One line of a task's event log. */
@@ -345,6 +347,7 @@ function createBaseTask(): Task {
     startedAt: undefined,
     endedAt: undefined,
     attempts: 0,
+    contextId: "",
   };
 }
 
@@ -385,6 +388,9 @@ export const Task: MessageFns<Task> = {
     }
     if (message.attempts !== 0) {
       writer.uint32(96).int32(message.attempts);
+    }
+    if (message.contextId !== "") {
+      writer.uint32(106).string(message.contextId);
     }
     return writer;
   },
@@ -498,6 +504,14 @@ export const Task: MessageFns<Task> = {
             message.attempts = reader.int32();
             continue;
           }
+          case 13: {
+            if (tag !== 106) {
+              break;
+            }
+
+            message.contextId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -527,6 +541,7 @@ export const Task: MessageFns<Task> = {
     message.startedAt = object.startedAt ?? undefined;
     message.endedAt = object.endedAt ?? undefined;
     message.attempts = object.attempts ?? 0;
+    message.contextId = object.contextId ?? "";
     return message;
   },
 };

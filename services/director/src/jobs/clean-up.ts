@@ -1,0 +1,31 @@
+import { surplusOf } from "../model/clean-up.js";
+import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
+import { deleteStemcell } from "./delete-stemcell.js";
+import type { Planner, Step } from "./job.js";
+
+/** Deletes what is in no use, one after the other; the first that cannot be deleted ends it. */
+export const cleanUp: Planner<"clean_up"> = (context, job, tables, taskId) => {
+  const { stemcells, disks } = surplusOf(tables, job);
+  const [stemcell] = stemcells;
+  if (stemcell !== undefined) {
+    const deletion = { type: "delete_stemcell", ...stemcell, force: false } as const;
+    return andOn(deleteStemcell(context, deletion, tables, taskId));
+  }
+  const [disk] = disks;
+  if (disk !== undefined) {
+    const deletion = { type: "delete_orphaned_disk", diskCid: disk.diskCid } as const;
+    return andOn(deleteOrphanedDisk(context, deletion, tables, taskId));
+  }
+  return { locks: [], cpis: [], run: async () => "nothing is left to clean up" };
+};
+
+function andOn(step: Step): Step {
+  return {
+    ...step,
+    run: async (run) => {
+      run.checkpoint();
+      await step.run(run);
+      return undefined;
+    },
+  };
+}
