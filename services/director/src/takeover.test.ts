@@ -1,4 +1,5 @@
 import { DynamicDiskServiceDefinition, TaskServiceDefinition, TaskState } from "@diskmesh/api/director";
+import { hashPassword } from "@diskmesh/pki/password-hash";
 import { createClient } from "@diskmesh/rpc";
 import { databaseUrl, documentDatabase, newTabletName, removeTablet } from "@diskmesh/tablet/testing";
 import {
@@ -10,14 +11,19 @@ import {
   temporaryFolder,
 } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { MAIN_FILE, TestDirector } from "./testing/test-director.js";
+import { HttpClient } from "./testing/http-client.js";
+import { MAIN_FILE, manifest, TestDirector } from "./testing/test-director.js";
 
 /** Long beside what a busy machine makes a renewal wait. */
 const LEASE_TIME_MS = 4_000;
+/** Another address of this machine: both listen for HTTPS at one port, as directors on two machines do. */
+const STANDBY_HOST = "127.0.0.2";
 
 describe("two directors on one database", function () {
   this.timeout(120_000);
   let first: TestDirector;
+  let httpPort: number;
+  let users: object[];
   let standby: ServiceProcess | undefined;
   let remove: () => Promise<void> = async () => {};
 
@@ -28,7 +34,10 @@ describe("two directors on one database", function () {
     const [url, name] = [databaseUrl(found.url), newTabletName()];
     remove = () => removeTablet(url, name);
     const lease = { timeMs: LEASE_TIME_MS, safeTimeMs: 3_600, renewIntervalMs: 300 };
-    first = await TestDirector.start({ tablet: { storage: url, name, lease } });
+    httpPort = await freePort();
+    users = [{ name: "admin", passwordHash: await hashPassword("pw") }];
+    const http = { listen: { port: httpPort }, users };
+    first = await TestDirector.start({ tablet: { storage: url, name, lease }, http });
   });
   after(async () => {
     await standby?.kill();
@@ -44,7 +53,11 @@ describe("two directors on one database", function () {
       name: "standby",
       mainFile: MAIN_FILE,
       folder: temporaryFolder(),
-      config: { ...first.config, listen: { host: "127.0.0.1", port } },
+      config: {
+        ...first.config,
+        listen: { host: "127.0.0.1", port },
+        http: { listen: { host: STANDBY_HOST, port: httpPort }, users },
+      },
       health: { address, tls, serverRole: "director" },
       waitFor: "listening",
     });
@@ -68,9 +81,20 @@ describe("two directors on one database", function () {
       await eventually(async () =>
         expect((await ofStandby.getTask({ taskId })).task?.state).to.equal(TaskState.PROCESSING),
       );
+      // Over HTTPS the standby is all that the client knows.
+      const http = new HttpClient(first.certs, httpPort, "admin:pw", STANDBY_HOST);
+      const deployGate = first.cpi.gate("createVm", "after");
+      const deployed = await http.send("POST", "/deployments", { body: manifest("far", 1) });
+      expect(deployed.status, deployed.body).to.equal(302);
+      const path = deployed.headers.location ?? "";
+      await deployGate.reached;
+      const events = () => http.send("GET", `${path}/output?type=event`, { headers: { range: "bytes=0-" } });
+      const seen = await events();
+      expect(seen.status).to.equal(206);
       await first.process.kill();
       const killedMs = performance.now();
       gate.release();
+      deployGate.release();
       await tasks.getTask({ taskId });
       const takenMs = Math.round(performance.now() - killedMs);
       console.log(
@@ -81,6 +105,12 @@ describe("two directors on one database", function () {
       expect(first.cpi.disks.size).to.equal(1);
       const [before, after] = first.dispatcher.fences as [number, number];
       expect(after).to.be.above(before);
+      await eventually(async () =>
+        expect(await http.json(path)).to.include({ state: "done", result: "/deployments/far" }),
+      );
+      // A client asks on from the byte to which it has read.
+      expect((await events()).body.startsWith(seen.body)).to.equal(true);
+      expect(seen.body.length).to.be.above(0);
     } finally {
       for (const client of [disks, tasks, ofStandby]) client.close();
     }

@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { IncomingHttpHeaders } from "node:http";
 import { request } from "node:https";
+import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import type { TestCertificates } from "@diskmesh/testkit";
 
 export interface HttpAnswer {
@@ -24,6 +25,8 @@ export class HttpClient {
     certs: Pick<TestCertificates, "files">,
     readonly port: number,
     readonly login: string,
+    /** Another address of this machine, which no certificate names. */
+    private readonly host = "127.0.0.1",
   ) {
     this.#ca = readFileSync(certs.files("operator").caFile);
   }
@@ -37,7 +40,10 @@ export class HttpClient {
     const sent: Record<string, string> = { "user-agent": "Go-http-client/1.1", connection: "close", ...headers };
     if (login !== "") sent.authorization ??= `Basic ${Buffer.from(login).toString("base64")}`;
     if (body !== undefined) sent["content-length"] = String(Buffer.byteLength(body));
-    const options = { host: "127.0.0.1", port: this.port, method, path, headers: sent, ca: this.#ca, agent: false };
+    const { host, port } = this;
+    const named = (_host: string, certificate: PeerCertificate) => checkServerIdentity("127.0.0.1", certificate);
+    const tls = { ca: this.#ca, agent: false, checkServerIdentity: named };
+    const options = { host, port, method, path, headers: sent, ...tls };
     return new Promise((resolve, reject) => {
       const sending = request(options, (response) => {
         const pieces: Buffer[] = [];
