@@ -105,9 +105,9 @@ describe("two directors on one database", function () {
       expect(first.cpi.disks.size).to.equal(1);
       const [before, after] = first.dispatcher.fences as [number, number];
       expect(after).to.be.above(before);
-      await eventually(async () =>
-        expect(await http.json(path)).to.include({ state: "done", result: "/deployments/far" }),
-      );
+      const isDone = async () =>
+        expect(await http.json(path)).to.include({ state: "done", result: "/deployments/far" });
+      await eventually(isDone, { timeoutMs: 60_000 });
       // A client asks on from the byte to which it has read.
       expect((await events()).body.startsWith(seen.body)).to.equal(true);
       expect(seen.body.length).to.be.above(0);

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { benchCpi } from "./cpi-bench.js";
 import { benchDeploy } from "./deploy-bench.js";
+import { benchHttp } from "./http-bench.js";
 import { benchIdle } from "./idle-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
@@ -23,10 +24,11 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   storm: benchStorm,
   cpi: benchCpi,
   deploy: benchDeploy,
+  http: benchHttp,
 };
 
-// Thousands of agents for minutes, and waiting for a slow CPI for minutes: only when asked for.
-const ONLY_BY_NAME = ["storm", "deploy"];
+// Thousands of agents, waiting for a slow CPI, and gigabytes of a stemcell, each for minutes: only when asked for.
+const ONLY_BY_NAME = ["storm", "deploy", "http"];
 
 const STORM_AGENTS = 10_000;
 

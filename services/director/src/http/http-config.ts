@@ -67,6 +67,8 @@ export const httpConfig = z
       .default(4 * MIB_BYTES),
     /** For a request to come whole and be answered. Of a stemcell, stemcells.idleTimeoutMs holds instead. */
     requestTimeoutMs: durationMsConfig.default(30_000),
+    /** How long a request that comes while no director leads waits for one. */
+    leaderWaitMs: durationMsConfig.default(15_000),
     /** How long a connection may wait for its next request. */
     keepAliveTimeoutMs: durationMsConfig.default(10_000),
     /** How long a stop waits for requests under way. */

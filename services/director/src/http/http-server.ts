@@ -163,15 +163,24 @@ export class HttpServer {
   async #passOn(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply | undefined> {
     const { served } = request;
     const { route, isOwn } = request.routeOptions.config;
-    const leader = isOwn ? undefined : this.#toLeader.leaderFor(request, this.#options.current);
-    if (leader === undefined || served === undefined) return undefined;
+    if (isOwn || served === undefined || this.#leads()) return undefined;
     // Who may not log in here is nobody's to ask for there: the leader would count all failures for one address.
     if (route !== undefined) await served.login(request.headers.authorization);
-    const { stemcells } = this.#options.config;
-    const idleTimeoutMs = route?.streams ? stemcells.idleTimeoutMs : this.#config.requestTimeoutMs;
-    const answer = await this.#toLeader.answer(request, leader, served.signal, idleTimeoutMs);
+    const { current, config } = this.#options;
+    const idleTimeoutMs = route?.streams ? config.stemcells.idleTimeoutMs : this.#config.requestTimeoutMs;
+    const answer = await this.#toLeader.answer(request, current, served.signal, idleTimeoutMs);
+    if (answer === undefined) return undefined;
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
+  }
+
+  #leads(): boolean {
+    try {
+      this.#options.current();
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   /** A login that is wrong is none: by that `bosh log-in` tells. */

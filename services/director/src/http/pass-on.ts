@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { request as httpsRequest } from "node:https";
+import { setTimeout as delay } from "node:timers/promises";
 import { checkServerIdentity, type PeerCertificate, rootCertificates } from "node:tls";
 import {
   DomainError,
@@ -17,6 +18,7 @@ import type { HttpConfig } from "./http-config.js";
 
 /** On what a director has passed on: nobody passes it on again. */
 const PASSED_ON = "x-diskmesh-passed-on";
+const ASK_AGAIN_MS = 100;
 /** They are about one connection alone. */
 const OF_CONNECTION = new Set([
   "connection",
@@ -39,28 +41,42 @@ export class PassOn {
   readonly #port: number;
   readonly #ca: readonly (string | Buffer)[];
 
-  constructor(config: Pick<DirectorConfig, "tls">, http: HttpConfig) {
+  constructor(
+    config: Pick<DirectorConfig, "tls">,
+    private readonly http: HttpConfig,
+  ) {
     this.#port = http.listen.port;
     const own = readTlsFiles(config.tls).ca;
     this.#ca = http.tls === undefined ? [own] : [own, ...rootCertificates];
   }
 
-  /** The host of the leader; undefined when this director leads, when it knows none, and for what was passed on to it. */
-  leaderFor(request: FastifyRequest, current: () => unknown): string | undefined {
-    try {
-      current();
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof DomainError) || request.headers[PASSED_ON] !== undefined) return undefined;
-      return hostPortOf(error.about[LEADER_ADDRESS] ?? "")?.host;
+  /**
+   * What the leader answers, its body as it comes; undefined when this director leads, or does so in the end. Whoever
+   * comes between two leaders waits for the next one, if nothing can be done twice by that. `idleTimeoutMs` without a byte
+   * end the request. Throws UnavailableError without a leader; without its answer it may have got the request, or not.
+   */
+  async answer(
+    request: FastifyRequest,
+    current: () => unknown,
+    signal: AbortSignal,
+    idleTimeoutMs: number,
+  ): Promise<Answer | undefined> {
+    const untilMs = performance.now() + this.http.leaderWaitMs;
+    for (;;) {
+      const elsewhere = elsewhereBy(current);
+      if (elsewhere === undefined) return undefined;
+      if (request.headers[PASSED_ON] !== undefined) throw elsewhere;
+      const leader = hostPortOf(elsewhere.about[LEADER_ADDRESS] ?? "");
+      const failure = await (leader === undefined
+        ? elsewhere
+        : this.#ask(request, leader.host, signal, idleTimeoutMs).catch((error: Error) => error));
+      if (!(failure instanceof Error)) return failure;
+      if (performance.now() >= untilMs || !mayRepeat(failure, request)) throw failure;
+      await delay(ASK_AGAIN_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
     }
   }
 
-  /**
-   * What the leader answers, its body as it comes. `idleTimeoutMs` without a byte of either end the request. Throws
-   * UnavailableError when it does not answer; then it may have got the request, or not.
-   */
-  answer(request: FastifyRequest, host: string, signal: AbortSignal, idleTimeoutMs: number): Promise<Answer> {
+  #ask(request: FastifyRequest, host: string, signal: AbortSignal, idleTimeoutMs: number): Promise<Answer> {
     const { method, url: path = "/" } = request.raw;
     const headers = { ...kept(request.headers), [PASSED_ON]: "1", connection: "close" };
     const place = { host, port: this.#port, method, path, headers, agent: false };
@@ -78,15 +94,36 @@ export class PassOn {
           passed.on("error", (error) => response.destroy(error));
           resolve({ status: response.statusCode ?? 502, headers: kept(response.headers), body: response });
         });
-        passed.once("socket", (socket) => socket.once("secureConnect", () => (connected = true)));
+        passed.once("socket", (socket) =>
+          // Not before: what was given to a leader that is not there could not be given to the next one.
+          socket.once("secureConnect", () => {
+            connected = true;
+            if (request.raw.readableEnded) passed.end();
+            else request.raw.pipe(passed);
+          }),
+        );
         passed.once("timeout", () => passed.destroy(new Error(`nothing came for ${idleTimeoutMs} ms`)));
         passed.once("error", fail);
-        request.raw.pipe(passed);
       } catch (error) {
         reject(new InvalidArgumentError(`the request cannot be passed on: ${messageOf(error)}`, { cause: error }));
       }
     });
   }
+}
+
+/** Why the leader is another process than this; undefined when it is not, or when nothing serves at all. */
+function elsewhereBy(current: () => unknown): DomainError | undefined {
+  try {
+    current();
+  } catch (error) {
+    if (error instanceof DomainError && LEADER_ADDRESS in error.about) return error;
+  }
+  return undefined;
+}
+
+function mayRepeat(error: Error, { raw: { method = "" } }: FastifyRequest): boolean {
+  if (!(error instanceof DomainError) || !error.retryable) return false;
+  return error.outcome !== "unknown" || method === "GET" || method === "HEAD";
 }
 
 function kept(headers: IncomingHttpHeaders): Record<string, string> {

@@ -19,6 +19,8 @@ describe("the HTTPS face of a director that stands by", () => {
   let server: HttpServer;
   let http: HttpClient;
   let leaderAddress: string;
+  /** So often nobody is known to lead. */
+  let missed = 0;
   let leader: Server | undefined;
 
   before(async () => {
@@ -30,10 +32,15 @@ describe("the HTTPS face of a director that stands by", () => {
       tablet: { storage: join(temporaryFolder(), "state") },
       dispatcher: { address: "127.0.0.1:1" },
       nats: { servers: ["127.0.0.1:2"] },
-      http: { listen: { port }, users: [{ name: "admin", passwordHash: await hashPassword("p") }] },
+      http: {
+        listen: { port },
+        leaderWaitMs: 1_000,
+        users: [{ name: "admin", passwordHash: await hashPassword("p") }],
+      },
     });
     if (config.http === undefined) throw new TypeError("no http");
     const current = (): never => {
+      if (missed-- > 0) throw servedElsewhere("this director stands by");
       throw servedElsewhere("this director stands by", leaderAddress);
     };
     server = new HttpServer({ config, current, log: silentLogger }, config.http);
@@ -149,6 +156,19 @@ describe("the HTTPS face of a director that stands by", () => {
     upload.end(Buffer.alloc(2 ** 20));
     expect(await answered).to.equal(302);
     expect(sizeBytes).to.equal(2 ** 21);
+  });
+
+  it("between two leaders -> waits for the next one", async () => {
+    await lead((request, response) => void bodyOf(request).then((body) => response.end(`${request.method} ${body}`)));
+    for (const [method, body] of [
+      ["GET", ""],
+      ["POST", "name: x"],
+    ] as const) {
+      // The first is the question whether this one leads.
+      missed = 2;
+      const answer = await http.send(method, "/deployments", { body });
+      expect([answer.status, answer.body]).to.deep.equal([200, `${method} ${body}`]);
+    }
   });
 
   it("asks the leader nothing for a wrong login", async () => {

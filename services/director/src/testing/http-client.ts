@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { IncomingHttpHeaders } from "node:http";
-import { request } from "node:https";
+import { type Agent, request } from "node:https";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import type { TestCertificates } from "@diskmesh/testkit";
 
@@ -27,6 +27,8 @@ export class HttpClient {
     readonly login: string,
     /** Another address of this machine, which no certificate names. */
     private readonly host = "127.0.0.1",
+    /** Keeps connections for more than one request, which the CLI does not. */
+    private readonly agent: Agent | false = false,
   ) {
     this.#ca = readFileSync(certs.files("operator").caFile);
   }
@@ -37,12 +39,13 @@ export class HttpClient {
     path: string,
     { headers = {}, body, login = this.login }: HttpRequest = {},
   ): Promise<HttpAnswer> {
-    const sent: Record<string, string> = { "user-agent": "Go-http-client/1.1", connection: "close", ...headers };
+    const { host, port, agent } = this;
+    const sent: Record<string, string> = { "user-agent": "Go-http-client/1.1", ...headers };
+    if (agent === false) sent.connection ??= "close";
     if (login !== "") sent.authorization ??= `Basic ${Buffer.from(login).toString("base64")}`;
     if (body !== undefined) sent["content-length"] = String(Buffer.byteLength(body));
-    const { host, port } = this;
     const named = (_host: string, certificate: PeerCertificate) => checkServerIdentity("127.0.0.1", certificate);
-    const tls = { ca: this.#ca, agent: false, checkServerIdentity: named };
+    const tls = { ca: this.#ca, agent, checkServerIdentity: named };
     const options = { host, port, method, path, headers: sent, ...tls };
     return new Promise((resolve, reject) => {
       const sending = request(options, (response) => {
