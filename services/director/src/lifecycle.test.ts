@@ -300,8 +300,8 @@ describe("the lifecycle of instances", function () {
   const WRONG: [string, () => Promise<unknown>, new (message: string) => Error, RegExp][] = [
     ["no deployment", () => stop({}), InvalidArgumentError, /selection\.deployment/],
     ["an unknown deployment", () => stop({ deployment: "none" }), NotFoundError, /deployment `none` not found/],
-    ["an unknown group", () => stop({ ...DB, group: "none" }), NotFoundError, /not an instance group `none`/],
-    ["an unknown instance", () => stop({ ...DB, instance: "9" }), NotFoundError, /not an instance `db\/9`/],
+    ["an unknown group", () => stop({ ...DB, group: "none" }), NotFoundError, /no instance group `none`/],
+    ["an unknown instance", () => stop({ ...DB, instance: "9" }), NotFoundError, /no instance `db\/9`/],
     ["an instance without its group", () => stop({ ...ONE, group: "" }), InvalidArgumentError, /name the group/],
     ["odd characters", () => stop({ ...DB, instance: "../x" }), InvalidArgumentError, /selection\.instance/],
     [

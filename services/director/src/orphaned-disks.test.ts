@@ -253,7 +253,7 @@ describe("disks, VMs and deployments that operators take apart", function () {
       expect(await list()).to.deep.equal([]);
       expect(await possible()).to.deep.equal([]);
       await deploy(WITHOUT_DISK);
-      expect((await take())?.result).to.contain("has a persistent disk");
+      expect((await take())?.result).to.contain("has no persistent disk");
       await director.deployments.deleteDeployment({ deployment: "web", wait: true });
       expect((await take())?.result).to.contain("there is no instance in deployment `web`");
     });

@@ -158,7 +158,7 @@ describe("the bosh CLI itself", function () {
     await run(`ignore ${first?.instance}`);
     expect((await instances()).map(({ ignore }) => ignore).sort()).to.deep.equal(["false", "true"]);
     await run(`unignore ${first?.instance}`);
-    await refused("stop nothing", /has not an instance group/);
+    await refused("stop nothing", /has no instance group/);
   });
 
   it("disks and snapshots", async () => {

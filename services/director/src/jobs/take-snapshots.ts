@@ -41,7 +41,9 @@ function subjects(tables: DirectorTables, { deployment, instanceId }: JobOf<"tak
       `there is no instance${instanceId && ` \`${instanceId}\``} in deployment \`${deployment}\``,
     );
   if (!instances.some((instance) => persistentDiskOf(tables, instance.instanceId) !== undefined))
-    throw new InvalidStateError(`no instance that was named in deployment \`${deployment}\` has a persistent disk`);
+    throw new InvalidStateError(
+      `${instanceId && `instance \`${instanceId}\` of `}deployment \`${deployment}\` has no persistent disk`,
+    );
   return instances;
 }
 

@@ -128,10 +128,10 @@ describe("selections of instances", () => {
     ["db", "0", "a"],
     ["db", "a", "a"],
     ["db", "1", "db/b is ignored: unignore it"],
-    ["db", "2", "has not an instance `db/2`"],
-    ["db", "c", "has not an instance `db/c`"],
-    ["old", "", "has not an instance group `old`"],
-    ["none", "", "has not an instance group `none`"],
+    ["db", "2", "has no instance `db/2`"],
+    ["db", "c", "has no instance `db/c`"],
+    ["old", "", "has no instance group `old`"],
+    ["none", "", "has no instance group `none`"],
   ];
   for (const [group, instance, effect] of CASES)
     it(`${group}/${instance} -> ${effect}`, () => {

@@ -23,8 +23,8 @@ export function selectInstances(all: readonly Instance[], { group, instance }: S
   const ofGroup = all.filter((each) => !each.leaving && (group === "" || each.group === group));
   const selected = ofGroup.filter(isMeant);
   if (selected.length > 0 || (group === "" && instance === "")) return selected;
-  const what = instance === "" ? `an instance group \`${group}\`` : `an instance \`${group}/${instance}\``;
-  throw new NotFoundError(`the deployment has not ${what}`, { about: { group } });
+  const what = instance === "" ? `instance group \`${group}\`` : `instance \`${group}/${instance}\``;
+  throw new NotFoundError(`the deployment has no ${what}`, { about: { group } });
 }
 
 /** Those that may be changed: ignored ones are passed over, unless one is asked for by itself. */
