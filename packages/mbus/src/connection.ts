@@ -42,6 +42,8 @@ export interface Subscription {
 export interface Message {
   readonly subject: string;
   readonly data: Uint8Array;
+  /** Where an answer goes; empty for none. */
+  readonly reply: string;
   /** The server's own answer to a message published with `reply` that nobody was there to hear. */
   readonly isNoResponder: boolean;
 }
@@ -230,7 +232,8 @@ export class NatsConnection {
       callback: (error, message) => {
         if (error) return;
         try {
-          entry.handler({ subject: message.subject, data: message.data, isNoResponder: message.headers?.code === 503 });
+          const { subject, data, reply = "", headers } = message;
+          entry.handler({ subject, data, reply, isNoResponder: headers?.code === 503 });
         } catch (thrown) {
           // Thrown into the library, it would stop the connection's reader.
           this.#log.warn({ subject: quotedSubject(message.subject), error: messageOf(thrown) }, "a handler failed");

@@ -1,7 +1,8 @@
 /**
  * What is known of holes in releases of nats-server, and what it means for a server that is configured as ours are: TLS
  * with `verify_and_map`, users named by the URIs of certificates, lists of subjects that are allowed and none that are
- * denied; no accounts, no JetStream, no WebSocket, MQTT, leaf node, route or monitoring port, no `no_auth_user`.
+ * denied; no accounts but the two of an auth callout, for which 2.10.4 is the oldest; no JetStream, WebSocket, MQTT, leaf
+ * node, route or monitoring port, no `no_auth_user`.
  *
  * The list is that of https://advisories.nats.io, as of 2026-06-29, without advisories for clients and for Go itself.
  */

@@ -22,6 +22,10 @@ export interface NatsOptions {
   readonly users: readonly NatsUser[];
   /** Below `folder`: who may come, as a director writes it, with `nats-server.pid`. Then `users` are not asked. */
   readonly usersFolder?: string | undefined;
+  /** Whose certificates it takes; by default that of the certificates given. */
+  readonly caFile?: string | undefined;
+  /** Instead of `authorization`, which says what `users` are, and beside all else. */
+  readonly blocks?: object | undefined;
   /** SHA-256 of the public keys that are let in, in hex; any that the authority signed by default. */
   readonly pinnedKeys?: readonly string[];
   /** A free port is chosen when it is left out; restarts keep it. */
@@ -139,14 +143,14 @@ authorization { include "${folder}/authorization.conf" }
   return JSON.stringify({
     listen: address,
     tls: {
-      ca_file: caFile,
+      ca_file: options.caFile ?? caFile,
       cert_file: certFile,
       key_file: keyFile,
       verify_and_map: true,
       timeout: 5,
       ...(options.pinnedKeys ? { pinned_certs: options.pinnedKeys } : {}),
     },
-    authorization: { users },
+    ...(options.blocks ?? { authorization: { users } }),
   });
 }
 

@@ -1,222 +1,236 @@
-import { copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { appendFileSync, copyFileSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { AgentCertificateState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
-import { eventually, type TestCertificates } from "@diskmesh/testkit";
+import { eventually, skipBecause, type TestCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 import { certOf, type VmAgent, withAgents } from "./testing/vm-agents.js";
 
+function hasCallouts(): boolean {
+  const version = /v?(\d+)\.(\d+)\./.exec(execFileSync("nats-server", ["--version"], { encoding: "utf8" }));
+  return Number(version?.[1]) > 2 || Number(version?.[2]) >= 10;
+}
+
 const { VALID, DUE, LEFT_BEHIND } = AgentCertificateState;
 
-describe("agents with certificates of their own, in a configuration of NATS that is written", () => {
-  let director: TestDirector;
-  let agents: VmAgent[];
-  const connections: NatsConnection[] = [];
+for (const natsUsers of ["written", "callout"] as const)
+  describe(`agents with certificates of their own, NATS being told by ${natsUsers === "written" ? "files" : "auth callout"}`, () => {
+    let director: TestDirector;
+    let agents: VmAgent[];
+    const connections: NatsConnection[] = [];
 
-  before(async () => {
-    director = await TestDirector.start({}, { hostIds: [], natsUsers: "written" });
-    agents = await withAgents(director, 2, () => director.deploy("web", 2));
-  });
-  after(async () => {
-    await Promise.all(connections.map((connection) => connection.close()));
-    await Promise.all(agents.map(({ agent }) => agent.stop()));
-    await director?.stop();
-  });
-
-  /** Connects as the holder of a certificate, and notes what NATS refuses it, e.g. "publish agent.x". */
-  async function connectAs(files: ReturnType<TestCertificates["files"]>) {
-    const refused: string[] = [];
-    const failures: string[] = [];
-    const note = (fields: object, message: string) => {
-      const { operation, subject } = fields as { operation?: string; subject?: string };
-      if (message === "NATS refused") refused.push(`${operation} ${subject?.replaceAll('"', "")}`);
-      if (message === "cannot connect to NATS") failures.push(message);
-    };
-    const connection = await connectNats({
-      servers: [director.nats.address],
-      tls: files,
-      name: "test",
-      reconnect: { stepMs: 50, maxMs: 200 },
-      log: { debug: note, info: note, warn: note, error: note },
+    before(async function () {
+      if (natsUsers === "callout" && !hasCallouts())
+        skipBecause(this, "nats-server 2.10 or newer is not installed, and an older one knows no auth callout");
+      director = await TestDirector.start({}, { hostIds: [], natsUsers });
+      agents = await withAgents(director, 2, () => director.deploy("web", 2));
     });
-    connections.push(connection);
-    return { connection, refused, failures };
-  }
+    after(async () => {
+      await Promise.all(connections.map((connection) => connection.close()));
+      await Promise.all(agents.map(({ agent }) => agent.stop()));
+      await director?.stop();
+    });
 
-  async function isLetIn(files: ReturnType<TestCertificates["files"]>): Promise<boolean> {
-    const { connection, failures } = await connectAs(files);
-    await eventually(() => connection.isConnected || failures.length > 0);
-    const { isConnected } = connection;
-    await connection.close();
-    return isConnected;
-  }
+    /** Connects as the holder of a certificate, and notes what NATS refuses it, e.g. "publish agent.x". */
+    async function connectAs(files: ReturnType<TestCertificates["files"]>) {
+      const refused: string[] = [];
+      const failures: string[] = [];
+      const note = (fields: object, message: string) => {
+        const { operation, subject } = fields as { operation?: string; subject?: string };
+        if (message === "NATS refused") refused.push(`${operation} ${subject?.replaceAll('"', "")}`);
+        if (message === "cannot connect to NATS") failures.push(message);
+      };
+      const connection = await connectNats({
+        servers: [director.nats.address],
+        tls: files,
+        name: "test",
+        reconnect: { stepMs: 50, maxMs: 200 },
+        log: { debug: note, info: note, warn: note, error: note },
+      });
+      connections.push(connection);
+      return { connection, refused, failures };
+    }
 
-  it("no key is stored or shown: neither in state, nor in logs, nor in what tasks put out", async () => {
-    const keys = agents.map(({ vm }) => certOf(vm).private_key.split("\n")[1] as string);
-    const { tasks } = await director.tasks.listTasks({});
-    const outputs = await Promise.all(
-      tasks.flatMap(({ taskId }) =>
-        ["event", "debug", "cpi"].map(async (type) =>
-          JSON.stringify((await director.tasks.getTaskOutput({ taskId, type }).catch(() => ({}))) ?? ""),
+    async function isLetIn(files: ReturnType<TestCertificates["files"]>): Promise<boolean> {
+      const { connection, failures } = await connectAs(files);
+      await eventually(() => connection.isConnected || failures.length > 0);
+      const { isConnected } = connection;
+      await connection.close();
+      return isConnected;
+    }
+
+    it("no key is stored or shown: neither in state, nor in logs, nor in what tasks put out", async () => {
+      const keys = agents.map(({ vm }) => certOf(vm).private_key.split("\n")[1] as string);
+      const { tasks } = await director.tasks.listTasks({});
+      const outputs = await Promise.all(
+        tasks.flatMap(({ taskId }) =>
+          ["event", "debug", "cpi"].map(async (type) =>
+            JSON.stringify((await director.tasks.getTaskOutput({ taskId, type }).catch(() => ({}))) ?? ""),
+          ),
         ),
-      ),
-    );
-    const folder = join(director.folder, "state");
-    const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
-    const state = files.map((file) => readFileSync(join(file.parentPath, file.name), "latin1")).join("");
-    const events = JSON.stringify(await director.events.listEvents({}));
-    for (const key of keys) {
-      expect(key).to.have.lengthOf(64);
-      for (const place of [director.process.logs, state, events, ...outputs]) expect(place).not.to.contain(key);
-    }
-    // What was looked through has the rest of the story.
-    expect(state).to.contain(agents[0]?.vm.agentId);
-  });
-
-  it("an agent may publish, subscribe and reply as nobody but itself", async () => {
-    const [a, b] = agents.map(({ vm }) => vm.agentId) as [string, string];
-    const { connection, refused } = await connectAs((agents[0] as VmAgent).files);
-    await connection.whenConnected(AbortSignal.timeout(20_000));
-    const health = ["heartbeat", "alert", "shutdown"];
-    const publish = {
-      own: [...health.map((kind) => `hm.agent.${kind}.${a}`), `director.some.${a}.request`],
-      others: [
-        ...health.map((kind) => `hm.agent.${kind}.${b}`),
-        ...[`agent.${a}`, `agent.${b}`, "hm.director.alert", "director.some.request", `director.some.${b}.request`],
-        ...[
-          `director.some.${a}.request.more`,
-          `director.${a}`,
-          "_INBOX.x",
-          "$SYS.REQ.SERVER.PING",
-          "$SYS.REQ.USER.AUTH",
-        ],
-      ],
-    };
-    const subscribe = {
-      own: [`agent.${a}`],
-      others: [
-        ...[
-          `agent.${b}`,
-          "agent.*",
-          "agent.>",
-          ">",
-          "*",
-          "*.*",
-          `*.${a}`,
-          "director.>",
-          `director.*.${a}.*`,
-          "_INBOX.>",
-        ],
-        ...[
-          "hm.>",
-          "hm.director.alert",
-          ...health.map((kind) => `hm.agent.${kind}.${a}`),
-          "$SYS.>",
-          "$SYS.REQ.USER.AUTH",
-        ],
-      ],
-    };
-    const nothing = new Uint8Array();
-    for (const subject of [...publish.own, ...publish.others]) connection.publish(subject, nothing);
-    for (const subject of [...subscribe.own, ...subscribe.others]) connection.subscribe(subject, () => {});
-    const expected = [
-      ...publish.others.map((subject) => `publish ${subject}`),
-      ...subscribe.others.map((subject) => `subscription ${subject}`),
-    ];
-    await eventually(() => expect(refused).to.include.members(expected));
-    expect(refused).to.have.members(expected);
-  });
-
-  it("a VM that is deleted -> its certificate is refused, and what it has open is closed", async () => {
-    const [kept, gone] = agents as [VmAgent, VmAgent];
-    const thief = await connectAs(gone.files);
-    const neighbour = await connectAs(kept.files);
-    for (const { connection } of [thief, neighbour]) await connection.whenConnected(AbortSignal.timeout(20_000));
-    let losses = 0;
-    neighbour.connection.onDisconnected(() => losses++);
-    await director.vms.deleteVm({ vmCid: gone.vm.vmCid, wait: true });
-    await eventually(() => expect(thief.connection.isConnected).to.equal(false));
-    await eventually(() => expect(thief.failures).to.have.lengthOf.above(1));
-    expect(thief.connection.isConnected).to.equal(false);
-    expect(neighbour.connection.isConnected).to.equal(true);
-    expect(losses).to.equal(0);
-  });
-
-  const certificates = async () => (await director.vms.listAgentCertificates({ deployment: "web" })).certificates;
-  const authorities = async () => (await director.vms.listAgentAuthorities({})).authorities;
-  const stateOf = async ({ vm }: VmAgent) => {
-    const found = (await certificates()).find(({ agentId }) => agentId === vm.agentId);
-    return found?.state;
-  };
-
-  /** Has the director sign by another authority, which it makes. */
-  async function changeAuthority(): Promise<void> {
-    await director.process.kill();
-    for (const name of ["agents-ca.pem", "agents-ca-key.pem"]) rmSync(join(director.folder, name));
-    await director.process.start();
-  }
-
-  it("another authority -> each agent gets a certificate of it and keeps its VM; then the former one is forgotten", async () => {
-    const before = await authorities();
-    expect(before.map(({ signs }) => signs)).to.deep.equal([true]);
-    const [former] = agents.filter(({ vm }) => director.cpi.vms.has(vm.vmCid)) as [VmAgent];
-    const old = {
-      ...former.files,
-      certFile: join(former.folder, "old.pem"),
-      keyFile: join(former.folder, "old-key.pem"),
-    };
-    copyFileSync(former.files.certFile, old.certFile);
-    copyFileSync(former.files.keyFile, old.keyFile);
-    const vms = [...director.cpi.vms.keys()];
-    await changeAuthority();
-    await eventually(async () => {
-      expect((await authorities()).map(({ signs, agents }) => ({ signs, agents }))).to.deep.equal([
-        { signs: true, agents: vms.length },
-      ]);
+      );
+      const folder = join(director.folder, "state");
+      const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((file) => file.isFile());
+      const state = files.map((file) => readFileSync(join(file.parentPath, file.name), "latin1")).join("");
+      const events = JSON.stringify(await director.events.listEvents({}));
+      for (const key of keys) {
+        expect(key).to.have.lengthOf(64);
+        for (const place of [director.process.logs, state, events, ...outputs]) expect(place).not.to.contain(key);
+      }
+      // What was looked through has the rest of the story.
+      expect(state).to.contain(agents[0]?.vm.agentId);
     });
-    const [now] = await authorities();
-    expect(now?.authorityId).not.to.equal(before[0]?.authorityId);
-    for (const { state, authorityIds, daysLeft } of await certificates()) {
-      expect(state).to.equal(VALID);
-      expect(authorityIds).to.deep.equal([now?.authorityId]);
-      expect(daysLeft).to.be.within(89.9, 90);
-    }
-    expect([...director.cpi.vms.keys()]).to.deep.equal(vms);
-    await eventually(async () => expect(await isLetIn(old)).to.equal(false));
-  });
 
-  it("an agent that sleeps through it -> the former authority stays, until somebody names who is left behind", async () => {
-    const [awake, asleep] = await withAgents(director, 2, () => director.deploy("web", 3));
-    if (awake === undefined || asleep === undefined) throw new Error("there are not two new VMs");
-    agents.push(awake, asleep);
-    await asleep.agent.stop();
-    await changeAuthority();
-    await eventually(async () => expect(await stateOf(awake)).to.equal(VALID));
-    expect(await stateOf(asleep)).to.equal(DUE);
-    const [former, signing] = await authorities();
-    const forget = (authorityId: string | undefined, ...leftBehind: string[]) =>
-      director.vms.forgetAgentAuthority({ authorityId: authorityId ?? "", leftBehind });
-    expect(signing?.signs).to.equal(true);
-    await rejection(() => forget(signing?.authorityId), InvalidArgumentError);
-    const { message } = await rejection(() => forget(former?.authorityId), InvalidArgumentError);
-    expect(message).to.contain(asleep.vm.agentId);
-    await eventually(async () => expect((await authorities())[0]?.agents).to.equal(1));
-    await forget(former?.authorityId, asleep.vm.agentId);
-    await rejection(() => forget(former?.authorityId), NotFoundError);
-    expect((await authorities()).map(({ signs }) => signs)).to.deep.equal([true]);
-    expect(await stateOf(asleep)).to.equal(LEFT_BEHIND);
-    await eventually(async () => expect(await isLetIn(asleep.files)).to.equal(false));
-    await director.deploy("web", 3);
-    expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(true);
-    const { instanceId } = (await certificates()).find(({ agentId }) => agentId === asleep.vm.agentId) ?? {};
-    const selection = { deployment: "web", group: "db", instance: instanceId };
-    const [anew] = await withAgents(director, 1, () => director.lifecycle.recreate({ selection, wait: true }));
-    if (anew === undefined) throw new Error("the VM was not made anew");
-    agents.push(anew);
-    expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(false);
-    expect(await stateOf(anew)).to.equal(VALID);
+    it("an agent may publish, subscribe and reply as nobody but itself", async () => {
+      const [a, b] = agents.map(({ vm }) => vm.agentId) as [string, string];
+      const { connection, refused } = await connectAs((agents[0] as VmAgent).files);
+      await connection.whenConnected(AbortSignal.timeout(20_000));
+      const health = ["heartbeat", "alert", "shutdown"];
+      const publish = {
+        own: [...health.map((kind) => `hm.agent.${kind}.${a}`), `director.some.${a}.request`],
+        others: [
+          ...health.map((kind) => `hm.agent.${kind}.${b}`),
+          ...[`agent.${a}`, `agent.${b}`, "hm.director.alert", "director.some.request", `director.some.${b}.request`],
+          ...[
+            `director.some.${a}.request.more`,
+            `director.${a}`,
+            "_INBOX.x",
+            "$SYS.REQ.SERVER.PING",
+            "$SYS.REQ.USER.AUTH",
+          ],
+        ],
+      };
+      const subscribe = {
+        own: [`agent.${a}`],
+        others: [
+          ...[
+            `agent.${b}`,
+            "agent.*",
+            "agent.>",
+            ">",
+            "*",
+            "*.*",
+            `*.${a}`,
+            "director.>",
+            `director.*.${a}.*`,
+            "_INBOX.>",
+          ],
+          ...[
+            "hm.>",
+            "hm.director.alert",
+            ...health.map((kind) => `hm.agent.${kind}.${a}`),
+            "$SYS.>",
+            "$SYS.REQ.USER.AUTH",
+          ],
+        ],
+      };
+      const nothing = new Uint8Array();
+      for (const subject of [...publish.own, ...publish.others]) connection.publish(subject, nothing);
+      for (const subject of [...subscribe.own, ...subscribe.others]) connection.subscribe(subject, () => {});
+      const expected = [
+        ...publish.others.map((subject) => `publish ${subject}`),
+        ...subscribe.others.map((subject) => `subscription ${subject}`),
+      ];
+      await eventually(() => expect(refused).to.include.members(expected));
+      expect(refused).to.have.members(expected);
+    });
+
+    it("a VM that is deleted -> its certificate is refused, and what it has open is closed", async () => {
+      const [kept, gone] = agents as [VmAgent, VmAgent];
+      const thief = await connectAs(gone.files);
+      const neighbour = await connectAs(kept.files);
+      for (const { connection } of [thief, neighbour]) await connection.whenConnected(AbortSignal.timeout(20_000));
+      let losses = 0;
+      neighbour.connection.onDisconnected(() => losses++);
+      await director.vms.deleteVm({ vmCid: gone.vm.vmCid, wait: true });
+      await eventually(() => expect(thief.connection.isConnected).to.equal(false));
+      await eventually(() => expect(thief.failures).to.have.lengthOf.above(1));
+      expect(thief.connection.isConnected).to.equal(false);
+      expect(neighbour.connection.isConnected).to.equal(true);
+      expect(losses).to.equal(0);
+    });
+
+    const certificates = async () => (await director.vms.listAgentCertificates({ deployment: "web" })).certificates;
+    const authorities = async () => (await director.vms.listAgentAuthorities({})).authorities;
+    const stateOf = async ({ vm }: VmAgent) => {
+      const found = (await certificates()).find(({ agentId }) => agentId === vm.agentId);
+      return found?.state;
+    };
+
+    /** Has the director sign by another authority, which it makes. */
+    async function changeAuthority(): Promise<void> {
+      await director.process.kill();
+      for (const name of ["agents-ca.pem", "agents-ca-key.pem"]) rmSync(join(director.folder, name));
+      await director.process.start();
+      if (natsUsers === "written") return;
+      appendFileSync(join(director.folder, "nats-ca.pem"), readFileSync(join(director.folder, "agents-ca.pem")));
+      director.nats.signal("SIGHUP");
+    }
+
+    it("another authority -> each agent gets a certificate of it and keeps its VM; then the former one is forgotten", async () => {
+      const before = await authorities();
+      expect(before.map(({ signs }) => signs)).to.deep.equal([true]);
+      const [former] = agents.filter(({ vm }) => director.cpi.vms.has(vm.vmCid)) as [VmAgent];
+      const old = {
+        ...former.files,
+        certFile: join(former.folder, "old.pem"),
+        keyFile: join(former.folder, "old-key.pem"),
+      };
+      copyFileSync(former.files.certFile, old.certFile);
+      copyFileSync(former.files.keyFile, old.keyFile);
+      const vms = [...director.cpi.vms.keys()];
+      await changeAuthority();
+      await eventually(async () => {
+        expect((await authorities()).map(({ signs, agents }) => ({ signs, agents }))).to.deep.equal([
+          { signs: true, agents: vms.length },
+        ]);
+      });
+      const [now] = await authorities();
+      expect(now?.authorityId).not.to.equal(before[0]?.authorityId);
+      for (const { state, authorityIds, daysLeft } of await certificates()) {
+        expect(state).to.equal(VALID);
+        expect(authorityIds).to.deep.equal([now?.authorityId]);
+        expect(daysLeft).to.be.within(89.9, 90);
+      }
+      expect([...director.cpi.vms.keys()]).to.deep.equal(vms);
+      await eventually(async () => expect(await isLetIn(old)).to.equal(false));
+    });
+
+    // How NATS learns of it makes no difference to who is left behind.
+    if (natsUsers === "written")
+      it("an agent that sleeps through it -> the former authority stays, until somebody names who is left behind", async () => {
+        const [awake, asleep] = await withAgents(director, 2, () => director.deploy("web", 3));
+        if (awake === undefined || asleep === undefined) throw new Error("there are not two new VMs");
+        agents.push(awake, asleep);
+        await asleep.agent.stop();
+        await changeAuthority();
+        await eventually(async () => expect(await stateOf(awake)).to.equal(VALID));
+        expect(await stateOf(asleep)).to.equal(DUE);
+        const [former, signing] = await authorities();
+        const forget = (authorityId: string | undefined, ...leftBehind: string[]) =>
+          director.vms.forgetAgentAuthority({ authorityId: authorityId ?? "", leftBehind });
+        expect(signing?.signs).to.equal(true);
+        await rejection(() => forget(signing?.authorityId), InvalidArgumentError);
+        const { message } = await rejection(() => forget(former?.authorityId), InvalidArgumentError);
+        expect(message).to.contain(asleep.vm.agentId);
+        await eventually(async () => expect((await authorities())[0]?.agents).to.equal(1));
+        await forget(former?.authorityId, asleep.vm.agentId);
+        await rejection(() => forget(former?.authorityId), NotFoundError);
+        expect((await authorities()).map(({ signs }) => signs)).to.deep.equal([true]);
+        expect(await stateOf(asleep)).to.equal(LEFT_BEHIND);
+        await eventually(async () => expect(await isLetIn(asleep.files)).to.equal(false));
+        await director.deploy("web", 3);
+        expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(true);
+        const { instanceId } = (await certificates()).find(({ agentId }) => agentId === asleep.vm.agentId) ?? {};
+        const selection = { deployment: "web", group: "db", instance: instanceId };
+        const [anew] = await withAgents(director, 1, () => director.lifecycle.recreate({ selection, wait: true }));
+        if (anew === undefined) throw new Error("the VM was not made anew");
+        agents.push(anew);
+        expect(director.cpi.vms.has(asleep.vm.vmCid)).to.equal(false);
+        expect(await stateOf(anew)).to.equal(VALID);
+      });
   });
-});

@@ -38,16 +38,27 @@ const agentCertificatesConfig = z.strictObject({
   /** How often the director looks for certificates that are due. */
   checkIntervalMs: durationMsConfig.default(60_000),
   /** How NATS learns who its users are. */
-  natsUsers: z.strictObject({
-    /** nats-server runs on this machine: its configuration is written, and it is told to read it again. */
-    written: z.strictObject({
-      /** Files that nats-server's configuration includes. */
-      folder: pathConfig,
-      pidFile: pathConfig,
-      /** Certificates of others whom it lets in: agents of hosts. */
-      certFiles: z.array(pathConfig).max(10_000).default([]),
+  natsUsers: z.union([
+    z.strictObject({
+      /** nats-server runs on this machine: its configuration is written, and it is told to read it again. */
+      written: z.strictObject({
+        /** Files that nats-server's configuration includes. */
+        folder: pathConfig,
+        pidFile: pathConfig,
+        /** Certificates of others whom it lets in: agents of hosts. */
+        certFiles: z.array(pathConfig).max(10_000).default([]),
+      }),
     }),
-  }),
+    z.strictObject({
+      /** nats-server asks the director, by auth callout: 2.10 or newer. */
+      callout: z.strictObject({
+        /** Signs the answers; where the tablet is a folder it is made when it is not there. */
+        issuerSeedFile: pathConfig,
+        /** The account of NATS in which the director and the agents are. */
+        account: z.string().regex(/^[A-Za-z0-9_$-]{1,64}$/),
+      }),
+    }),
+  ]),
 });
 
 const fields = z.strictObject({

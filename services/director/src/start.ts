@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { backoffMs, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
-import { AgentClient, connectNats } from "@diskmesh/mbus";
+import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
@@ -44,8 +44,9 @@ async function lead(
 ): Promise<Term<Context>> {
   const state = await openState(config, address, scope, waiting);
   const agentCertificates = await AgentCertificates.open(config);
-  const connections = { ...(await connect(config, scope, log)), agentCertificates };
-  if (agentCertificates) await keepAgentAccess(config, agentCertificates, state.tablet, scope, systemClock, log);
+  const { nats, ...clients } = await connect(config, scope, log);
+  const connections = { ...clients, agentCertificates };
+  if (agentCertificates) await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log);
   const { context, runner, times, teller, owedRemovals, renewals, boshRegistry } = director;
   const { cloudConfigs, cpiConfigs } = context;
@@ -71,7 +72,7 @@ async function connect(
   config: DirectorConfig,
   lifecycle: Lifecycle,
   log: Logger,
-): Promise<Omit<Connections, "agentCertificates">> {
+): Promise<Omit<Connections, "agentCertificates"> & { readonly nats: NatsConnection }> {
   const cpi = createClient(CpiServiceDefinition, {
     address: config.dispatcher.address,
     tls: config.tls,
@@ -92,7 +93,7 @@ async function connect(
     log,
   });
   lifecycle.use("agent client", agents);
-  return { cpi, agents };
+  return { cpi, agents, nats };
 }
 
 /**

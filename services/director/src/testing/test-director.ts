@@ -1,5 +1,3 @@
-import { X509Certificate } from "node:crypto";
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import {
@@ -19,8 +17,7 @@ import {
 } from "@diskmesh/api/director";
 import { MemoryCloud } from "@diskmesh/cpi/testing";
 import { type Identity, identityUri } from "@diskmesh/domain";
-import { mbusPermissions, serverUsersFiles } from "@diskmesh/mbus";
-import { identifiedKey } from "@diskmesh/pki";
+import { mbusPermissions } from "@diskmesh/mbus";
 import { type Client, createClient, type PartialOf } from "@diskmesh/rpc";
 import {
   freePort,
@@ -33,6 +30,7 @@ import {
   testCertificates,
 } from "@diskmesh/testkit";
 import { decodeEvent } from "../model/task-event.js";
+import { agentAccess, type NatsUsers } from "./agent-access.js";
 import { MemoryDispatcher } from "./memory-dispatcher.js";
 import { TestAgent } from "./test-agent.js";
 
@@ -111,7 +109,7 @@ export class TestDirector {
       readonly hostIds?: readonly string[];
       readonly mainFile?: string;
       /** Agents get certificates of their own, and NATS learns of them like that. */
-      readonly natsUsers?: "written";
+      readonly natsUsers?: NatsUsers;
     } = {},
   ): Promise<TestDirector> {
     const folder = temporaryFolder();
@@ -234,30 +232,6 @@ export class TestDirector {
     await this.dispatcher.stop();
     await this.nats.stop();
   }
-}
-
-async function agentAccess(folder: string, certs: TestCertificates, how: "written" | undefined) {
-  if (how === undefined) return undefined;
-  const usersFolder = join(folder, "nats");
-  const { caFile, certFile } = certs.files("director");
-  const { identity, pin } = identifiedKey(new X509Certificate(readFileSync(certFile)));
-  const first = serverUsersFiles(usersFolder, [{ identity, pins: [pin] }], [readFileSync(caFile, "utf8")]);
-  mkdirSync(usersFolder);
-  for (const [path, text] of first) writeFileSync(path, text);
-  const certificates = {
-    authority: { certFile: join(folder, "agents-ca.pem"), keyFile: join(folder, "agents-ca-key.pem") },
-    checkIntervalMs: 200,
-    natsUsers: { written: { folder: usersFolder, pidFile: join(usersFolder, "nats-server.pid") } },
-  };
-  // An agent starts once a test sees its VM.
-  const agents = {
-    requestTimeoutMs: 2_000,
-    detachTimeoutMs: 500,
-    readyTimeoutMs: 60_000,
-    lostAfterMs: 3_000,
-    certificates,
-  };
-  return { nats: { usersFolder }, config: { agents } };
 }
 
 async function* uploadOf(

@@ -1,0 +1,111 @@
+import { X509Certificate } from "node:crypto";
+import { join } from "node:path";
+import type { Identity } from "@diskmesh/domain";
+import { type AgentAuthority, issueAgentCertificate, issueCertificate, openAgentAuthority } from "@diskmesh/pki";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { createAccount, createUser, fromPublic } from "nkeys.js";
+import { answerCallout } from "./callout-answer.js";
+
+describe("the answer to nats-server's question whom to let in", () => {
+  const issuer = createAccount();
+  const userKey = createUser().getPublicKey();
+  let [mesh, agents]: AgentAuthority[] = [];
+
+  before(async () => {
+    const folder = temporaryFolder();
+    const open = (name: string) =>
+      openAgentAuthority({ certFile: join(folder, name), keyFile: join(folder, `${name}-key`) }, { makes: true });
+    [mesh, agents] = [await open("mesh"), await open("agents")];
+  });
+
+  const pair = (authority: AgentAuthority | undefined, identity: Identity) =>
+    issueCertificate(authority as AgentAuthority, {
+      identity,
+      commonName: "anybody",
+      dnsNames: [],
+      ipAddresses: [],
+      validDays: 1,
+      usages: ["client"],
+    });
+
+  /** What is answered to the holder of a certificate, its signatures checked. */
+  function answer(chains: string[][] | undefined, pins: readonly string[] = []) {
+    const nats = { user_nkey: userKey, server_id: { id: "SERVER" }, client_tls: { verified_chains: chains } };
+    const request = Buffer.from(`e30.${Buffer.from(JSON.stringify({ nats })).toString("base64url")}.e30`);
+    const authority = new X509Certificate(mesh?.certPem ?? "");
+    const gate = { issuer, account: "MESH", pinsOf: (agentId: string) => (agentId === "a" ? pins : []), authority };
+    const claims = read(answerCallout(request, gate, 1_000_000));
+    expect(claims).to.include({ aud: "SERVER", sub: userKey, iat: 1_000 });
+    expect(claims.nats).to.include({ type: "authorization_response", version: 2 });
+    return claims.nats as { readonly jwt?: string; readonly error?: string };
+  }
+
+  function read(jwt: string) {
+    const [head = "", payload = "", signature = ""] = jwt.split(".");
+    const key = fromPublic(issuer.getPublicKey());
+    expect(key.verify(Buffer.from(`${head}.${payload}`), Buffer.from(signature, "base64url"))).to.equal(true);
+    return JSON.parse(Buffer.from(payload, "base64url").toString()) as { readonly nats: object };
+  }
+
+  it("the agent of a VM with a key that is recorded -> its own subjects, in the account, under its own name", async () => {
+    const { certPem, pin } = await issueAgentCertificate(agents as AgentAuthority, "a", 1);
+    const user = read(answer([[certPem]], ["other", pin]).jwt ?? "");
+    expect(user).to.include({ aud: "MESH", sub: userKey, name: "spiffe://diskmesh/vm-agent/a" });
+    expect(user.nats).to.deep.include({
+      type: "user",
+      pub: {
+        allow: ["hm.agent.heartbeat.a", "hm.agent.alert.a", "hm.agent.shutdown.a", "director.*.a.*"],
+      },
+      sub: { allow: ["agent.a"] },
+    });
+  });
+
+  it("the agent of a host with a certificate of the mesh's authority -> let in", async () => {
+    const { certPem } = await pair(mesh, { role: "disk-agent", name: "host-1" });
+    expect(answer([[certPem]]).error).to.equal(undefined);
+  });
+
+  const REFUSED: [string, () => Promise<string[][] | undefined>, string][] = [
+    ["no certificate", async () => undefined, "no certificate"],
+    ["an empty chain", async () => [[]], "no certificate"],
+    [
+      "a key that is not recorded",
+      async () => [[(await pair(agents, { role: "vm-agent", name: "a" })).certPem]],
+      "vm-agent a is not let in",
+    ],
+    [
+      "another agent's id",
+      async () => [[(await pair(agents, { role: "vm-agent", name: "b" })).certPem]],
+      "vm-agent b is not let in",
+    ],
+    [
+      "an agent of a host that the agents' authority signed",
+      async () => [[(await pair(agents, { role: "disk-agent", name: "host-1" })).certPem]],
+      "disk-agent host-1 is not let in",
+    ],
+    [
+      "a director, who is no user by callout",
+      async () => [[(await pair(mesh, { role: "director", name: "" })).certPem]],
+      "director is not let in",
+    ],
+    [
+      "an operator",
+      async () => [[(await pair(mesh, { role: "operator", name: "ann" })).certPem]],
+      "operator ann is not let in",
+    ],
+    ["what is no certificate", async () => [["nothing"]], "PEM"],
+  ];
+  for (const [what, chains, says] of REFUSED)
+    it(`${what} -> refused`, async () => {
+      const { jwt, error } = answer(await chains(), ["a pin"]);
+      expect(jwt).to.equal(undefined);
+      expect(error).to.contain(says);
+    });
+
+  it("what is no request -> no answer", () => {
+    const gate = { issuer, account: "MESH", pinsOf: () => [], authority: new X509Certificate(mesh?.certPem ?? "") };
+    for (const request of ["", "a.b.c", "e30.e30.e30"])
+      expect(() => answerCallout(Buffer.from(request), gate, 0), request).to.throw();
+  });
+});

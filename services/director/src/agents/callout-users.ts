@@ -1,0 +1,131 @@
+import { randomUUID, type X509Certificate } from "node:crypto";
+import { type Logger, messageOf, parseIdentityUri } from "@diskmesh/domain";
+import type { NatsConnection } from "@diskmesh/mbus";
+import type { Clock } from "@diskmesh/service";
+import type { KeyPair } from "nkeys.js";
+import * as z from "zod";
+import type { AgentUsers } from "./agent-users.js";
+import { answerCallout } from "./callout-answer.js";
+
+export interface CalloutUsersOptions {
+  readonly nats: NatsConnection;
+  readonly issuer: KeyPair;
+  readonly account: string;
+  readonly authority: X509Certificate;
+  readonly users: AgentUsers;
+  /** Throws while another director may lead. */
+  readonly checkMayAct: () => void;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+const CALLOUT_SUBJECT = "$SYS.REQ.USER.AUTH";
+const CONNECTIONS_SUBJECT = "$SYS.REQ.SERVER.PING.CONNZ";
+const PAGE = 1_024;
+/** One that was let in just before it lost its right may be listed only after. */
+const LOOK_AGAIN_MS = 2_000;
+
+const connectionsPage = z.object({
+  server: z.object({ id: z.string().regex(/^[A-Z0-9]{1,100}$/) }),
+  data: z.object({
+    total: z.number(),
+    offset: z.number(),
+    connections: z
+      .array(
+        z.object({
+          cid: z.number(),
+          authorized_user: z.string().default(""),
+          tls_peer_certs: z.array(z.object({ spki_sha256: z.string().default("") })).default([]),
+        }),
+      )
+      .nullish(),
+  }),
+});
+type Connection = NonNullable<z.output<typeof connectionsPage>["data"]["connections"]>[number];
+
+/** Answers nats-server, which asks whether to let somebody in, and has it close what agents have open that it would not. */
+export class CalloutUsers {
+  readonly #options: CalloutUsersOptions;
+  readonly #replies = `director.${randomUUID()}.connections`;
+  readonly #closed = new AbortController();
+  #ends: (() => void)[] = [];
+
+  constructor(options: CalloutUsersOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const { nats, users } = this.#options;
+    const callouts = nats.subscribe(CALLOUT_SUBJECT, ({ data, reply }) => this.#answer(data, reply));
+    const pages = nats.subscribe(this.#replies, ({ data }) => this.#review(data));
+    const look = () => void this.#look();
+    this.#ends = [
+      () => callouts.unsubscribe(),
+      () => pages.unsubscribe(),
+      users.onChange(look),
+      nats.onConnected(look),
+    ];
+    if (nats.isConnected) look();
+  }
+
+  close(): void {
+    this.#closed.abort();
+    for (const end of this.#ends.splice(0)) end();
+  }
+
+  #answer(request: Uint8Array, reply: string): void {
+    const { nats, issuer, account, authority, users, checkMayAct, clock, log } = this.#options;
+    try {
+      checkMayAct();
+      const gate = { issuer, account, authority, pinsOf: (agentId: string) => users.pinsOf(agentId) };
+      nats.publish(reply, Buffer.from(answerCallout(request, gate, clock.nowMs())));
+    } catch (error) {
+      log.warn({ error: messageOf(error) }, "cannot answer nats-server, which asks whom to let in");
+    }
+  }
+
+  async #look(): Promise<void> {
+    const { clock } = this.#options;
+    this.#ask(0);
+    await clock.sleep(LOOK_AGAIN_MS, this.#closed.signal).catch(() => {});
+    if (!this.#closed.signal.aborted) this.#ask(0);
+  }
+
+  /** Every server answers with its own. */
+  #ask(offset: number): void {
+    const { nats, log } = this.#options;
+    const request = JSON.stringify({ auth: true, limit: PAGE, offset });
+    try {
+      nats.publish(CONNECTIONS_SUBJECT, Buffer.from(request), { reply: this.#replies });
+    } catch (error) {
+      // It is asked again once it is connected.
+      log.debug({ error: messageOf(error) }, "cannot ask nats-server who is connected");
+    }
+  }
+
+  #review(data: Uint8Array): void {
+    const { nats, checkMayAct, log } = this.#options;
+    const page = connectionsPage.safeParse(JSON.parse(Buffer.from(data).toString("utf8")));
+    if (!page.success) {
+      log.warn({ error: page.error.message }, "nats-server does not say who is connected");
+      return;
+    }
+    checkMayAct();
+    const { server, data: found } = page.data;
+    for (const connection of found.connections ?? [])
+      if (!this.#mayStay(connection)) {
+        const request = Buffer.from(JSON.stringify({ cid: connection.cid }));
+        // A request without a reply is not heeded. Nobody hears this one: whoever is left is listed again.
+        nats.publish(`$SYS.REQ.SERVER.${server.id}.KICK`, request, { reply: `${this.#replies}.closed` });
+        log.info({ user: connection.authorized_user }, "had nats-server close the connection of an agent");
+      }
+    if (found.offset + PAGE < found.total) this.#ask(found.offset + PAGE);
+  }
+
+  #mayStay({ authorized_user, tls_peer_certs: [certificate] }: Connection): boolean {
+    const identity = parseIdentityUri(authorized_user);
+    if (identity?.role !== "vm-agent") return true;
+    const pins = this.#options.users.pinsOf(identity.name);
+    return certificate === undefined ? pins.length > 0 : pins.includes(certificate.spki_sha256);
+  }
+}
