@@ -18,7 +18,7 @@ export interface JobContext {
   readonly config: DirectorConfig;
   readonly tablet: DirectorTablet;
   readonly cpi: CpiCalls;
-  readonly events: Pick<Events, "record" | "begin">;
+  readonly events: Pick<Events, "record" | "begin" | "flush">;
   readonly agents: AgentClient;
   /** Undefined when agents get no certificates of their own. */
   readonly agentCertificates: AgentCertificates | undefined;

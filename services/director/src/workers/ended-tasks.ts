@@ -58,7 +58,7 @@ export class EndedTasks {
     const added = tasks.filter((task, i) => earlier[i] === undefined || textOf(earlier[i]) !== textOf(task));
     const ids = new Set(added.map(({ taskId }) => taskId));
     const replaced = earlier.filter((former): former is Task => former !== undefined && ids.has(former.taskId));
-    await this.#log.removeRecords(replaced.flatMap(keysOf));
+    if (replaced.length > 0) await this.#log.removeRecords(replaced.flatMap(keysOf));
     await this.#log.addRecords(tasks.flatMap((task) => keysOf(task).map((key) => ({ key, text: textOf(task) }))));
     return { added, replaced };
   }

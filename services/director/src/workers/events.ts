@@ -12,6 +12,7 @@ import {
 } from "../model/director-event.js";
 import { hasEnded, type Task } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
+import { Gathering } from "./gathering.js";
 
 export interface EventsOptions {
   readonly eventLog: Pick<EventLog, "append" | "read" | "bounds" | "trim">;
@@ -38,6 +39,8 @@ export type Origin = Partial<Pick<DirectorEvent, "user" | "taskId" | "deployment
 const STREAM = "events";
 const BATCH = 1_000;
 const READ_AT_ONCE = 500;
+/** So long an end may wait for what is written next: a commit for each would cost a short task as much as its work. */
+const GATHER_MS = 100;
 /** Events that wait for the storage; beyond it some are lost, not the director its memory. */
 const MAX_PENDING = 10_000;
 
@@ -54,7 +57,10 @@ export class Events {
     number,
     { readonly attempts: number; readonly task: Task; readonly eventId: Promise<number> }
   >();
+  readonly #gathering = new Gathering(GATHER_MS);
   #writing: Promise<void> | undefined;
+  /** Of the event that was told last. */
+  #latest: Promise<number> = Promise.resolve(0);
 
   constructor(options: EventsOptions) {
     this.#options = options;
@@ -63,11 +69,24 @@ export class Events {
 
   async close(): Promise<void> {
     this.#unwatch();
+    await this.flush();
     await this.#writing;
+  }
+
+  /** Writes what waits. Resolves when all that was told so far is durable, or lost, which is logged. */
+  async flush(): Promise<void> {
+    if (this.#pending.length > 0) this.#gathering.hurry();
+    await this.#latest;
   }
 
   /** Resolves with its id when it is durable, with 0 when it was lost. What a task does is done by who asked for it. */
   record(deed: Deed, origin: Origin, rest: Partial<Pick<DirectorEvent, "parentId" | "error">> = {}): Promise<number> {
+    const eventId = this.#add(deed, origin, rest);
+    this.#gathering.hurry();
+    return eventId;
+  }
+
+  #add(deed: Deed, origin: Origin, rest: Partial<Pick<DirectorEvent, "parentId" | "error">>): Promise<number> {
     const { clock, log } = this.#options;
     const { user = "", deployment = "" } = this.#tasks.get(origin.taskId ?? 0)?.task ?? {};
     const unless = { user, taskId: 0, deployment, instance: "", context: {}, parentId: 0, error: "" };
@@ -76,10 +95,9 @@ export class Events {
       log.error({ event }, "too many events wait to be written: this one is lost");
       return Promise.resolve(0);
     }
-    return new Promise((resolve) => {
-      this.#pending.push({ line: encodeDirectorEvent(event), resolve });
-      this.#writing ??= this.#write();
-    });
+    this.#latest = new Promise((resolve) => this.#pending.push({ line: encodeDirectorEvent(event), resolve }));
+    this.#writing ??= this.#write();
+    return this.#latest;
   }
 
   /** Resolves when the beginning is durable: only then it is begun. It is a part of what its task does. */
@@ -87,11 +105,13 @@ export class Events {
     const parentId = await this.record(deed, origin, { parentId: await this.#tasks.get(origin.taskId)?.eventId });
     return {
       end: ({ objectName = deed.objectName, error = "" }) =>
-        void this.record({ ...deed, objectName }, origin, { parentId, error }),
+        void this.#add({ ...deed, objectName }, origin, { parentId, error }),
     };
   }
 
-  bounds(): Promise<{ readonly first: number; readonly next: number }> {
+  /** Of all that was told so far. */
+  async bounds(): Promise<{ readonly first: number; readonly next: number }> {
+    await this.flush();
     return this.#options.eventLog.bounds(STREAM);
   }
 
@@ -124,13 +144,14 @@ export class Events {
     this.#tasks.delete(task.taskId);
     const error = task.state === "done" ? "" : task.result;
     // Its job, which says what it was to do, is known from its beginning alone.
-    if (begun === undefined) void this.record(deedOf(task), originOf(task), { error });
-    else void begun.eventId.then((parentId) => this.record(deedOf(begun.task), originOf(task), { parentId, error }));
+    if (begun === undefined) void this.#add(deedOf(task), originOf(task), { error });
+    else void begun.eventId.then((parentId) => this.#add(deedOf(begun.task), originOf(task), { parentId, error }));
   }
 
   async #write(): Promise<void> {
     const { eventLog, log } = this.#options;
     while (this.#pending.length > 0) {
+      await this.#gathering.whole();
       const batch = this.#pending.splice(0, BATCH);
       try {
         const next = await eventLog.append(

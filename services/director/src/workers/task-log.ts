@@ -3,6 +3,7 @@ import type { Changes, Clock } from "@diskmesh/service";
 import type { EventLog } from "@diskmesh/tablet";
 import type { Task } from "../model/task.js";
 import { decodeEvent, encodeEvent, type TaskEvent, WARNING } from "../model/task-event.js";
+import { Gathering } from "./gathering.js";
 
 export interface TaskLogOptions {
   readonly eventLog: Pick<EventLog, "append" | "read" | "drop">;
@@ -35,8 +36,7 @@ interface Writer {
   /** The index that the next line will have, once one was written; undefined while that is not known. */
   next: number | undefined;
   writing: Promise<void> | undefined;
-  /** Writes what is pending now. */
-  hurry: () => void;
+  readonly gathering: Gathering;
 }
 
 /** Lines of one output that wait for the storage; beyond it a task that talks too fast loses lines. */
@@ -93,7 +93,7 @@ export class TaskLog {
   async flush(taskId: number): Promise<void> {
     const writers = OUTPUT_TYPES.map((type) => this.#writers.get(streamOf(taskId, type)));
     // In one turn, so that they share a commit.
-    for (const writer of writers) writer?.hurry();
+    for (const writer of writers) if (writer?.pending.length) writer.gathering.hurry();
     await Promise.all(writers.map((writer) => writer?.writing));
   }
 
@@ -151,7 +151,7 @@ export class TaskLog {
 
   async #write(taskId: number, stream: string, writer: Writer): Promise<void> {
     for (let failures = 0; writer.pending.length > 0; ) {
-      if (failures === 0) await this.#gathered(writer);
+      if (failures === 0 && !this.#options.stopping.aborted) await writer.gathering.whole();
       const lines = writer.pending.splice(0);
       try {
         writer.next = await this.#options.eventLog.append(stream, lines);
@@ -171,16 +171,6 @@ export class TaskLog {
     if (!this.#live.has(taskId)) this.#writers.delete(stream);
   }
 
-  async #gathered(writer: Writer): Promise<void> {
-    if (this.#options.stopping.aborted) return;
-    let timer: NodeJS.Timeout | undefined;
-    await new Promise<void>((resolve) => {
-      writer.hurry = resolve;
-      timer = setTimeout(resolve, GATHER_MS);
-    });
-    clearTimeout(timer);
-  }
-
   /** False when this process stops before it is worth another try. */
   async #waitForRoom(failures: number): Promise<boolean> {
     const { clock, random, stopping } = this.#options;
@@ -190,7 +180,14 @@ export class TaskLog {
 }
 
 function newWriter(): Writer {
-  return { pending: [], written: 0, writtenSizeBytes: 0, next: undefined, writing: undefined, hurry: () => {} };
+  return {
+    pending: [],
+    written: 0,
+    writtenSizeBytes: 0,
+    next: undefined,
+    writing: undefined,
+    gathering: new Gathering(GATHER_MS),
+  };
 }
 
 function streamOf(taskId: number, type: OutputType): string {

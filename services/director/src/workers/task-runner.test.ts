@@ -80,8 +80,8 @@ describe("task runner", () => {
     });
     const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: timeoutMs };
     times = new TaskTimes({ tablet, locks, clock, log: silentLogger, timeoutsMs, checkIntervalMs: 10 });
-    // Only the tablet is asked for: the planners here do not use the rest.
-    const context = { tablet } as unknown as JobContext;
+    // The planners here do not use the rest.
+    const context = { tablet, events: { flush: async () => {} } } as unknown as JobContext;
     const planners = { detach_dynamic_disk: detach } as unknown as Planners;
     const counts = { urgent: workers, normal: workers, dynamic_disks: workers };
     runner = new TaskRunner({

@@ -307,7 +307,8 @@ export class TaskRunner {
       const { result } = end(task, how, clock.nowMs());
       run.failure(result, how.event === "heed" ? ERROR_CODES.cancelled : ERROR_CODES.any);
     }
-    // Whoever sees the end has seen all events.
+    // In one turn, so that they share a commit. Whoever sees the end has seen all lines.
+    void context.events.flush();
     await taskLog.flush(taskId);
     await context.tablet.transact((tx) => {
       const current = tx.tasks.get(taskKey(taskId));
