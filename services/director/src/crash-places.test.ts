@@ -6,6 +6,14 @@ import { TestDirector } from "./testing/test-director.js";
 
 const CRASHING_MAIN = fileURLToPath(new URL("./testing/crashing-main.js", import.meta.url));
 
+/** No agent is ever away here: what one is given up for on a busy machine would count as left behind. */
+const PATIENT_AGENTS = {
+  requestTimeoutMs: 20_000,
+  attachTimeoutMs: 20_000,
+  detachTimeoutMs: 20_000,
+  readyTimeoutMs: 20_000,
+};
+
 /** `npm run crash-test`: all places of all jobs, with both kinds of CPIs. Else of some jobs what none before came to. */
 const isWhole = process.env.DISKMESH_CRASH_PLACES === "all";
 
@@ -138,7 +146,7 @@ for (const findsByToken of isWhole ? [true, false] : [true])
     const seen = new Set<string>();
 
     before(async () => {
-      director = await TestDirector.start({}, { mainFile: CRASHING_MAIN });
+      director = await TestDirector.start({ agents: PATIENT_AGENTS }, { mainFile: CRASHING_MAIN });
       places = new CrashPlaces(director.folder);
       director.cpi.findsByToken = findsByToken;
       director.cpi.capacityMib = 1_000_000;

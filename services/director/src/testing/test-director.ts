@@ -137,7 +137,7 @@ export class TestDirector {
       dispatcher: { address: `127.0.0.1:${dispatcher.port}` },
       nats: { servers: [nats.address] },
       dynamicDisks: { enabled: true, workers: 4 },
-      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 500, readyTimeoutMs: 3_000 },
+      agents: { requestTimeoutMs: 5_000, attachTimeoutMs: 30_000, detachTimeoutMs: 2_000, readyTimeoutMs: 3_000 },
       cpi: { retryMs: 2_000, callTimeoutMs: 30_000 },
       ...overrides,
       ...access?.config,
