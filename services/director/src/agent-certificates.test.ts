@@ -20,7 +20,7 @@ const { VALID, DUE, LEFT_BEHIND } = AgentCertificateState;
 for (const natsUsers of ["written", "callout"] as const)
   describe(`agents with certificates of their own, NATS being told by ${natsUsers === "written" ? "files" : "auth callout"}`, () => {
     let director: TestDirector;
-    let agents: VmAgent[];
+    let agents: VmAgent[] = [];
     const connections: NatsConnection[] = [];
 
     before(async function () {
