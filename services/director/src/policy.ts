@@ -66,6 +66,8 @@ export const POLICY = {
   recreateInstances: admins,
   ignoreInstances: admins,
   deleteVm: admins,
+  cleanUp: admins,
+  pauseResurrection: admins,
   listAgentCertificates: readers,
   listAgentAuthorities: readers,
   forgetAgentAuthority: admins,
