@@ -25,13 +25,20 @@ export async function benchHttp(report: (line: string) => void): Promise<Measure
   const mesh = await startHttpDirector({ requestTimeoutMs: 120_000 }, { ...WRITE, log: { level: "warn" } });
   try {
     const instanceId = (await mesh.director.deploy("bench", 1))[0] ?? "";
-    const measurements = await rates(mesh);
+    const measurements: Measurement[] = [];
+    const keep = (...found: readonly Measurement[]): void => {
+      measurements.push(...found);
+      // What follows takes minutes, and may be ended.
+      for (const { name, value, unit, ratio } of found)
+        report(`${name}: ${value.toFixed(1)} ${unit}, ${ratio.toFixed(2)}`);
+    };
+    keep(...(await rates(mesh)));
     report("provides, with and without others that poll");
-    measurements.push(await besideClis(mesh, instanceId));
+    keep(await besideClis(mesh, instanceId));
     report(`a stemcell of ${STEMCELL_BYTES / GIB_BYTES} GiB`);
-    measurements.push(await stemcell(mesh));
+    keep(await stemcell(mesh));
     report(`a list of ${LISTED}`);
-    measurements.push(...(await list(mesh)));
+    keep(...(await list(mesh)));
     return measurements;
   } finally {
     await mesh.director.stop();
