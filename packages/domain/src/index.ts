@@ -11,3 +11,4 @@ export * from "./redaction.js";
 export * from "./role.js";
 export * from "./sizes.js";
 export * from "./stamp.js";
+export * from "./transport-words.js";

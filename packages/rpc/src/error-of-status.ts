@@ -14,6 +14,7 @@ import {
   PermissionDeniedError,
   ResourceExhaustedError,
   TimeoutError,
+  transportWords,
   UnauthenticatedError,
   UnavailableError,
 } from "@diskmesh/domain";
@@ -108,7 +109,8 @@ export function errorOfStatus(failed: FailedCall): DomainError {
   const answer = answerOf(failed.metadata);
   if (answer?.errorInfo) return errorOfAnswer(failed, answer, answer.errorInfo.reason, answer.errorInfo.metadata);
   const at = { about: { method: failed.method, address: failed.address } };
-  const text = `${failed.method} at ${failed.address}: ${failed.details}`;
+  const said = failed.code === status.UNAVAILABLE && !failed.sent ? transportWords(failed.details) : failed.details;
+  const text = `${failed.method} at ${failed.address}: ${said}`;
   const known = CLASSES_BY_CODE[failed.code];
   if (known) return new known(text, at);
   // UNAVAILABLE: the connection was never made, or was lost with the request on it. INTERNAL, UNKNOWN and DATA_LOSS: a

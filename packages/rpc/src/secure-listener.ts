@@ -1,9 +1,9 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from "node:tls";
-import { InvalidStateError, messageOf } from "@diskmesh/domain";
+import { formatIdentity, InvalidStateError, messageOf, transportWords } from "@diskmesh/domain";
 import { type ConnectionLimits, ConnectionRoom } from "./connection-room.js";
 import type { RpcServerLimits } from "./limits.js";
-import { identify } from "./peer-identity.js";
+import { identify, identityOfAlternativeNames } from "./peer-identity.js";
 import type { TlsMaterial } from "./tls.js";
 
 export interface ListenAddress {
@@ -16,6 +16,8 @@ export interface ListenAddress {
 export interface RefusedConnection {
   readonly remoteAddress: string;
   readonly reason: string;
+  /** Its TLS handshake failed: one that is wrongly set up tries again and again, and is told of once. */
+  readonly isHandshake?: true;
 }
 
 export interface SecureListenerOptions {
@@ -64,8 +66,11 @@ export class SecureListener {
   constructor(private readonly options: SecureListenerOptions) {
     const { ca, cert, key } = options.tls;
     this.#room = new ConnectionRoom(options.limits);
-    this.#tls = createTlsServer({ ca, cert, key, requestCert: true, rejectUnauthorized: true, ALPNProtocols: ["h2"] });
+    // Whose certificate is not of our authority is refused in `#admit`, where it can be told by its name.
+    const asked = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ["h2"] };
+    this.#tls = createTlsServer({ ca, cert, key, ...asked });
     this.#tls.on("secureConnection", (socket) => this.#admit(socket));
+    this.#tls.on("tlsClientError", (error, socket) => this.#handshakeFailed(error, socket));
     // What waits is not read: it stays with the system.
     this.#acceptor = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket));
   }
@@ -167,11 +172,28 @@ export class SecureListener {
     if (accepted) this.#handshakeEnded(accepted);
     // Errors of a connection end it; until HTTP/2 listens to it nobody else does.
     socket.on("error", () => {});
-    if (identify(socket)) this.options.onConnection(socket);
+    if (!socket.authorized) this.#refuseCertificate(socket);
+    else if (identify(socket)) this.options.onConnection(socket);
     else {
       const reason = "the client certificate names no identity: it needs one URI:spiffe://diskmesh/<role>";
       this.#refuse(socket, socket.remoteAddress ?? "", reason);
     }
+  }
+
+  #handshakeFailed(error: NodeJS.ErrnoException, socket: TLSSocket): void {
+    // Those that were cut here have been told of, and those that leave again are nobody's trouble.
+    if (!error.code?.startsWith("ERR_SSL_")) return;
+    const reason = `the handshake failed: ${transportWords(messageOf(error))}`;
+    this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
+  }
+
+  #refuseCertificate(socket: TLSSocket): void {
+    const claimed = identityOfAlternativeNames(socket.getPeerX509Certificate()?.subjectAltName);
+    const who = claimed ? formatIdentity(claimed) : "";
+    const why = transportWords(String(socket.authorizationError));
+    const reason = `the certificate${who && ` of ${who}`} is refused: ${why}`;
+    this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
+    socket.destroy();
   }
 
   #handshakeEnded(socket: Socket): void {
@@ -205,9 +227,21 @@ function endpointsOf(socket: Socket): string {
 
 function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): InvalidStateError {
   const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-  const why = error.code === "EADDRINUSE" ? "the port is in use by another process" : messageOf(error);
-  return new InvalidStateError(`cannot listen on ${address}: ${why}; free it or configure another address`, {
+  return new InvalidStateError(`cannot listen on ${address}: ${whyNot(error)}`, {
     about: { address },
     cause: error,
   });
+}
+
+function whyNot(error: NodeJS.ErrnoException): string {
+  switch (error.code) {
+    case "EADDRINUSE":
+      return "the port is in use by another process; free it or configure another address";
+    case "EADDRNOTAVAIL":
+      return "this machine does not have the address; configure one that it has";
+    case "EACCES":
+      return "this process may not use the port; configure one above 1023, or give it the right";
+    default:
+      return messageOf(error);
+  }
 }

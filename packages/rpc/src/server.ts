@@ -10,7 +10,7 @@ import { callerOfStream, streamOfCall } from "./peer-identity.js";
 import { type ListenAddress, type RefusedConnection, SecureListener } from "./secure-listener.js";
 import { serveMethod, tolerantDecoder } from "./serve.js";
 import { SilentStreams } from "./silent-streams.js";
-import { readTlsFiles, type TlsFiles } from "./tls.js";
+import { readServerTlsFiles, type TlsFiles } from "./tls.js";
 
 export interface RpcServerOptions {
   readonly tls: TlsFiles;
@@ -109,7 +109,7 @@ export class RpcServer {
 
   /** Starts to accept calls, and returns the port. Health says NOT_SERVING until `setServing(true)`. */
   async listen(address: ListenAddress): Promise<number> {
-    const tls = readTlsFiles(this.options.tls);
+    const tls = readServerTlsFiles(this.options.tls, Date.now());
     await this.#infrastructure.addReflection(this.#server, this.options.protoFolder ?? findProtoFolder());
     const listener = new SecureListener({
       tls,

@@ -33,12 +33,26 @@ function aboutFields(error: unknown): Record<string, string> {
   return Object.fromEntries(Object.entries(error.about).map(([name, value]) => [camelCase(name), value]));
 }
 
+/** A handshake that fails for the same reason is told again after so long. */
+const SAME_HANDSHAKE_MS = 600_000;
+const MAX_HANDSHAKES_REMEMBERED = 1_000;
+
 /** One line a second at most: whoever is refused can come again as often as it likes, and must not fill the disk. */
 function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
   let loggedAtMs = Number.NEGATIVE_INFINITY;
   let notLogged = 0;
-  return (refused) => {
+  const handshakes = new Map<string, number>();
+  const isToldAlready = ({ remoteAddress, reason }: RefusedConnection, nowMs: number): boolean => {
+    const key = `${remoteAddress} ${reason}`;
+    const toldAtMs = handshakes.get(key);
+    if (toldAtMs !== undefined && nowMs - toldAtMs < SAME_HANDSHAKE_MS) return true;
+    if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
+    handshakes.set(key, nowMs);
+    return false;
+  };
+  return ({ isHandshake, ...refused }) => {
     const nowMs = performance.now();
+    if (isHandshake && isToldAlready(refused, nowMs)) return;
     if (nowMs - loggedAtMs < REFUSALS_INTERVAL_MS) {
       notLogged += 1;
       return;

@@ -39,7 +39,7 @@ export function assignHost(
   const host = chooseHost(tx, request, whySuspected);
   if (host === undefined) {
     throw new ResourceExhaustedError(
-      `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: add hosts, or delete VMs`,
+      `no host is free for VM ${vmCid}${az === "" ? "" : ` in az ${az}`}: ${whyNoneIsFree(tx, az, nowMs, whySuspected)}`,
       {
         about: { vm_cid: vmCid },
       },
@@ -91,10 +91,9 @@ function hostOfVm(tables: RegistryTables, vmCid: string): Host | undefined {
 
 function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: WhySuspected): Host | undefined {
   const heldBytes = bytesByHost(tables, request.diskIds);
-  const hosts = request.az === "" ? tables.hosts.entries() : tables.hosts.by("byAz", request.az);
   let best: Host | undefined;
   let bestBytes = -1;
-  for (const host of hosts) {
+  for (const host of hostsIn(tables, request.az)) {
     if (host.assignment !== undefined || !isPlaceable(host, whySuspected)) continue;
     const held = heldBytes.get(host.hostId) ?? 0;
     if (held <= bestBytes) continue;
@@ -102,6 +101,40 @@ function chooseHost(tables: RegistryTables, request: HostRequest, whySuspected: 
     bestBytes = held;
   }
   return best;
+}
+
+function hostsIn(tables: RegistryTables, az: string): Iterable<Host> {
+  return az === "" ? tables.hosts.entries() : tables.hosts.by("byAz", az);
+}
+
+/** Hosts named for each reason; of the rest their number is told. */
+const MAX_NAMED = 8;
+
+/** Which hosts have VMs, and which can take none now, each with why. */
+function whyNoneIsFree(tables: RegistryTables, az: string, nowMs: number, whySuspected: WhySuspected): string {
+  const taken: string[] = [];
+  const unfit: string[] = [];
+  for (const host of hostsIn(tables, az)) {
+    if (host.assignment !== undefined) taken.push(`${host.hostId} by ${host.assignment.vmCid}`);
+    else unfit.push(`${host.hostId} ${whyUnfit(host, nowMs, whySuspected)}`);
+  }
+  if (taken.length + unfit.length === 0) return "there is no host; add hosts";
+  const parts: string[] = [];
+  if (taken.length > 0) parts.push(`${taken.length} taken (${firstOf(taken)}): delete VMs, or add hosts`);
+  if (unfit.length > 0) parts.push(`${unfit.length} that take nothing now (${firstOf(unfit)}): bring them back`);
+  return parts.join("; ");
+}
+
+function whyUnfit(host: Host, nowMs: number, whySuspected: WhySuspected): string {
+  if (host.removalRequested) return "is to be removed";
+  if (host.state !== "ONLINE") return `is ${host.state} for ${Math.round((nowMs - host.stateChangedAtMs) / 1_000)} s`;
+  if (host.mustRegister) return "must register again";
+  return whySuspected(host.hostId) ?? "is not free";
+}
+
+function firstOf(named: readonly string[]): string {
+  const rest = named.length - MAX_NAMED;
+  return `${named.slice(0, MAX_NAMED).join(", ")}${rest > 0 ? `, and ${rest} more` : ""}`;
 }
 
 function bytesByHost(tables: RegistryTables, diskIds: readonly DiskId[]): ReadonlyMap<HostId, number> {

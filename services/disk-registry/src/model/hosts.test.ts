@@ -157,7 +157,9 @@ describe("host assignment", () => {
     expect(assign(fleet, "vm1", "z1")).to.equal("h1");
     expect(assign(fleet, "vm1", "z1")).to.equal("h1");
     expect(assign(fleet, "vm2", "z1")).to.equal("h2");
-    expect(() => assign(fleet, "vm3", "z1")).to.throw(ResourceExhaustedError, "az z1");
+    const text = "no host is free for VM vm3 in az z1: 2 taken (h1 by vm1, h2 by vm2): delete VMs, or add hosts";
+    expect(() => assign(fleet, "vm3", "z1")).to.throw(ResourceExhaustedError, text);
+    expect(() => assign(fleet, "vm3", "z9")).to.throw(ResourceExhaustedError, "there is no host; add hosts");
     expect(assign(fleet, "vm3")).to.equal("h3");
     expect(() => assign(fleet, "vm1", "z2")).to.throw(AlreadyExistsError, "h1");
   });
@@ -174,9 +176,21 @@ describe("host assignment", () => {
 
   it("hosts that are UNAVAILABLE or to be removed -> not chosen", () => {
     const fleet = new TestFleet({
-      hosts: [aHost("h1", { state: "UNAVAILABLE" }), aHost("h2", { removalRequested: true })],
+      hosts: [
+        aHost("h1", { state: "UNAVAILABLE", stateChangedAtMs: NOW_MS - 90_000 }),
+        aHost("h2", { removalRequested: true }),
+        aHost("h3", { mustRegister: true }),
+      ],
     });
-    expect(() => assign(fleet, "vm1")).to.throw(ResourceExhaustedError);
+    const unfit = "h1 is UNAVAILABLE for 90 s, h2 is to be removed, h3 must register again";
+    const text = `3 that take nothing now (${unfit}): bring them back`;
+    expect(() => assign(fleet, "vm1")).to.throw(ResourceExhaustedError, text);
+  });
+
+  it("many hosts, none free -> the message names the first of them and counts the rest", () => {
+    const many = Array.from({ length: 30 }, (_, n) => aHost(`host-${n}`, { removalRequested: true }));
+    const named = /: 30 that take nothing now \((host-\d+ is to be removed, ){8}and 22 more\): bring them back$/;
+    expect(() => assign(new TestFleet({ hosts: many }), "vm1")).to.throw(ResourceExhaustedError, named);
   });
 
   it("unassign -> free again; an unknown VM -> a success; with disks published there -> refused", () => {

@@ -58,7 +58,10 @@ export class HostMonitor {
         await this.look();
       } catch (error) {
         // A lost tablet ends the whole process; everything else is looked at again next time.
-        if (!signal.aborted) this.context.log.warn({ error: messageOf(error) }, "the hosts could not be looked at");
+        if (signal.aborted) continue;
+        const text =
+          "no host was looked at, so none is marked silent meanwhile: the state could not be read or written";
+        this.context.log.warn({ error: messageOf(error) }, text);
       }
     }
   }

@@ -1,0 +1,50 @@
+import { expect } from "chai";
+import { transportWords } from "./transport-words.js";
+
+/** As OpenSSL 3 in Node writes it. */
+const openssl = (code: string, reason: string, alert: number) =>
+  `801CECA6167F0000:error:${code}:SSL routines:ssl3_read_bytes:${reason}:../deps/openssl/openssl/ssl/record/rec_layer_s3.c:1605:SSL alert number ${alert}\n`;
+
+describe("transportWords", () => {
+  for (const [said, words] of [
+    [
+      openssl("0A000412", "sslv3 alert bad certificate", 42),
+      "the other side refuses this process's certificate: check that the authority that it trusts has issued it, and that it has not ended (sslv3 alert bad certificate)",
+    ],
+    [
+      openssl("0A000415", "sslv3 alert certificate expired", 45),
+      "the other side refuses this process's certificate because it has ended: renew it (sslv3 alert certificate expired)",
+    ],
+    [
+      openssl("0A000418", "tlsv1 alert unknown ca", 48),
+      "the other side refuses this process's certificate because it does not trust its authority (CA): check the CA file there (tlsv1 alert unknown ca)",
+    ],
+    [
+      "No connection established. Last error: Error: connect ECONNREFUSED 10.0.0.1:7030. Resolution note: ",
+      "nobody listens there: check the address, and that the process runs (Error: connect ECONNREFUSED 10.0.0.1:7030)",
+    ],
+    [
+      "No connection established. Last error: Failed to connect (2026-01-02T03:04:05.678Z). Resolution note: ",
+      "the other side cut the connection before it stood: it may refuse this process's certificate, as its log then says, or be stopping (Failed to connect (2026-01-02T03:04:05.678Z))",
+    ],
+    ["error:05800074:x509 certificate routines::key values mismatch", /^the key does not belong to the certificate: /],
+    ["CERT_HAS_EXPIRED", "the other side's certificate has ended: renew it there (CERT_HAS_EXPIRED)"],
+    [
+      "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+      /^the other side's certificate is of an authority \(CA\) that this process does not/,
+    ],
+    ["Name resolution failed for target dns:registry", /^the name cannot be looked up: /],
+    [
+      "h1 is not disk-registry: its certificate names disk-agent h1",
+      "h1 is not disk-registry: its certificate names disk-agent h1",
+    ],
+  ] as const)
+    it(`${said.trim().slice(0, 60)} -> what it means`, () => {
+      if (typeof words === "string") expect(transportWords(said)).to.equal(words);
+      else expect(transportWords(said)).to.match(words);
+    });
+
+  it("never more than a line, however long what was said is", () => {
+    expect(transportWords(`ECONNREFUSED ${"x\n".repeat(10_000)}`)).to.match(/^.{1,300}$/);
+  });
+});

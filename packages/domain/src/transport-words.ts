@@ -1,0 +1,53 @@
+/** What OpenSSL, Node and grpc-js say of a connection that did not come about, and what that means to an operator. */
+const MEANINGS: readonly (readonly [RegExp, string])[] = [
+  [/alert certificate expired/i, "the other side refuses this process's certificate because it has ended: renew it"],
+  [/alert certificate revoked/i, "the other side refuses this process's certificate because it is revoked"],
+  [
+    /alert unknown ca/i,
+    "the other side refuses this process's certificate because it does not trust its authority (CA): check the CA file there",
+  ],
+  [
+    /alert (?:bad|unsupported) certificate|alert certificate unknown|alert certificate required|alert access denied/i,
+    "the other side refuses this process's certificate: check that the authority that it trusts has issued it, and that it has not ended",
+  ],
+  [/alert handshake failure/i, "the other side ends the TLS handshake: check which certificate and which TLS it wants"],
+  [
+    /wrong version number|packet length too long|http request/i,
+    "the other side speaks no TLS there: check the address",
+  ],
+  [/key values mismatch/i, "the key does not belong to the certificate: check which files are configured"],
+  [/certificate has expired|CERT_HAS_EXPIRED/i, "the other side's certificate has ended: renew it there"],
+  [
+    /certificate is not yet valid|CERT_NOT_YET_VALID/i,
+    "the other side's certificate is not valid yet: check the clocks of both machines",
+  ],
+  [
+    /self[- _]signed[- _]cert|unable[ _]to[ _](?:verify the first|verify_leaf|get[ _](?:local[ _])?issuer)/i,
+    "the other side's certificate is of an authority (CA) that this process does not trust: check the CA file here",
+  ],
+  [/ECONNREFUSED/, "nobody listens there: check the address, and that the process runs"],
+  [/EHOSTUNREACH|ENETUNREACH/, "no way leads there: check the address and the network"],
+  [/ENOTFOUND|EAI_AGAIN|Name resolution failed/i, "the name cannot be looked up: check its spelling and the DNS"],
+  [
+    /ECONNRESET|socket hang up|socket disconnected before secure TLS|Failed to connect\b/i,
+    "the other side cut the connection before it stood: it may refuse this process's certificate, as its log then says, or be stopping",
+  ],
+];
+
+const MAX_RAW_LENGTH = 120;
+
+/** In words, with what the library said in brackets; other texts stay as they are. */
+export function transportWords(text: string): string {
+  const raw = text
+    .replace(/^No connection established\. Last error: /, "")
+    .replace(/\.? ?Resolution note: ?.*$/s, "")
+    .trim();
+  const meaning = MEANINGS.find(([pattern]) => pattern.test(raw))?.[1];
+  if (meaning === undefined) return raw;
+  // The thread, file and line of OpenSSL's own source say nothing to anybody here.
+  const said = raw
+    .replace(/[0-9A-F]+:error:[0-9A-F]+:SSL routines:[^:]*:([^:]*):.*$/s, "$1")
+    .replace(/\s+/g, " ")
+    .slice(0, MAX_RAW_LENGTH);
+  return `${meaning} (${said})`;
+}
