@@ -4,7 +4,8 @@ import { fileURLToPath } from "node:url";
 import { messageOf, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { lastLogLine, MeshProcess, type ProcessEnd, type ProcessSpec } from "./mesh-process.js";
 
-const READY_TIMEOUT_MS = 30_000;
+/** Also for an agent that must first be registered, on a machine that is busy. */
+const READY_TIMEOUT_MS = 90_000;
 const STOP_GRACE_MS = 10_000;
 const RESTART_DELAY_MIN_MS = 200;
 const RESTART_DELAY_MAX_MS = 5000;

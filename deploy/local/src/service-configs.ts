@@ -6,9 +6,6 @@ import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
 import { natsCertFiles, writeNatsConfig } from "./nats-config.js";
 
-// Below the time after which the launcher kills what has not stopped.
-const STOP_TIMEOUT_MS = 8000;
-
 /** Writes the configuration of every process, as this version of the mesh wants it. */
 export async function writeConfigs(layout: MeshLayout): Promise<void> {
   const { passwordHash } = await boshLogin(layout);
@@ -47,7 +44,6 @@ function directorConfig(layout: MeshLayout, passwordHash: string): object {
       listen: parseHostPort("address", layout.directorHttpsAddress),
       users: [{ name: BOSH_USER, passwordHash }],
     },
-    stopTimeoutMs: STOP_TIMEOUT_MS,
   };
 }
 
@@ -57,7 +53,6 @@ function dispatcherConfig(layout: MeshLayout): object {
     tls: layout.tlsFiles("cpi-dispatcher"),
     registry: { address: layout.addressOf("disk-registry") },
     executables: { runFolder: layout.dataFolder("cpi-dispatcher") },
-    stopTimeoutMs: STOP_TIMEOUT_MS,
   };
 }
 
@@ -67,7 +62,6 @@ function registryConfig(layout: MeshLayout): object {
     tls: layout.tlsFiles("disk-registry"),
     tablet: { storage: layout.dataFolder("disk-registry"), name: "registry" },
     advertisedAddress: layout.addressOf("disk-registry"),
-    stopTimeoutMs: STOP_TIMEOUT_MS,
   };
 }
 
@@ -86,6 +80,5 @@ function agentConfig(layout: MeshLayout, { hostId, az, rack }: LocalHost): objec
       path: layout.deviceFile(hostId, index),
     })),
     nats: { servers: [layout.natsAddress], tls: layout.tlsFiles(name) },
-    stopTimeoutMs: STOP_TIMEOUT_MS,
   };
 }

@@ -8,6 +8,7 @@ import {
   messageOf,
   quoted,
   silentLogger,
+  transportWords,
   UnavailableError,
 } from "@diskmesh/domain";
 import type { ConnectionOptions, NatsConnection as Link } from "nats";
@@ -99,7 +100,10 @@ export class NatsConnection {
   readonly #entries = new Set<Entry>();
   readonly #connectListeners = new Set<() => void>();
   readonly #disconnectListeners = new Set<() => void>();
+  readonly #changeListeners = new Set<(why: string | undefined) => void>();
   readonly #closing = new AbortController();
+  /** Why it is not connected. */
+  #why: string | undefined = "it is not connected yet";
   #link: Link | undefined;
   /** The version of the server that was last warned of. */
   #warnedOf: string | undefined;
@@ -166,6 +170,13 @@ export class NatsConnection {
     return () => this.#disconnectListeners.delete(listener);
   }
 
+  /** Calls back now and at each change with why it is not connected, undefined: it is. Returns how to stop that. */
+  onChange(listener: (why: string | undefined) => void): () => void {
+    this.#changeListeners.add(listener);
+    listener(this.#why);
+    return () => this.#changeListeners.delete(listener);
+  }
+
   /** Sends what was published, then disconnects for good. */
   async close(): Promise<void> {
     this.#closing.abort();
@@ -185,7 +196,9 @@ export class NatsConnection {
         await this.#connectOnce(server);
         failures = 0;
       } catch (error) {
-        this.#log.warn({ server: server.address, error: messageOf(error) }, "cannot connect to NATS");
+        const why = whyNotConnected(error, this.#options);
+        this.#log.warn({ server: server.address, error: why }, "cannot connect to NATS");
+        this.#changed(`${server.address}: ${why}`);
       }
       failures++;
       const delayMs = reconnectDelayMs(failures, limits, random());
@@ -205,11 +218,18 @@ export class NatsConnection {
     for (const entry of this.#entries) this.#activate(link, entry);
     this.#log.info({ server: server.address }, "connected to NATS");
     notify(this.#connectListeners);
+    this.#changed(undefined);
     const reason = await link.closed();
     this.#link = undefined;
     if (!this.#closing.signal.aborted)
       this.#log.warn({ server: server.address, error: reason && messageOf(reason) }, "lost the connection to NATS");
     notify(this.#disconnectListeners);
+    this.#changed(`${server.address}: ${reason ? messageOf(reason) : "the connection was lost"}`);
+  }
+
+  #changed(why: string | undefined): void {
+    this.#why = why;
+    for (const listener of [...this.#changeListeners]) listener(why);
   }
 
   /** Closes the link and throws when its server is one that our permissions do not hold. */
@@ -282,7 +302,9 @@ function checkServer(host: string, certificate: PeerCertificate): Error | undefi
   if (wrongHost) return wrongHost;
   const { CN: name } = certificate.subject;
   if (typeof name === "string" && SERVER_NAME_PATTERN.test(name)) return undefined;
-  return new Error(`the server's certificate is for ${quoted(String(name))}, not for a NATS server`);
+  return new Error(
+    `the server's certificate is for ${quoted(String(name))}, not for a NATS server: its common name must end in .nats.bosh-internal`,
+  );
 }
 
 function parseServer(text: string): Server {
@@ -290,6 +312,13 @@ function parseServer(text: string): Server {
   const { host } = hostPortOf(address) ?? {};
   if (host === undefined) throw new InvalidArgumentError('a NATS server\'s address is malformed: give "host:port"');
   return { address, host };
+}
+
+/** What the server or the library says, in words. */
+function whyNotConnected(error: unknown, { name, tls }: NatsOptions): string {
+  const text = transportWords(messageOf(error));
+  if (!/authorization violation/i.test(text)) return text;
+  return `the server has no user for ${name}'s certificate ${quoted(tls.certFile)}: give a user the name that stands in it as URI:spiffe://diskmesh/<role>, and reload the server (${text})`;
 }
 
 function about(status: { permissionContext?: { operation: string; subject: string } }): object {

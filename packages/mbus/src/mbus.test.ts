@@ -579,9 +579,30 @@ describe("mbus", () => {
       });
       await until(() => warnings.length > 0);
       expect(connection.isConnected).to.equal(false);
-      expect(JSON.stringify(warnings[0])).to.include("not for a NATS server");
+      const words = "not for a NATS server: its common name must end in .nats.bosh-internal";
+      expect(JSON.stringify(warnings[0])).to.include(words);
       await connection.close();
       await impostor.stop();
+    });
+
+    it("is refused to a process that the server has no user for, in words that say what to do there", async () => {
+      const certFile = server.certs.files("operator").certFile;
+      const connection = await connectNats({
+        servers: [server.nats.address],
+        tls: server.certs.files("operator"),
+        name: "a stranger",
+      });
+      try {
+        const told: (string | undefined)[] = [];
+        const forget = connection.onChange((why) => told.push(why));
+        expect(told).to.deep.equal(["it is not connected yet"]);
+        await until(() => told.length > 1);
+        forget();
+        expect(told[1]).to.contain(`the server has no user for a stranger's certificate "${certFile}"`);
+        expect(told[1]).to.contain("URI:spiffe://diskmesh/<role>, and reload the server ('Authorization Violation')");
+      } finally {
+        await connection.close();
+      }
     });
 
     it("is not made without a server, to a malformed one, or without its files", async () => {

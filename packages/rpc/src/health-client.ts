@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { messageOf, TimeoutError } from "@diskmesh/domain";
 import type { ClientOptions } from "./client.js";
+import type { Client } from "./definition.js";
 import { createClient } from "./following.js";
 
 export interface WaitForHealthOptions extends Omit<ClientOptions, "address" | "defaultDeadlineMs"> {
@@ -29,7 +30,7 @@ export async function waitForHealth(options: WaitForHealthOptions): Promise<void
       try {
         const { status } = await client.check(options.service === undefined ? {} : { service: options.service });
         if (status === "SERVING" || options.accept === "any") return;
-        last = status;
+        last = `${status}${await missingParts(client)}`;
       } catch (error) {
         last = messageOf(error);
       }
@@ -41,4 +42,16 @@ export async function waitForHealth(options: WaitForHealthOptions): Promise<void
   throw new TimeoutError(`${options.address} does not serve after ${options.timeoutMs} ms: ${last}`, {
     about: { address: options.address },
   });
+}
+
+/** They say how it is with the whole process. */
+const NO_NEEDS: ReadonlySet<string> = new Set(["", "ready", "standby"]);
+
+/** What a server that does not serve lacks, as it says itself; services are known by the dots in their names. */
+async function missingParts(client: Client<typeof HealthDefinition>): Promise<string> {
+  const { statuses } = await client.list({});
+  const isMissing = ([part, health]: [string, { status: string }]) =>
+    !NO_NEEDS.has(part) && !part.includes(".") && health.status === "NOT_SERVING";
+  const missing = Object.entries(statuses).filter(isMissing);
+  return missing.length === 0 ? "" : `, for want of: ${missing.map(([part]) => part).join(", ")}`;
 }

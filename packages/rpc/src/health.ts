@@ -6,7 +6,7 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from "@diskmesh/api/grpc-health";
 import { NotFoundError } from "@diskmesh/domain";
-import type { Server, sendUnaryData, UntypedServiceImplementation } from "@grpc/grpc-js";
+import { Metadata, type Server, type sendUnaryData, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { methodsOf } from "./definition.js";
 import { statusOfError } from "./status-of-error.js";
 
@@ -18,13 +18,24 @@ type Watch = Call & {
   once(event: "cancelled", listener: () => void): void;
 };
 
+/** Undefined: nobody has looked, or can look now. */
+export type Healthy = boolean | undefined;
+
+/** The trailer in which the answer to a check says why a part does not serve. */
+const WHY_TRAILER = "diskmesh-why";
+const MAX_WHY_LENGTH = 500;
+
 /** gRPC's health service: says of the server, which has the empty name, and of its parts what it was told of them. */
 export class Health {
   readonly #statuses = new Map<string, ServingStatus>();
+  readonly #whys = new Map<string, string>();
   readonly #watches = new Set<Watch>();
 
-  set(part: string, serving: boolean): void {
-    this.#statuses.set(part, serving ? ServingStatus.SERVING : ServingStatus.NOT_SERVING);
+  set(part: string, healthy: Healthy, why = ""): void {
+    this.#whys.set(part, why);
+    const status = statusOf(healthy);
+    if (this.#statuses.get(part) === status) return;
+    this.#statuses.set(part, status);
     for (const watch of this.#watches) if (watch.request.service === part) this.#tell(watch);
   }
 
@@ -34,7 +45,7 @@ export class Health {
         const status = this.#statuses.get(request.service);
         const unknown = new NotFoundError(`this process has no part ${JSON.stringify(request.service)}`);
         if (status === undefined) callback(statusOfError(unknown, "none"));
-        else callback(null, { status });
+        else callback(null, { status }, trailerOf(this.#whys.get(request.service)));
       },
       list: (_call: unknown, callback: sendUnaryData<HealthListResponse>) => {
         const statuses = Object.fromEntries([...this.#statuses].map(([part, status]) => [part, { status }]));
@@ -52,4 +63,16 @@ export class Health {
   #tell(watch: Watch): void {
     watch.write({ status: this.#statuses.get(watch.request.service) ?? ServingStatus.SERVICE_UNKNOWN });
   }
+}
+
+function statusOf(healthy: Healthy): ServingStatus {
+  if (healthy === undefined) return ServingStatus.UNKNOWN;
+  return healthy ? ServingStatus.SERVING : ServingStatus.NOT_SERVING;
+}
+
+/** Only printable ASCII may travel as a trailer. */
+function trailerOf(why: string | undefined): Metadata {
+  const trailer = new Metadata();
+  if (why) trailer.set(WHY_TRAILER, why.replace(/[^ -~]/g, "?").slice(0, MAX_WHY_LENGTH));
+  return trailer;
 }

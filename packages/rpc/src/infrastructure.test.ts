@@ -103,8 +103,13 @@ describe("health and reflection", () => {
     await eventually(async () => expect(seen).to.deep.equal(["SERVICE_UNKNOWN"]));
     server.setHealth(service, true);
     server.setHealth("another part", false);
-    server.setHealth(service, false);
-    await eventually(async () => expect(seen.slice(1)).to.deep.equal(["SERVING", "NOT_SERVING"]));
+    server.setHealth(service, false, "it is away");
+    server.setHealth(service, false, "it is still away");
+    server.setHealth(service, undefined);
+    server.setHealth(service, false, "it is \n away");
+    await eventually(async () =>
+      expect(seen.slice(1)).to.deep.equal(["SERVING", "NOT_SERVING", "UNKNOWN", "NOT_SERVING"]),
+    );
     leaving.abort();
     await rejection(watching, CancelledError, "");
     server.setServing(true);
@@ -124,6 +129,17 @@ describe("health and reflection", () => {
       "grpc.health.v1.Health/Check",
     );
     expect(JSON.parse(one.stdout)).to.deep.equal({ status: "SERVING" });
+  });
+
+  it("answer grpcurl: what a server that is not ready lacks, and why, while its services serve", async () => {
+    server.setServing(true, false, "nats: it is\naway");
+    server.setHealth("nats", false, "it is away");
+    const health = await grpcurl("-v", "grpc.health.v1.Health/Check");
+    expect(health.stdout).to.contain('"status": "NOT_SERVING"').and.to.contain("diskmesh-why: nats: it is?away");
+    const options = { address: address(), tls: files("operator"), serverRole: "disk-registry" as const };
+    await rejection(waitForHealth({ ...options, timeoutMs: 300 }), TimeoutError, /NOT_SERVING, for want of: .*nats/);
+    await waitForHealth({ ...options, service: "diskmesh.registry.v1.DiskRegistryService", timeoutMs: 5_000 });
+    server.setServing(true);
   });
 
   it("answer grpcurl: the services that were added, whole, and no others", async () => {

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { InvalidArgumentError, UnavailableError } from "@diskmesh/domain";
 import type { Server, UntypedServiceImplementation } from "@grpc/grpc-js";
-import { HEALTH_SERVICE, Health } from "./health.js";
+import { HEALTH_SERVICE, Health, type Healthy } from "./health.js";
 import type { RpcServerLimits } from "./limits.js";
 import { callerOfStream, streamOfCall } from "./peer-identity.js";
 import { Reflection } from "./reflection.js";
@@ -16,7 +16,7 @@ import { statusOfError } from "./status-of-error.js";
  */
 export class Infrastructure {
   readonly #health = new Health();
-  readonly #services = new Set<string>([""]);
+  readonly #services = new Set<string>();
   /** Each with its caller's name, the oldest first. */
   readonly #openStreams = new Map<OpenStream, string>();
 
@@ -35,19 +35,20 @@ export class Infrastructure {
     this.#health.set(name, false);
   }
 
-  /** Sets the health of the server as a whole (the empty name) and of every service. */
-  setServing(serving: boolean): void {
-    for (const name of this.#services) this.#health.set(name, serving);
+  /** Sets the health of every service, and of the server as a whole, which has the empty name. */
+  setServing(serving: boolean, ready = serving, why = ""): void {
+    for (const name of this.#services) this.#health.set(name, serving, why);
+    this.#health.set("", ready, why);
   }
 
   /** Sets the health of one part of the process, which a health check asks for by its name. */
-  setHealth(part: string, healthy: boolean): void {
-    this.#health.set(part, healthy);
+  setHealth(part: string, healthy: Healthy, why?: string): void {
+    this.#health.set(part, healthy, why);
   }
 
   /** Describes the services that were added, from the .proto files of a folder. */
   async addReflection(server: Server, protoFolder: string): Promise<void> {
-    const services = [HEALTH_SERVICE, ...this.#services].filter((name) => name !== "");
+    const services = [HEALTH_SERVICE, ...this.#services];
     (await Reflection.of(protoFolder, services)).addToServer(this.#tracked(server));
   }
 

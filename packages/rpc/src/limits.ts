@@ -58,7 +58,7 @@ export const DEFAULT_RPC_SERVER_LIMITS: RpcServerLimits = {
   connectionAgeGraceMs: 60 * 60_000,
   defaultDeadlineMs: 30_000,
   maxDeadlineMs: 10 * 60_000,
-  drainTimeoutMs: 10_000,
+  drainTimeoutMs: 2_000,
 };
 
 /**

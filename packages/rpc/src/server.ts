@@ -4,6 +4,7 @@ import { type ConnectionInjector, Server, ServerCredentials, type UntypedService
 import { CallGate, type RpcFailure } from "./call-gate.js";
 import { type Handlers, methodsOf, type ServiceDefinition } from "./definition.js";
 import { guardStreams } from "./guarded-streams.js";
+import type { Healthy } from "./health.js";
 import { findProtoFolder, Infrastructure } from "./infrastructure.js";
 import { KEEPALIVE_OPTIONS, type RpcServerLimits } from "./limits.js";
 import { callerOfStream, streamOfCall } from "./peer-identity.js";
@@ -123,14 +124,17 @@ export class RpcServer {
     return port;
   }
 
-  /** What health checks are told, for the server and each of its services. */
-  setServing(serving: boolean): void {
-    this.#infrastructure.setServing(serving);
+  /**
+   * What health checks are told: of each service whether its calls are answered here; of the server as a whole whether
+   * it is ready, that is has all that it needs; and why not. Once the server stops it stays at no.
+   */
+  setServing(serving: boolean, ready = serving, why?: string): void {
+    if (this.#drained === undefined) this.#infrastructure.setServing(serving, ready, why);
   }
 
-  /** What a health check is told that names a part of the process, beside its services. */
-  setHealth(part: string, healthy: boolean): void {
-    this.#infrastructure.setHealth(part, healthy);
+  /** What a health check is told that names a part of the process, beside its services; undefined: nobody can say. */
+  setHealth(part: string, healthy: Healthy, why?: string): void {
+    this.#infrastructure.setHealth(part, healthy, why);
   }
 
   /** Answers all calls under way with the reason; new ones are served as before. */
@@ -157,7 +161,7 @@ export class RpcServer {
   }
 
   async #drain(): Promise<void> {
-    this.setServing(false);
+    this.#infrastructure.setServing(false, false, "the process stops");
     for (const listener of this.#listeners) listener.close();
     const closed = new Promise<void>((resolve) => this.#server.tryShutdown(() => resolve()));
     this.#infrastructure.endStreams();

@@ -159,8 +159,15 @@ export const serviceConfig = {
       maxQueuedSpans: z.int().min(1).max(1_000_000).default(2_048),
     })
     .prefault({}),
+  /** Health over plain HTTP at /healthz and /readyz; off unless it is given. */
+  health: z
+    .strictObject({
+      /** Whoever can connect there is answered: an address other than loopback is for a probe that needs one. */
+      listen: z.strictObject({ host: z.string().min(1).default("127.0.0.1"), port: z.int().min(1).max(65_535) }),
+    })
+    .optional(),
   /** How long a stop may take in all before the process exits anyway. */
-  stopTimeoutMs: durationMsConfig.default(30_000),
+  stopTimeoutMs: durationMsConfig.default(4_500),
 };
 
 export interface ServiceConfig {
@@ -234,11 +241,22 @@ function placeIn(text: string, offset: number): string {
   return `at line ${lines.length}, column ${(lines.at(-1)?.length ?? 0) + 1}`;
 }
 
+/** What zod calls the kinds of values, as people write them in YAML. */
+const KINDS: Readonly<Record<string, string>> = {
+  object: "a mapping of keys",
+  array: "a list",
+  string: "a text",
+  number: "a number",
+};
+
 function describeIssue(issue: z.core.$ZodIssue): string[] {
   const path = issue.path.map(String).join(".");
   if (issue.code === "unrecognized_keys")
     return issue.keys.map(
       (key) => `${path ? `${path}.${key}` : key}: this key is not known; remove it or check its spelling`,
     );
+  const missing = /^Invalid input: expected (.+), received undefined$/.exec(issue.message)?.[1];
+  if (missing !== undefined && path !== "")
+    return [`${path}: this key is missing; give it (${KINDS[missing] ?? missing})`];
   return [`${path || "the file"}: ${issue.message}`];
 }

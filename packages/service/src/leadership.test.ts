@@ -2,26 +2,24 @@ import { DiskFullError, type DomainError, silentLogger, UnavailableError } from 
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { ManualClock } from "./clock.js";
+import { LeaderHealth } from "./leader-health.js";
 import { Leadership, type Term } from "./leadership.js";
+import { Readiness } from "./readiness.js";
 
 /** A service on a folder, whose terms begin and end as the test says. */
 class Scene {
   readonly clock = new ManualClock();
   readonly aborted: string[] = [];
   readonly failures: unknown[] = [];
-  serving = false;
+  readonly readiness = new Readiness({ needs: ["leader", "database"], log: silentLogger });
   /** Where there is none, a term begins. */
   refusal: DomainError | undefined;
   endTerm: (reason: Error) => void = () => {};
   readonly leadership = new Leadership<string>({
     service: "disk-registry",
     standsBy: false,
-    server: {
-      setServing: (serving) => {
-        this.serving = serving;
-      },
-      abortCalls: ({ message }) => this.aborted.push(message),
-    },
+    server: { abortCalls: ({ message }) => this.aborted.push(message) },
+    health: new LeaderHealth({ readiness: this.readiness, clock: this.clock, databaseSilentMs: undefined }),
     onFailure: (error) => this.failures.push(error),
     clock: this.clock,
     random: () => 1,
@@ -31,7 +29,7 @@ class Scene {
       const lost = new Promise<Error>((resolve) => {
         this.endTerm = resolve;
       });
-      return { context: "state", lost };
+      return { context: "state", lost, checkMayAct: () => {} };
     },
   });
 
@@ -54,7 +52,8 @@ describe("Leadership of a service on a folder", () => {
     scene.refusal = FULL;
     scene.endTerm(FULL);
     await scene.clock.advance(0);
-    expect(scene.serving).to.equal(false);
+    expect(scene.readiness.report().ready).to.equal(false);
+    expect(scene.readiness.report().why).to.contain("the disk that holds /state is full");
     expect(scene.aborted).to.have.length(1);
     expect(scene.aborted[0]).to.contain("the disk that holds /state is full");
     await scene.clock.advance(60_000);
@@ -62,7 +61,7 @@ describe("Leadership of a service on a folder", () => {
     scene.refusal = undefined;
     await scene.clock.advance(5_000);
     expect(scene.served()).to.equal("state");
-    expect(scene.serving).to.equal(true);
+    expect(scene.readiness.report()).to.include({ ready: true, why: "" });
     expect(scene.failures).to.deep.equal([]);
     await scene.leadership.close();
   });

@@ -10,6 +10,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import type { Clock } from "./clock.js";
+import type { LeaderHealth } from "./leader-health.js";
 import { Lifecycle } from "./lifecycle.js";
 
 /** What a process has while it leads. */
@@ -17,6 +18,8 @@ export interface Term<Context> {
   readonly context: Context;
   /** Resolves with the reason when this process may no longer lead. */
   readonly lost: Promise<Error>;
+  /** Throws while another process may lead already, for all that this one knows. */
+  readonly checkMayAct: () => void;
 }
 
 /** While another process leads. */
@@ -24,6 +27,8 @@ export interface Waiting {
   /** Aborts when the service stops. */
   readonly signal: AbortSignal;
   readonly onStandby: (leaderAddress: string) => void;
+  /** The database has answered a question of the lease: it is there. */
+  readonly onAnswer: () => void;
   /** The other process's state has been read and is followed. */
   readonly onFollowing: () => void;
   /** What an operator should look at; undefined: it is over. */
@@ -42,7 +47,8 @@ export interface LeadershipOptions<Context> {
   readonly standsBy: boolean;
   /** Waits until this process may lead, then builds what serves; what it adds to the scope is stopped with the term. */
   readonly lead: (scope: Lifecycle, waiting: Waiting) => Promise<Term<Context>>;
-  readonly server: { setServing(serving: boolean): void; abortCalls(reason: DomainError): void };
+  readonly server: { abortCalls(reason: DomainError): void };
+  readonly health: LeaderHealth;
   /** Called when this process can neither lead nor stand by any more. */
   readonly onFailure: (error: unknown) => void;
   readonly clock: Clock;
@@ -65,6 +71,8 @@ export class Leadership<Context> {
   /** Why this process serves nothing while nobody else can; it tries again. */
   #trouble: DiskFullError | undefined;
   #running: Promise<void> | undefined;
+  /** Of the term that goes on or ends now. */
+  #scope: Lifecycle | undefined;
 
   constructor(options: LeadershipOptions<Context>) {
     this.#options = options;
@@ -99,6 +107,11 @@ export class Leadership<Context> {
     });
   }
 
+  /** What `close` waits for. */
+  get waitsFor(): string {
+    return this.#scope?.waitsFor ?? "";
+  }
+
   /** Hands over, if this process leads. */
   async close(): Promise<void> {
     this.#stop.abort(new UnavailableError(`the ${this.#options.service} is stopping`));
@@ -108,6 +121,7 @@ export class Leadership<Context> {
   async #run(onStarted: () => void): Promise<void> {
     const { clock, random, log, standsBy } = this.#options;
     const { signal } = this.#stop;
+    void this.#options.health.watch(signal);
     let started = false;
     const begin = (): void => {
       started = true;
@@ -125,6 +139,8 @@ export class Leadership<Context> {
         if (signal.aborted) return;
         if (!this.#mayTryAgain(error, started)) throw error;
         this.#trouble = error instanceof DiskFullError ? error : undefined;
+        this.#options.health.endsLeading(`it can neither lead nor stand by: ${messageOf(error)}`);
+        this.#options.health.databaseFails(messageOf(error));
         log.warn({ error: messageOf(error), failures }, "cannot lead nor stand by now and tries again");
         await clock.sleep(backoffMs(failures++, BACKOFF, random()), signal).catch(() => {});
       }
@@ -140,10 +156,12 @@ export class Leadership<Context> {
 
   /** Resolves when the term is over, with the reason. */
   async #lead(onStarted: () => void): Promise<unknown> {
-    const { lead, server, log } = this.#options;
+    const { lead, health, log } = this.#options;
     const scope = new Lifecycle(log);
+    this.#scope = scope;
     const onStandby = (leaderAddress: string): void => {
       this.#leaderAddress = leaderAddress;
+      health.standsBy(leaderAddress);
       log.info({ leaderAddress }, "stands by");
       onStarted();
     };
@@ -154,12 +172,13 @@ export class Leadership<Context> {
       else log.error({ alert: "store_refuses_writes" }, trouble);
     };
     const onWarning = (warning: string): void => log.warn({}, warning);
-    const waiting = { signal: this.#stop.signal, onStandby, onFollowing, onTrouble, onWarning };
+    const onAnswer = (): void => health.answered();
+    const waiting = { signal: this.#stop.signal, onStandby, onAnswer, onFollowing, onTrouble, onWarning };
     try {
-      const { context, lost } = await lead(scope, waiting);
+      const { context, lost, checkMayAct } = await lead(scope, waiting);
       this.#context = context;
       this.#trouble = undefined;
-      server.setServing(true);
+      health.leads(checkMayAct);
       onStarted();
       const first = await Promise.race([lost, aborted(scope.stopping), aborted(this.#stop.signal)]);
       reason = scope.failure?.error ?? first;
@@ -173,10 +192,10 @@ export class Leadership<Context> {
 
   #endServing(reason: unknown): void {
     if (this.#context === undefined) return;
-    const { server, service } = this.#options;
+    const { server, health, service } = this.#options;
     this.#context = undefined;
     this.#leaderAddress = undefined;
-    server.setServing(false);
+    health.endsLeading(reason === undefined ? "the process stops" : `it leads no more: ${messageOf(reason)}`);
     // They may have had an effect already, and what they wait for will not come.
     const why = reason instanceof DiskFullError ? ` (${reason.message})` : "";
     server.abortCalls(

@@ -1,14 +1,17 @@
 import { formatHostPort, type Logger } from "@diskmesh/domain";
 import type { RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "./clock.js";
+import { LeaderHealth } from "./leader-health.js";
 import { Leadership, type Term, type Waiting } from "./leadership.js";
 import type { Lifecycle } from "./lifecycle.js";
+import { type Need, Readiness } from "./readiness.js";
 import { createRpcServer, type RpcServerConfig } from "./rpc-server.js";
 
 export interface LeadingServiceConfig extends RpcServerConfig {
   readonly listen: { readonly host: string; readonly port: number };
   /** Where others reach this process; `listen` by default. */
   readonly advertisedAddress?: string | undefined;
+  readonly tablet: { readonly lease: { readonly safeTimeMs: number } };
 }
 
 export interface LeadingService<Context> {
@@ -17,9 +20,11 @@ export interface LeadingService<Context> {
   /** Whether another process can lead meanwhile. */
   readonly standsBy: boolean;
   /** `current` throws UnavailableError while this process does not lead. */
-  readonly addServices: (server: RpcServer, current: () => Context) => void;
+  readonly addServices: (server: RpcServer, current: () => Context, readiness: Readiness) => void;
   /** Waits until this process may lead, then builds what serves at `address`. */
-  readonly lead: (scope: Lifecycle, waiting: Waiting, address: string) => Promise<Term<Context>>;
+  readonly lead: (scope: Lifecycle, waiting: Waiting, address: string, readiness: Readiness) => Promise<Term<Context>>;
+  /** What a leader needs beside its lease and its database. */
+  readonly needs?: readonly Need[];
 }
 
 /** Starts a service that has a tablet: it listens at once, and serves whenever it leads. */
@@ -27,21 +32,24 @@ export async function startLeadingService<Context>(
   lifecycle: Lifecycle,
   config: LeadingServiceConfig,
   log: Logger,
-  { service, standsBy, addServices, lead }: LeadingService<Context>,
+  { service, standsBy, addServices, lead, needs = [] }: LeadingService<Context>,
 ): Promise<void> {
-  const server = createRpcServer(lifecycle, config, log);
+  const readiness = new Readiness({ needs: ["leader", "database", ...needs], log });
+  const server = await createRpcServer(lifecycle, config, log, readiness);
+  const databaseSilentMs = standsBy ? config.tablet.lease.safeTimeMs : undefined;
   let address = "";
   const leadership = new Leadership<Context>({
     service,
     standsBy,
     server,
+    health: new LeaderHealth({ readiness, clock: systemClock, databaseSilentMs }),
     onFailure: (error) => lifecycle.fail(error),
     clock: systemClock,
     random: Math.random,
     log,
-    lead: (scope, waiting) => lead(scope, waiting, address),
+    lead: (scope, waiting) => lead(scope, waiting, address, readiness),
   });
-  addServices(server, () => leadership.current());
+  addServices(server, () => leadership.current(), readiness);
   const port = await server.listen(config.listen);
   address = config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
   // Also when loading fails, so that the port is free again.

@@ -7,6 +7,7 @@ export type Stoppable = (() => unknown) | AsyncDisposable | { close(): unknown }
 export class Lifecycle {
   readonly #resources: { readonly name: string; readonly resource: Stoppable }[] = [];
   readonly #stopping = new AbortController();
+  #waitsFor: { readonly name: string; readonly resource: Stoppable } | undefined;
   #failure: { readonly error: unknown } | undefined;
 
   constructor(private readonly log: Logger) {}
@@ -14,6 +15,14 @@ export class Lifecycle {
   /** Aborts when the service begins to stop. */
   get stopping(): AbortSignal {
     return this.#stopping.signal;
+  }
+
+  /** What a stop waits for now, and what that waits for itself, if it says so. */
+  get waitsFor(): string {
+    if (this.#waitsFor === undefined) return "what it was starting";
+    const { name, resource } = this.#waitsFor;
+    const inner = "waitsFor" in resource ? resource.waitsFor : "";
+    return inner ? `${name} (${inner})` : name;
   }
 
   /** What `fail` was called with first. */
@@ -40,11 +49,13 @@ export class Lifecycle {
   /** Stops everything in reverse order. One that fails to stop is logged and does not keep the others running. */
   async stopAll(): Promise<void> {
     for (let last = this.#resources.pop(); last; last = this.#resources.pop()) {
+      this.#waitsFor = last;
       try {
         await stopOne(last.resource);
       } catch (error) {
         this.log.error({ error, resource: last.name }, `cannot stop ${last.name} cleanly`);
       }
+      this.#waitsFor = undefined;
     }
   }
 }

@@ -1,6 +1,13 @@
 import { type Logger, REDACTED, type Redactor, SECRET_NAMES } from "@diskmesh/domain";
 import { trace } from "@opentelemetry/api";
-import { type DestinationStream, destination, pino, stdSerializers, stdTimeFunctions } from "pino";
+import {
+  type DestinationStream,
+  destination,
+  type Logger as PinoLogger,
+  pino,
+  stdSerializers,
+  stdTimeFunctions,
+} from "pino";
 
 import type { LogLevel } from "./config.js";
 
@@ -20,8 +27,16 @@ export interface LoggerOptions {
   readonly destination?: DestinationStream;
 }
 
+/** The log of a process. */
+export interface ServiceLogger extends Logger {
+  /** Lines below it are not written from now on. */
+  setLevel(level: LogLevel): void;
+  /** Writes a line whatever the level is: the last one before an exit that nobody wanted. */
+  last(fields: object, message: string): void;
+}
+
 /** A logger of JSON lines. Lines written during a traced call carry its trace id; secrets are blanked by name. */
-export function createLogger(options: LoggerOptions): Logger {
+export function createLogger(options: LoggerOptions): ServiceLogger {
   if (options.destination !== undefined) return loggerTo(options.destination, options);
   const output = new StandardError(options.backlogSizeBytes ?? BACKLOG_SIZE_BYTES);
   const log = loggerTo(output, options);
@@ -60,7 +75,21 @@ class StandardError implements DestinationStream {
   }
 }
 
-function loggerTo(output: DestinationStream, options: LoggerOptions): Logger {
+function loggerTo(output: DestinationStream, options: LoggerOptions): ServiceLogger {
+  const log = pinoTo(output, options);
+  const setLevel = (level: LogLevel): void => {
+    log.level = level;
+  };
+  const last = (fields: object, message: string): void => {
+    const { level } = log;
+    if (level === "silent") log.level = "fatal";
+    log.fatal(fields, message);
+    log.level = level;
+  };
+  return Object.assign(log, { setLevel, last });
+}
+
+function pinoTo(output: DestinationStream, options: LoggerOptions): PinoLogger {
   const { redactor } = options;
   const safe = redactor ? { write: (line: string) => output.write(withoutSecrets(line, redactor)) } : output;
   return pino(

@@ -1,19 +1,30 @@
 import type { Logger } from "@diskmesh/domain";
 import { RpcServer, type RpcServerLimits, type TlsFiles } from "@diskmesh/rpc";
 import { Descriptors } from "./descriptors.js";
+import { HealthHttp, type HealthListen } from "./health-http.js";
 import type { Lifecycle } from "./lifecycle.js";
+import type { Readiness, ReadinessReport } from "./readiness.js";
 import { rpcLogging } from "./rpc-logging.js";
 
 export interface RpcServerConfig {
   readonly tls: TlsFiles;
   readonly rpc: RpcServerLimits & { readonly reservedDescriptors: number };
+  readonly health?: { readonly listen: HealthListen } | undefined;
 }
 
 /** What a health check asks for to hear whether a process has descriptors left. */
 const DESCRIPTORS_HEALTH = "descriptors";
 
-/** Makes a service's gRPC server: it tells the log of what fails, and refuses connections while descriptors run out. */
-export function createRpcServer(lifecycle: Lifecycle, config: RpcServerConfig, log: Logger): RpcServer {
+/**
+ * Makes a service's gRPC server: it tells the log of what fails, refuses connections while descriptors run out, and says
+ * in health checks whether the process is ready, and what it lacks. With `health` in the config HTTP says so too.
+ */
+export async function createRpcServer(
+  lifecycle: Lifecycle,
+  config: RpcServerConfig,
+  log: Logger,
+  readiness: Readiness,
+): Promise<RpcServer> {
   let descriptors: Descriptors | undefined;
   const shortage = () => descriptors?.shortage();
   const server = new RpcServer({ tls: config.tls, limits: config.rpc, shortage, ...rpcLogging(log) });
@@ -26,5 +37,20 @@ export function createRpcServer(lifecycle: Lifecycle, config: RpcServerConfig, l
       onChange: (short) => server.setHealth(DESCRIPTORS_HEALTH, !short),
     }),
   );
+  readiness.onChange((report) => tellHealth(server, report));
+  lifecycle.stopping.addEventListener("abort", () => readiness.setServing(false), { once: true });
+  if (config.health !== undefined) {
+    const http = lifecycle.use("health over HTTP", new HealthHttp(readiness));
+    await http.listen(config.health.listen);
+  }
   return server;
+}
+
+/** The server as a whole and "ready" are the same; a standby is healthy as such. */
+function tellHealth(server: RpcServer, { ready, serving, why, standsByFor, needs }: ReadinessReport): void {
+  server.setServing(serving, ready, why);
+  server.setHealth("ready", ready, why);
+  for (const [need, state] of needs) server.setHealth(need, state.met, state.why);
+  const whom = standsByFor === undefined ? "it does not stand by" : `it stands by: the one at ${standsByFor} leads`;
+  if (needs.has("leader")) server.setHealth("standby", standsByFor !== undefined, whom);
 }

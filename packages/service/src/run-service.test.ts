@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect } from "chai";
+import { EXIT_CODES } from "./exit-codes.js";
 
 const SAMPLE = fileURLToPath(new URL("./sample-service.js", import.meta.url));
 
@@ -31,6 +32,20 @@ describe("runService", () => {
     child.stderr?.on("data", (chunk) => err.push(String(chunk)));
     return { child, out, err, ended: once(child, "close") };
   }
+  interface Line {
+    readonly level: string;
+    readonly message: string;
+    readonly error?: { readonly stack: string };
+  }
+  // Each is a line of the log: nothing else is written to standard error.
+  const linesOf = (err: string[]): Line[] =>
+    err
+      .join("")
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Line);
+  const messages = (err: string[]) => linesOf(err).map(({ message }) => message);
+  const lastOf = (err: string[]) => linesOf(err).at(-1) as Line;
   async function until(out: string[], text: string): Promise<void> {
     for (let tries = 0; !out.join("").includes(text); tries++) {
       if (tries > 500) throw new Error(`"${text}" did not appear in: ${out.join("")}`);
@@ -58,48 +73,84 @@ describe("runService", () => {
   it("says why it cannot start in one line, stops what had started, and exits with 1", async () => {
     const { out, err, ended } = start({ behaviour: "refuse" });
     expect(await ended).to.deep.equal([1, null]);
-    expect(err.join("")).to.equal("sample cannot start: there is no such thing\n");
+    expect(messages(err)).to.deep.equal(["sample cannot start: there is no such thing"]);
     expect(out.join("")).to.equal("stopped second\nstopped first\n");
   });
 
   it("says what is wrong with its config in one line", async () => {
     const { err, ended } = start({ behaviour: "run", colour: "red" });
-    expect(await ended).to.deep.equal([1, null]);
-    expect(err.join("")).to.match(/^sample cannot start: config .*sample\.yaml: colour: .*\n$/);
+    expect(await ended).to.deep.equal([78, null]);
+    expect(messages(err)).to.have.length(1);
+    expect(messages(err)[0]).to.match(/^sample cannot start: config .*sample\.yaml: colour: /);
   });
 
   it("shows a stack only for bugs", async () => {
     const { err, ended } = start({ behaviour: "bug" });
-    expect(await ended).to.deep.equal([1, null]);
-    expect(err.join("")).to.contain("TypeError: x is undefined\n    at ");
+    expect(await ended).to.deep.equal([70, null]);
+    expect(messages(err)).to.deep.equal(["sample cannot start: TypeError: x is undefined"]);
+    expect(lastOf(err)).to.include({ level: "fatal", service: "sample", exitCode: 70 });
+    expect(lastOf(err).error?.stack).to.contain("TypeError: x is undefined\n    at ");
   });
 
   it("stops cleanly with exit code 1 when it fails", async () => {
     const { out, err, ended } = start({ behaviour: "fail", log: { level: "silent" } });
     expect(await ended).to.deep.equal([1, null]);
-    expect(err.join("")).to.equal("sample has failed: the storage is gone\n");
+    expect(messages(err)).to.deep.equal(["sample has failed: the storage is gone"]);
     expect(out.join("")).to.contain("stopped second\nstopped first");
   });
 
   for (const behaviour of ["throw-later", "reject-later"])
-    it(`exits with 1 on a bug that nobody caught: ${behaviour}`, async () => {
+    it(`exits with 70 on a bug that nobody caught: ${behaviour}`, async () => {
       const { err, ended } = start({ behaviour, log: { level: "silent" } });
-      expect(await ended).to.deep.equal([1, null]);
-      expect(err.join("")).to.contain("sample has failed: TypeError");
+      expect(await ended).to.deep.equal([70, null]);
+      expect(messages(err)[0]).to.match(/^sample has failed: TypeError: (later|rejected)$/);
     });
 
   it("exits at stopTimeoutMs when a part does not stop, and at once on a second signal", async () => {
     const slow = start({ behaviour: "stuck", stopTimeoutMs: 300, log: { level: "silent" } });
     await until(slow.out, "started");
     slow.child.kill("SIGTERM");
-    expect(await slow.ended).to.deep.equal([1, null]);
-    expect(slow.err.join("")).to.contain("not all parts stopped within 300 ms");
+    expect(await slow.ended).to.deep.equal([3, null]);
+    const limit = "did not stop within 300 ms (stopTimeoutMs)";
+    expect(messages(slow.err)).to.deep.equal([`sample was cut short: it waited for stuck (its valve) and ${limit}`]);
     const twice = start({ behaviour: "stuck", stopTimeoutMs: 60_000 });
     await until(twice.out, "started");
     twice.child.kill("SIGTERM");
     await until(twice.err, "stops on SIGTERM");
+    await until(twice.err, "sample waits for stuck (its valve)");
     twice.child.kill("SIGTERM");
-    expect(await twice.ended).to.deep.equal([1, null]);
+    expect(await twice.ended).to.deep.equal([3, null]);
+    expect(messages(twice.err).at(-1)).to.match(/a second time and exits at once; it waited for stuck \(its valve\)$/);
+  });
+
+  it("reloads its log's level on SIGHUP, names what needs a restart, and keeps what it had when the config is wrong", async () => {
+    const { child, out, err, ended } = start({ behaviour: "run", log: { level: "error" } });
+    await until(out, "started");
+    const file = join(folder, "sample.yaml");
+    const write = (config: object) => writeFileSync(file, JSON.stringify(config));
+    write({ behaviour: "other", log: { level: "warn" }, stopTimeoutMs: 5_000 });
+    child.kill("SIGHUP");
+    await until(
+      err,
+      "the config is reloaded: the log's level is warn; a restart is needed for behaviour, stopTimeoutMs",
+    );
+    write({ behaviour: "run", log: { level: "loud" } });
+    child.kill("SIGHUP");
+    await until(err, "the config is not reloaded");
+    expect(err.join("")).to.contain("log.level: ");
+    write({ behaviour: "run", log: { level: "info" } });
+    child.kill("SIGHUP");
+    await until(err, "the config is reloaded: the log's level is info\"");
+    child.kill("SIGTERM");
+    expect(await ended).to.deep.equal([0, null]);
+    expect(messages(err).at(-1)).to.equal("sample has stopped");
+  });
+
+  it("says in README.md what each exit code means", () => {
+    const readme = readFileSync(fileURLToPath(new URL("../../../README.md", import.meta.url)), "utf8");
+    const [, table = ""] = /^\| Exit code \| It ended because(.*?)\n\n/ms.exec(readme) ?? [];
+    const listed = [...table.matchAll(/^\| +(\d+) +\| .+ \|$/gm)].map(([, code]) => Number(code));
+    expect(listed).to.deep.equal(Object.values(EXIT_CODES));
   });
 
   describe("with its log on a full disk", () => {
@@ -120,9 +171,13 @@ describe("runService", () => {
       expect(await ended).to.deep.equal([0, null]);
     });
 
-    for (const behaviour of ["refuse", "bug", "throw-later"])
-      it(`ends with exit code 1 on ${behaviour}, as it would have`, async () => {
-        expect(await startWithFullLog({ behaviour }).ended).to.deep.equal([1, null]);
+    for (const [behaviour, code] of [
+      ["refuse", 1],
+      ["bug", 70],
+      ["throw-later", 70],
+    ] as const)
+      it(`ends with exit code ${code} on ${behaviour}, as it would have`, async () => {
+        expect(await startWithFullLog({ behaviour }).ended).to.deep.equal([code, null]);
       });
 
     it("keeps whole lines, and says how many are missing once there is room", async () => {

@@ -1,42 +1,53 @@
-import { writeSync } from "node:fs";
-import { DomainError, type Logger, Redactor, secretsNamedIn, TimeoutError } from "@diskmesh/domain";
+import { DomainError, type Logger, messageOf, Redactor, secretsNamedIn } from "@diskmesh/domain";
 import type { z } from "zod";
-import { loadConfig, type ServiceConfig } from "./config.js";
+import { ConfigError, loadConfig, type ServiceConfig } from "./config.js";
+import { EXIT_CODES } from "./exit-codes.js";
 import { Lifecycle } from "./lifecycle.js";
-import { createLogger } from "./log.js";
+import { createLogger, type ServiceLogger } from "./log.js";
+import { Reload } from "./reload.js";
 import { startTelemetry } from "./telemetry.js";
 
 /** Builds and starts a service. What it adds to the lifecycle is stopped in reverse order, also when it throws. */
 export type StartService<Config> = (lifecycle: Lifecycle, config: Config, log: Logger) => Promise<void>;
 
+/** A stop that takes longer says what it waits for. */
+const TELL_AFTER_MS = 1_000;
+
 /**
- * Runs a service process until it is told to stop: SIGTERM or SIGINT stop it cleanly with exit code 0, a second one at
- * once; `lifecycle.fail` and a start that fails end it with exit code 1. Never returns: it exits the process.
+ * Runs a service process until it is told to stop: SIGTERM or SIGINT stop it cleanly, a second one at once; SIGHUP has it
+ * read its config again. Never returns: it exits the process, with one of EXIT_CODES.
  */
 export async function runService<Schema extends z.ZodType<ServiceConfig>>(
   name: string,
   schema: Schema,
   start: StartService<z.output<Schema>>,
 ): Promise<never> {
+  const load = () => loadConfig(schema, process.argv.slice(2), process.env);
+  let config: z.output<Schema>;
   try {
-    const config = loadConfig(schema, process.argv.slice(2), process.env);
-    const redactor = new Redactor(secretsNamedIn(config));
-    const log = createLogger({ service: name, ...config.log, redactor });
-    return await runWith(name, config, log, redactor, start);
+    config = load();
   } catch (error) {
-    return exitWith(name, "cannot start", error);
+    return exitWith(name, createLogger({ service: name, level: "info" }), "cannot start", error);
+  }
+  const redactor = new Redactor(secretsNamedIn(config));
+  const log = createLogger({ service: name, ...config.log, redactor });
+  try {
+    return await runWith(name, config, log, redactor, new Reload(config, load, log), start);
+  } catch (error) {
+    return exitWith(name, log, "cannot start", error);
   }
 }
 
 async function runWith<Config extends ServiceConfig>(
   name: string,
   config: Config,
-  log: Logger,
+  log: ServiceLogger,
   redactor: Redactor,
+  reload: Reload,
   start: StartService<Config>,
 ): Promise<never> {
   const lifecycle = new Lifecycle(log);
-  watchProcess(name, lifecycle, log);
+  watchProcess(name, lifecycle, log, reload);
   const telemetry = await startTelemetry({ service: name, ...config.telemetry, redactor });
   lifecycle.use("telemetry", telemetry);
   const stopRequested = new Promise<void>((resolve) => {
@@ -53,14 +64,20 @@ async function runWith<Config extends ServiceConfig>(
     await stopRequested;
   }
   lifecycle.beginStop();
-  if (!(await withinMs(config.stopTimeoutMs, stopEverything(lifecycle, started)))) {
-    const limit = `not all parts stopped within ${config.stopTimeoutMs} ms (stopTimeoutMs)`;
-    return exitWith(name, "cannot stop cleanly", new TimeoutError(limit));
+  const telling = setTimeout(() => log.info({}, `${name} waits for ${lifecycle.waitsFor}`), TELL_AFTER_MS);
+  const isClean = await withinMs(config.stopTimeoutMs, stopEverything(lifecycle, started));
+  clearTimeout(telling);
+  const cause = failure ?? lifecycle.failure;
+  if (!isClean) {
+    const limit = `${config.stopTimeoutMs} ms (stopTimeoutMs)`;
+    const text = `${name} was cut short: it waited for ${lifecycle.waitsFor} and did not stop within ${limit}`;
+    log.last({ waitsFor: lifecycle.waitsFor }, text);
+    if (!cause) process.exit(EXIT_CODES.cutShort);
   }
-  if (failure) return exitWith(name, "cannot start", failure.error);
-  if (lifecycle.failure) return exitWith(name, "has failed", lifecycle.failure.error);
+  if (failure) return exitWith(name, log, "cannot start", failure.error);
+  if (cause) return exitWith(name, log, "has failed", cause.error);
   log.info({}, `${name} has stopped`);
-  process.exit(0);
+  process.exit(EXIT_CODES.stopped);
 }
 
 /** A start that was interrupted may add more on its way out, which is stopped as well. */
@@ -70,19 +87,21 @@ async function stopEverything(lifecycle: Lifecycle, started: Promise<unknown>): 
   await lifecycle.stopAll();
 }
 
-function watchProcess(name: string, lifecycle: Lifecycle, log: Logger): void {
+function watchProcess(name: string, lifecycle: Lifecycle, log: ServiceLogger, reload: Reload): void {
   for (const signal of ["SIGTERM", "SIGINT"] as const)
     process.on(signal, () => {
       if (lifecycle.stopping.aborted) {
-        log.warn({}, `${name} was told to stop a second time and exits at once`);
-        process.exit(1);
+        const text = `${name} was told to stop a second time and exits at once; it waited for ${lifecycle.waitsFor}`;
+        log.last({}, text);
+        process.exit(EXIT_CODES.cutShort);
       }
       log.info({}, `${name} stops on ${signal}`);
       lifecycle.beginStop();
     });
+  process.on("SIGHUP", () => reload.run());
   // A bug that nobody caught: what is in memory can no longer be trusted, what is durable can.
-  process.on("uncaughtException", (error) => exitWith(name, "has failed", error));
-  process.on("unhandledRejection", (error) => exitWith(name, "has failed", error));
+  process.on("uncaughtException", (error) => exitWith(name, log, "has failed", error));
+  process.on("unhandledRejection", (error) => exitWith(name, log, "has failed", error));
 }
 
 async function withinMs(limitMs: number, work: Promise<void>): Promise<boolean> {
@@ -97,15 +116,13 @@ async function withinMs(limitMs: number, work: Promise<void>): Promise<boolean> 
   }
 }
 
-/** One line for what the operator can mend; a stack only for bugs. Synchronous, or the exit would cut it off. */
-function exitWith(name: string, what: string, error: unknown): never {
-  const known = error instanceof DomainError;
-  const text =
-    known || !(error instanceof Error) ? String(known ? error.message : error) : (error.stack ?? error.message);
-  try {
-    writeSync(2, `${name} ${what}: ${text}\n`);
-  } catch {
-    // There is no room for it; the exit code says as much as can be said.
-  }
-  process.exit(1);
+/** What the operator can mend is said in words; a bug with its stack. */
+function exitWith(name: string, log: ServiceLogger, what: string, error: unknown): never {
+  const isKnown = error instanceof DomainError;
+  const code = error instanceof ConfigError ? EXIT_CODES.config : isKnown ? EXIT_CODES.failed : EXIT_CODES.bug;
+  log.last({ exitCode: code, ...(isKnown ? {} : { error }) }, `${name} ${what}: ${nameOf(error)}${messageOf(error)}`);
+  process.exit(code);
 }
+
+const nameOf = (error: unknown): string =>
+  error instanceof Error && !(error instanceof DomainError) ? `${error.name}: ` : "";

@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { NotFoundError } from "@diskmesh/domain";
 import * as z from "zod";
 import { listenConfig, rpcLimitsConfig, serviceConfig, tlsConfig } from "./config.js";
+import { Readiness } from "./readiness.js";
 import { createRpcServer } from "./rpc-server.js";
 import { runService } from "./run-service.js";
 
@@ -47,7 +48,7 @@ await runService("sample", schema, async (lifecycle, config, log) => {
       break;
     }
     case "stuck":
-      lifecycle.use("stuck", () => new Promise(() => {}));
+      lifecycle.use("stuck", { waitsFor: "its valve", close: () => new Promise(() => {}) });
       break;
     case "slow-start":
       say("starting");
@@ -56,10 +57,17 @@ await runService("sample", schema, async (lifecycle, config, log) => {
     case "stand-by":
     case "listen": {
       if (!config.listen || !config.tls) throw new Error("listen and tls are needed");
-      const server = createRpcServer(lifecycle, { tls: config.tls, rpc: rpcLimitsConfig().parse({}) }, log);
+      const { tls, health } = config;
+      const readiness = new Readiness({ needs: [], log });
+      const server = await createRpcServer(
+        lifecycle,
+        { tls, rpc: rpcLimitsConfig().parse({}), health },
+        log,
+        readiness,
+      );
       lifecycle.use("gRPC server", server);
       await server.listen(config.listen);
-      server.setServing(config.behaviour === "listen");
+      readiness.setServing(config.behaviour === "listen");
       break;
     }
   }

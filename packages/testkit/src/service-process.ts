@@ -21,13 +21,18 @@ export interface ServiceProcessOptions {
     readonly serverRole: Role;
     readonly serverName?: string;
   };
-  /** What a start waits for: that it serves, that it listens (a standby), or nothing. */
-  readonly waitFor?: "serving" | "listening" | "nothing";
+  readonly waitFor?: WaitFor;
   readonly startTimeoutMs?: number;
   readonly env?: Readonly<Record<string, string>>;
   /** Runs it and becomes it, e.g. `nsenter` with its options. */
   readonly launcher?: readonly string[] | undefined;
 }
+
+/**
+ * What a start waits for: that it serves and has all that it needs, that it leads, whatever else is away, that it
+ * listens (a standby, an agent without a registry), or nothing.
+ */
+export type WaitFor = "serving" | "leading" | "listening" | "nothing";
 
 /** On a machine that gives it a hundredth of a processor. */
 const START_TIMEOUT_MS = 180_000;
@@ -82,14 +87,15 @@ export class ServiceProcess {
     if (waitFor !== "nothing") await this.waitFor(waitFor);
   }
 
-  async waitFor(what: "serving" | "listening"): Promise<void> {
+  async waitFor(what: Exclude<WaitFor, "nothing">): Promise<void> {
     const child = this.#running();
     const ended = new AbortController();
     void child.exited.then(() => ended.abort());
     try {
       await waitForHealth({
         ...this.options.health,
-        accept: what === "serving" ? "serving" : "any",
+        accept: what === "listening" ? "any" : "serving",
+        ...(what === "leading" ? { service: "leader" } : {}),
         timeoutMs: this.options.startTimeoutMs ?? START_TIMEOUT_MS,
         signal: ended.signal,
       });

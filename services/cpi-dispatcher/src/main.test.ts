@@ -158,7 +158,7 @@ describe("the dispatcher's process", () => {
     it(`does not start with ${what}, and says so in one line`, async () => {
       const process = await start(change, "nothing");
       while (!process.exit) await new Promise((resolve) => setTimeout(resolve, 20));
-      expect(process.exit).to.include({ code: 1 });
+      expect(process.exit).to.include({ code: 78 });
       expect(process.logs.trim().split("\n")).to.have.length(1);
       expect(process.logs).to.include(`${key}:`);
     });

@@ -1,5 +1,5 @@
 import type { Logger } from "@diskmesh/domain";
-import { createRpcServer, type Lifecycle } from "@diskmesh/service";
+import { createRpcServer, type Lifecycle, Readiness } from "@diskmesh/service";
 import { type DispatcherConfig, runFolderOf } from "./config.js";
 import type { DispatcherContext } from "./context.js";
 import { CpiConfigs } from "./cpi-configs.js";
@@ -27,11 +27,12 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
     log: new CpiLog(config),
   };
   lifecycle.use("calls of CPIs", () => context.fence.end());
-  const server = createRpcServer(lifecycle, config, log);
+  const readiness = new Readiness({ needs: [], log });
+  const server = await createRpcServer(lifecycle, config, log, readiness);
   addServices(server, () => context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
-  server.setServing(true);
+  readiness.setServing(true);
   log.info({ port, cpis: own.map(({ name }) => name) }, "the dispatcher serves");
 }
 

@@ -1,4 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
+import { TimeoutError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { manifest, TestDirector } from "./testing/test-director.js";
@@ -181,10 +183,30 @@ describe("deployments", () => {
     await director.process.kill();
     await director.dispatcher.stop();
     await director.process.start();
+    await eventually(() => rejection(director.health(1_000), TimeoutError, /NOT_SERVING, for want of: dispatcher$/));
     const { task } = await director.deployments.deploy({ manifest: manifest("web", 1) });
     expect((await director.task(task?.taskId ?? 0)).state).to.equal(TaskState.QUEUED);
     await director.dispatcher.start();
     expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
     expect(director.dispatcher.fences).to.deep.equal([1, 2], "by each director once");
+    await director.health(60_000);
+  });
+
+  it("NATS, then the dispatcher go away and come back -> it is not ready and says which, and is ready again", async () => {
+    const parts = [
+      ["nats", () => director.nats.kill(), () => director.nats.start()],
+      ["dispatcher", () => director.dispatcher.stop(), () => director.dispatcher.start()],
+    ] as const;
+    for (const [part, end, begin] of parts) {
+      await end();
+      const why = new RegExp(`NOT_SERVING, for want of: ${part}$`);
+      await eventually(() => rejection(director.health(1_000), TimeoutError, why));
+      await begin();
+      await director.health(60_000);
+      expect(director.process.logs)
+        .to.contain(`not ready for want of ${part}: `)
+        .and.to.contain(`${part}: there again`);
+    }
+    await director.process.waitFor("leading");
   });
 });

@@ -71,8 +71,6 @@ export const POLICY = {
   listAgentCertificates: readers,
   listAgentAuthorities: readers,
   forgetAgentAuthority: admins,
-  cleanUp: admins,
-  pauseResurrection: admins,
   takeSnapshots: admins,
   listSnapshots: readers,
   deleteSnapshots: admins,

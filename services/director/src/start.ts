@@ -3,13 +3,21 @@ import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { backoffMs, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
-import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
+import {
+  type Lifecycle,
+  type Readiness,
+  startLeadingService,
+  systemClock,
+  type Term,
+  type Waiting,
+} from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
 import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
 import type { CpiClient } from "./cpi/cpi-calls.js";
+import { watchDispatcher } from "./dispatcher-health.js";
 import { HttpServer } from "./http/http-server.js";
 import { addServices } from "./services.js";
 import type { DirectorTablet } from "./stored-schema.js";
@@ -25,11 +33,14 @@ export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig
   await startLeadingService<Context>(lifecycle, config, log, {
     service: "director",
     standsBy: isDatabaseUrl(config.tablet.storage),
-    addServices: (server, current) => {
+    addServices: (server, current, readiness) => {
       addServices(server, current);
-      if (config.http !== undefined) httpServers.push(new HttpServer({ config, current, log }, config.http));
+      const whyNotReady = () => readiness.report().why;
+      if (config.http !== undefined)
+        httpServers.push(new HttpServer({ config, current, whyNotReady, log }, config.http));
     },
-    lead: (scope, waiting, address) => lead(scope, config, address, waiting, log),
+    needs: ["nats", "dispatcher"],
+    lead: (scope, waiting, address, readiness) => lead(scope, config, address, waiting, readiness, log),
   });
   // Stopped first: what is under way needs all the rest.
   for (const server of httpServers) await lifecycle.use("HTTPS face", server).listen();
@@ -40,11 +51,12 @@ async function lead(
   config: DirectorConfig,
   address: string,
   waiting: Waiting,
+  readiness: Readiness,
   log: Logger,
 ): Promise<Term<Context>> {
   const state = await openState(config, address, scope, waiting);
   const agentCertificates = await AgentCertificates.open(config);
-  const { nats, ...clients } = await connect(config, scope, log);
+  const { nats, ...clients } = await connect(config, scope, readiness, log);
   const connections = { ...clients, agentCertificates };
   if (agentCertificates) await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log);
@@ -56,21 +68,27 @@ async function lead(
   times.start();
   context.stemcellFiles.sweep();
   await boshRegistry.start();
+  let isFenced = false;
+  scope.use("health of the dispatcher", () => readiness.forget("dispatcher"));
+  const { address: dispatcherAddress } = config.dispatcher;
+  void watchDispatcher(scope, { address: dispatcherAddress, tls: config.tls }, readiness, () => isFenced);
   void fence(connections.cpi, state.tablet, config, scope, log)
     .then(async (fenced) => {
       if (!fenced) return;
+      isFenced = true;
       teller.start();
       await runner.start();
       await owedRemovals.start();
       renewals?.start();
     })
     .catch((error: unknown) => scope.fail(error));
-  return { context, lost: state.tablet.lost };
+  return { context, lost: state.tablet.lost, checkMayAct: () => state.tablet.checkMayAct() };
 }
 
 async function connect(
   config: DirectorConfig,
   lifecycle: Lifecycle,
+  readiness: Readiness,
   log: Logger,
 ): Promise<Omit<Connections, "agentCertificates"> & { readonly nats: NatsConnection }> {
   const cpi = createClient(CpiServiceDefinition, {
@@ -83,6 +101,12 @@ async function connect(
   lifecycle.use("CPI client", cpi);
   const nats = await connectNats({ ...config.nats, tls: config.tls, name: "director", log });
   lifecycle.use("NATS connection", nats);
+  const forget = nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
+  // Before the connection closes, which is no news then.
+  lifecycle.use("health of NATS", () => {
+    forget();
+    readiness.forget("nats");
+  });
   const { requestTimeoutMs, attachTimeoutMs: callTimeoutMs, taskPollIntervalMs } = config.agents;
   const agents = new AgentClient({
     nats,

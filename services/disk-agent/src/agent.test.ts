@@ -3,9 +3,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import { AbortedError, NotFoundError, PermissionDeniedError, UnavailableError } from "@diskmesh/domain";
+import { AbortedError, NotFoundError, PermissionDeniedError, TimeoutError, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { createClient } from "@diskmesh/rpc";
+import { createClient, waitForHealth } from "@diskmesh/rpc";
 import { eventually, spawnService, type TestCertificates, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { seal } from "./cache/seal.js";
@@ -81,6 +81,11 @@ describe("the disk agent's process", () => {
     }
   };
 
+  const ready = (timeoutMs: number) => {
+    const asked = { tls: certs.files("operator"), serverRole: "disk-agent", serverName: "host-1" } as const;
+    return waitForHealth({ ...asked, address: agent.address, timeoutMs });
+  };
+
   const held = (path: string) => countDescriptors(agent.process.pid, path);
 
   it("holds all its devices from the start, before any registry is there", async () => {
@@ -91,9 +96,15 @@ describe("the disk agent's process", () => {
       ["dev-a", true],
       ["dev-b", true],
     ]);
+    await eventually(() => rejection(ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
     await registry.start();
     const registration = await registry.registered("host-1");
     expect(registration).to.include({ az: "z1", address: agent.address, tabletId: "" });
+    await ready(30_000);
+    await registry.stop();
+    await eventually(() => rejection(ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
+    expect((await list()).map(({ attached }) => attached)).to.deep.equal([true, true], "it serves all the same");
+    expect(agent.process.logs).to.contain("not ready for want of registered: ");
   });
 
   it("devices that the registry does not want held -> logged with its reason, once; had again when it says so", async () => {

@@ -8,7 +8,7 @@ import { formatHostPort } from "@diskmesh/domain";
 import { FolderLock } from "@diskmesh/file-lock";
 import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { type Client, createClient } from "@diskmesh/rpc";
-import { type Clock, createRpcServer, type Lifecycle, systemClock } from "@diskmesh/service";
+import { type Clock, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
 import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
@@ -45,10 +45,11 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   const context = await startHolding(lifecycle, config, { folders, edges, log });
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
-  const address = await serveRegistryFace(lifecycle, context, log);
-  registerWithRegistry(lifecycle, context, address, edges);
+  const readiness = new Readiness({ needs: ["registered", ...(isOnMbus(config) ? (["nats"] as const) : [])], log });
+  const address = await serveRegistryFace(lifecycle, context, readiness, log);
+  registerWithRegistry(lifecycle, context, address, { ...edges, readiness });
   watchDevices(lifecycle, context, log);
-  await serveDirectorFace(lifecycle, context, links, log);
+  await serveDirectorFace(lifecycle, context, links, readiness, log);
 }
 
 function diskLinks({ dynamicDisks, persistentDisks }: BaseFolder, { exports }: AgentContext) {
@@ -228,13 +229,18 @@ function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): Op
 }
 
 /** Returns the address at which other hosts reach the agent. */
-async function serveRegistryFace(lifecycle: Lifecycle, context: AgentContext, log: Logger): Promise<string> {
+async function serveRegistryFace(
+  lifecycle: Lifecycle,
+  context: AgentContext,
+  readiness: Readiness,
+  log: Logger,
+): Promise<string> {
   const { config } = context;
-  const server = createRpcServer(lifecycle, config, log);
+  const server = await createRpcServer(lifecycle, config, log, readiness);
   addServices(server, () => context);
   lifecycle.use("gRPC server", () => server.drain());
   const port = await server.listen(config.listen);
-  server.setServing(true);
+  readiness.setServing(true);
   log.info({ host: config.listen.host, port, bootId: context.bootId }, "listening");
   return config.advertisedAddress ?? formatHostPort({ host: config.listen.host, port });
 }
@@ -244,7 +250,7 @@ export function registerWithRegistry(
   lifecycle: Lifecycle,
   context: AgentContext,
   address: string,
-  edges: Pick<AgentEdges, "connectRegistry" | "random">,
+  edges: Pick<AgentEdges, "connectRegistry" | "random"> & { readonly readiness: Pick<Readiness, "met" | "missing"> },
 ): void {
   const client = edges.connectRegistry();
   const stop = new AbortController();
@@ -254,6 +260,7 @@ export function registerWithRegistry(
     address,
     backoff: context.config.registration,
     random: edges.random,
+    readiness: edges.readiness,
     signal: stop.signal,
   });
   lifecycle.use("registration", async () => {
@@ -285,16 +292,20 @@ function watchDevices(lifecycle: Lifecycle, context: AgentContext, log: Logger):
   });
 }
 
+const isOnMbus = ({ nats, mbus }: AgentConfig): boolean => nats !== undefined && mbus.enabled;
+
 async function serveDirectorFace(
   lifecycle: Lifecycle,
   { config }: AgentContext,
   links: ReturnType<typeof diskLinks>,
+  readiness: Readiness,
   log: Logger,
 ): Promise<void> {
   const { hostId, mbus, nats: natsConfig } = config;
-  if (!natsConfig || !mbus.enabled) return;
+  if (!natsConfig || !isOnMbus(config)) return;
   const nats = await connectNats({ ...natsConfig, name: `disk-agent-${hostId}`, log });
   lifecycle.use("NATS connection", nats);
+  nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
   const server = new AgentServer({
     nats,
     agentId: hostId,

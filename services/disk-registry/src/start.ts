@@ -34,7 +34,7 @@ async function lead(
   const { id: tabletId, incarnation, generation: tabletGeneration, documentsRead } = tablet;
   const stateLoaded = await counts(tablet);
   log.info({ address, tabletId, incarnation, tabletGeneration, stateLoaded, documentsRead }, "disk-registry serves");
-  return { context, lost: tablet.lost };
+  return { context, lost: tablet.lost, checkMayAct: () => tablet.checkMayAct() };
 }
 
 function counts(tablet: RegistryTablet): Promise<Record<string, number>> {

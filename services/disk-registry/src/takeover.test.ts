@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { DiskAgentServiceDefinition, OrderOutcome } from "@diskmesh/api/agent";
 import { AttachState, type Device } from "@diskmesh/api/registry";
+import { TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createClient, waitForHealth } from "@diskmesh/rpc";
 import { documentDatabase } from "@diskmesh/tablet/testing";
@@ -58,10 +59,17 @@ describe("two disk-registries on one database", function () {
     await start();
     await add("h9");
     await doesNotServe(registries.addresses[1]);
+    const asked = { tls: registries.certificates.files("operator"), serverRole: "disk-registry" } as const;
     const ofStandby = registries.operator(registries.addresses[1]);
     // As soon as it has heard who that is.
     const { hosts } = await eventually(() => ofStandby.listHosts({ pageSize: 1 }));
     expect(hosts).to.deep.equal([]);
+    const standby = { ...asked, address: registries.addresses[1] ?? "", service: "standby", timeoutMs: 30_000 };
+    await waitForHealth(standby);
+    await rejection(
+      waitForHealth({ ...standby, address: registries.addresses[0] ?? "", timeoutMs: 300 }),
+      TimeoutError,
+    );
     expect(registries.second.logs).to.contain("stands by").and.not.to.contain("failed with");
   });
 

@@ -4,7 +4,6 @@ import { identityUri, parseHostId } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
 import { type Client, createClient, type ServiceDefinition, type TlsFiles } from "@diskmesh/rpc";
 import {
-  eventually,
   freePort,
   type NatsServer,
   type NatsUser,
@@ -13,6 +12,7 @@ import {
   type TestCertificates,
   temporaryFolder,
   testCertificates,
+  type WaitFor,
 } from "@diskmesh/testkit";
 import { repositoryFolder } from "../repository-folder.js";
 import { makeDeviceFile } from "./device-files.js";
@@ -23,6 +23,14 @@ export type ServiceName = "director" | "cpi-dispatcher" | "disk-registry" | "dis
 const START_TIMEOUT_MS = 300_000;
 /** Starting is all processor time. */
 const STARTED_TOGETHER = 4;
+
+/** What a process can do by itself, when whatever it needs may have been killed as well. */
+const RESTART_WAITS_FOR: Readonly<Record<ServiceName, WaitFor>> = {
+  director: "leading",
+  "cpi-dispatcher": "serving",
+  "disk-registry": "serving",
+  "disk-agent": "listening",
+};
 
 export interface ServiceGroupOptions {
   /** Names of processes other than agents, and of other things that listen: each gets an address. */
@@ -46,7 +54,8 @@ export interface ServicePlan {
   readonly service: ServiceName;
   /** Laid over where it listens and its certificates. */
   readonly config: object;
-  readonly waitFor?: "serving" | "listening" | "nothing";
+  /** Of each start; when absent the group's start waits until it serves, and a restart for nobody else. */
+  readonly waitFor?: WaitFor;
   readonly env?: Readonly<Record<string, string>>;
 }
 
@@ -142,7 +151,7 @@ export class ServiceGroup implements AsyncDisposable {
     return process;
   }
 
-  /** Starts the processes of each of these in turn, and waits until they serve, agents until they are registered. */
+  /** Starts the processes of each of these in turn, and waits until they serve, agents that they are registered too. */
   async start(...plans: readonly (readonly ServicePlan[])[]): Promise<void> {
     for (const plan of plans.flat()) this.processes.set(plan.name, this.#process(plan));
     for (const plan of plans)
@@ -150,13 +159,9 @@ export class ServiceGroup implements AsyncDisposable {
         await Promise.all(plan.slice(first, first + STARTED_TOGETHER).map((one) => this.#startOne(one)));
   }
 
-  async #startOne({ name, service, waitFor }: ServicePlan): Promise<void> {
-    const process = this.process(name);
-    await process.start();
-    if (service !== "disk-agent" || waitFor !== undefined) return;
-    // It serves before its registry knows of it, and says so in its log when it does.
-    const isRegistered = () => process.exit !== undefined || process.logs.includes('"registered"');
-    await eventually(isRegistered, { timeoutMs: START_TIMEOUT_MS });
+  async #startOne({ name, waitFor }: ServicePlan): Promise<void> {
+    await this.process(name).start();
+    if (waitFor === undefined) await this.process(name).waitFor("serving");
   }
 
   /** Starts a nats-server for the director and the agents of all hosts, which ends with the group. */
@@ -204,7 +209,7 @@ export class ServiceGroup implements AsyncDisposable {
     for (const one of this.#open) await one.close();
   }
 
-  #process({ name, service, config, waitFor = "serving", env }: ServicePlan): ServiceProcess {
+  #process({ name, service, config, waitFor = RESTART_WAITS_FOR[service], env }: ServicePlan): ServiceProcess {
     const isAgent = service === "disk-agent";
     return new ServiceProcess({
       name,

@@ -17,6 +17,9 @@ import { REGISTRY_ADDRESS } from "./registry-node.js";
 import { SimServer } from "./sim-server.js";
 import { SimProcess } from "./timeline.js";
 
+/** Nobody asks a simulated agent after its health. */
+const NOBODY_ASKS = { met: () => {}, missing: () => {} };
+
 /** Each machine has a file system of its own. */
 export const CACHE_FILE = "/sim/agent-cache.json";
 const MARK_FILE = "/sim/agent-has-run";
@@ -103,7 +106,7 @@ export class AgentNode implements AgentRun {
       const server = new SimServer(process);
       addServices(server, () => context);
       world.network.serve(agentAddress(machine.host), server);
-      registerWithRegistry(this.#lifecycle, context, agentAddress(machine.host), edges);
+      registerWithRegistry(this.#lifecycle, context, agentAddress(machine.host), { ...edges, readiness: NOBODY_ASKS });
     } catch (error) {
       if (!process.alive) return;
       world.trace(`${process.name}: cannot start: ${messageOf(error)}`);

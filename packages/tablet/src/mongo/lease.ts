@@ -23,13 +23,15 @@ export interface LeaseOptions {
   readonly leaseTimeMs: number;
   /** A leader relies on it for so long: less, because no two clocks run alike. */
   readonly safeLeaseTimeMs: number;
+  /** Called whenever the server has answered. */
+  readonly onAnswer?: (() => void) | undefined;
 }
 
 /** A candidate looks so many times in a lease time. */
 const LOOKS = 10;
 
 /** A stop does not wait longer for a server that is gone; then the next leader waits for the lease to run out. */
-const CLEAR_TIMEOUT_MS = 2_000;
+export const CLEAR_TIMEOUT_MS = 2_000;
 
 /** The lease only spares others the wait and keeps reads fresh; who may write is for the log to decide. */
 export class Lease {
@@ -85,6 +87,7 @@ export class Lease {
         sentAtMs = clock.monotonicMs();
         return server.update(LEASES, tabletName, { writer: this.#writer }, { set: {}, increment: "renewals" });
       }, FOREVER_MS);
+      this.#options.onAnswer?.();
       if (!renewed) throw await this.#takenAway();
       this.#safeUntilMs = sentAtMs + safeLeaseTimeMs;
     });
@@ -121,7 +124,7 @@ export class Lease {
     const overdueMs = clock.monotonicMs() - this.#safeUntilMs;
     if (overdueMs < 0) return;
     throw servedElsewhere(
-      `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago and could not be renewed yet, so that another process may lead; try again`,
+      `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago, since the database has not answered its renewal yet, and another process may lead by now; check the database, and try again`,
     );
   }
 
@@ -156,6 +159,7 @@ export class Lease {
   async #read(): Promise<StoredLease | undefined> {
     const { server, patience, tabletName } = this.#options;
     const stored = await patience.answerOf(() => server.get(LEASES, tabletName), FOREVER_MS);
+    this.#options.onAnswer?.();
     return stored as StoredLease | undefined;
   }
 }

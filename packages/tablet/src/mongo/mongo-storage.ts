@@ -8,7 +8,7 @@ import { collectionsOf, type IsOurs, strayWarning } from "./collections.js";
 import type { DocumentServer } from "./document-server.js";
 import { encodeDocument } from "./encoding.js";
 import { Follower } from "./follower.js";
-import { Lease } from "./lease.js";
+import { CLEAR_TIMEOUT_MS, Lease } from "./lease.js";
 import { type LoadOptions, readTablet } from "./load.js";
 import { type LoggedChange, TabletLog } from "./log.js";
 import { Patience } from "./patience.js";
@@ -208,7 +208,9 @@ export class MongoStorage implements TabletStorage {
     attempt.viewEnded.abort(closed);
     attempt.follower?.close();
     // Should it fail, the next leader waits for the lease to run out. What is still being applied may arrive whenever.
-    if (handOver) await attempt.lease.clear().catch(() => {});
+    // A renewal that waits for a server that is gone would keep its turn for ever.
+    const giveUp = sleep(this.#clock, CLEAR_TIMEOUT_MS, attempt.ended.signal).catch(() => {});
+    if (handOver) await Promise.race([attempt.lease.clear().catch(() => {}), giveUp]);
     end(attempt, closed);
     await attempt.server.close();
   }
@@ -223,7 +225,7 @@ export class MongoStorage implements TabletStorage {
     server: DocumentServer,
     writer: string,
     isOurs: IsOurs,
-    { schema, onTrouble = () => {}, onWarning = () => {} }: ClaimOptions,
+    { schema, onAnswer, onTrouble = () => {}, onWarning = () => {} }: ClaimOptions,
   ): Attempt {
     const { giveUpAfterMs, leaseTimeMs, safeLeaseTimeMs } = this.#limits;
     const [tabletName, clock, ended] = [this.#tabletName, this.#clock, new AbortController()];
@@ -236,7 +238,7 @@ export class MongoStorage implements TabletStorage {
     const attempt: Attempt = {
       server,
       patience,
-      lease: new Lease({ server, tabletName, patience, clock, leaseTimeMs, safeLeaseTimeMs }),
+      lease: new Lease({ server, tabletName, patience, clock, leaseTimeMs, safeLeaseTimeMs, onAnswer }),
       log,
       nextWriter: () => (writers++ === 0 ? writer : `${writer}.${writers}`),
       ended,

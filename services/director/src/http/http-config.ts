@@ -72,7 +72,7 @@ export const httpConfig = z
     /** How long a connection may wait for its next request. */
     keepAliveTimeoutMs: durationMsConfig.default(10_000),
     /** How long a stop waits for requests under way. */
-    drainTimeoutMs: durationMsConfig.default(10_000),
+    drainTimeoutMs: durationMsConfig.default(2_000),
     /** Passwords looked at once, each of which takes 32 MiB and a tenth of a second of a processor; and those that wait. */
     passwordChecks: z.int().min(1).max(64).default(2),
     passwordChecksWaiting: count.default(100),

@@ -1,4 +1,5 @@
 import { connect } from "node:tls";
+import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
@@ -26,7 +27,10 @@ describe("the HTTPS face", () => {
 
   it("health and readiness -> without login", async () => {
     expect(await http.send("GET", "/healthz", { login: "" })).to.include({ status: 200, body: "ok\n" });
-    expect(await http.send("GET", "/readyz", { login: "" })).to.include({ status: 200, body: "ok\n" });
+    // Once the dispatcher obeys it.
+    await eventually(async () =>
+      expect(await http.send("GET", "/readyz", { login: "" })).to.include({ status: 200, body: "ok\n" }),
+    );
   });
 
   it("no login, a wrong one, one of another kind -> 401 as BOSH says it", async () => {

@@ -34,6 +34,8 @@ export interface HttpServerOptions {
   readonly config: DirectorConfig;
   /** Throws UnavailableError while this process does not lead. */
   readonly current: () => Context;
+  /** What this process lacks to do all its work; empty: nothing. */
+  readonly whyNotReady: () => string;
   readonly log: Logger;
 }
 
@@ -115,14 +117,11 @@ export class HttpServer {
     app.addHook("onResponse", async (request, reply) => request.served?.end(reply.statusCode));
     app.setErrorHandler((error, request, reply) => this.#fail(error, request, reply));
     app.setNotFoundHandler((request, reply) => send(reply, text(`Endpoint '${pathOf(request)}' not found.`, 404)));
-    const { current } = this.#options;
-    app.get("/healthz", { config: { isOwn: true } }, async (_request, reply) =>
-      send(
-        reply,
-        healthAnswer(() => undefined),
-      ),
+    const { current, whyNotReady } = this.#options;
+    app.get("/healthz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer("")));
+    app.get("/readyz", { config: { isOwn: true } }, async (_request, reply) =>
+      send(reply, healthAnswer(whyNotReady())),
     );
-    app.get("/readyz", { config: { isOwn: true } }, async (_request, reply) => send(reply, healthAnswer(current)));
     app.get("/info", async (request, reply) =>
       send(reply, infoAnswer(current(), await this.#loginIfAny(request), this.#config)),
     );

@@ -43,7 +43,8 @@ describe("the HTTPS face of a director that stands by", () => {
       if (missed-- > 0) throw servedElsewhere("this director stands by");
       throw servedElsewhere("this director stands by", leaderAddress);
     };
-    server = new HttpServer({ config, current, log: silentLogger }, config.http);
+    const whyNotReady = () => "it stands by";
+    server = new HttpServer({ config, current, whyNotReady, log: silentLogger }, config.http);
     await server.listen();
     http = new HttpClient(certs, port, "admin:p");
   });
@@ -75,7 +76,7 @@ describe("the HTTPS face of a director that stands by", () => {
   it("knows no leader -> lives, is not ready, and answers 503 with when to come again", async () => {
     leaderAddress = "";
     expect((await http.send("GET", "/healthz")).status).to.equal(200);
-    expect((await http.send("GET", "/readyz")).status).to.equal(503);
+    expect(await http.send("GET", "/readyz")).to.include({ status: 503, body: "it stands by\n" });
     for (const path of ["/info", "/tasks", "/deployments/x", "/tasks/1"]) {
       const answer = await http.send("GET", path);
       expect(answer.status).to.equal(503);

@@ -18,7 +18,7 @@ import {
 import { MemoryCloud } from "@diskmesh/cpi/testing";
 import { type Identity, identityUri } from "@diskmesh/domain";
 import { mbusPermissions } from "@diskmesh/mbus";
-import { type Client, createClient, type PartialOf } from "@diskmesh/rpc";
+import { type Client, createClient, type PartialOf, waitForHealth } from "@diskmesh/rpc";
 import {
   freePort,
   type NatsServer,
@@ -148,8 +148,16 @@ export class TestDirector {
       folder,
       config,
       health: { address, tls: certs.files("operator"), serverRole: "director" },
+      // What a former director left at the dispatcher may keep the next one waiting for as long as a test says.
+      waitFor: "leading",
     });
     return new TestDirector(cpi, dispatcher, agents, nats, process, certs, address, config, folder);
+  }
+
+  /** Resolves when it is ready; throws TimeoutError with what it lacks when it is not within that time. */
+  health(timeoutMs: number): Promise<void> {
+    const tls = this.certs.files("operator");
+    return waitForHealth({ address: this.address, tls, serverRole: "director", timeoutMs });
   }
 
   agent(agentId: string): TestAgent {

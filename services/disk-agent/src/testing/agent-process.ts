@@ -16,7 +16,7 @@ export interface TestAgentOptions {
   readonly config?: object;
 }
 
-/** A real agent process, waited for until it serves. */
+/** A real agent process, waited for until it listens: whether it registers is for the test's registry to say. */
 export async function startTestAgent(options: TestAgentOptions): Promise<TestAgent> {
   const { hostId, folder, certs, registryAddress, devices, config } = options;
   mkdirSync(folder, { recursive: true });
@@ -39,6 +39,7 @@ export async function startTestAgent(options: TestAgentOptions): Promise<TestAge
     },
     folder,
     health: { address, tls: certs.files("operator"), serverRole: "disk-agent", serverName: hostId },
+    waitFor: "listening",
   });
   return { hostId, address, process, baseFolder: join(folder, "base") };
 }

@@ -10,6 +10,7 @@ import {
   retryDelayMs,
 } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
+import type { Readiness } from "@diskmesh/service";
 
 import type { Ledger } from "../cache/ledger.js";
 import type { AgentContext } from "../context.js";
@@ -25,13 +26,15 @@ export interface RegistrationOptions {
   readonly address: string;
   readonly backoff: BackoffLimits;
   readonly random: () => number;
+  /** Is told whether the registry knows of the agent, and hears from it. */
+  readonly readiness: Pick<Readiness, "met" | "missing">;
   /** Whoever aborts it declares a registration due as well: nothing waits for both. */
   readonly signal: AbortSignal;
 }
 
 /** Keeps the agent registered until the signal aborts: registers, sends heartbeats, registers again when told to. */
 export async function keepRegistered(options: RegistrationOptions): Promise<void> {
-  const { context, backoff, random, signal } = options;
+  const { context, backoff, random, readiness, signal } = options;
   const failures = new HeartbeatFailures(context.log);
   const refusals = new Refusals(context.log);
   let registrationNumber = 0;
@@ -40,10 +43,12 @@ export async function keepRegistered(options: RegistrationOptions): Promise<void
     try {
       const registered = await register(options, ++registrationNumber, refusals);
       attempts = 0;
+      readiness.met("registered");
       pauseMs = await sendHeartbeats(options, registered, failures);
     } catch (error) {
       if (signal.aborted) return;
       context.log.warn({ error: messageOf(error) }, "the agent is not registered and tries again");
+      readiness.missing("registered", messageOf(error));
       pauseMs = retryDelayMs(error, attempts, backoff, random());
     }
     if (pauseMs > 0) await context.clock.sleep(pauseMs, signal).catch(() => undefined);
@@ -132,7 +137,7 @@ const textOf = ({ health, healthMessage }: Pick<DeviceHealth, "health" | "health
  * before it. One that the registry wants comes at once: heartbeats are its pace, and are spread over their interval.
  */
 async function sendHeartbeats(
-  { context, client, backoff, random, signal }: RegistrationOptions,
+  { context, client, backoff, random, readiness, signal }: RegistrationOptions,
   { heartbeatIntervalMs, told }: Registered,
   failures: HeartbeatFailures,
 ): Promise<number> {
@@ -165,11 +170,13 @@ async function sendHeartbeats(
       ledger.remember(withoutHardwareErrors(ledger.memory, failed));
       for (const health of changed) told.set(health.deviceId, textOf(health));
       failures.ended();
+      readiness.met("registered");
       // The registry is of a later release than the one that it registered with: only a registration gives it.
       if (ledger.memory.incarnation === "" && answer.incarnation !== "") return 0;
     } catch (error) {
       if (signal.aborted) throw error;
       failures.tell(error);
+      readiness.missing("registered", `a heartbeat failed: ${messageOf(error)}`);
       if (error instanceof NotFoundError || error instanceof AbortedError) return error.retryAfterMs ?? 0;
     }
   }

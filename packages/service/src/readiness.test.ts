@@ -1,0 +1,165 @@
+import { createServer } from "node:net";
+import { type Logger, silentLogger } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { expect } from "chai";
+import { ManualClock } from "./clock.js";
+import { HealthHttp } from "./health-http.js";
+import { LeaderHealth } from "./leader-health.js";
+import { Readiness } from "./readiness.js";
+
+describe("Readiness", () => {
+  it("needs that the process serves and that nothing is missing, and says of each need why it is", () => {
+    const readiness = new Readiness({ needs: ["leader", "nats"], log: silentLogger });
+    const steps: [() => void, boolean, string][] = [
+      [() => {}, false, "leader: not yet; nats: not yet"],
+      [() => readiness.setServing(true), false, "leader: not yet; nats: not yet"],
+      [() => readiness.met("leader"), false, "nats: not yet"],
+      [() => readiness.met("nats"), true, ""],
+      [() => readiness.met("database"), true, ""],
+      [() => readiness.missing("dispatcher", "nobody asked for it"), true, ""],
+      [() => readiness.missing("nats", "127.0.0.1:4222: refused"), false, "nats: 127.0.0.1:4222: refused"],
+      [() => readiness.forget("nats"), false, ""],
+      [() => readiness.met("nats"), true, ""],
+      [() => readiness.setServing(false), false, "it does not serve now"],
+    ];
+    for (const [step, ready, why] of steps) {
+      step();
+      expect(readiness.report()).to.include({ ready, why });
+    }
+    expect([...readiness.report().needs.keys()]).to.deep.equal(["leader", "nats"]);
+  });
+
+  it("tells of each change at once, and the log of each loss and its end once", () => {
+    const lines: string[] = [];
+    const note = (_fields: object, message: string) => lines.push(message);
+    const log = { ...silentLogger, info: note, warn: note } as Logger;
+    const readiness = new Readiness({ needs: ["nats"], log });
+    const told: boolean[] = [];
+    readiness.onChange(({ ready }) => told.push(ready));
+    readiness.setServing(true);
+    readiness.missing("nats", "refused");
+    readiness.met("nats");
+    readiness.met("nats");
+    for (const why of ["refused", "refused", "timed out"]) readiness.missing("nats", why);
+    readiness.met("nats");
+    expect(told).to.deep.equal([false, false, false, true, false, false, true]);
+    expect(lines).to.deep.equal(["not ready for want of nats: refused", "nats: there again"]);
+  });
+});
+
+describe("LeaderHealth", () => {
+  function scene(databaseSilentMs: number = 4_000) {
+    const clock = new ManualClock();
+    const readiness = new Readiness({ needs: ["leader", "database"], log: silentLogger });
+    const health = new LeaderHealth({ readiness, clock, databaseSilentMs });
+    const stop = new AbortController();
+    void health.watch(stop.signal);
+    return { clock, readiness, health, stop };
+  }
+
+  it("a leader whose lease ran out neither serves nor is ready, until it has it again", async () => {
+    const { clock, readiness, health, stop } = scene();
+    let lost: Error | undefined;
+    health.leads(() => {
+      if (lost) throw lost;
+    });
+    expect(readiness.report()).to.include({ ready: true, serving: true, standsByFor: undefined });
+    lost = new Error("the lease ran out 3 ms ago");
+    await clock.advance(300);
+    expect(readiness.report()).to.include({ ready: false, serving: false, why: "leader: the lease ran out 3 ms ago" });
+    lost = undefined;
+    await clock.advance(300);
+    expect(readiness.report()).to.include({ ready: true, serving: true });
+    stop.abort();
+  });
+
+  it("a database that is silent is missing, for a leader and a standby, and there again when it answers", async () => {
+    for (const begin of ["leads", "standsBy"] as const) {
+      const { clock, readiness, health, stop } = scene();
+      if (begin === "leads") health.leads(() => {});
+      else health.standsBy("10.0.0.1:7000");
+      const isMet = () => readiness.report().needs.get("database")?.met;
+      await clock.advance(3_000);
+      health.answered();
+      await clock.advance(3_900);
+      expect(isMet(), begin).to.equal(true);
+      await clock.advance(400);
+      expect(isMet(), begin).to.equal(false);
+      expect(readiness.report().why).to.contain("it has not answered for 4000 ms");
+      health.answered();
+      expect(isMet(), begin).to.equal(true);
+      stop.abort();
+    }
+  });
+
+  it("a state in a folder is there for as long as the term lasts, however long nothing is heard", async () => {
+    const { clock, readiness, health, stop } = scene(Number.POSITIVE_INFINITY);
+    health.leads(() => {});
+    await clock.advance(3_600_000);
+    expect(readiness.report().ready).to.equal(true);
+    health.endsLeading("it leads no more");
+    health.databaseFails("the disk is full");
+    expect(readiness.report().why).to.equal("leader: it leads no more; database: the disk is full");
+    stop.abort();
+  });
+
+  it("a standby is not ready, and says that it stands by and for whom, until it leads", () => {
+    const { readiness, health, stop } = scene();
+    health.standsBy("10.0.0.1:7000");
+    expect(readiness.report()).to.include({ ready: false, standsByFor: "10.0.0.1:7000" });
+    expect(readiness.report().why).to.equal("leader: this process stands by: the one at 10.0.0.1:7000 leads");
+    health.leads(() => {});
+    expect(readiness.report()).to.include({ ready: true, standsByFor: undefined });
+    health.endsLeading("the lease of tablet registry has been taken by 10.0.0.1:7000");
+    expect(readiness.report()).to.include({ ready: false, standsByFor: undefined });
+    stop.abort();
+  });
+});
+
+describe("health over HTTP", () => {
+  const readiness = new Readiness({ needs: ["leader", "nats"], log: silentLogger });
+  const http = new HealthHttp(readiness);
+  let url: string;
+
+  before(async () => {
+    url = `http://127.0.0.1:${await http.listen({ host: "127.0.0.1", port: 0 })}`;
+  });
+  after(() => http.close());
+
+  async function get(path: string, method = "GET"): Promise<[number, unknown]> {
+    const response = await fetch(`${url}${path}`, { method });
+    const body = await response.text();
+    return [response.status, body === "" ? "" : JSON.parse(body)];
+  }
+
+  it("/healthz answers while the process does, /readyz says what is missing, and for whom it stands by", async () => {
+    readiness.standsBy("10.0.0.1:7000");
+    readiness.missing("leader", "this process stands by");
+    readiness.forget("nats");
+    expect(await get("/healthz")).to.deep.equal([200, { alive: true }]);
+    const needs = { leader: { status: "NOT_SERVING", why: "this process stands by" }, nats: { status: "UNKNOWN" } };
+    expect(await get("/readyz")).to.deep.equal([503, { ready: false, standsByFor: "10.0.0.1:7000", needs }]);
+    readiness.standsBy(undefined);
+    for (const need of ["leader", "nats"] as const) readiness.met(need);
+    readiness.setServing(true);
+    const all = { leader: { status: "SERVING" }, nats: { status: "SERVING" } };
+    expect(await get("/readyz?verbose")).to.deep.equal([200, { ready: true, needs: all }]);
+    expect(await get("/readyz", "HEAD")).to.deep.equal([200, ""]);
+    expect((await get("/"))[0]).to.equal(404);
+    expect((await get("/readyz", "POST"))[0]).to.equal(405);
+  });
+
+  it("says which key names an address that is taken", async () => {
+    const taken = createServer();
+    const port = await new Promise<number>((resolve) =>
+      taken.listen(0, "127.0.0.1", () => resolve((taken.address() as { port: number }).port)),
+    );
+    const second = new HealthHttp(readiness);
+    await rejection(
+      second.listen({ host: "127.0.0.1", port }),
+      Error,
+      /^health\.listen: cannot listen on 127\.0\.0\.1:/,
+    );
+    taken.close();
+  });
+});

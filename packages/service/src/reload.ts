@@ -1,0 +1,41 @@
+import { isDeepStrictEqual } from "node:util";
+import { messageOf } from "@diskmesh/domain";
+import type { ServiceConfig } from "./config.js";
+import type { ServiceLogger } from "./log.js";
+
+/** Reads the config of a running process again, and applies what can change while it runs: the log's level. */
+export class Reload {
+  #config: ServiceConfig;
+
+  constructor(
+    config: ServiceConfig,
+    private readonly load: () => ServiceConfig,
+    private readonly log: ServiceLogger,
+  ) {
+    this.#config = config;
+  }
+
+  /** A config that is wrong changes nothing. What needs a restart is named. */
+  run(): void {
+    let config: ServiceConfig;
+    try {
+      config = this.load();
+    } catch (error) {
+      this.log.error({ error: messageOf(error) }, "the config is not reloaded: it is wrong, and all stays as it was");
+      return;
+    }
+    const { level } = config.log;
+    this.log.setLevel(level);
+    const needRestart = changedKeys({ ...this.#config, log: { ...this.#config.log, level } }, config);
+    this.#config = { ...this.#config, log: { ...this.#config.log, level } };
+    const rest = needRestart.length === 0 ? "" : `; a restart is needed for ${needRestart.join(", ")}`;
+    this.log.warn({ level, needRestart }, `the config is reloaded: the log's level is ${level}${rest}`);
+  }
+}
+
+/** Names alone: values may be secrets. */
+function changedKeys(before: object, after: object): string[] {
+  const [former, latter] = [new Map(Object.entries(before)), new Map(Object.entries(after))];
+  const names = [...new Set([...former.keys(), ...latter.keys()])];
+  return names.filter((name) => !isDeepStrictEqual(former.get(name), latter.get(name))).sort();
+}
