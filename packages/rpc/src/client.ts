@@ -37,6 +37,11 @@ export interface ClientOptions {
   /** Deadline of calls that give none, in milliseconds; streams have none unless they give one. */
   readonly defaultDeadlineMs: number;
   readonly maxMessageBytes?: number;
+  /**
+   * Called when a server cannot be reached, with why, at each try: a call that goes on to look for another one may take
+   * until its deadline to fail.
+   */
+  readonly onUnreached?: (address: string, error: Error) => void;
 }
 
 /** Options for one server. */

@@ -51,6 +51,19 @@ describe("a client of several servers", () => {
     expect(details.retryAfterMs).to.equal(200);
   });
 
+  it("none can be reached -> whoever asks is told of each and why at once, long before the call fails", async () => {
+    const told: string[] = [];
+    const onUnreached = (address: string, { message }: Error) => told.push(`${address} ${message}`);
+    const client = bench.client({ address: [NOBODY, "127.0.0.1:2"], onUnreached });
+    const giveUp = new AbortController();
+    const asked = client.get(note, { deadlineMs: 300_000, signal: giveUp.signal });
+    await eventually(async () => expect(told).to.have.length.above(1));
+    giveUp.abort();
+    await rejection(asked);
+    for (const [index, address] of [NOBODY, "127.0.0.1:2"].entries())
+      expect(told[index]).to.match(new RegExp(`^${address} .*: nobody listens there`));
+  });
+
   it("the first cannot be reached -> the next serves, and is asked first from then on", async () => {
     const { address } = await serve("b");
     const client = bench.client({ address: [NOBODY, address] });

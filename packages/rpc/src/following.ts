@@ -132,6 +132,7 @@ class FollowingClient {
     if (error instanceof StreamRefusedError && search.refusals++ < MAX_REFUSALS && search.leftMs() > 0) return address;
     this.#leave(address, error);
     if (!(error instanceof ServedElsewhereError)) throw error;
+    if (!error.answered) this.#options.onUnreached?.(address, error);
     search.tried.add(address);
     const leader = leaderIn(error);
     const next = [leader, ...this.#addresses].find((other) => other !== undefined && !search.tried.has(other));

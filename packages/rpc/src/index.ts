@@ -21,4 +21,4 @@ export { identityOfAlternativeNames } from "./peer-identity.js";
 export type { RefusedConnection } from "./secure-listener.js";
 export { RpcServer, type RpcServerOptions } from "./server.js";
 export { statusOfError } from "./status-of-error.js";
-export { readTlsFiles, type TlsFiles } from "./tls.js";
+export { readServerTlsFiles, readTlsFiles, type TlsFiles } from "./tls.js";

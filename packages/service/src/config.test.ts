@@ -81,8 +81,17 @@ describe("loadConfig", () => {
       name: "registry",
       lease: { timeMs: 5_000, safeTimeMs: 4_000, renewIntervalMs: 1_000 },
     });
-    const url = "mongodb://ann:secret@db-1:27017,db-2:27017/?replicaSet=rs";
+    const url = "mongodb://ann:secret@db-1:27017,db-2:27017/state?replicaSet=rs";
     expect(tabletOf(`{ storage: "${url}" }`).storage).to.equal(url);
+    for (const nameless of [
+      "mongodb://ann:secret@db-1",
+      "mongodb://db-1:1,db-2:2/?replicaSet=a/b",
+      "mongodb+srv://db/",
+    ])
+      expect(() => tabletOf(`{ storage: "${nameless}" }`), nameless)
+        .to.throw(ConfigError, "tablet.storage: name the database, as in mongodb://db-1:27017/diskmesh")
+        .with.property("message")
+        .that.does.not.contain("secret");
     for (const lease of ["{ timeMs: 3000 }", "{ safeTimeMs: 500 }", "{ timeMs: 0 }"])
       expect(() => tabletOf(`{ storage: "${url}", lease: ${lease} }`), lease)
         .to.throw(ConfigError, "tablet.lease")
@@ -103,8 +112,8 @@ describe("loadConfig", () => {
       return loadConfig(leader, ["--config", file], {});
     };
     load("tablet: { storage: state }");
-    load("tablet: { storage: mongodb://db }\nadvertisedAddress: registry-1:7030");
-    expect(() => load("tablet: { storage: mongodb://db }")).to.throw(ConfigError, "advertisedAddress: give one");
+    load("tablet: { storage: mongodb://db/state }\nadvertisedAddress: registry-1:7030");
+    expect(() => load("tablet: { storage: mongodb://db/state }")).to.throw(ConfigError, "advertisedAddress: give one");
   });
 
   const wrong: readonly [string, string, string[]][] = [

@@ -31,7 +31,7 @@ export const durationMsConfig = z.int().min(1).max(2_147_483_647);
 
 /** The state of a service of which one process leads and others may stand by. */
 export function tabletConfig(defaultName: string) {
-  return z.strictObject({
+  const fields = z.strictObject({
     /** A folder, or the address of a database, `mongodb://...`. */
     storage: z.union([z.string().regex(/^[a-z][a-z0-9+.-]*:\/\//i), pathConfig]),
     name: z.string().min(1).default(defaultName),
@@ -54,6 +54,17 @@ export function tabletConfig(defaultName: string) {
       })
       .prefault({}),
   });
+  const noDatabase =
+    "name the database, as in mongodb://db-1:27017/diskmesh, which is the one that an address without a name used to mean";
+  return fields.refine(({ storage }) => namesDatabase(storage), { path: ["storage"], message: noDatabase });
+}
+
+/** An address without a database would share one with whoever forgets to name theirs. */
+function namesDatabase(storage: string): boolean {
+  if (!/^mongodb(\+srv)?:\/\//i.test(storage)) return true;
+  const [beforeOptions = ""] = storage.split("?");
+  const [, , ...hostsAndDatabase] = beforeOptions.split("/");
+  return hostsAndDatabase.length >= 2 && hostsAndDatabase.at(-1) !== "";
 }
 
 interface LeaderConfig {

@@ -34,8 +34,10 @@ export async function startLeadingService<Context>(
   log: Logger,
   { service, standsBy, addServices, lead, needs = [] }: LeadingService<Context>,
 ): Promise<void> {
-  const readiness = new Readiness({ needs: ["leader", "database", ...needs], log });
-  const server = await createRpcServer(lifecycle, config, log, readiness);
+  const readiness = new Readiness({ needs: ["certificate", "leader", "database", ...needs], log });
+  // One to whom nobody talks must not lead: another one can, and takes the lease as soon as it is given back.
+  const onCertificateEnded = (error: Error): void => lifecycle.fail(error);
+  const server = await createRpcServer(lifecycle, config, log, readiness, onCertificateEnded);
   const databaseSilentMs = standsBy ? config.tablet.lease.safeTimeMs : undefined;
   let address = "";
   const leadership = new Leadership<Context>({

@@ -1,7 +1,7 @@
 import type { Logger } from "@diskmesh/domain";
 
 /** What a process may need to do its work: the name that health checks ask for. */
-export type Need = "leader" | "database" | "nats" | "dispatcher" | "registered";
+export type Need = "certificate" | "leader" | "database" | "nats" | "dispatcher" | "registered";
 
 interface NeedState {
   /** Undefined: nobody looks at it, as at a standby's connections. */

@@ -1,5 +1,7 @@
 import type { Logger } from "@diskmesh/domain";
-import { RpcServer, type RpcServerLimits, type TlsFiles } from "@diskmesh/rpc";
+import { RpcServer, type RpcServerLimits, readServerTlsFiles, type TlsFiles } from "@diskmesh/rpc";
+import { CertificateWatch } from "./certificate-watch.js";
+import { systemClock } from "./clock.js";
 import { Descriptors } from "./descriptors.js";
 import { HealthHttp, type HealthListen } from "./health-http.js";
 import type { Lifecycle } from "./lifecycle.js";
@@ -24,6 +26,7 @@ export async function createRpcServer(
   config: RpcServerConfig,
   log: Logger,
   readiness: Readiness,
+  onCertificateEnded: (error: Error) => void = () => {},
 ): Promise<RpcServer> {
   let descriptors: Descriptors | undefined;
   const shortage = () => descriptors?.shortage();
@@ -38,6 +41,12 @@ export async function createRpcServer(
     }),
   );
   readiness.onChange((report) => tellHealth(server, report));
+  const { cert: certPem } = readServerTlsFiles(config.tls, systemClock.nowMs());
+  const { certFile } = config.tls;
+  lifecycle.use(
+    "certificate",
+    new CertificateWatch({ certPem, certFile, readiness, clock: systemClock, log, onEnded: onCertificateEnded }),
+  );
   lifecycle.stopping.addEventListener("abort", () => readiness.setServing(false), { once: true });
   if (config.health !== undefined) {
     const http = lifecycle.use("health over HTTP", new HealthHttp(readiness));

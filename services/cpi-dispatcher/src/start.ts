@@ -27,7 +27,7 @@ export async function startDispatcher(lifecycle: Lifecycle, config: DispatcherCo
     log: new CpiLog(config),
   };
   lifecycle.use("calls of CPIs", () => context.fence.end());
-  const readiness = new Readiness({ needs: [], log });
+  const readiness = new Readiness({ needs: ["certificate"], log });
   const server = await createRpcServer(lifecycle, config, log, readiness);
   addServices(server, () => context);
   lifecycle.use("gRPC server", () => server.drain());

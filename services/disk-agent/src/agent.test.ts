@@ -90,7 +90,7 @@ describe("the disk agent's process", () => {
 
   it("holds all its devices from the start, before any registry is there", async () => {
     await registry.stop();
-    await start(twoDevices());
+    await start(twoDevices(), { registry: { address: ["127.0.0.1:1", registry.address] } });
     expect([held(a), held(b)]).to.deep.equal([1, 1]);
     expect((await list()).map(({ deviceId, attached }) => [deviceId, attached])).to.deep.equal([
       ["dev-a", true],
@@ -101,6 +101,10 @@ describe("the disk agent's process", () => {
     const registration = await registry.registered("host-1");
     expect(registration).to.include({ az: "z1", address: agent.address, tabletId: "" });
     await ready(30_000);
+    const told = agent.process.logs.split("\n").filter((line) => line.includes("a registry cannot be reached"));
+    const ofNobody = told.filter((line) => line.includes('"address":"127.0.0.1:1"'));
+    expect(ofNobody, "each reason once, at once").to.have.length(1);
+    expect(ofNobody[0]).to.contain("nobody listens there");
     await registry.stop();
     await eventually(() => rejection(ready(1_000), TimeoutError, /NOT_SERVING, for want of: registered$/));
     expect((await list()).map(({ attached }) => attached)).to.deep.equal([true, true], "it serves all the same");

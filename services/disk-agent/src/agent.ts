@@ -41,11 +41,14 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   // Two agents on one cache would grant sessions behind each other's back.
   const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
   lifecycle.use("base folder lock", async () => lock.release());
-  const edges = systemEdges(config);
+  const edges = systemEdges(config, log);
   const context = await startHolding(lifecycle, config, { folders, edges, log });
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
-  const readiness = new Readiness({ needs: ["registered", ...(isOnMbus(config) ? (["nats"] as const) : [])], log });
+  const readiness = new Readiness({
+    needs: ["certificate", "registered", ...(isOnMbus(config) ? (["nats"] as const) : [])],
+    log,
+  });
   const address = await serveRegistryFace(lifecycle, context, readiness, log);
   registerWithRegistry(lifecycle, context, address, { ...edges, readiness });
   watchDevices(lifecycle, context, log);
@@ -97,7 +100,7 @@ export interface AgentEdges {
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }
 
-function systemEdges(config: AgentConfig): AgentEdges {
+function systemEdges(config: AgentConfig, log: Logger): AgentEdges {
   const { tls, rpc, registry, timeouts } = config;
   const common = { tls, defaultDeadlineMs: timeouts.registerTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
   return {
@@ -115,7 +118,20 @@ function systemEdges(config: AgentConfig): AgentEdges {
         ...common,
         address: registry.address,
         serverRole: "disk-registry",
+        onUnreached: tellOnce(log),
       }),
+  };
+}
+
+/** Of each address the last reason: one that comes again and again is told once, another one at once. */
+function tellOnce(log: Logger): (address: string, error: Error) => void {
+  const told = new Map<string, string>();
+  return (address, { message }) => {
+    // Some say when they were.
+    const reason = message.replace(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "");
+    if (told.get(address) === reason) return;
+    told.set(address, reason);
+    log.warn({ address, error: message }, "a registry cannot be reached");
   };
 }
 

@@ -1,0 +1,36 @@
+import { type Logger, silentLogger } from "@diskmesh/domain";
+import { createAuthority } from "@diskmesh/pki";
+import { expect } from "chai";
+import { CertificateWatch } from "./certificate-watch.js";
+import { ManualClock } from "./clock.js";
+import { Readiness } from "./readiness.js";
+
+const DAY_MS = 86_400_000;
+
+describe("CertificateWatch", () => {
+  it("tells of the end once a day from 30 days before, and at the end the process is not ready and is told", async () => {
+    const { certPem } = await createAuthority({ commonName: "any", validDays: 33 });
+    const lines: string[] = [];
+    const note = (_fields: object, text: string) => lines.push(text);
+    const log = { ...silentLogger, warn: note, error: note } as Logger;
+    const readiness = new Readiness({ needs: ["certificate"], log: silentLogger });
+    readiness.setServing(true);
+    const ends: string[] = [];
+    const clock = new ManualClock(Date.now());
+    const onEnded = ({ message }: Error) => ends.push(message);
+    const watch = new CertificateWatch({ certPem, certFile: "/etc/cert.pem", readiness, clock, log, onEnded });
+    expect(readiness.report().ready).to.equal(true);
+    await clock.advance(2 * DAY_MS);
+    expect(lines).to.deep.equal([]);
+    await clock.advance(1.5 * DAY_MS);
+    expect(lines).to.have.length(1);
+    expect(lines[0]).to.match(/^the certificate in tls\.certFile .*cert\.pem ends in 29 days, at .*: renew it/);
+    await clock.advance(DAY_MS);
+    expect(lines).to.have.length(2);
+    await clock.advance(28.6 * DAY_MS);
+    expect(ends).to.have.length(1);
+    expect(ends[0]).to.match(/^the certificate in tls\.certFile .*cert\.pem ended at .*: renew it, and restart/);
+    expect(readiness.report()).to.include({ ready: false, why: `certificate: ${ends[0]}` });
+    watch.close();
+  });
+});
