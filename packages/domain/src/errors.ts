@@ -142,6 +142,12 @@ export class DeviceIoError extends DomainError {
   override readonly outcome = "unknown" as const;
 }
 
+/** A vendor's driver failed, or its method did. The text is the driver's own. */
+export class DriverError extends DomainError {
+  override readonly reason = "DRIVER";
+  override readonly outcome = "unknown" as const;
+}
+
 /** The message of anything that was thrown, for a log line or an error that wraps it. */
 export function messageOf(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown);

@@ -4,6 +4,7 @@ import {
   CancelledError,
   DeviceIoError,
   type DomainError,
+  DriverError,
   type ErrorDetails,
   InvalidArgumentError,
   InvalidStateError,
@@ -53,6 +54,7 @@ const CLASSES: Readonly<Record<string, ErrorClass>> = {
   CANCELLED: CancelledError,
   NOT_IMPLEMENTED: NotImplementedError,
   DEVICE_IO: DeviceIoError,
+  DRIVER: DriverError,
 };
 
 /**

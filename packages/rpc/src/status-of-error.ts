@@ -4,6 +4,7 @@ import {
   CancelledError,
   DeviceIoError,
   DomainError,
+  DriverError,
   FencedError,
   InvalidArgumentError,
   InvalidStateError,
@@ -47,8 +48,9 @@ const CODES: readonly (readonly [abstract new (...args: never[]) => DomainError,
   [TimeoutError, status.DEADLINE_EXCEEDED],
   [CancelledError, status.CANCELLED],
   [NotImplementedError, status.UNIMPLEMENTED],
-  // No code means "hardware failed"; the reason tells it from a bug.
+  // No code means "hardware failed" or "a vendor's driver failed"; the reason tells it from a bug.
   [DeviceIoError, status.INTERNAL],
+  [DriverError, status.INTERNAL],
 ];
 
 export interface GrpcStatus {

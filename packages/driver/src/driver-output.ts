@@ -1,0 +1,70 @@
+import type { Readable } from "node:stream";
+import type { Logger } from "@diskmesh/domain";
+import type { DriverLimits } from "./config.js";
+
+export interface DriverOutputOptions {
+  readonly limits: Pick<DriverLimits, "outputBytesPerSecond" | "logLinesPerSecond">;
+  readonly log: Pick<Logger, "info">;
+  readonly onFlood: (reason: string) => void;
+}
+
+const MAX_LINE_LENGTH = 1_000;
+const TAIL_LENGTH = 4_096;
+const SECOND_MS = 1_000;
+
+/** What a driver writes to its standard output and error: lines of the log, so many and no more. */
+export class DriverOutput {
+  readonly #options: DriverOutputOptions;
+  #secondBeganMs = Number.NEGATIVE_INFINITY;
+  #bytes = 0;
+  #lines = 0;
+  #notTold = 0;
+  /** The last of it. */
+  tail = "";
+
+  constructor(options: DriverOutputOptions) {
+    this.#options = options;
+  }
+
+  read(stream: Readable): void {
+    let rest = "";
+    const { outputBytesPerSecond } = this.#options.limits;
+    stream.on("error", () => undefined);
+    stream.on("data", (chunk: Buffer) => {
+      this.#turn();
+      this.#bytes += chunk.length;
+      if (this.#bytes > outputBytesPerSecond) {
+        stream.destroy();
+        const limit = "drivers.limits.outputBytesPerSecond";
+        this.#options.onFlood(`it wrote more than ${outputBytesPerSecond} bytes within a second (${limit})`);
+        return;
+      }
+      const text = chunk.toString("utf8");
+      this.tail = (this.tail + text).slice(-TAIL_LENGTH);
+      const lines = (rest + text).split("\n");
+      rest = (lines.pop() ?? "").slice(0, MAX_LINE_LENGTH);
+      for (const line of lines) this.#line(line);
+    });
+    stream.on("end", () => rest !== "" && this.#line(rest));
+  }
+
+  #turn(): void {
+    const nowMs = performance.now();
+    if (nowMs - this.#secondBeganMs < SECOND_MS) return;
+    this.#secondBeganMs = nowMs;
+    this.#bytes = 0;
+    this.#lines = 0;
+  }
+
+  #line(line: string): void {
+    this.#turn();
+    this.#lines += 1;
+    if (this.#lines > this.#options.limits.logLinesPerSecond) {
+      this.#notTold += 1;
+      return;
+    }
+    const said = line.slice(0, MAX_LINE_LENGTH).replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ");
+    this.#options.log.info({ said, ...(this.#notTold > 0 && { notTold: this.#notTold }) }, "a driver says");
+    this.#notTold = 0;
+  }
+}

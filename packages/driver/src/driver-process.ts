@@ -1,0 +1,257 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import type { Readable, Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import {
+  AlreadyExistsError,
+  DriverError,
+  type ErrorDetails,
+  InvalidArgumentError,
+  isJsonObject,
+  type JsonObject,
+  type Logger,
+  messageOf,
+  NotFoundError,
+  ResourceExhaustedError,
+  TimeoutError,
+  UnavailableError,
+} from "@diskmesh/domain";
+import type { DriverLimits } from "./config.js";
+import { DriverOutput } from "./driver-output.js";
+import { readLines } from "./lines.js";
+import { type DriverListing, parseListing } from "./listing.js";
+import type { FailureKind, MethodKind } from "./method.js";
+import { type DriverOffers, Offers } from "./offers.js";
+import { processUse } from "./process-use.js";
+import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
+
+const RUNNER = fileURLToPath(new URL("./driver-runner.js", import.meta.url));
+
+/** Nothing of the service's own: no secrets, no addresses, no options of Node. */
+const ENVIRONMENT = { PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", LANG: "C.UTF-8" };
+const LINE_MARGIN_BYTES = 65_536;
+
+export interface DriverProcessOptions {
+  readonly package: string;
+  readonly settings: JsonObject;
+  readonly nodeId: string;
+  readonly limits: DriverLimits;
+  readonly offers: DriverOffers;
+  readonly log: Pick<Logger, "info">;
+  readonly onLoaded: (listing: DriverListing) => void;
+  /** Called once, when nothing of it runs any more. */
+  readonly onEnd: (reason: string) => void;
+}
+
+/** One call of a method. */
+export interface DriverCall {
+  readonly kind: MethodKind;
+  readonly method: string;
+  readonly httpMethod: string;
+  readonly args: JsonObject;
+  readonly nodeId: string;
+  readonly validateOnly: boolean;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+}
+
+interface Running {
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+}
+
+const ERRORS: Readonly<Record<FailureKind, new (message: string, details?: ErrorDetails) => Error>> = {
+  invalid: InvalidArgumentError,
+  not_found: NotFoundError,
+  conflict: AlreadyExistsError,
+  unavailable: UnavailableError,
+  failed: DriverError,
+};
+
+/** One life of a driver's process. It is ended for whatever it does beyond its limits, with the reason. */
+export class DriverProcess {
+  readonly #options: DriverProcessOptions;
+  readonly #child: ChildProcess;
+  readonly #output: DriverOutput;
+  readonly #offers: Offers;
+  readonly #running = new Map<number, Running>();
+  readonly #timers = new Set<NodeJS.Timeout>();
+  #lastCall = 0;
+  #reason: string | undefined;
+  /** How much of a processor it had used when it was last asked whether it is there, and has not answered. */
+  #pingedAtProcessorMs: number | undefined;
+
+  constructor(options: DriverProcessOptions) {
+    this.#options = options;
+    const { limits, settings, nodeId, log } = options;
+    this.#child = spawn(process.execPath, [`--max-old-space-size=${limits.memoryMib}`, RUNNER], {
+      cwd: "/",
+      env: ENVIRONMENT,
+      // A group of its own, so that what it started ends with it.
+      detached: true,
+      stdio: ["pipe", "pipe", "pipe", "pipe"],
+    });
+    this.#child.on("error", (error) => this.#end(`its process cannot be started: ${error.message}`));
+    this.#child.on("exit", (code, signal) => {
+      this.#reason ??= signal === null ? `its process exited with code ${code}` : this.#endedBy(signal);
+      this.#killGroup();
+    });
+    this.#child.on("close", () => this.#end(this.#reason ?? "its process ended"));
+    this.#output = new DriverOutput({ limits, log, onFlood: (reason) => this.kill(reason) });
+    this.#offers = new Offers({
+      offers: options.offers,
+      tell: (message) => this.#tell(message),
+      onFlood: (reason) => this.kill(reason),
+    });
+    this.#listen();
+    this.#tell({ type: "load", package: options.package, settings, nodeId, maxAnswerBytes: limits.answerSizeBytes });
+    this.#after(limits.loadTimeoutMs, () => `it did not load within ${limits.loadTimeoutMs} ms (loadTimeoutMs)`);
+  }
+
+  /** What the method answers. Rejects with an error of the domain. */
+  async call({ timeoutMs, signal, ...called }: DriverCall): Promise<unknown> {
+    signal.throwIfAborted();
+    const { callsAtOnce } = this.#options.limits;
+    if (this.#running.size >= callsAtOnce)
+      throw new ResourceExhaustedError(
+        `${callsAtOnce} calls of the driver run, which is the limit (drivers.limits.callsAtOnce): try again later`,
+      );
+    const id = ++this.#lastCall;
+    const about = `method ${called.method}`;
+    const late = `${about} did not return within ${timeoutMs} ms`;
+    let why: unknown;
+    const cancel = (error: Error): void => {
+      why ??= error;
+      this.#tell({ type: "cancel", id, why: error.message });
+      timers.push(
+        setTimeout(() => this.kill(`${late}, nor when it was cancelled`), this.#options.limits.cancelGraceMs),
+      );
+    };
+    const timers = [setTimeout(() => cancel(new TimeoutError(late)), timeoutMs)];
+    const onAbort = (): void => cancel(signal.reason as Error);
+    signal.addEventListener("abort", onAbort, { once: true });
+    try {
+      return await new Promise<unknown>((resolve, reject) => {
+        this.#running.set(id, { resolve, reject });
+        this.#tell({ type: "call", id, ...called });
+      });
+    } catch (error) {
+      // A driver that heeds fails in its own words, which nobody asked for.
+      throw why !== undefined && this.#reason === undefined ? why : error;
+    } finally {
+      this.#running.delete(id);
+      for (const timer of timers) clearTimeout(timer);
+      signal.removeEventListener("abort", onAbort);
+    }
+  }
+
+  /** Looks from time to time whether it is within its limits, and still there. */
+  async look(): Promise<void> {
+    const { pid } = this.#child;
+    const use = pid === undefined ? undefined : await processUse(pid);
+    if (use === undefined || this.#reason !== undefined) return;
+    const { memoryMib, turnProcessorMs } = this.#options.limits;
+    // What is not on V8's heap counts as well, beyond what Node itself takes.
+    if (use.memoryBytes > (2 * memoryMib + 128) * 1_048_576)
+      return this.kill(`it took ${Math.round(use.memoryBytes / 1_048_576)} MiB of memory (drivers.limits.memoryMib)`);
+    if (this.#pingedAtProcessorMs === undefined) {
+      this.#pingedAtProcessorMs = use.processorMs;
+      this.#tell({ type: "ping" });
+    } else if (use.processorMs - this.#pingedAtProcessorMs > turnProcessorMs)
+      this.kill(
+        `it kept its event loop busy for more than ${turnProcessorMs} ms of a processor (drivers.limits.turnProcessorMs)`,
+      );
+  }
+
+  /** Ends it at once. The first reason counts. */
+  kill(reason: string): void {
+    this.#reason ??= reason;
+    this.#killGroup();
+  }
+
+  #listen(): void {
+    const { stdout, stderr, stdio, stdin } = this.#child;
+    const { answerSizeBytes } = this.#options.limits;
+    if (stdout !== null) this.#output.read(stdout);
+    if (stderr !== null) this.#output.read(stderr);
+    stdin?.on("error", () => undefined);
+    const answers = stdio[ANSWERS_FD] as Readable | null | undefined;
+    if (!answers) return;
+    readLines(answers, {
+      maxLineBytes: answerSizeBytes + LINE_MARGIN_BYTES,
+      onLine: (line) => this.#heed(line),
+      onTooLong: () =>
+        this.kill(`it answered more than ${answerSizeBytes} bytes at once (drivers.limits.answerSizeBytes)`),
+    });
+  }
+
+  #heed(line: string): void {
+    if (this.#reason !== undefined) return;
+    try {
+      const message: unknown = JSON.parse(line);
+      if (!isJsonObject(message)) throw new TypeError("no object");
+      this.#hear(message as FromDriver);
+    } catch (error) {
+      this.kill(`it broke the protocol: ${messageOf(error).slice(0, 200)}`);
+    }
+  }
+
+  #hear(message: FromDriver): void {
+    if (message.type === "loaded") this.#loaded(message.listing);
+    else if (message.type === "fatal") this.kill(String(message.reason));
+    else if (message.type === "answer") this.#take(message.id).resolve(message.value);
+    else if (message.type === "failure") {
+      const Kind = Object.hasOwn(ERRORS, message.kind) ? ERRORS[message.kind] : DriverError;
+      this.#take(message.id).reject(new Kind(String(message.message)));
+    } else if (message.type === "pong" && this.#pingedAtProcessorMs !== undefined)
+      this.#pingedAtProcessorMs = undefined;
+    else if (message.type === "ask") this.#offers.ask(message.id, message.what, message.args);
+    else throw new TypeError("it said what nobody asked for");
+  }
+
+  #take(id: unknown): Running {
+    const running = this.#running.get(id as number);
+    if (running === undefined) throw new TypeError("it answered what nobody asked for");
+    this.#running.delete(id as number);
+    return running;
+  }
+
+  #loaded(listing: unknown): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#options.onLoaded(parseListing(listing));
+  }
+
+  #tell(message: ToDriver): void {
+    const stdin = this.#child.stdin as Writable | null;
+    if (stdin?.writable) stdin.write(`${JSON.stringify(message)}\n`);
+  }
+
+  #after(ms: number, reason: () => string): void {
+    const timer = setTimeout(() => this.kill(reason()), ms);
+    this.#timers.add(timer);
+  }
+
+  #endedBy(signal: string): string {
+    if (this.#output.tail.includes("heap out of memory"))
+      return `it ran out of its ${this.#options.limits.memoryMib} MiB of memory (drivers.limits.memoryMib)`;
+    return `its process was ended by ${signal}`;
+  }
+
+  #killGroup(): void {
+    const { pid } = this.#child;
+    if (pid === undefined) return;
+    try {
+      process.kill(-pid, "SIGKILL");
+    } catch {
+      // Nothing of it runs any more.
+    }
+  }
+
+  #end(reason: string): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    this.#reason ??= reason;
+    const ended = this.#reason;
+    for (const { reject } of this.#running.values()) reject(new DriverError(`the driver ended meanwhile: ${ended}`));
+    this.#running.clear();
+    this.#options.onEnd(ended);
+  }
+}

@@ -1,0 +1,134 @@
+import { createRequire } from "node:module";
+import { Socket } from "node:net";
+import { isAbsolute } from "node:path";
+import { pathToFileURL } from "node:url";
+import { Worker } from "node:worker_threads";
+import { isJsonObject, messageOf } from "@diskmesh/domain";
+import type { DriverEnvironment } from "./driver.js";
+import { readLines } from "./lines.js";
+import { failureKindOf, MethodError } from "./method.js";
+import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
+import { type LoadedDriver, loadedDriver } from "./published.js";
+
+// The program of a driver's process. The host limits what it may do; nothing here is relied on by the service.
+
+const MAX_REASON_LENGTH = 2_000;
+const FATAL_EXIT_CODE = 70;
+const MAX_LINE_BYTES = 64 * 1024 * 1024;
+
+const answers = new Socket({ fd: ANSWERS_FD, readable: false, writable: true });
+const running = new Map<number, AbortController>();
+const asked = new Map<number, { resolve(value: unknown): void; reject(error: Error): void }>();
+let lastAsked = 0;
+let maxAnswerBytes = 0;
+let driver: LoadedDriver | undefined;
+
+function tell(message: FromDriver, then?: () => void): void {
+  answers.write(`${JSON.stringify(message)}\n`, then);
+}
+
+function fail(reason: string): void {
+  const end = (): never => process.exit(FATAL_EXIT_CODE);
+  setTimeout(end, 1_000);
+  tell({ type: "fatal", reason: reason.slice(0, MAX_REASON_LENGTH) }, end);
+}
+
+function ask(what: string, args: unknown): Promise<unknown> {
+  const id = ++lastAsked;
+  return new Promise((resolve, reject) => {
+    asked.set(id, { resolve, reject });
+    tell({ type: "ask", id, what, args });
+  });
+}
+
+function environmentOf(settings: unknown, nodeId: string): DriverEnvironment {
+  return {
+    settings,
+    nodeId,
+    devices: () => ask("devices", {}) as ReturnType<DriverEnvironment["devices"]>,
+    probe: (deviceId) => ask("probe", { deviceId }) as Promise<number>,
+    warnOf: async (deviceId, message) => {
+      await ask("warnOf", { deviceId, message: message ?? "" });
+    },
+  };
+}
+
+async function load(message: Extract<ToDriver, { type: "load" }>): Promise<void> {
+  maxAnswerBytes = message.maxAnswerBytes;
+  try {
+    const { package: name } = message;
+    // A folder is what its package.json says, as with require.
+    const found = isAbsolute(name) ? pathToFileURL(createRequire(import.meta.url).resolve(name)).href : name;
+    const module = (await import(found)) as { readonly default?: unknown };
+    const loaded = loadedDriver(module.default, message.settings, (settings) =>
+      environmentOf(settings, message.nodeId),
+    );
+    await loaded.start();
+    driver = loaded;
+    tell({ type: "loaded", listing: loaded.listing });
+  } catch (error) {
+    fail(`it cannot be loaded: ${messageOf(error)}`);
+  }
+}
+
+async function call(message: Extract<ToDriver, { type: "call" }>): Promise<void> {
+  const { id, httpMethod, nodeId } = message;
+  const abort = new AbortController();
+  running.set(id, abort);
+  try {
+    if (driver === undefined) throw new MethodError("unavailable", "the driver is not loaded yet");
+    const value = await driver.call(message, { httpMethod, nodeId, signal: abort.signal });
+    tell({ type: "answer", id, value: checkedValue(value) });
+  } catch (error) {
+    tell({
+      type: "failure",
+      id,
+      kind: failureKindOf(error),
+      message: messageOf(error).slice(0, MAX_REASON_LENGTH),
+    });
+  } finally {
+    running.delete(id);
+  }
+}
+
+function checkedValue(value: unknown): unknown {
+  if (value === undefined) return null;
+  const text = JSON.stringify(value);
+  if (text === undefined) throw new MethodError("failed", "the method answered what is no JSON");
+  if (Buffer.byteLength(text) > maxAnswerBytes)
+    throw new MethodError(
+      "failed",
+      `the method answered ${text.length} characters: the limit is ${maxAnswerBytes} bytes`,
+    );
+  return JSON.parse(text);
+}
+
+function heed(message: ToDriver): void {
+  if (message.type === "load") void load(message);
+  else if (message.type === "call") void call(message);
+  else if (message.type === "cancel") running.get(message.id)?.abort(new Error(message.why));
+  else if (message.type === "ping") tell({ type: "pong" });
+  else {
+    const { resolve, reject } = asked.get(message.id) ?? {};
+    asked.delete(message.id);
+    if (message.error === undefined) resolve?.(message.value);
+    else reject?.(new Error(message.error));
+  }
+}
+
+process.on("uncaughtException", (error, origin) => {
+  const how = origin === "unhandledRejection" ? "a promise was rejected and nobody heard" : "nobody caught";
+  fail(`${how}: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
+});
+// The service has gone. A thread sees to it where this one never gets here.
+process.stdin.on("end", () => process.exit(0));
+answers.on("error", () => process.exit(0));
+new Worker(new URL("./orphan-watch.js", import.meta.url), { workerData: process.ppid, execArgv: [] }).unref();
+readLines(process.stdin, {
+  maxLineBytes: MAX_LINE_BYTES,
+  onLine: (line) => {
+    const message: unknown = JSON.parse(line);
+    if (isJsonObject(message)) heed(message as ToDriver);
+  },
+  onTooLong: () => process.exit(FATAL_EXIT_CODE),
+});

@@ -1,0 +1,198 @@
+import { readFileSync } from "node:fs";
+import { DriverError, InvalidArgumentError, type Logger, NotFoundError, TimeoutError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type DriverCall, DriverHost, driversConfig } from "./host.js";
+import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "./testing/index.js";
+
+const LIMITS = { memoryMib: 64, turnProcessorMs: 300, cancelGraceMs: 300, outputBytesPerSecond: 262_144 };
+
+function recordingLog() {
+  const lines: { readonly level: string; readonly message: string; readonly [field: string]: unknown }[] = [];
+  const at =
+    (level: string) =>
+    (fields: object, message: string): void =>
+      void lines.push({ level, message, ...fields });
+  return {
+    lines,
+    log: { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") } satisfies Logger,
+  };
+}
+
+async function startHost(drivers: readonly object[], limits: object = {}) {
+  const { lines, log } = recordingLog();
+  const config = driversConfig.parse({
+    drivers,
+    limits: { ...LIMITS, ...limits },
+    restart: { minDelayMs: 20, maxDelayMs: 50 },
+  });
+  const host = new DriverHost({ config, random: Math.random, log });
+  await host.settled();
+  const call = (name: string, method: string, more: Partial<DriverCall> = {}): Promise<unknown> =>
+    host.call(name, {
+      kind: "node",
+      method,
+      httpMethod: "POST",
+      args: {},
+      nodeId: "host-1",
+      validateOnly: false,
+      timeoutMs: 60_000,
+      signal: new AbortController().signal,
+      ...more,
+    });
+  return { host, call, lines };
+}
+
+describe("the host of drivers", () => {
+  describe("a driver that behaves", () => {
+    let it_: Awaited<ReturnType<typeof startHost>>;
+    before(async () => {
+      it_ = await startHost([{ package: SAMPLE_DRIVER }, { package: LEGACY_DRIVER }, { package: SAMPLE_DRIVER }]);
+    });
+    after(() => it_.host.close());
+
+    it("is listed with what it inherits, what it overrides, verbs in capitals and schemas", () => {
+      const [sample] = it_.host.listings();
+      const methods = Object.fromEntries(sample?.nodeMethods.map((method) => [method.name, method]) ?? []);
+      expect(methods.inherited?.description).to.equal("as it was");
+      expect(methods.overridden?.description).to.equal("of the sample");
+      expect(methods.lower?.httpMethods).to.deep.equal(["GET", "HEAD"]);
+      expect(methods).to.have.property("other-name");
+      expect(methods).not.to.have.property("renamed");
+      expect(methods.second_method?.schema).to.deep.include({ required: ["bar"], additionalProperties: false });
+      expect(methods.login?.schema).to.have.nested.property("properties.password.writeOnly", true);
+      expect(sample?.driverMethods.map(({ name }) => name)).to.include("d_echo");
+    });
+
+    it("a second one of that name -> is told, and not listed", () => {
+      expect(it_.host.drivers().map(({ problem }) => problem)).to.deep.equal([
+        "",
+        "",
+        "another driver has that name already",
+      ]);
+      expect(it_.host.listings().map(({ name }) => name)).to.deep.equal(["sample", "legacy"]);
+    });
+
+    it("runs what was called, an override in the place of what it overrides", async () => {
+      expect(await it_.call("sample", "third_method_sync", { args: { bar: "meow" } })).to.equal(true);
+      expect(await it_.call("sample", "overridden")).to.equal("sample");
+      expect(await it_.call("sample", "none")).to.equal(null);
+      expect(await it_.call("sample", "d_echo", { kind: "driver", args: { a: 1 } })).to.deep.equal({
+        http_method: "POST",
+        kw: { a: 1 },
+      });
+    });
+
+    it("wrong arguments -> named and not run, also when they are only looked at", async () => {
+      const wrong = (args: Record<string, unknown>, validateOnly = false) =>
+        rejection(it_.call("sample", "third_method_sync", { args, validateOnly }), InvalidArgumentError);
+      expect((await wrong({})).message).to.equal("Parameter 'bar' not passed to method 'third_method_sync'.");
+      expect((await wrong({ bar: "meow", extra: 1 }, true)).message).to.contain("takes no parameter 'extra'");
+      expect(await it_.call("sample", "third_method_sync", { args: { bar: "meow" }, validateOnly: true })).to.equal(
+        null,
+      );
+    });
+
+    it("anything that a method throws -> its words", async () => {
+      await rejection(it_.call("sample", "plain"), DriverError, "plain boom");
+      await rejection(it_.call("nobody", "plain"), NotFoundError, "unknown");
+    });
+
+    it("a call that is cancelled, or late -> ends at the driver, which goes on", async () => {
+      const abort = new AbortController();
+      const call = it_.call("sample", "sleep", { args: { ms: 3_600_000 }, signal: abort.signal });
+      abort.abort(new TimeoutError("nobody waits"));
+      await rejection(call, TimeoutError, "nobody waits");
+      const late = it_.call("sample", "sleep", { args: { ms: 3_600_000 }, timeoutMs: 1 });
+      await rejection(late, TimeoutError, "did not return within 1 ms");
+      expect(await it_.call("sample", "none")).to.equal(null);
+    });
+
+    it("its process -> has no environment, arguments or folder of the service", async () => {
+      const seen = (await it_.call("sample", "surroundings")) as { env: object; argv: string[]; cwd: string };
+      expect(Object.keys(seen.env)).to.have.members(["PATH", "LANG"]);
+      expect({ argv: seen.argv, cwd: seen.cwd }).to.deep.equal({ argv: [], cwd: "/" });
+    });
+
+    it("a catch-all of former times -> takes every method, with one warning", async () => {
+      expect(await it_.call("legacy", "anything", { args: { a: 1 } })).to.deep.equal({
+        method: "anything",
+        args: { a: 1 },
+      });
+      const warnings = it_.lines.filter(({ message }) => message.includes("deprecated"));
+      expect(warnings.map(({ driver }) => driver)).to.deep.equal(["legacy"]);
+    });
+  });
+
+  describe("a driver that misbehaves", () => {
+    let it_: Awaited<ReturnType<typeof startHost>>;
+    before(async () => {
+      it_ = await startHost([{ package: MISBEHAVING_DRIVER }, { package: SAMPLE_DRIVER }]);
+    });
+    after(() => it_.host.close());
+
+    const rows: readonly (readonly [method: string, reason: RegExp, timeoutMs?: number])[] = [
+      ["late_throw", /nobody caught: Error: thrown late/],
+      ["exit", /exited with code 3/],
+      ["busy", /kept its event loop busy/],
+      ["busy_later", /kept its event loop busy/],
+      ["flood", /wrote more than 262144 bytes within a second/],
+      ["flood_answers", /asked for more than/],
+      ["memory", /memory/],
+      ["deaf", /did not return within 50 ms, nor when it was cancelled/, 50],
+    ];
+    for (const [method, reason, timeoutMs = 60_000] of rows)
+      it(`${method} -> is told, harms nobody else, and is started again`, async function () {
+        this.timeout(120_000);
+        const told = it_.lines.length;
+        const call = it_.call("misbehaving", method, { timeoutMs });
+        if (method === "busy_later") expect(await call).to.equal("soon");
+        else expect((await rejection(call, DriverError)).message).to.match(reason);
+        const failed = await eventually(() => {
+          const line = it_.lines.slice(told).find(({ message }) => message.startsWith("a driver failed"));
+          if (line === undefined) throw new Error("the log has not said so yet");
+          return line;
+        });
+        expect(failed).to.include({ level: "error", driver: "misbehaving" });
+        expect(failed.reason).to.match(reason);
+        expect(await it_.call("sample", "none")).to.equal(null);
+        await eventually(async () => (await it_.call("misbehaving", "fine")) === "fine");
+      });
+
+    it("an answer that is too long -> is refused", async () => {
+      await rejection(it_.call("misbehaving", "huge"), DriverError, "the limit is 1048576 bytes");
+    });
+  });
+
+  it("one that cannot be loaded -> its reason, while others serve", async () => {
+    const { host, call } = await startHost([
+      { package: MISBEHAVING_DRIVER, settings: { onLoad: "throw" } },
+      { package: "@diskmesh/no-such-driver" },
+      { package: MISBEHAVING_DRIVER, settings: { wrong: true } },
+      { package: SAMPLE_DRIVER },
+    ]);
+    expect(host.drivers().map(({ state }) => state)).to.deep.equal(["failed", "failed", "failed", "running"]);
+    const [first, second, third] = host.drivers().map(({ problem }) => problem);
+    expect(first).to.contain("no such hardware");
+    expect(second).to.contain("@diskmesh/no-such-driver");
+    expect(third).to.contain("its settings are wrong");
+    expect(await call("sample", "none")).to.equal(null);
+    await host.close();
+  });
+
+  it("one that does not load in time -> is ended", async () => {
+    const { host } = await startHost([{ package: MISBEHAVING_DRIVER, settings: { onLoad: "hang" } }], {
+      loadTimeoutMs: 2_000,
+    });
+    expect(host.drivers()[0]?.problem).to.contain("did not load within 2000 ms");
+    await host.close();
+  });
+
+  it("after a close -> no process of a driver is left", async () => {
+    const { host, call } = await startHost([{ package: SAMPLE_DRIVER }]);
+    const pid = Number(((await call("sample", "surroundings")) as { pid: number }).pid);
+    await host.close();
+    expect(() => readFileSync(`/proc/${pid}/stat`)).to.throw("ENOENT");
+  });
+});

@@ -1,0 +1,110 @@
+import { createHash } from "node:crypto";
+import { type Logger, NotFoundError } from "@diskmesh/domain";
+import type { DriversConfig } from "./config.js";
+import type { DriverCall } from "./driver-process.js";
+import type { DriverListing } from "./listing.js";
+import { type DriverOffers, noOffers } from "./offers.js";
+import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
+
+export { type DriversConfig, driversConfig } from "./config.js";
+export type { DriverCall } from "./driver-process.js";
+export { type DriverListing, findMethod, type ListedMethod, shownArguments } from "./listing.js";
+export { METHOD_SCOPES, type MethodKind, type MethodScope } from "./method.js";
+export type { DriverOffers } from "./offers.js";
+
+export interface DriverHostOptions {
+  readonly config: DriversConfig;
+  /** The node on which the drivers run; empty in the director. */
+  readonly nodeId?: string;
+  readonly offers?: DriverOffers;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+/** A driver as its operators see it. */
+export interface ShownDriver {
+  /** Empty while it has never been loaded. */
+  readonly name: string;
+  readonly package: string;
+  readonly state: DriverState;
+  /** Why it failed last; empty while it runs. */
+  readonly problem: string;
+}
+
+const LOOK_EVERY_MS = 1_000;
+
+/** Runs the drivers that the config names, each in a process of its own. */
+export class DriverHost {
+  readonly #drivers: readonly SupervisedDriver[];
+  readonly #timer: NodeJS.Timeout;
+  #waiting: (() => void)[] = [];
+  #revision: string | undefined;
+
+  constructor({ config, nodeId = "", offers = noOffers, random, log }: DriverHostOptions) {
+    const onChange = (): void => this.#onChange();
+    this.#drivers = config.drivers.map(
+      (driver) => new SupervisedDriver({ ...driver, nodeId, config, offers, random, log, onChange }),
+    );
+    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS);
+  }
+
+  /** Resolves when each driver has been loaded, or has failed to. */
+  async settled(): Promise<void> {
+    while (this.#drivers.some(({ state }) => state === "starting"))
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+  }
+
+  drivers(): ShownDriver[] {
+    return this.#drivers.map((driver) => ({
+      name: driver.listing?.name ?? "",
+      package: driver.package,
+      state: driver.state,
+      problem:
+        driver.problem === "" && this.#isSecond(driver) ? "another driver has that name already" : driver.problem,
+    }));
+  }
+
+  /** What drivers have said of themselves, those that do not run now included. */
+  listings(): DriverListing[] {
+    return this.#drivers.flatMap((driver) =>
+      driver.listing === undefined || this.#isSecond(driver) ? [] : [driver.listing],
+    );
+  }
+
+  /** Changes whenever what is listed does. */
+  get revision(): string {
+    this.#revision ??= createHash("sha256").update(JSON.stringify(this.listings())).digest("hex").slice(0, 16);
+    return this.#revision;
+  }
+
+  /** Throws NotFoundError for a driver that is not there. Rejects with an error of the domain. */
+  async call(name: string, call: DriverCall): Promise<unknown> {
+    const driver = this.#drivers.find(({ listing }) => listing?.name === name);
+    if (driver === undefined) throw new NotFoundError(`The driver '${name}' is unknown.`, { about: { driver: name } });
+    return driver.call(call);
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await Promise.all(this.#drivers.map((driver) => driver.close()));
+  }
+
+  /** The first of a name has it. */
+  #isSecond(driver: SupervisedDriver): boolean {
+    return (
+      this.#drivers.find(({ listing }) => listing !== undefined && listing.name === driver.listing?.name) !== driver
+    );
+  }
+
+  #onChange(): void {
+    this.#revision = undefined;
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const wake of waiting) wake();
+  }
+
+  async #look(): Promise<void> {
+    await Promise.all(this.#drivers.map((driver) => driver.look()));
+  }
+}

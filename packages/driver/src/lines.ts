@@ -1,0 +1,42 @@
+import type { Readable } from "node:stream";
+
+const NEWLINE = 0x0a;
+
+export interface LineLimits {
+  readonly maxLineBytes: number;
+  /** In all; Infinity for no limit. */
+  readonly onLine: (line: string) => void;
+  /** Called once; nothing is read any more. */
+  readonly onTooLong: () => void;
+}
+
+/** Reads lines of a limited length. */
+export function readLines(stream: Readable, { maxLineBytes, onLine, onTooLong }: LineLimits): void {
+  let pieces: Buffer[] = [];
+  let sizeBytes = 0;
+  let over = false;
+  const add = (piece: Buffer): void => {
+    pieces.push(piece);
+    sizeBytes += piece.length;
+    if (sizeBytes > maxLineBytes) {
+      over = true;
+      pieces = [];
+      stream.destroy();
+      onTooLong();
+    }
+  };
+  stream.on("error", () => undefined);
+  stream.on("data", (chunk: Buffer) => {
+    let start = 0;
+    while (!over) {
+      const end = chunk.indexOf(NEWLINE, start);
+      add(chunk.subarray(start, end < 0 ? undefined : end));
+      if (end < 0 || over) return;
+      const line = Buffer.concat(pieces).toString("utf8");
+      pieces = [];
+      sizeBytes = 0;
+      start = end + 1;
+      onLine(line);
+    }
+  });
+}

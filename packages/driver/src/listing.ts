@@ -1,0 +1,100 @@
+import { isJsonObject, type JsonObject, REDACTED } from "@diskmesh/domain";
+import * as z from "zod";
+import { METHOD_SCOPES, type MethodKind } from "./method.js";
+
+const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"] as const;
+/** Fit for a path, a log line and a table key. */
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+// One line: it is shown as it is.
+const LINE = /^[^\p{Cc}\p{Zl}\p{Zp}]{0,1000}$/u;
+const MAX_SCHEMA_LENGTH = 32_768;
+
+const method = z.strictObject({
+  name: z.string().regex(NAME, "a method's name has up to 64 letters, digits, '-' and '_'"),
+  httpMethods: z.array(z.enum(VERBS)).min(1).max(VERBS.length),
+  async: z.boolean(),
+  description: z.string().regex(LINE, "a description is one line of up to 1000 characters"),
+  scope: z.enum(METHOD_SCOPES),
+  exclusiveLock: z.boolean(),
+  schema: z
+    .record(z.string(), z.unknown())
+    .refine((schema) => JSON.stringify(schema).length <= MAX_SCHEMA_LENGTH, "the schema of the arguments is too long"),
+});
+
+const methods = z
+  .array(method)
+  .max(100)
+  .refine((all) => new Set(all.map(({ name }) => name)).size === all.length, "two methods have the same name");
+
+const listing = z.strictObject({
+  name: z.string().regex(NAME, "a driver's name has up to 64 letters, digits, '-' and '_'"),
+  description: z.string().regex(LINE, "a description is one line of up to 1000 characters"),
+  nodeMethods: methods,
+  driverMethods: methods,
+  /** Whether one function of former times takes every other method of that kind. */
+  catchAll: z.strictObject({ node: z.boolean(), driver: z.boolean() }),
+});
+
+/** One method as it is listed and called. */
+export type ListedMethod = z.output<typeof method>;
+/** What a driver says that it can do. */
+export type DriverListing = z.output<typeof listing>;
+
+/** What a driver's process says, which nobody has looked at before. Throws an error that says what is wrong with it. */
+export function parseListing(value: unknown): DriverListing {
+  const parsed = listing.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  throw new TypeError(`${issue?.path.map(String).join(".") ?? ""}: ${issue?.message ?? "no listing"}`.slice(0, 500));
+}
+
+/** The method of that name; undefined for none. What a catch-all takes is as it was when there was nothing else. */
+export function findMethod(
+  { nodeMethods, driverMethods, catchAll }: Pick<DriverListing, "nodeMethods" | "driverMethods" | "catchAll">,
+  kind: MethodKind,
+  name: string,
+): ListedMethod | undefined {
+  const found = (kind === "node" ? nodeMethods : driverMethods).find((each) => each.name === name);
+  if (found !== undefined || !catchAll[kind] || !NAME.test(name)) return found;
+  return {
+    name,
+    httpMethods: ["POST"],
+    // Of old, methods of nodes were tasks, and those of drivers were not.
+    async: kind === "node",
+    description: "",
+    scope: "admin",
+    exclusiveLock: kind === "node",
+    schema: {},
+  };
+}
+
+const MAX_SHOWN_LENGTH = 100;
+
+/** Arguments as an audit shows them: what the schema declares and does not call secret. */
+export function shownArguments(schema: JsonObject, args: JsonObject): JsonObject {
+  const properties = isJsonObject(schema.properties) ? schema.properties : {};
+  return Object.fromEntries(
+    Object.entries(args).map(([name, value]) => {
+      const declared = Object.hasOwn(properties, name) ? properties[name] : undefined;
+      return [name.slice(0, MAX_SHOWN_LENGTH), shown(declared, value)];
+    }),
+  );
+}
+
+// A secret inside of something is a secret as a whole: what stands around it may give it away.
+function shown(schema: unknown, value: unknown): unknown {
+  if (!isJsonObject(schema) || !isPlain(schema)) return REDACTED;
+  if (typeof value === "string")
+    return value.length > MAX_SHOWN_LENGTH ? `${value.slice(0, MAX_SHOWN_LENGTH)}...` : value;
+  if (typeof value !== "object" || value === null) return value;
+  const text = JSON.stringify(value);
+  return text.length > MAX_SHOWN_LENGTH ? `${text.slice(0, MAX_SHOWN_LENGTH)}...` : value;
+}
+
+function isPlain(schema: JsonObject): boolean {
+  if (schema.writeOnly === true || "$ref" in schema) return false;
+  return Object.values(schema).every((inner) => {
+    if (Array.isArray(inner)) return inner.every((each) => !isJsonObject(each) || isPlain(each));
+    return !isJsonObject(inner) || isPlain(inner);
+  });
+}

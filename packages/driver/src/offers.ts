@@ -1,0 +1,72 @@
+import { isJsonObject, messageOf } from "@diskmesh/domain";
+import type { DriverEnvironment } from "./driver.js";
+import type { ToDriver } from "./protocol.js";
+
+/** What a service does for drivers. */
+export type DriverOffers = Pick<DriverEnvironment, "devices" | "probe" | "warnOf">;
+
+export interface OffersOptions {
+  readonly offers: DriverOffers;
+  readonly tell: (message: ToDriver) => void;
+  readonly onFlood: (reason: string) => void;
+}
+
+const MAX_AT_ONCE = 64;
+const MAX_PER_SECOND = 2_000;
+const MAX_TEXT_LENGTH = 500;
+
+/** Answers what a driver's process asks for, so much and no more. */
+export class Offers {
+  readonly #options: OffersOptions;
+  #underWay = 0;
+  #secondBeganMs = Number.NEGATIVE_INFINITY;
+  #inSecond = 0;
+
+  constructor(options: OffersOptions) {
+    this.#options = options;
+  }
+
+  ask(id: number, what: string, args: unknown): void {
+    const { tell, onFlood } = this.#options;
+    const nowMs = performance.now();
+    if (nowMs - this.#secondBeganMs >= 1_000) {
+      this.#secondBeganMs = nowMs;
+      this.#inSecond = 0;
+    }
+    this.#inSecond += 1;
+    if (this.#underWay >= MAX_AT_ONCE || this.#inSecond > MAX_PER_SECOND) {
+      onFlood(`it asked for more than ${MAX_AT_ONCE} things at once, or ${MAX_PER_SECOND} in a second`);
+      return;
+    }
+    this.#underWay += 1;
+    void this.#answer(what, args)
+      .then(
+        (value) => tell({ type: "told", id, value }),
+        (error) => tell({ type: "told", id, error: messageOf(error) }),
+      )
+      .finally(() => {
+        this.#underWay -= 1;
+      });
+  }
+
+  async #answer(what: string, args: unknown): Promise<unknown> {
+    const { offers } = this.#options;
+    const text = (name: string): string => {
+      const value = isJsonObject(args) ? args[name] : undefined;
+      if (typeof value !== "string" || value.length > MAX_TEXT_LENGTH)
+        throw new TypeError(`${name} must be a text of up to ${MAX_TEXT_LENGTH} characters`);
+      return value;
+    };
+    if (what === "devices") return offers.devices();
+    if (what === "probe") return offers.probe(text("deviceId"));
+    if (what !== "warnOf") throw new TypeError("there is no such offer");
+    return offers.warnOf(text("deviceId"), text("message").replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ") || undefined);
+  }
+}
+
+/** Of a service that has no devices. */
+export const noOffers: DriverOffers = {
+  devices: async () => [],
+  probe: () => Promise.reject(new Error("there are no devices here: drivers see those of a node in its agent")),
+  warnOf: () => Promise.reject(new Error("there are no devices here: drivers see those of a node in its agent")),
+};

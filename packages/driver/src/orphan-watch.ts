@@ -1,0 +1,13 @@
+import { workerData } from "node:worker_threads";
+
+const EVERY_MS = 500;
+
+// Ends a driver's process, and all that it started, when its service has gone while the driver keeps the event loop.
+setInterval(() => {
+  if (process.ppid === workerData) return;
+  try {
+    process.kill(-process.pid, "SIGKILL");
+  } finally {
+    process.kill(process.pid, "SIGKILL");
+  }
+}, EVERY_MS);

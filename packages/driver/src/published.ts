@@ -1,0 +1,105 @@
+import { isJsonObject, type JsonObject } from "@diskmesh/domain";
+import type { Driver, DriverEnvironment, LegacyDriver } from "./driver.js";
+import { type DriverListing, findMethod, type ListedMethod, parseListing } from "./listing.js";
+import { DECLARED, type DeclaredMethod, type MethodCall, MethodError, type MethodKind } from "./method.js";
+
+/** A driver in its process. */
+export interface LoadedDriver {
+  readonly listing: DriverListing;
+  start(): Promise<void>;
+  call(
+    called: {
+      readonly kind: MethodKind;
+      readonly method: string;
+      readonly args: JsonObject;
+      readonly validateOnly: boolean;
+    },
+    call: MethodCall,
+  ): Promise<unknown>;
+}
+
+type DriverClass = (new (
+  environment: DriverEnvironment,
+) => Driver & LegacyDriver) &
+  Pick<typeof Driver, keyof typeof Driver>;
+
+/** Makes what a package exports by default a driver. Throws an error that says what it lacks. */
+export function loadedDriver(
+  exported: unknown,
+  settings: JsonObject,
+  environmentOf: (settings: unknown) => DriverEnvironment,
+): LoadedDriver {
+  if (typeof exported !== "function") throw new TypeError("its package has no default export that is a class");
+  const Class = exported as DriverClass;
+  const driver = new Class(environmentOf(settingsOf(Class, settings)));
+  const methods = declaredBy(driver);
+  const listing = parseListing({
+    name: Class.driverName ?? "",
+    description: Class.description ?? "",
+    nodeMethods: listed(methods, "node"),
+    driverMethods: listed(methods, "driver"),
+    catchAll: {
+      node: typeof driver.vendorPassthru === "function",
+      driver: typeof driver.driverVendorPassthru === "function",
+    },
+  });
+  return {
+    listing,
+    start: async () => driver.start?.(),
+    call: async ({ kind, method, args, validateOnly }, call) => {
+      const declared = methods.find((each) => each.declared[DECLARED] === kind && each.name === method)?.declared;
+      if (declared !== undefined) {
+        const parsed = declared.parse(method, args);
+        return validateOnly ? null : declared.run.call(driver, parsed as never, call);
+      }
+      if (findMethod(listing, kind, method) === undefined)
+        throw new MethodError("invalid", `No handler for method ${method}`);
+      if (validateOnly) return null;
+      return kind === "node"
+        ? driver.vendorPassthru?.(method, args, call)
+        : driver.driverVendorPassthru?.(method, args, call);
+    },
+  };
+}
+
+function settingsOf({ settings: schema }: DriverClass, given: JsonObject): unknown {
+  if (schema === undefined) {
+    const [name] = Object.keys(given);
+    if (name !== undefined) throw new TypeError(`it takes no settings, and is given ${name}`);
+    return {};
+  }
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const texts = parsed.error.issues.map(
+    ({ path, message }) => `${path.map(String).join(".") || "settings"}: ${message}`,
+  );
+  throw new TypeError(`its settings are wrong: ${texts.join("; ")}`);
+}
+
+interface Named {
+  readonly name: string;
+  readonly declared: DeclaredMethod;
+}
+
+/** A field of a subclass has taken the place of the one that it overrides by now. */
+function declaredBy(driver: object): Named[] {
+  return Object.entries(driver).flatMap(([field, value]) =>
+    isJsonObject(value) && DECLARED in value
+      ? [{ name: (value as unknown as DeclaredMethod).name ?? field, declared: value as unknown as DeclaredMethod }]
+      : [],
+  );
+}
+
+function listed(methods: readonly Named[], kind: MethodKind): ListedMethod[] {
+  return methods
+    .filter(({ declared }) => declared[DECLARED] === kind)
+    .map(({ name, declared: { httpMethods, async, description, scope, exclusiveLock, schema } }) => ({
+      name,
+      httpMethods: [...httpMethods] as ListedMethod["httpMethods"],
+      async,
+      description,
+      scope,
+      exclusiveLock,
+      schema: { ...schema },
+    }));
+}

@@ -1,0 +1,124 @@
+import { backoffMs, type JsonObject, type Logger, UnavailableError } from "@diskmesh/domain";
+import type { DriversConfig } from "./config.js";
+import { type DriverCall, DriverProcess } from "./driver-process.js";
+import type { DriverListing } from "./listing.js";
+import type { DriverOffers } from "./offers.js";
+
+export interface SupervisedDriverOptions {
+  readonly package: string;
+  readonly settings: JsonObject;
+  readonly nodeId: string;
+  readonly config: Pick<DriversConfig, "limits" | "restart">;
+  readonly offers: DriverOffers;
+  /** In [0, 1). */
+  readonly random: () => number;
+  readonly log: Logger;
+  readonly onChange: () => void;
+}
+
+export type DriverState = "starting" | "running" | "failed";
+
+/** Once it has run for so long, its next failure counts as the first. */
+const STABLE_MS = 60_000;
+
+/** A driver that is started again whenever its process ends. */
+export class SupervisedDriver {
+  readonly #options: SupervisedDriverOptions;
+  #process: DriverProcess | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #failures = 0;
+  #closed: (() => void) | undefined;
+  #loadedAtMs: number | undefined;
+  #toldOfCatchAll = false;
+  /** What it said last; undefined until it was loaded for the first time. */
+  listing: DriverListing | undefined;
+  state: DriverState = "starting";
+  /** Why it failed last; empty while it runs. */
+  problem = "";
+
+  constructor(options: SupervisedDriverOptions) {
+    this.#options = options;
+    this.#start();
+  }
+
+  get package(): string {
+    return this.#options.package;
+  }
+
+  async call(call: DriverCall): Promise<unknown> {
+    if (this.#process === undefined || this.state !== "running") {
+      const why = this.problem === "" ? "it is starting" : this.problem;
+      throw new UnavailableError(`driver ${this.listing?.name ?? this.package} does not run: ${why}`);
+    }
+    return this.#process.call(call);
+  }
+
+  async look(): Promise<void> {
+    await this.#process?.look();
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#timer);
+    await new Promise<void>((resolve) => {
+      this.#closed = resolve;
+      if (this.#process === undefined) resolve();
+      else this.#process.kill("the service stops");
+    });
+  }
+
+  #start(): void {
+    const { package: name, settings, nodeId, offers, config, log } = this.#options;
+    this.#process = new DriverProcess({
+      package: name,
+      settings,
+      nodeId,
+      offers,
+      limits: config.limits,
+      log: { info: (fields, message) => log.info({ driver: this.#name, ...fields }, message) },
+      onLoaded: (listing) => this.#onLoaded(listing),
+      onEnd: (reason) => this.#onEnd(reason),
+    });
+  }
+
+  get #name(): string {
+    return this.listing?.name ?? this.package;
+  }
+
+  #onLoaded(listing: DriverListing): void {
+    if (this.listing !== undefined && this.listing.name !== listing.name)
+      throw new TypeError(`it was named ${this.listing.name}, and is ${listing.name} now`);
+    this.listing = listing;
+    this.state = "running";
+    this.problem = "";
+    this.#loadedAtMs = performance.now();
+    const { log, onChange } = this.#options;
+    log.info({ driver: listing.name, package: this.package }, "a driver runs");
+    const { node, driver } = listing.catchAll;
+    if ((node || driver) && !this.#toldOfCatchAll) {
+      this.#toldOfCatchAll = true;
+      const which = [...(node ? ["vendorPassthru"] : []), ...(driver ? ["driverVendorPassthru"] : [])].join(", ");
+      log.warn(
+        { driver: listing.name, functions: which },
+        "a driver has a catch-all, which is deprecated: declare methods",
+      );
+    }
+    onChange();
+  }
+
+  #onEnd(reason: string): void {
+    this.#process = undefined;
+    this.#closed?.();
+    if (this.#closed !== undefined) return;
+    const { log, random, config, onChange } = this.#options;
+    const isStable = this.#loadedAtMs !== undefined && performance.now() - this.#loadedAtMs >= STABLE_MS;
+    this.#failures = isStable ? 0 : this.#failures;
+    this.#loadedAtMs = undefined;
+    const retryInMs = backoffMs(this.#failures, config.restart, random());
+    this.#failures += 1;
+    this.state = "failed";
+    this.problem = reason;
+    log.error({ driver: this.#name, reason, retryInMs }, "a driver failed, and is started again");
+    this.#timer = setTimeout(() => this.#start(), retryInMs);
+    onChange();
+  }
+}

@@ -1,0 +1,14 @@
+import type { JsonObject } from "@diskmesh/domain";
+
+/** As drivers were before methods were declared. */
+export default class LegacyDriver {
+  static readonly driverName = "legacy";
+
+  vendorPassthru(method: string, args: JsonObject): unknown {
+    return { method, args };
+  }
+
+  driverVendorPassthru(method: string, args: JsonObject): unknown {
+    return { method, args };
+  }
+}

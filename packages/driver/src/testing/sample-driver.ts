@@ -1,0 +1,118 @@
+import { Driver, driverMethod, MethodError, nodeMethod, secret, z } from "../index.js";
+
+const anything = z.looseObject({});
+const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const bar = z.strictObject({ bar: z.string() });
+
+/** Methods of every kind, as conformance asks for them. */
+export class BaseDriver extends Driver {
+  static override readonly driverName: string = "sample";
+  static override readonly description = "for tests";
+
+  overridden = nodeMethod(
+    { httpMethods: ["GET"], async: false, description: "of the base", scope: "read" },
+    () => "base",
+  );
+  inherited = nodeMethod({ httpMethods: ["GET"], async: false, description: "as it was", scope: "read" }, () => "base");
+}
+
+export default class SampleDriver extends BaseDriver {
+  override overridden = nodeMethod(
+    { httpMethods: ["GET"], async: false, description: "of the sample", scope: "read" },
+    () => "sample",
+  );
+  second_method = nodeMethod(
+    { httpMethods: ["POST"], async: true, description: "takes a bar", args: bar, scope: "call" },
+    () => "done",
+  );
+  third_method_sync = nodeMethod(
+    { httpMethods: ["POST"], async: false, description: "whether it is a cat", args: bar, scope: "call" },
+    ({ bar }) => bar === "meow",
+  );
+  fourth_shared = nodeMethod(
+    { httpMethods: ["POST"], async: true, description: "beside others", args: bar, exclusiveLock: false },
+    () => undefined,
+  );
+  echo = nodeMethod(
+    { httpMethods: VERBS, async: false, description: "says what it heard", args: anything, exclusiveLock: false },
+    (kw, { httpMethod }) => ({ http_method: httpMethod, kw }),
+  );
+  lower = nodeMethod({ httpMethods: ["get", "head"], async: false, description: "in small letters" }, () => "lower");
+  none = nodeMethod({ httpMethods: ["POST"], async: false, description: "answers nothing" }, () => undefined);
+  str = nodeMethod({ httpMethods: ["GET"], async: false, description: "a text", scope: "read" }, () => "hello");
+  empty = nodeMethod({ httpMethods: ["GET"], async: false, description: "an empty text" }, () => "");
+  no = nodeMethod({ httpMethods: ["GET"], async: false, description: "false", name: "false" }, () => false);
+  list = nodeMethod({ httpMethods: ["GET"], async: false, description: "a list" }, () => [1, "a", null]);
+  num = nodeMethod({ httpMethods: ["GET"], async: false, description: "a number" }, () => 5);
+  boom = nodeMethod({ httpMethods: ["POST"], async: false, description: "fails" }, () => {
+    throw new MethodError("failed", "iron boom");
+  });
+  conflict = nodeMethod({ httpMethods: ["POST"], async: false, description: "conflicts" }, () => {
+    throw new MethodError("conflict", "conf boom");
+  });
+  plain = nodeMethod({ httpMethods: ["POST"], async: false, description: "throws" }, () => {
+    throw new Error("plain boom");
+  });
+  aboom = nodeMethod({ httpMethods: ["POST"], async: true, description: "fails later" }, () => {
+    throw new Error("plain boom");
+  });
+  renamed = nodeMethod(
+    { httpMethods: ["POST"], async: false, description: "renamed", name: "other-name" },
+    () => "other",
+  );
+  login = nodeMethod(
+    {
+      httpMethods: ["POST"],
+      async: false,
+      description: "takes a secret",
+      args: z.strictObject({ user: z.string(), password: secret(z.string()).optional() }),
+    },
+    ({ user, password }) => {
+      if (user === "echo") throw new Error(`wrong password ${password}`);
+      return user;
+    },
+  );
+  sleep = nodeMethod(
+    { httpMethods: ["POST"], async: false, description: "waits", args: z.strictObject({ ms: z.int() }) },
+    ({ ms }, { signal }) => sleep(ms, signal),
+  );
+  sleep_async = nodeMethod(
+    { httpMethods: ["POST"], async: true, description: "waits", args: z.strictObject({ ms: z.int() }) },
+    ({ ms }, { signal }) => sleep(ms, signal),
+  );
+  surroundings = nodeMethod({ httpMethods: ["GET"], async: false, description: "of its process" }, () => ({
+    env: process.env,
+    pid: process.pid,
+    argv: process.argv.slice(2),
+    cwd: process.cwd(),
+  }));
+  devices = nodeMethod({ httpMethods: ["GET"], async: false, description: "of the node" }, () =>
+    this.environment.devices(),
+  );
+  d_echo = driverMethod(
+    { httpMethods: VERBS, async: false, description: "says what it heard", args: anything },
+    (kw, { httpMethod }) => ({ http_method: httpMethod, kw }),
+  );
+  d_async = driverMethod({ httpMethods: ["POST"], async: true, description: "a task" }, () => "told");
+  d_boom = driverMethod({ httpMethods: ["POST"], async: false, description: "fails" }, () => {
+    throw new Error("driver boom");
+  });
+  d_aboom = driverMethod({ httpMethods: ["POST"], async: true, description: "fails later" }, () => {
+    throw new Error("driver boom");
+  });
+  d_none = driverMethod({ httpMethods: ["POST"], async: false, description: "answers nothing" }, () => undefined);
+  d_sleep = driverMethod(
+    { httpMethods: ["POST"], async: true, description: "waits", args: z.strictObject({ ms: z.int() }) },
+    ({ ms }, { signal }) => sleep(ms, signal),
+  );
+}
+
+function sleep(ms: number, signal: AbortSignal): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve("slept"), ms);
+    signal.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new Error("woken"));
+    });
+  });
+}
