@@ -7,11 +7,18 @@ import { Failure } from "./run.mjs";
 
 /** What starts by itself is a file of its own, beside the service's: threads, and what tests start in its place. */
 const DESCRIPTORS = "packages/rpc/dist/descriptors-thread.js";
+/** The program of a driver's process, and its thread. */
+const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
 const OTHERS = {
-  director: [DESCRIPTORS, "services/director/dist/yaml/worker.js", "services/director/dist/testing/crashing-main.js"],
+  director: [
+    DESCRIPTORS,
+    ...DRIVERS,
+    "services/director/dist/yaml/worker.js",
+    "services/director/dist/testing/crashing-main.js",
+  ],
   "cpi-dispatcher": [DESCRIPTORS],
   "disk-registry": [DESCRIPTORS],
-  "disk-agent": [DESCRIPTORS],
+  "disk-agent": [DESCRIPTORS, ...DRIVERS],
 };
 /** They find their native code by where they lie themselves. */
 const NATIVE = ["lmdb", "fs-native-extensions"];

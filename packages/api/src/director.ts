@@ -8,4 +8,5 @@ export * from "./generated/diskmesh/director/v1/problem_service.js";
 export * from "./generated/diskmesh/director/v1/snapshot_service.js";
 export * from "./generated/diskmesh/director/v1/stemcell_service.js";
 export * from "./generated/diskmesh/director/v1/task_service.js";
+export * from "./generated/diskmesh/director/v1/vendor_passthru_service.js";
 export * from "./generated/diskmesh/director/v1/vm_service.js";

@@ -20,7 +20,7 @@ export const MAX_ENVELOPE_DEPTH = MAX_JSON_DEPTH + 8;
  * secrets. Whoever walks over the value may call itself for each level.
  */
 export function parseJson(what: string, text: string, maxDepth = MAX_ENVELOPE_DEPTH): unknown {
-  if (depthOf(text) > maxDepth) throw new InvalidArgumentError(`${what} is nested more than ${maxDepth} deep`);
+  if (jsonDepthOf(text) > maxDepth) throw new InvalidArgumentError(`${what} is nested more than ${maxDepth} deep`);
   try {
     return JSON.parse(text);
   } catch {
@@ -34,7 +34,7 @@ const OPEN = new Set([0x5b, 0x7b]);
 const CLOSE = new Set([0x5d, 0x7d]);
 
 /** Of what is JSON; of anything else it is some number. */
-function depthOf(text: string): number {
+export function jsonDepthOf(text: string): number {
   let depth = 0;
   let deepest = 0;
   let quoted = false;

@@ -11,6 +11,7 @@ import {
   type Logger,
   messageOf,
   NotFoundError,
+  Redactor,
   ResourceExhaustedError,
   TimeoutError,
   UnavailableError,
@@ -18,7 +19,7 @@ import {
 import type { DriverLimits } from "./config.js";
 import { DriverOutput } from "./driver-output.js";
 import { readLines } from "./lines.js";
-import { type DriverListing, parseListing } from "./listing.js";
+import { type DriverListing, findMethod, parseListing, secretArguments } from "./listing.js";
 import type { FailureKind, MethodKind } from "./method.js";
 import { type DriverOffers, Offers } from "./offers.js";
 import { processUse } from "./process-use.js";
@@ -57,6 +58,8 @@ export interface DriverCall {
 interface Running {
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
+  /** Hides secret arguments in what the driver says of the call. */
+  readonly hide: (text: string) => string;
 }
 
 const ERRORS: Readonly<Record<FailureKind, new (message: string, details?: ErrorDetails) => Error>> = {
@@ -76,6 +79,7 @@ export class DriverProcess {
   readonly #running = new Map<number, Running>();
   readonly #timers = new Set<NodeJS.Timeout>();
   #lastCall = 0;
+  #listing: DriverListing | undefined;
   #reason: string | undefined;
   /** How much of a processor it had used when it was last asked whether it is there, and has not answered. */
   #pingedAtProcessorMs: number | undefined;
@@ -99,6 +103,7 @@ export class DriverProcess {
     this.#output = new DriverOutput({ limits, log, onFlood: (reason) => this.kill(reason) });
     this.#offers = new Offers({
       offers: options.offers,
+      from: options.package,
       tell: (message) => this.#tell(message),
       onFlood: (reason) => this.kill(reason),
     });
@@ -131,7 +136,7 @@ export class DriverProcess {
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       return await new Promise<unknown>((resolve, reject) => {
-        this.#running.set(id, { resolve, reject });
+        this.#running.set(id, { resolve, reject, hide: (text) => this.#hide(called, text) });
         this.#tell({ type: "call", id, ...called });
       });
     } catch (error) {
@@ -201,7 +206,8 @@ export class DriverProcess {
     else if (message.type === "answer") this.#take(message.id).resolve(message.value);
     else if (message.type === "failure") {
       const Kind = Object.hasOwn(ERRORS, message.kind) ? ERRORS[message.kind] : DriverError;
-      this.#take(message.id).reject(new Kind(String(message.message)));
+      const { reject, hide } = this.#take(message.id);
+      reject(new Kind(hide(String(message.message))));
     } else if (message.type === "pong" && this.#pingedAtProcessorMs !== undefined)
       this.#pingedAtProcessorMs = undefined;
     else if (message.type === "ask") this.#offers.ask(message.id, message.what, message.args);
@@ -217,7 +223,13 @@ export class DriverProcess {
 
   #loaded(listing: unknown): void {
     for (const timer of this.#timers) clearTimeout(timer);
-    this.#options.onLoaded(parseListing(listing));
+    this.#listing = parseListing(listing);
+    this.#options.onLoaded(this.#listing);
+  }
+
+  #hide({ kind, method, args }: Pick<DriverCall, "kind" | "method" | "args">, text: string): string {
+    const schema = this.#listing && findMethod(this.#listing, kind, method)?.schema;
+    return new Redactor(secretArguments(schema ?? {}, args).map((name) => args[name])).text(text);
   }
 
   #tell(message: ToDriver): void {

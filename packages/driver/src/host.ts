@@ -8,8 +8,7 @@ import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 
 export { type DriversConfig, driversConfig } from "./config.js";
 export type { DriverCall } from "./driver-process.js";
-export { type DriverListing, findMethod, type ListedMethod, shownArguments } from "./listing.js";
-export { METHOD_SCOPES, type MethodKind, type MethodScope } from "./method.js";
+export { type DriverListing, findMethod, secretArguments, shownArguments } from "./listing.js";
 export type { DriverOffers } from "./offers.js";
 
 export interface DriverHostOptions {
@@ -46,7 +45,7 @@ export class DriverHost {
     this.#drivers = config.drivers.map(
       (driver) => new SupervisedDriver({ ...driver, nodeId, config, offers, random, log, onChange }),
     );
-    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS);
+    this.#timer = setInterval(() => void this.#look(), LOOK_EVERY_MS).unref();
   }
 
   /** Resolves when each driver has been loaded, or has failed to. */

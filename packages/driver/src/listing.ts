@@ -81,6 +81,12 @@ export function shownArguments(schema: JsonObject, args: JsonObject): JsonObject
   );
 }
 
+/** The names of the arguments that nobody shall see: what an audit does not show as it is. */
+export function secretArguments(schema: JsonObject, args: JsonObject): string[] {
+  const shown = shownArguments(schema, args);
+  return Object.keys(args).filter((name) => shown[name] !== args[name]);
+}
+
 // A secret inside of something is a secret as a whole: what stands around it may give it away.
 function shown(schema: unknown, value: unknown): unknown {
   if (!isJsonObject(schema) || !isPlain(schema)) return REDACTED;

@@ -3,7 +3,7 @@ import * as z from "zod";
 
 /** Who may call a method: readers may look, callers may change what can be changed back, the rest is for administrators. */
 export const METHOD_SCOPES = ["read", "call", "admin"] as const;
-export type MethodScope = (typeof METHOD_SCOPES)[number];
+type MethodScope = (typeof METHOD_SCOPES)[number];
 
 /** Of which kind a method is: of a node, run on that host by its agent, or of the driver itself, run by the director. */
 export type MethodKind = "node" | "driver";
@@ -104,7 +104,7 @@ export function secret<Schema extends z.ZodType>(schema: Schema): Schema {
 }
 
 /** What a method may throw to say which kind of failure it was; anything else is "failed". */
-export const FAILURE_KINDS = ["invalid", "not_found", "conflict", "unavailable", "failed"] as const;
+const FAILURE_KINDS = ["invalid", "not_found", "conflict", "unavailable", "failed"] as const;
 export type FailureKind = (typeof FAILURE_KINDS)[number];
 
 export class MethodError extends Error {

@@ -3,10 +3,14 @@ import type { DriverEnvironment } from "./driver.js";
 import type { ToDriver } from "./protocol.js";
 
 /** What a service does for drivers. */
-export type DriverOffers = Pick<DriverEnvironment, "devices" | "probe" | "warnOf">;
+export interface DriverOffers extends Pick<DriverEnvironment, "devices" | "probe"> {
+  /** `from` is the package of the driver. */
+  warnOf(deviceId: string, message: string | undefined, from: string): Promise<void>;
+}
 
 export interface OffersOptions {
   readonly offers: DriverOffers;
+  readonly from: string;
   readonly tell: (message: ToDriver) => void;
   readonly onFlood: (reason: string) => void;
 }
@@ -50,7 +54,7 @@ export class Offers {
   }
 
   async #answer(what: string, args: unknown): Promise<unknown> {
-    const { offers } = this.#options;
+    const { offers, from } = this.#options;
     const text = (name: string): string => {
       const value = isJsonObject(args) ? args[name] : undefined;
       if (typeof value !== "string" || value.length > MAX_TEXT_LENGTH)
@@ -60,7 +64,7 @@ export class Offers {
     if (what === "devices") return offers.devices();
     if (what === "probe") return offers.probe(text("deviceId"));
     if (what !== "warnOf") throw new TypeError("there is no such offer");
-    return offers.warnOf(text("deviceId"), text("message").replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ") || undefined);
+    return offers.warnOf(text("deviceId"), text("message").replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, " ") || undefined, from);
   }
 }
 

@@ -48,7 +48,7 @@ export class SupervisedDriver {
   async call(call: DriverCall): Promise<unknown> {
     if (this.#process === undefined || this.state !== "running") {
       const why = this.problem === "" ? "it is starting" : this.problem;
-      throw new UnavailableError(`driver ${this.listing?.name ?? this.package} does not run: ${why}`);
+      throw new UnavailableError(`driver ${this.#name} does not run: ${why}`, { about: { driver: this.#name } });
     }
     return this.#process.call(call);
   }

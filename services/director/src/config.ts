@@ -1,5 +1,7 @@
 import { MAX_JSON_DEPTH, MIB_BYTES } from "@diskmesh/domain";
+import { driversConfig } from "@diskmesh/driver/host";
 import {
+  addressesConfig,
   durationMsConfig,
   hostPortConfig,
   listenConfig,
@@ -92,6 +94,8 @@ const fields = z.strictObject({
     .strictObject({
       urgent: z.strictObject({ workers: count.default(4) }).prefault({}),
       normal: z.strictObject({ workers: count.default(4) }).prefault({}),
+      /** For the methods of each node, and of each driver. */
+      vendorMethods: z.strictObject({ workers: count.default(8) }).prefault({}),
     })
     .prefault({}),
   /** Of the locks on instances and disk names. Those on deployments last as long as a task of the normal queue may. */
@@ -115,6 +119,8 @@ const fields = z.strictObject({
           urgent: count.default(1_000),
           normal: count.default(200),
           dynamicDisks: count.default(10_000),
+          /** They hold their arguments. */
+          vendorMethods: count.default(10_000),
         })
         .prefault({}),
       eventsPerTask: count.default(10_000),
@@ -132,6 +138,8 @@ const fields = z.strictObject({
           urgent: durationMsConfig.default(HOUR_MS),
           normal: durationMsConfig.default(24 * HOUR_MS),
           dynamicDisks: durationMsConfig.default(HOUR_MS),
+          /** Above drivers.limits.asyncTimeoutMs of the agents. */
+          vendorMethods: durationMsConfig.default(24 * HOUR_MS),
         })
         .prefault({}),
       /** A call with `wait` answers so long before its deadline. */
@@ -143,6 +151,28 @@ const fields = z.strictObject({
     .strictObject({
       /** Events that are kept, and up to a tenth more; beyond it the oldest are dropped. */
       maxCount: count.default(100_000),
+    })
+    .prefault({}),
+  /** Vendors' drivers whose own methods this director runs. Those of nodes are in the configs of the agents. */
+  drivers: driversConfig,
+  /** Hosts, whose vendor methods are called. */
+  nodes: z
+    .strictObject({
+      /** The disk registries that know them, asked in turn; each may be a list of those of which one leads. */
+      registries: z
+        .array(z.strictObject({ address: addressesConfig }))
+        .max(16)
+        .default([]),
+      /** For a question of the registry, or of an agent. */
+      requestTimeoutMs: durationMsConfig.default(10_000),
+      /** For a method of a node that somebody waits for: above drivers.limits.syncTimeoutMs of the agents. */
+      callTimeoutMs: durationMsConfig.default(30_000),
+      /** So long an agent's address and methods are not asked for again, unless it says that they have changed. */
+      knownForMs: durationMsConfig.default(30_000),
+      /** Agents to which a connection is kept. */
+      maxConnections: count.default(1_000),
+      /** Nodes of which the last error is kept; beyond that the oldest is forgotten. */
+      maxLastErrors: count.default(10_000),
     })
     .prefault({}),
   cpi: z

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Logger } from "@diskmesh/domain";
+import { DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
 import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
@@ -17,6 +18,8 @@ import { prepareJob } from "./jobs/prepare.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
+import type { Nodes } from "./passthru/nodes.js";
+import { Passthru } from "./passthru/passthru.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
@@ -56,6 +59,7 @@ export interface Context {
   readonly changes: Changes<number>;
   readonly locks: LockKeeper;
   readonly lists: KeptLists<DirectorTables>;
+  readonly passthru: Passthru;
   readonly clock: Clock;
 }
 
@@ -74,6 +78,7 @@ export interface Connections {
   readonly cpi: CpiClient;
   readonly agents: AgentClient;
   readonly agentCertificates: AgentCertificates | undefined;
+  readonly nodes: Nodes;
 }
 
 const CHECK_INTERVAL_MS = 250;
@@ -146,6 +151,9 @@ export function createDirector(
     clock,
     random,
   });
+  const { drivers } = config;
+  const host = lifecycle.use("drivers", new DriverHost({ config: drivers, random, log }));
+  const { nodes } = connections;
   const jobs: JobContext = {
     config,
     tablet,
@@ -161,6 +169,13 @@ export function createDirector(
     vmSlots: new VmSlots(config.deployments.vmsAtOncePerCpi),
     endedAdds: new Set(),
     lockOwner: (lock) => locks.owner(lock),
+    vendors: {
+      host,
+      nodes,
+      startId: randomUUID(),
+      asyncTimeoutMs: drivers.limits.asyncTimeoutMs,
+      callTimeoutMs: config.nodes.callTimeoutMs,
+    },
     clock,
     newId: randomUUID,
     random,
@@ -185,6 +200,7 @@ export function createDirector(
       },
       instance: { deadlineMs, acquireTimeoutMs },
       disk: { deadlineMs, acquireTimeoutMs },
+      node: { deadlineMs: timeoutsMs.vendor_methods + deadlineMs, acquireTimeoutMs: timeoutsMs.vendor_methods },
     },
     clock,
     onGranted: (taskIds) => runner.resume(taskIds),
@@ -194,6 +210,7 @@ export function createDirector(
     urgent: config.queues.urgent.workers,
     normal: config.queues.normal.workers,
     dynamic_disks: config.dynamicDisks.workers,
+    vendor_methods: config.queues.vendorMethods.workers,
   };
   const runner = new TaskRunner({
     context: jobs,
@@ -222,6 +239,16 @@ export function createDirector(
   if (renewals) lifecycle.use("renewals of agents' certificates", renewals);
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
+  const passthru = new Passthru({
+    host,
+    nodes,
+    tablet,
+    tasks,
+    locks,
+    events,
+    callTimeoutMs: config.nodes.callTimeoutMs,
+    syncTimeoutMs: drivers.limits.syncTimeoutMs,
+  });
   const context = {
     config,
     tablet,
@@ -235,6 +262,7 @@ export function createDirector(
     changes,
     locks,
     lists,
+    passthru,
     clock,
   };
   return { context, runner, times, teller, owedRemovals, renewals, boshRegistry };
@@ -245,6 +273,8 @@ function byQueue(values: {
   readonly urgent: number;
   readonly normal: number;
   readonly dynamicDisks: number;
+  readonly vendorMethods: number;
 }): Readonly<Record<TaskQueue, number>> {
-  return { urgent: values.urgent, normal: values.normal, dynamic_disks: values.dynamicDisks };
+  const { urgent, normal, dynamicDisks, vendorMethods } = values;
+  return { urgent, normal, dynamic_disks: dynamicDisks, vendor_methods: vendorMethods };
 }

@@ -22,6 +22,8 @@ const rule = (scopes: ScopeSets): Rule => ({ roles: OPERATORS, scopes });
 const admins = rule([]);
 const readers = rule([[READ]]);
 const readersAndCreator: Rule = { ...readers, creator: true };
+const vendorCallers = rule([["bosh.vendor-methods.call"]]);
+const vendorReaders = rule([[READ], ...vendorCallers.scopes]);
 const uploaders = rule([["bosh.stemcells.upload"]]);
 
 /** What callers of either face may do, and who. */
@@ -79,6 +81,9 @@ export const POLICY = {
   resolveProblems: admins,
   listEvents: readers,
   listLocks: readers,
+  readByVendorMethod: vendorReaders,
+  callVendorMethod: vendorCallers,
+  adminByVendorMethod: admins,
 } as const satisfies Readonly<Record<string, Rule>>;
 
 export type Operation = keyof typeof POLICY;

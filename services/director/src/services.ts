@@ -9,6 +9,7 @@ import {
   SnapshotServiceDefinition,
   StemcellServiceDefinition,
   TaskServiceDefinition,
+  VendorPassthruServiceDefinition,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
@@ -59,6 +60,7 @@ import { scanDeployment } from "./handlers/scan-deployment.js";
 import { takeSnapshots } from "./handlers/take-snapshots.js";
 import { updateConfig } from "./handlers/update-config.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
+import { callMethod, getNode, listDrivers, listMethods } from "./handlers/vendor-passthru.js";
 import { watchTask } from "./handlers/watch-task.js";
 import { type Operation, POLICY } from "./policy.js";
 
@@ -139,6 +141,12 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   });
   offer(server, LockServiceDefinition, current, {
     listLocks: permit("listLocks", listLocks),
+  });
+  offer(server, VendorPassthruServiceDefinition, current, {
+    listMethods: permit("readByVendorMethod", listMethods),
+    callMethod: permit("adminByVendorMethod", callMethod),
+    getNode: permit("readByVendorMethod", getNode),
+    listDrivers: permit("readByVendorMethod", listDrivers),
   });
   addAdminService(server, current, explain);
 }

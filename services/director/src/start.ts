@@ -1,5 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
+import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { backoffMs, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
@@ -19,6 +21,7 @@ import { type Connections, type Context, createDirector, openState } from "./con
 import type { CpiClient } from "./cpi/cpi-calls.js";
 import { watchDispatcher } from "./dispatcher-health.js";
 import { HttpServer } from "./http/http-server.js";
+import { Nodes } from "./passthru/nodes.js";
 import { addServices } from "./services.js";
 import type { DirectorTablet } from "./stored-schema.js";
 
@@ -117,7 +120,26 @@ async function connect(
     log,
   });
   lifecycle.use("agent client", agents);
-  return { cpi, agents, nats };
+  return { cpi, agents, nats, nodes: lifecycle.use("clients of nodes", connectNodes(config, lifecycle)) };
+}
+
+function connectNodes({ nodes, tls, rpc }: DirectorConfig, lifecycle: Lifecycle): Nodes {
+  const common = { tls, defaultDeadlineMs: nodes.requestTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
+  const registries = nodes.registries.map(({ address }) => {
+    const of = { ...common, address, serverRole: "disk-registry" } as const;
+    const client = createClient(DiskRegistryServiceDefinition, of);
+    lifecycle.use("disk-registry client", client);
+    return client;
+  });
+  return new Nodes({
+    registries,
+    connect: (nodeId, address) => {
+      const of = { ...common, address, serverRole: "disk-agent", serverName: nodeId } as const;
+      return createClient(AgentDriverServiceDefinition, of);
+    },
+    limits: nodes,
+    clock: systemClock,
+  });
 }
 
 /**

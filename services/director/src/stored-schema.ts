@@ -8,6 +8,7 @@ import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
+import type { NodeError } from "./model/node-error.js";
 import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
@@ -15,7 +16,7 @@ import type { DiskKey, Problem } from "./model/problem.js";
 import { type Counter, type DirectorSchema, schema } from "./model/schema.js";
 import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
-import type { Stop, Task } from "./model/task.js";
+import { type Stop, TASK_QUEUES, type Task } from "./model/task.js";
 import type { VmBasis, VmSpec } from "./model/vm-spec.js";
 
 // What may be in the store. A field that a type gets, gets its line here; the compiler asks for it.
@@ -228,13 +229,14 @@ const jobType = z.enum([
   "renew_agent_certificates",
   "scan_deployment",
   "resolve_problems",
+  "call_vendor_method",
 ]);
 
 const task = shapeOf<Task>()({
   taskId: whole,
   type: jobType,
   description: text,
-  queue: z.enum(["urgent", "normal", "dynamic_disks"]),
+  queue: z.enum(TASK_QUEUES),
   user: text,
   deployment: text,
   state: z.enum(["queued", "held", "processing", "cancelling", "done", "error", "cancelled", "timeout"]),
@@ -250,6 +252,8 @@ const task = shapeOf<Task>()({
   eventCount: whole.optional(),
   outputSizeBytes: whole.optional(),
 });
+
+const nodeError = shapeOf<NodeError>()({ nodeId: text, text, taskId: whole, atMs: z.number() });
 
 const counter = shapeOf<Counter>()({ name: z.enum(["config", "problem", "task"]), value: whole });
 
@@ -268,6 +272,7 @@ export const storedSchema: DirectorSchema = {
   instances: { ...schema.instances, check: checkOf(instance) },
   disks: { ...schema.disks, check: checkOf(disk), version: 2, upgrade: withAttachmentId },
   tasks: { ...schema.tasks, check: checkOf(task) },
+  nodeErrors: { ...schema.nodeErrors, check: checkOf(nodeError) },
   counters: { ...schema.counters, check: checkOf(counter) },
 };
 

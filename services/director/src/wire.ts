@@ -44,6 +44,7 @@ const TASK_QUEUES: Readonly<Record<TaskQueue, WireTaskQueue>> = {
   urgent: WireTaskQueue.URGENT,
   normal: WireTaskQueue.NORMAL,
   dynamic_disks: WireTaskQueue.DYNAMIC_DISKS,
+  vendor_methods: WireTaskQueue.VENDOR_METHODS,
 };
 
 /** Undefined for a state that no task can be in. */

@@ -23,6 +23,8 @@ import { type FileOpener, makeFileOpener } from "./devices/open-file.js";
 import { Prober } from "./devices/prober.js";
 import { Rescan } from "./devices/rescan.js";
 import { SessionOrders } from "./devices/session-orders.js";
+import { deviceOffers } from "./drivers/device-offers.js";
+import { VendorCalls } from "./drivers/vendor-calls.js";
 import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
@@ -188,9 +190,11 @@ function makeContext(
   const { maxDevices } = config.limits;
   const { slowAfterMs, stalledAfterMs } = config.probes;
   const sessions = new SessionOrders(ledger, devices);
+  const bootId = edges.newBootId();
+  const { random } = edges;
   return {
     config,
-    bootId: edges.newBootId(),
+    bootId,
     machineBootId,
     ledger,
     devices,
@@ -223,6 +227,15 @@ function makeContext(
       log,
       listenNbd: edges.listenNbd,
     }),
+    vendors: new VendorCalls({
+      config: config.drivers,
+      hostId: config.hostId,
+      bootId,
+      offers: deviceOffers(devices, clock, random),
+      clock,
+      random,
+      log,
+    }),
     clock,
     log,
   };
@@ -252,6 +265,8 @@ async function serveRegistryFace(
   log: Logger,
 ): Promise<string> {
   const { config } = context;
+  lifecycle.use("drivers", context.vendors);
+  context.vendors.start();
   const server = await createRpcServer(lifecycle, config, log, readiness);
   addServices(server, () => context);
   lifecycle.use("gRPC server", () => server.drain());

@@ -1,4 +1,5 @@
 import { MIB_BYTES, parseDeviceId, parseHostId, parseId, parseName, parseOptionalName } from "@diskmesh/domain";
+import { driversConfig } from "@diskmesh/driver/host";
 import { DEFAULT_AGENT_SERVER_LIMITS } from "@diskmesh/mbus";
 import {
   addressesConfig,
@@ -225,6 +226,8 @@ export const configSchema = z
       .strictObject({ minDelayMs: durationMsConfig.default(100), maxDelayMs: durationMsConfig.default(5_000) })
       .prefault({}),
     rpc: rpcLimitsConfig(),
+    /** Vendors' drivers whose methods this host has. */
+    drivers: driversConfig,
     limits: z
       .strictObject({
         /** Listed and found together. */

@@ -8,6 +8,7 @@ import type { Eraser } from "./devices/eraser.js";
 import type { Prober } from "./devices/prober.js";
 import type { Rescan } from "./devices/rescan.js";
 import type { SessionOrders } from "./devices/session-orders.js";
+import type { VendorCalls } from "./drivers/vendor-calls.js";
 import type { ExportTable } from "./exports/export-table.js";
 import type { RegistrationDue } from "./registration-due.js";
 
@@ -27,6 +28,7 @@ export interface AgentContext {
   readonly sessions: SessionOrders;
   readonly eraser: Eraser;
   readonly exports: ExportTable;
+  readonly vendors: VendorCalls;
   readonly clock: Clock;
   readonly log: Logger;
 }

@@ -1,4 +1,4 @@
-import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
+import { AgentDriverServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import type { Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";
@@ -12,12 +12,14 @@ import { listDevices } from "./handlers/list-devices.js";
 import { openSession } from "./handlers/open-session.js";
 import { rescanDevices } from "./handlers/rescan-devices.js";
 import { unexportDisk } from "./handlers/unexport-disk.js";
+import { callMethod, cancelMethod, listMethods } from "./handlers/vendor-methods.js";
 
 const REGISTRY: readonly Role[] = ["disk-registry"];
 const LOOKERS: readonly Role[] = ["disk-registry", "operator"];
+const DIRECTORS: readonly Role[] = ["director"];
 const AGENTS: readonly Role[] = ["disk-agent"];
 
-/** Adds the face to the registry and to other agents. */
+/** Adds the face to the registry, to other agents and to the director. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => AgentContext): void {
   offer(server, DiskAgentServiceDefinition, current, {
     attachDevices: allow(REGISTRY, attachDevices),
@@ -30,5 +32,10 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     exportDisk: allow(REGISTRY, exportDisk),
     unexportDisk: allow(REGISTRY, unexportDisk),
     blockIo: allow(AGENTS, blockIo),
+  });
+  offer(server, AgentDriverServiceDefinition, current, {
+    listMethods: allow(DIRECTORS, listMethods),
+    callMethod: allow(DIRECTORS, callMethod),
+    cancelMethod: allow(DIRECTORS, cancelMethod),
   });
 }

@@ -75,6 +75,7 @@ export class TestMesh implements AsyncDisposable {
         tablet: { storage: group.dataFolder("director") },
         dispatcher: { address: group.address("cpi-dispatcher") },
         nats: { servers: [nats.address] },
+        nodes: { registries: [{ address: group.address("disk-registry") }] },
         dynamicDisks: { enabled: true },
       },
     };

@@ -1,6 +1,9 @@
 import type { JsonObject } from "@diskmesh/domain";
 
-/** As drivers were before methods were declared. */
+/**
+ * As drivers were before methods were declared.
+ * @public loaded by its path
+ */
 export default class LegacyDriver {
   static readonly driverName = "legacy";
 

@@ -2,7 +2,10 @@ import { Driver, nodeMethod, z } from "../index.js";
 
 const post = (description: string) => ({ httpMethods: ["POST"], async: false, description });
 
-/** Does everything that a driver should not. */
+/**
+ * Does everything that a driver should not.
+ * @public loaded by its path
+ */
 export default class MisbehavingDriver extends Driver<{ readonly name: string; readonly onLoad: string }> {
   static override readonly driverName: string = "misbehaving";
   static override readonly settings = z.strictObject({ onLoad: z.enum(["throw", "hang", "work"]).default("work") });

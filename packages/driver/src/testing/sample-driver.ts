@@ -5,7 +5,7 @@ const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 const bar = z.strictObject({ bar: z.string() });
 
 /** Methods of every kind, as conformance asks for them. */
-export class BaseDriver extends Driver {
+class BaseDriver extends Driver {
   static override readonly driverName: string = "sample";
   static override readonly description = "for tests";
 
@@ -16,6 +16,7 @@ export class BaseDriver extends Driver {
   inherited = nodeMethod({ httpMethods: ["GET"], async: false, description: "as it was", scope: "read" }, () => "base");
 }
 
+/** @public loaded by its path */
 export default class SampleDriver extends BaseDriver {
   override overridden = nodeMethod(
     { httpMethods: ["GET"], async: false, description: "of the sample", scope: "read" },

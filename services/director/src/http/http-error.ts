@@ -85,8 +85,13 @@ export function answerTo(thrown: unknown, path: string, requestId: string): Answ
   return { ...answer, headers: { ...answer.headers, "retry-after": seconds } };
 }
 
+export function statusOf(error: DomainError): number {
+  if (error instanceof ResourceExhaustedError) return 429;
+  return STATUSES.find(([type]) => error instanceof type)?.[1] ?? (error.retryable ? 503 : 500);
+}
+
 function toldOf(error: DomainError): { readonly status: number; readonly code: number; readonly description: string } {
-  const status = STATUSES.find(([type]) => error instanceof type)?.[1] ?? (error.retryable ? 503 : 500);
+  const status = statusOf(error);
   if (error instanceof BadRequestError) return { status, code: error.code, description: error.message };
   if (error instanceof NotFoundError) {
     for (const [about, code, message] of MISSING) {
@@ -99,7 +104,6 @@ function toldOf(error: DomainError): { readonly status: number; readonly code: n
   }
   if (error instanceof PermissionDeniedError) return { status, code: CODES.unauthorized, description: error.message };
   const code = error instanceof InvalidArgumentError ? CODES.invalidValue : CODES.any;
-  if (error instanceof ResourceExhaustedError) return { status: 429, code, description: error.message };
   return { status, code, description: error.message };
 }
 

@@ -14,6 +14,7 @@ import { healthAnswer, infoAnswer } from "./info.js";
 import type { Login } from "./login.js";
 import { Logins } from "./logins.js";
 import { PassOn } from "./pass-on.js";
+import { guarded, PASSTHRU_PREFIX, passthruError } from "./passthru-answer.js";
 import { RequestLog } from "./request-log.js";
 import type { Route } from "./route.js";
 import { allRoutes } from "./routes.js";
@@ -108,6 +109,8 @@ export class HttpServer {
       this.#options.log.debug({ error: messageOf(error) }, "a TLS handshake with the HTTPS face failed"),
     );
     app.decorateRequest("served", undefined);
+    // A vendor's method may take any verb, and arguments with each.
+    for (const method of ["GET", "HEAD", "TRACE"]) app.addHttpMethod(method, { hasBody: true, overrideExisting: true });
     app.removeAllContentTypeParsers();
     app.addContentTypeParser("*", { parseAs: "buffer" }, textOfBody);
     app.addHook("onRequest", async (request, reply) => {
@@ -198,13 +201,21 @@ export class HttpServer {
   #fail(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const { served } = request;
     const known = error instanceof DomainError ? undefined : frameworkAnswer(error as Error);
-    const answer: Answer = known ?? answerTo(error, pathOf(request), request.id);
+    const path = pathOf(request);
+    const isPassthru = path.startsWith(`${PASSTHRU_PREFIX}/`);
     const isKnown = known !== undefined;
+    const answer: Answer = isPassthru
+      ? passthruAnswer(error, known, request.id)
+      : (known ?? answerTo(error, path, request.id));
     this.#requestLog.failed({ error, request, status: answer.status, login: served?.loginName, isKnown });
     // Whoever is still sending a body that nobody reads would be waited for.
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
   }
+}
+
+function passthruAnswer(error: unknown, known: Answer | undefined, requestId: string): Answer {
+  return known === undefined ? passthruError(error, requestId) : guarded(known.status, (error as Error).message);
 }
 
 function pathOf(request: FastifyRequest): string {

@@ -22,7 +22,7 @@ export interface HttpCall {
 }
 
 export interface Route {
-  readonly method: "GET" | "POST" | "PUT" | "DELETE";
+  readonly method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE" | "HEAD" | "OPTIONS" | "TRACE";
   readonly path: string;
   /** What the login must be allowed; undefined where the route itself looks, once it knows what it is about. */
   readonly operation: Operation | undefined;

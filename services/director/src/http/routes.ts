@@ -6,6 +6,7 @@ import { eventRoutes } from "./event-routes.js";
 import { instanceRoutes } from "./instance-routes.js";
 import { lifecycleRoutes } from "./lifecycle-routes.js";
 import { otherRoutes } from "./other-routes.js";
+import { passthruRoutes } from "./passthru-routes.js";
 import type { Route } from "./route.js";
 import { stemcellRoutes } from "./stemcell-routes.js";
 import { taskRoutes } from "./task-routes.js";
@@ -23,5 +24,6 @@ export const allRoutes: readonly Route[] = [
   ...upkeepRoutes,
   ...cleanUpRoutes,
   ...eventRoutes,
+  ...passthruRoutes,
   ...otherRoutes,
 ];

@@ -2,6 +2,7 @@ import type { DirectorTables } from "../model/schema.js";
 import type { JobOf, JobType } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
 import { attachOrphanedDisk } from "./attach-orphaned-disk.js";
+import { callVendorMethod } from "./call-vendor-method.js";
 import { cleanUp } from "./clean-up.js";
 import { createDiskOnly } from "./create-disk.js";
 import { deleteDeployment } from "./delete-deployment.js";
@@ -48,6 +49,7 @@ export const planners: Planners = {
   renew_agent_certificates: renewAgentCertificates,
   scan_deployment: scanDeployment,
   resolve_problems: resolveProblems,
+  call_vendor_method: callVendorMethod,
 };
 
 /** The CPIs that a job may have to ask, by what is recorded now; none when it cannot be planned. */

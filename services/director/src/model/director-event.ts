@@ -1,4 +1,5 @@
 import type { Job, Task } from "./task.js";
+import { formatMethod } from "./vendor-method.js";
 
 /** One line of what was done, by whom: as it begins, and, naming that one as its parent, as it ends. */
 export interface DirectorEvent {
@@ -75,6 +76,7 @@ export function deedOf({ type, job, deployment, taskId }: Task): Deed {
 
 function namedBy(job: Job | null): Omit<Deed, "action"> | undefined {
   if (job === null) return undefined;
+  if (job.type === "call_vendor_method") return { objectType: "vendor_method", objectName: formatMethod(job) };
   if ("diskName" in job) return { objectType: "dynamic_disk", objectName: job.diskName };
   if ("diskCid" in job) return { objectType: "disk", objectName: job.diskCid };
   if ("location" in job) return { objectType: "stemcell", objectName: new URL(job.location).host };

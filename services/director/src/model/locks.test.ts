@@ -6,6 +6,7 @@ const TIMES = {
   stemcell: { deadlineMs: 3_600_000, acquireTimeoutMs: 3_600_000 },
   instance: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
   disk: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
+  node: { deadlineMs: 240_000, acquireTimeoutMs: 60_000 },
 };
 const D: LockName = { type: "deployment", resource: "web" };
 const I1: LockName = { type: "instance", resource: "i1" };

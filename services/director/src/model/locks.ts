@@ -1,5 +1,5 @@
 /** Locks are always taken in this order of types, and by resource within one type: so nobody waits in a circle. */
-const LOCK_TYPES = ["deployment", "stemcell", "instance", "disk"] as const;
+const LOCK_TYPES = ["deployment", "stemcell", "instance", "disk", "node"] as const;
 export type LockType = (typeof LOCK_TYPES)[number];
 
 export interface LockName {
@@ -29,6 +29,7 @@ interface Waiter {
 interface Held {
   readonly name: LockName;
   taskId: number;
+  grantedAtMs: number;
   /** When it was granted, or its owner last gave a sign of life. */
   renewedAtMs: number;
   readonly waiters: Waiter[];
@@ -127,6 +128,21 @@ export class LockTable {
     return this.#held.get(keyOf(lock))?.taskId;
   }
 
+  /** Since when its owner has it; undefined when nobody holds it. */
+  heldSinceMs(lock: LockName): number | undefined {
+    return this.#held.get(keyOf(lock))?.grantedAtMs;
+  }
+
+  /** Gives all that one holds to another, who leaves the line if it waits there. Others keep their places. */
+  handOver(from: number, to: number, nowMs: number): void {
+    this.#stopWaiting(to);
+    for (const lock of this.#ofTask.get(from) ?? []) {
+      Object.assign(this.#held.get(keyOf(lock)) as Held, { taskId: to, grantedAtMs: nowMs, renewedAtMs: nowMs });
+      this.#noteHeld(to, lock);
+    }
+    this.#ofTask.delete(from);
+  }
+
   /** The task is at work still: the deadlines of its locks are put off. */
   renew(taskId: number, nowMs: number): void {
     for (const lock of this.#ofTask.get(taskId) ?? []) (this.#held.get(keyOf(lock)) as Held).renewedAtMs = nowMs;
@@ -165,7 +181,7 @@ export class LockTable {
   #takeOrWait(taskId: number, lock: LockName, nowMs: number): boolean {
     const held = this.#held.get(keyOf(lock));
     if (held === undefined) {
-      this.#held.set(keyOf(lock), { name: lock, taskId, renewedAtMs: nowMs, waiters: [] });
+      this.#held.set(keyOf(lock), { name: lock, taskId, grantedAtMs: nowMs, renewedAtMs: nowMs, waiters: [] });
       this.#noteHeld(taskId, lock);
       return true;
     }
@@ -192,6 +208,7 @@ export class LockTable {
         continue;
       }
       held.taskId = next.taskId;
+      held.grantedAtMs = nowMs;
       held.renewedAtMs = nowMs;
       this.#waitsFor.delete(next.taskId);
       this.#noteHeld(next.taskId, lock);

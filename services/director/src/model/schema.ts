@@ -5,6 +5,7 @@ import type { Config } from "./config.js";
 import type { Deployment } from "./deployment.js";
 import type { Disk } from "./disk.js";
 import { addressKey, type Instance } from "./instance.js";
+import type { NodeError } from "./node-error.js";
 import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { PossibleOrphan } from "./possible-orphan.js";
@@ -108,6 +109,7 @@ export const schema = {
       liveByQueue: (task) => (hasEnded(task) ? undefined : task.queue),
     },
   }),
+  nodeErrors: table<NodeError>()({ key: (error) => error.nodeId, indexes: {} }),
   counters: table<Counter>()({
     key: (counter) => counter.name,
     indexes: {},

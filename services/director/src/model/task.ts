@@ -7,8 +7,8 @@ import type { Answer } from "./problem.js";
 /** The states of tasks that have ended. */
 export const ENDED_STATES = ["done", "error", "cancelled", "timeout"] as const;
 export type TaskState = "queued" | "held" | "processing" | "cancelling" | (typeof ENDED_STATES)[number];
-export type TaskQueue = "urgent" | "normal" | "dynamic_disks";
-export const TASK_QUEUES: readonly TaskQueue[] = ["urgent", "normal", "dynamic_disks"];
+export const TASK_QUEUES = ["urgent", "normal", "dynamic_disks", "vendor_methods"] as const;
+export type TaskQueue = (typeof TASK_QUEUES)[number];
 
 type MeantDisk = {
   readonly diskName: string;
@@ -120,6 +120,20 @@ export type Job =
       readonly answers: readonly Answer[];
       /** All others by their defaults, too. */
       readonly auto: boolean;
+    }
+  | {
+      readonly type: "call_vendor_method";
+      /** Empty for a method of the driver itself. */
+      readonly nodeId: string;
+      readonly driver: string;
+      readonly method: string;
+      readonly httpMethod: string;
+      readonly args: JsonObject;
+      /** The names of those that nobody shall see. */
+      readonly secretArgs: readonly string[];
+      readonly exclusiveLock: boolean;
+      /** By which start of the agent, or of the director, it is run: no other one begins it again. Absent before. */
+      readonly begunOn?: string;
     };
 export type JobType = Job["type"];
 export type JobOf<Type extends JobType> = Extract<Job, { readonly type: Type }>;

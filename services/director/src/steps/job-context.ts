@@ -1,3 +1,4 @@
+import type { DriverHost } from "@diskmesh/driver/host";
 import type { AgentClient } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
 import type { AgentCertificates } from "../agents/agent-certificates.js";
@@ -5,6 +6,7 @@ import type { BoshRegistryServer } from "../bosh-registry/bosh-registry-server.j
 import type { DirectorConfig } from "../config.js";
 import type { CpiCalls } from "../cpi/cpi-calls.js";
 import type { LockName } from "../model/locks.js";
+import type { Nodes } from "../passthru/nodes.js";
 import type { StemcellFiles } from "../stemcells/stemcell-files.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
@@ -12,6 +14,18 @@ import type { VmSlots } from "../workers/vm-slots.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
 import type { Manifests } from "../yaml/manifests.js";
+
+/** Where vendors' methods are run. */
+interface Vendors {
+  /** The director's own drivers. */
+  readonly host: Pick<DriverHost, "call">;
+  readonly nodes: Pick<Nodes, "find">;
+  /** Of this start of the director: what its drivers had begun before has ended. */
+  readonly startId: string;
+  readonly asyncTimeoutMs: number;
+  /** For an agent to answer: that a method goes on, at the latest. */
+  readonly callTimeoutMs: number;
+}
 
 /** What jobs and their steps work with. */
 export interface JobContext {
@@ -32,6 +46,7 @@ export interface JobContext {
   readonly endedAdds: Set<string>;
   /** The task that holds a lock; undefined for none. */
   readonly lockOwner: (lock: LockName) => number | undefined;
+  readonly vendors: Vendors;
   readonly clock: Clock;
   readonly newId: () => string;
   /** In [0, 1), for jitter. */

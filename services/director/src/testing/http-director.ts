@@ -3,7 +3,7 @@ import { freePort } from "@diskmesh/testkit";
 import { HttpClient } from "./http-client.js";
 import { TestDirector } from "./test-director.js";
 
-/** Scopes by user; the password of each is "pw-" and the name. */
+/** Scopes by user. */
 const USERS: Readonly<Record<string, readonly string[]>> = {
   admin: ["bosh.admin"],
   reader: ["bosh.read"],
@@ -19,16 +19,18 @@ export interface HttpDirector {
   as(user: string): HttpClient;
 }
 
+/** As a config has them; the password of each is "pw-" and the name. */
+export function httpUsers(scopesOf: Readonly<Record<string, readonly string[]>>): Promise<object[]> {
+  const entries = Object.entries(scopesOf);
+  return Promise.all(
+    entries.map(async ([name, scopes]) => ({ name, passwordHash: await hashPassword(`pw-${name}`), scopes })),
+  );
+}
+
 /** A director process with its HTTPS face. */
 export async function startHttpDirector(http: object = {}, overrides: object = {}): Promise<HttpDirector> {
   const port = await freePort();
-  const users = await Promise.all(
-    Object.entries(USERS).map(async ([name, scopes]) => ({
-      name,
-      passwordHash: await hashPassword(`pw-${name}`),
-      scopes,
-    })),
-  );
+  const users = await httpUsers(USERS);
   const director = await TestDirector.start({ http: { listen: { port }, users, ...http }, ...overrides });
   const as = (user: string): HttpClient => new HttpClient(director.certs, port, `${user}:pw-${user}`);
   return { director, http: as("admin"), as };

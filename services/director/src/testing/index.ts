@@ -1,4 +1,4 @@
-export { HttpClient } from "./http-client.js";
-export { startHttpDirector } from "./http-director.js";
+export { type HttpAnswer, HttpClient } from "./http-client.js";
+export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";
 export { TestDirector } from "./test-director.js";

@@ -19,7 +19,7 @@ describe("lanes of a task", () => {
   beforeEach(() => {
     granted = [];
     locks = new LockKeeper({
-      times: { deployment: TIMES, stemcell: TIMES, instance: TIMES, disk: TIMES },
+      times: { deployment: TIMES, stemcell: TIMES, instance: TIMES, disk: TIMES, node: TIMES },
       clock: systemClock,
       onGranted: (taskIds) => granted.push(...taskIds),
     });

@@ -31,8 +31,22 @@ export interface LaneLocks {
   /** Holds exactly these locks; what was read before is to be read again unless they were held already. */
   settle(wanted: readonly LockName[], signal: AbortSignal): Promise<"unchanged" | "acquired">;
   renew(): void;
+  /** Gives them to a task, at once and before anybody who waits. */
+  handOver(taskId: number): void;
   release(): void;
 }
+
+/** Who holds a lock. */
+export interface LockHolder {
+  /** 0 for a call that is no task's. */
+  readonly taskId: number;
+  /** What such a call does, and for whom; empty for a task. */
+  readonly what: string;
+  readonly since: Date;
+}
+
+/** The task that a lane belongs to which belongs to none. */
+export const NO_TASK = 0;
 
 /** One that waited too long: a task, or the lane of one. */
 export interface GivenUpWait extends GivenUp {
@@ -45,6 +59,7 @@ export class LockKeeper {
   readonly #options: LockKeeperOptions;
   readonly #table: LockTable;
   readonly #taskOfLane = new Map<number, number>();
+  readonly #whatOfLane = new Map<number, string>();
   readonly #laneWaits = new Map<number, LaneWait>();
   #lastLane = 0;
 
@@ -60,16 +75,22 @@ export class LockKeeper {
     return outcome;
   }
 
-  /** Until it is released the lane may hold locks. */
-  openLane(taskId: number): LaneLocks {
+  /** Until it is released the lane may hold locks. `what` is told to others where no task can be asked. */
+  openLane(taskId: number, what = ""): LaneLocks {
     const lane = --this.#lastLane;
     this.#taskOfLane.set(lane, taskId);
+    this.#whatOfLane.set(lane, what);
     return {
       settle: (wanted, signal) => this.#settleLane(lane, wanted, signal),
       renew: () => this.renew(lane),
+      handOver: (to) => {
+        this.#table.handOver(lane, to, this.#nowMs());
+        this.#pass([to]);
+      },
       release: () => {
         this.release(lane);
         this.#taskOfLane.delete(lane);
+        this.#whatOfLane.delete(lane);
       },
     };
   }
@@ -108,10 +129,18 @@ export class LockKeeper {
     return this.#table.owner(lock);
   }
 
+  /** Undefined when nobody holds it. */
+  holder(lock: LockName): LockHolder | undefined {
+    const owner = this.owner(lock);
+    const sinceMs = this.#table.heldSinceMs(lock);
+    if (owner === undefined || sinceMs === undefined) return undefined;
+    const since = new Date(sinceMs + this.#wallOffsetMs());
+    return { taskId: this.#taskOf(owner), what: this.#whatOfLane.get(owner) ?? "", since };
+  }
+
   /** In order of type and resource. */
   list(): ShownLock[] {
-    const { clock } = this.#options;
-    const offsetMs = clock.nowMs() - clock.monotonicMs();
+    const offsetMs = this.#wallOffsetMs();
     return this.#table
       .list()
       .map((lock) => ({ ...this.#ofTasks(lock), deadline: new Date(lock.deadlineAtMs + offsetMs) }));
@@ -153,6 +182,10 @@ export class LockKeeper {
   #ofTasks(lock: HeldLock): HeldLock {
     const waiting = new Set(lock.waitingTaskIds.map((owner) => this.#taskOf(owner)));
     return { ...lock, taskId: this.#taskOf(lock.taskId), waitingTaskIds: [...waiting] };
+  }
+
+  #wallOffsetMs(): number {
+    return this.#options.clock.nowMs() - this.#options.clock.monotonicMs();
   }
 
   // The wall clock may jump, and a jump must not end a task.

@@ -15,7 +15,7 @@ describe("the room of a queue, as tasks come and go", () => {
 
   function open(): void {
     room = new QueueRoom({
-      queueLengths: { urgent: 12, normal: 12, dynamic_disks: 12 },
+      queueLengths: { urgent: 12, normal: 12, dynamic_disks: 12, vendor_methods: 12 },
       cpisOf: (job) => ("diskName" in job ? [job.diskName] : []),
     });
     tablet.watch((changes) => room.onChanges(changes));

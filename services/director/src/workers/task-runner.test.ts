@@ -74,16 +74,22 @@ describe("task runner", () => {
       log: silentLogger,
     });
     locks = new LockKeeper({
-      times: { deployment: LONG, stemcell: LONG, instance: LONG, disk: { ...LONG, deadlineMs: lockDeadlineMs } },
+      times: {
+        deployment: LONG,
+        stemcell: LONG,
+        instance: LONG,
+        node: LONG,
+        disk: { ...LONG, deadlineMs: lockDeadlineMs },
+      },
       clock,
       onGranted: (taskIds) => runner.resume(taskIds),
     });
-    const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: timeoutMs };
+    const timeoutsMs = { urgent: 60_000, normal: 60_000, dynamic_disks: timeoutMs, vendor_methods: timeoutMs };
     times = new TaskTimes({ tablet, locks, clock, log: silentLogger, timeoutsMs, checkIntervalMs: 10 });
     // The planners here do not use the rest.
     const context = { tablet, events: { flush: async () => {} } } as unknown as JobContext;
     const planners = { detach_dynamic_disk: detach } as unknown as Planners;
-    const counts = { urgent: workers, normal: workers, dynamic_disks: workers };
+    const counts = { urgent: workers, normal: workers, dynamic_disks: workers, vendor_methods: workers };
     runner = new TaskRunner({
       prepare: async () => undefined,
       context,
@@ -93,7 +99,7 @@ describe("task runner", () => {
       changes,
       times,
       workers: counts,
-      queueLengths: { urgent: 100, normal: 100, dynamic_disks: 100 },
+      queueLengths: { urgent: 100, normal: 100, dynamic_disks: 100, vendor_methods: 100 },
       clock,
       random: Math.random,
       log: silentLogger,

@@ -14,7 +14,10 @@ describe("waiting for a task that was started", () => {
   beforeEach(async () => {
     const storage = openStorage(temporaryFolder(), "director");
     tablet = await Tablet.open({ name: "director", schema: storedSchema, storage, address: "" });
-    const room = new QueueRoom({ queueLengths: { urgent: 9, normal: 9, dynamic_disks: 9 }, cpisOf: () => [] });
+    const room = new QueueRoom({
+      queueLengths: { urgent: 9, normal: 9, dynamic_disks: 9, vendor_methods: 9 },
+      cpisOf: () => [],
+    });
     const endedTasks = { get: async () => undefined };
     tasks = new Tasks({
       tablet,

@@ -14,6 +14,7 @@ import { isCurrentSession, superseded } from "../model/sessions.js";
 import type { DeviceFailure, DeviceFile, FileUser } from "./device-file.js";
 import { type DeviceConfig, differenceFrom, misconfigured, serialNumberOf, sizeIn, tooShort } from "./device-place.js";
 import { type DeviceProblem, type HangLimits, hangOf, isHardwareError } from "./device-problem.js";
+import { DriverWords } from "./driver-words.js";
 import type { ByteRange } from "./held-bytes.js";
 import { InFlight, NO_SESSION, type Waiting } from "./in-flight.js";
 import type { FileFacts, OpenHandle } from "./open-file.js";
@@ -25,6 +26,7 @@ import type { FileFacts, OpenHandle } from "./open-file.js";
 export class Device implements FileUser {
   readonly config: DeviceConfig;
   readonly file: DeviceFile;
+  readonly driverWords = new DriverWords();
   readonly #ledger: Ledger;
   readonly #changes: Changes<void>;
   readonly #slots: Slots;
@@ -97,7 +99,7 @@ export class Device implements FileUser {
     const error = this.#failure?.message ?? untold ?? this.#ioError ?? (this.#wanted ? this.changed : undefined);
     if (error !== undefined) return { level: "ERROR", message: error };
     const hang = this.#hang;
-    return hang?.level === "ERROR" ? hang : (this.#probeProblem ?? hang);
+    return hang?.level === "ERROR" ? hang : (this.#probeProblem ?? hang ?? this.driverWords.problem);
   }
 
   get #hang(): DeviceProblem | undefined {

@@ -10,11 +10,11 @@ import { Timestamp } from "../../../google/protobuf/timestamp.js";
 
 /** One lock. */
 export interface Lock {
-  /** "deployment", "stemcell", "instance" or "disk". */
+  /** "deployment", "stemcell", "instance", "disk" or "node". */
   type: string;
-  /** The name of the deployment or disk, name and version of the stemcell, or the id of the instance or persistent disk. */
+  /** The name of the deployment or disk, name and version of the stemcell, or the id of the instance, persistent disk or host. */
   resource: string;
-  /** The task that holds it. */
+  /** The task that holds it; 0 for the call of a vendor's method that is no task. */
   taskId: number;
   /** When its owner is cancelled, unless it gives a sign of life before, which puts the deadline off. */
   deadline:

@@ -121,6 +121,8 @@ export const TaskQueue = {
   NORMAL: "TASK_QUEUE_NORMAL",
   /** DYNAMIC_DISKS - Dynamic disks. */
   DYNAMIC_DISKS: "TASK_QUEUE_DYNAMIC_DISKS",
+  /** VENDOR_METHODS - Methods of vendors' drivers. */
+  VENDOR_METHODS: "TASK_QUEUE_VENDOR_METHODS",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -131,6 +133,7 @@ export namespace TaskQueue {
   export type URGENT = typeof TaskQueue.URGENT;
   export type NORMAL = typeof TaskQueue.NORMAL;
   export type DYNAMIC_DISKS = typeof TaskQueue.DYNAMIC_DISKS;
+  export type VENDOR_METHODS = typeof TaskQueue.VENDOR_METHODS;
   export type UNRECOGNIZED = typeof TaskQueue.UNRECOGNIZED;
 }
 
@@ -148,6 +151,9 @@ export function taskQueueFromJSON(object: any): TaskQueue {
     case 3:
     case "TASK_QUEUE_DYNAMIC_DISKS":
       return TaskQueue.DYNAMIC_DISKS;
+    case 4:
+    case "TASK_QUEUE_VENDOR_METHODS":
+      return TaskQueue.VENDOR_METHODS;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -165,6 +171,8 @@ export function taskQueueToNumber(object: TaskQueue): number {
       return 2;
     case TaskQueue.DYNAMIC_DISKS:
       return 3;
+    case TaskQueue.VENDOR_METHODS:
+      return 4;
     case TaskQueue.UNRECOGNIZED:
     default:
       return -1;

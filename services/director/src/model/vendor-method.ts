@@ -1,0 +1,79 @@
+import { InvalidArgumentError, type JsonObject } from "@diskmesh/domain";
+
+/** Who may call a method. */
+export type VendorScope = "read" | "call" | "admin";
+
+/** One method that a driver publishes, as it is called. */
+export interface VendorMethod {
+  readonly driver: string;
+  readonly name: string;
+  /** In capitals. */
+  readonly httpMethods: readonly string[];
+  readonly async: boolean;
+  readonly description: string;
+  readonly scope: VendorScope;
+  /** Whether it needs its node's lock. */
+  readonly exclusiveLock: boolean;
+  /** JSON schema of its arguments. */
+  readonly schema: JsonObject;
+}
+
+/** What can be called of a node, or of a driver. */
+export interface VendorMethods {
+  readonly methods: ReadonlyMap<string, VendorMethod>;
+  /** Takes every name that is no method's. */
+  readonly catchAll: Omit<VendorMethod, "name"> | undefined;
+}
+
+/** Of all drivers in the order given: the first method of a name has it. */
+export function vendorMethods(
+  methods: readonly VendorMethod[],
+  catchAlls: readonly { readonly driver: string; readonly of: "node" | "driver" }[],
+): VendorMethods {
+  const byName = new Map<string, VendorMethod>();
+  for (const method of methods) if (!byName.has(method.name)) byName.set(method.name, method);
+  const [first] = catchAlls;
+  return { methods: byName, catchAll: first && catchAllOf(first) };
+}
+
+/** As it was before methods were declared: those of nodes were tasks, those of drivers were not, and all were by POST. */
+function catchAllOf({ driver, of }: { readonly driver: string; readonly of: "node" | "driver" }) {
+  const isNode = of === "node";
+  const rest = { description: "", scope: "admin", schema: {} } as const;
+  return { driver, httpMethods: ["POST"], async: isNode, exclusiveLock: isNode, ...rest };
+}
+
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;
+
+/** Throws InvalidArgumentError where there is no such method, or not by that verb. */
+export function chosenMethod(of: VendorMethods, name: string, httpMethod: string): VendorMethod {
+  const caught = of.catchAll !== undefined && NAME.test(name) ? { ...of.catchAll, name } : undefined;
+  const method = of.methods.get(name) ?? caught;
+  if (method === undefined) throw new InvalidArgumentError(`No handler for method ${printable(name)}`);
+  if (!method.httpMethods.includes(httpMethod))
+    throw new InvalidArgumentError(`The method ${name} does not support HTTP ${printable(httpMethod)}`);
+  return method;
+}
+
+/** Of arguments, what stands for something else where drivers are written. */
+const RESERVED = ["http_method", "task"];
+
+export function refuseReserved(args: JsonObject): void {
+  const name = RESERVED.find((each) => Object.hasOwn(args, each));
+  if (name !== undefined) throw new InvalidArgumentError(`The parameter '${name}' is reserved: no method can take it`);
+}
+
+/** As events and tasks name it: `driver.method`, and of which node. */
+export function formatMethod(called: {
+  readonly nodeId: string;
+  readonly driver: string;
+  readonly method: string;
+}): string {
+  const name = `${called.driver}.${called.method}`;
+  return called.nodeId === "" ? name : `${name} on node ${called.nodeId}`;
+}
+
+/** What somebody typed, fit for a line. */
+function printable(text: string): string {
+  return NAME.test(text) ? text : JSON.stringify(text.slice(0, 64));
+}

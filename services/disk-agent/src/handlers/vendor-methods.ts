@@ -1,0 +1,33 @@
+import type {
+  CallMethodRequest,
+  CallMethodResponse,
+  CancelMethodRequest,
+  CancelMethodResponse,
+  ListMethodsRequest,
+  ListMethodsResponse,
+} from "@diskmesh/api/agent";
+import type { CallContext } from "@diskmesh/rpc";
+import type { AgentContext } from "../context.js";
+
+export async function listMethods(
+  { vendors }: AgentContext,
+  _request: ListMethodsRequest,
+): Promise<ListMethodsResponse> {
+  return vendors.listMethods();
+}
+
+export function callMethod(
+  { vendors }: AgentContext,
+  request: CallMethodRequest,
+  call: CallContext,
+): Promise<CallMethodResponse> {
+  return vendors.call(request, call);
+}
+
+export async function cancelMethod(
+  { vendors }: AgentContext,
+  { callId }: CancelMethodRequest,
+): Promise<CancelMethodResponse> {
+  vendors.cancel(callId);
+  return {};
+}
