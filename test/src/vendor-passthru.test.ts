@@ -1,4 +1,4 @@
-import { type MethodTarget, VendorPassthruServiceDefinition } from "@diskmesh/api/director";
+import { LockServiceDefinition, type MethodTarget, VendorPassthruServiceDefinition } from "@diskmesh/api/director";
 import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
 import { AbortedError, DriverError, InvalidArgumentError, type JsonObject, MIB_BYTES } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -27,6 +27,10 @@ interface Row {
   /** The node's last error once the call has ended. */
   readonly lastError?: string | null;
 }
+
+/** In all, and of them those that wait for a locked node. */
+const CALLS = 1_000;
+const WAITING = 100;
 
 const KW = { a: 1 };
 const echoed = (http_method: string, kw: object) => ({ http_method, kw });
@@ -133,6 +137,7 @@ describe("vendor passthru", function () {
   this.timeout(300_000);
 
   let mesh: TestMesh;
+  let lockService: Client<typeof LockServiceDefinition>;
   let vendors: Client<typeof VendorPassthruServiceDefinition>;
   let http: (user: keyof typeof USERS) => HttpClient;
 
@@ -150,6 +155,7 @@ describe("vendor passthru", function () {
         "disk-agent": { drivers: { drivers: [drivers[0], drivers[2]], restart, limits: { turnProcessorMs: 300 } } },
       },
     });
+    lockService = mesh.group.client(LockServiceDefinition, "director");
     vendors = mesh.group.client(VendorPassthruServiceDefinition, "director");
     const clients = new Map<string, HttpClient>();
     http = (user) => {
@@ -303,11 +309,108 @@ describe("vendor passthru", function () {
       expect((await send("POST", `${B}/nope`)).status).to.equal(400);
       expect((await send("POST", `${B}/echo`)).status).to.equal(200);
       expect((await send("POST", "/v1/nodes/host-2/vendor_passthru/none")).status).to.equal(200);
+      expect((await state()).reservation).to.equal(`task ${taskId}`);
       await mesh.clients.tasks.cancelTask({ taskId });
       expect((await ended(taskId)).state).to.equal("TASK_STATE_CANCELLED");
       expect((await send("POST", `${B}/none`)).status).to.equal(200);
     });
+
+    it("calls that wait -> in their order, one at a time, while a free node is in nobody's way", async () => {
+      const holder = await sleeping(3_600_000);
+      const waiting: Promise<void>[] = [];
+      const order: number[] = [];
+      const queue = async (at: number): Promise<void> => {
+        const args = { at };
+        const { outcome } = await vendors.callMethod(
+          { target: node(), method: "turn", args, wait: true },
+          { deadlineMs: 240_000 },
+        );
+        expect(outcome).to.deep.equal({ $case: "value", value: { at, atOnce: 1 } });
+        order.push(at);
+      };
+      for (let at = 0; at < WAITING; at++) {
+        waiting.push(queue(at));
+        // Each stands in line before the next one comes.
+        await eventually(async () => expect(await inLine()).to.equal(at + 1));
+      }
+      const lanes = Array.from({ length: 10 }, async (_, lane) => {
+        for (let at = lane; at < CALLS - WAITING; at += 10) {
+          const target = node("host-2");
+          const { outcome } = await vendors.callMethod({ target, method: "turn", args: { at }, wait: true });
+          expect(outcome).to.deep.equal({ $case: "value", value: { at, atOnce: 1 } });
+        }
+      });
+      await Promise.all(lanes);
+      expect(order).to.deep.equal([]);
+      await mesh.clients.tasks.cancelTask({ taskId: holder });
+      await Promise.all(waiting);
+      expect(order).to.deep.equal(Array.from({ length: WAITING }, (_, at) => at));
+    });
+
+    it("asynchronous calls that wait -> tasks, run in their order", async () => {
+      const holder = await sleeping(3_600_000);
+      const taskIds: number[] = [];
+      for (let at = 0; at < 30; at++) {
+        const answer = await send("POST", `${B}/turn_async?wait=true`, { at });
+        expect(answer.status).to.equal(202);
+        taskIds.push(Number(String(answer.headers.location).split("/").at(-1)));
+      }
+      await mesh.clients.tasks.cancelTask({ taskId: holder });
+      const results = await Promise.all(taskIds.map(async (taskId) => JSON.parse((await ended(taskId)).result)));
+      expect(results.map(({ atOnce }) => atOnce)).to.deep.equal(taskIds.map(() => 1));
+      const turns = results.map(({ turn }) => turn as number);
+      expect(turns).to.deep.equal([...turns].sort((a, b) => a - b));
+    });
   });
+
+  describe("whatever is killed", () => {
+    it("the director -> the outcome of a call that went on is told by the next one", async () => {
+      const taskId = await sleeping(1_500);
+      await mesh.process("director").kill();
+      await mesh.process("director").start();
+      expect(await ended(taskId)).to.include({ state: "TASK_STATE_DONE", result: '"slept"' });
+      expect(await state()).to.include({ reservation: null, last_error: null });
+    });
+
+    it("the director -> what its own driver had begun is not begun again, and nobody knows what it did", async () => {
+      const { outcome } = await vendors.callMethod({
+        target: { target: { $case: "driver", value: "sample" } },
+        method: "d_sleep",
+        args: { ms: 3_600_000 },
+      });
+      const taskId = outcome?.$case === "task" ? outcome.value.taskId : 0;
+      await eventually(async () => {
+        const { lines } = await mesh.clients.tasks.getTaskOutput({ taskId, type: "event" });
+        expect(lines.join()).to.contain("Calling vendor method");
+      });
+      await mesh.process("director").kill();
+      await mesh.process("director").start();
+      const task = await ended(taskId);
+      expect(task.state).to.equal("TASK_STATE_ERROR");
+      expect(task.result).to.contain("the director ended while the method ran");
+    });
+
+    it("the agent -> the call is not begun again, its task says so, and so does the node", async () => {
+      const taskId = await sleeping(3_600_000);
+      await eventually(async () => {
+        const { lines } = await mesh.clients.tasks.getTaskOutput({ taskId, type: "event" });
+        expect(lines.join()).to.contain("Calling vendor method");
+      });
+      await mesh.process(NODE).kill();
+      await mesh.process(NODE).start();
+      const task = await ended(taskId);
+      expect(task.state).to.equal("TASK_STATE_ERROR");
+      expect(task.result).to.contain("the agent of node host-1 ended while the method ran");
+      expect((await state()).last_error).to.contain("Async execution of sleep_async failed with error: the agent");
+      await eventually(async () => expect((await send("POST", `${B}/none`)).status).to.equal(200));
+    });
+  });
+
+  /** Who waits for the lock of the node. */
+  async function inLine(): Promise<number> {
+    const { locks } = await lockService.listLocks({});
+    return locks.find(({ type, resource }) => type === "node" && resource === NODE)?.waitingTaskIds.length ?? 0;
+  }
 
   function node(nodeId = NODE): MethodTarget {
     return { target: { $case: "nodeId", value: nodeId } };

@@ -27,6 +27,7 @@ const CODES: Record<string, status> = {
   CancelledError: status.CANCELLED,
   NotImplementedError: status.UNIMPLEMENTED,
   DeviceIoError: status.INTERNAL,
+  DriverError: status.INTERNAL,
 };
 
 const where = { method: "/a.B/C", address: "127.0.0.1:1" };

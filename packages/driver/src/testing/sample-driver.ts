@@ -2,6 +2,7 @@ import { Driver, driverMethod, MethodError, nodeMethod, secret, z } from "../ind
 
 const anything = z.looseObject({});
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
+const at = z.strictObject({ at: z.int() });
 const bar = z.strictObject({ bar: z.string() });
 
 /** Methods of every kind, as conformance asks for them. */
@@ -18,6 +19,10 @@ class BaseDriver extends Driver {
 
 /** @public loaded by its path */
 export default class SampleDriver extends BaseDriver {
+  /** Turns under way, and those that were taken. */
+  #atOnce = 0;
+  #turns = 0;
+
   override overridden = nodeMethod(
     { httpMethods: ["GET"], async: false, description: "of the sample", scope: "read" },
     () => "sample",
@@ -77,6 +82,16 @@ export default class SampleDriver extends BaseDriver {
     { httpMethods: ["POST"], async: false, description: "waits", args: z.strictObject({ ms: z.int() }) },
     ({ ms }, { signal }) => sleep(ms, signal),
   );
+  turn = nodeMethod({ httpMethods: ["POST"], async: false, description: "takes its turn", args: at }, (args) =>
+    this.#takeTurn(args),
+  );
+  turn_async = nodeMethod(
+    { httpMethods: ["POST"], async: true, description: "takes its turn", args: at },
+    async (args) => ({
+      ...(await this.#takeTurn(args)),
+      turn: ++this.#turns,
+    }),
+  );
   sleep_async = nodeMethod(
     { httpMethods: ["POST"], async: true, description: "waits", args: z.strictObject({ ms: z.int() }) },
     ({ ms }, { signal }) => sleep(ms, signal),
@@ -106,6 +121,15 @@ export default class SampleDriver extends BaseDriver {
     { httpMethods: ["POST"], async: true, description: "waits", args: z.strictObject({ ms: z.int() }) },
     ({ ms }, { signal }) => sleep(ms, signal),
   );
+
+  async #takeTurn<Args>(args: Args): Promise<Args & { readonly atOnce: number }> {
+    this.#atOnce += 1;
+    let atOnce = this.#atOnce;
+    await new Promise((resolve) => setImmediate(resolve));
+    atOnce = Math.max(atOnce, this.#atOnce);
+    this.#atOnce -= 1;
+    return { ...args, atOnce };
+  }
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<string> {

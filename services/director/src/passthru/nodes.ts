@@ -96,7 +96,7 @@ export class Nodes {
   async #addressOf(nodeId: string, signal: AbortSignal): Promise<string> {
     const { registries, limits } = this.#options;
     if (registries.length === 0)
-      throw new UnavailableError("this director knows no nodes: give nodes.registries in its config");
+      throw new NotFoundError(`Node ${nodeId} could not be found: this director has no nodes.registries in its config`);
     let failure: unknown;
     for (const registry of registries) {
       try {

@@ -180,8 +180,10 @@ export class LockKeeper {
   }
 
   #ofTasks(lock: HeldLock): HeldLock {
-    const waiting = new Set(lock.waitingTaskIds.map((owner) => this.#taskOf(owner)));
-    return { ...lock, taskId: this.#taskOf(lock.taskId), waitingTaskIds: [...waiting] };
+    const waiting = lock.waitingTaskIds.map((owner) => this.#taskOf(owner));
+    // A task may wait in several lanes; each call is one of its own.
+    const waitingTaskIds = waiting.filter((taskId, at) => taskId === NO_TASK || waiting.indexOf(taskId) === at);
+    return { ...lock, taskId: this.#taskOf(lock.taskId), waitingTaskIds };
   }
 
   #wallOffsetMs(): number {

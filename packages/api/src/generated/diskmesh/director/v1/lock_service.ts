@@ -20,7 +20,7 @@ export interface Lock {
   deadline:
     | Date
     | undefined;
-  /** Tasks that wait for it, first in first served. */
+  /** Tasks that wait for it, first in first served; 0 for each call that is no task. */
   waitingTaskIds: number[];
 }
 
