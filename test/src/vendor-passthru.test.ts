@@ -1,12 +1,25 @@
+import { execFile } from "node:child_process";
+import { existsSync, readdirSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { promisify } from "node:util";
 import { LockServiceDefinition, type MethodTarget, VendorPassthruServiceDefinition } from "@diskmesh/api/director";
 import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
-import { AbortedError, DriverError, InvalidArgumentError, type JsonObject, MIB_BYTES } from "@diskmesh/domain";
+import {
+  AbortedError,
+  DriverError,
+  InvalidArgumentError,
+  type JsonObject,
+  MIB_BYTES,
+  UnavailableError,
+} from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "@diskmesh/driver/testing";
 import type { Client } from "@diskmesh/rpc";
-import { eventually, freePort } from "@diskmesh/testkit";
+import { eventually, freePort, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { addHosts } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { repositoryFolder } from "./repository-folder.js";
 
 const NODE = "host-1";
 const B = `/v1/nodes/${NODE}/vendor_passthru`;
@@ -28,9 +41,18 @@ interface Row {
   readonly lastError?: string | null;
 }
 
+/** What comes with diskmesh, and a vendor's own beside it. */
+const SHIPPED = [
+  { package: "@diskmesh/drivers/disk-health", settings: { everyMs: 200, thresholds: { probeLatencyMs: 0 } } },
+  { package: "@diskmesh/drivers/disk-identify", settings: { blinkMs: 20 } },
+  { package: join(repositoryFolder, "deploy/example-driver"), settings: { slots: 60 } },
+];
+
 /** In all, and of them those that wait for a locked node. */
 const CALLS = 1_000;
 const WAITING = 100;
+
+const PATIENCE = { timeoutMs: 120_000 };
 
 const KW = { a: 1 };
 const echoed = (http_method: string, kw: object) => ({ http_method, kw });
@@ -151,8 +173,18 @@ describe("vendor passthru", function () {
       devicesPerHost: 1,
       deviceSizeBytes: MIB_BYTES,
       overrides: {
-        director: { http: { listen: { port }, users }, drivers: { drivers: drivers.slice(0, 2), restart } },
-        "disk-agent": { drivers: { drivers: [drivers[0], drivers[2]], restart, limits: { turnProcessorMs: 300 } } },
+        "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
+        director: {
+          http: { listen: { port }, users, requestTimeoutMs: 120_000 },
+          drivers: { drivers: drivers.slice(0, 2), restart },
+        },
+        "disk-agent": {
+          drivers: {
+            drivers: [drivers[0], drivers[2], ...SHIPPED],
+            restart,
+            limits: { turnProcessorMs: 300, syncTimeoutMs: 100_000 },
+          },
+        },
       },
     });
     lockService = mesh.group.client(LockServiceDefinition, "director");
@@ -163,6 +195,7 @@ describe("vendor passthru", function () {
       clients.set(user, known);
       return known;
     };
+    await eventually(() => addHosts(mesh), PATIENCE);
     for (const nodeId of mesh.hostIds)
       await eventually(async () => {
         const { methods } = await vendors.listMethods({ target: node(nodeId) });
@@ -288,10 +321,70 @@ describe("vendor passthru", function () {
         expect(drivers.map(({ name, state }) => `${name} ${state}`)).to.deep.equal([
           "sample running",
           "misbehaving running",
+          "disk-health running",
+          "disk-identify running",
+          "shelf running",
         ]);
       });
       expect(await call("fine")).to.deep.equal({ $case: "value", value: "fine" });
     });
+  });
+
+  describe("drivers for any host", () => {
+    const deviceId = async (): Promise<string> => {
+      const { devices } = await mesh.clients.registry.listDevices({ hostId: NODE });
+      return devices[0]?.deviceId ?? "";
+    };
+    const call = async (method: string, more: object = {}) => {
+      const args = { device_id: await deviceId(), ...more };
+      return (await vendors.callMethod({ target: node(), method, httpMethod: "POST", args, wait: true })).outcome;
+    };
+
+    it("disk-health probes through the agent's descriptor, and says what the host lacks", async () => {
+      const probed = await eventually(() => call("probe"));
+      expect(probed?.$case === "value" && probed.value.latency_ms).to.be.above(0);
+      await rejection(call("smart"), UnavailableError, "is a regular file: only a block device has a drive of its own");
+      await rejection(call("io_statistics"), UnavailableError, "is a regular file");
+    });
+
+    it("a device beyond a threshold -> WARNING at the registry, with the reason", async () => {
+      await eventually(async () => {
+        const { device } = await mesh.clients.registry.getDevice({ deviceId: await deviceId() });
+        expect(device?.health).to.equal("HEALTH_WARNING");
+        expect(device?.healthMessage).to.match(/^half of the last \d reads took more than 0 ms/);
+      });
+    });
+
+    it("disk-identify lets the activity light blink, and ends", async () => {
+      const outcome = await call("identify", { duration_ms: 100 });
+      expect(outcome?.$case === "task" && outcome.value.state).to.equal("TASK_STATE_DONE");
+      expect(outcome?.$case === "task" && JSON.parse(outcome.value.result)).to.include({ by: "activity light" });
+    });
+
+    it("a vendor's own, from a folder", async () => {
+      const answer = await send("GET", `${B}/slot_of`, { device_id: await deviceId() });
+      expect([answer.status, answer.body]).to.deep.equal([200, '{"slot":1}']);
+    });
+  });
+
+  it("the stock client -> lists and calls methods of nodes and drivers, unchanged", async function () {
+    if (!programs().has("baremetal")) skipBecause(this, "baremetal (PyPI python-ironicclient) is not on PATH");
+    const baremetal = async (...words: readonly string[]): Promise<string> => {
+      const ca = mesh.group.certificates.files("operator").caFile;
+      const login = ["--os-auth-type", "http_basic", "--os-username", "admin", "--os-password", "pw-admin"];
+      const at = ["--os-endpoint", `https://127.0.0.1:${http("admin").port}`, "--os-cacert", ca];
+      const { stdout } = await promisify(execFile)("baremetal", [...login, ...at, ...words], {
+        env: { PATH: process.env.PATH },
+      });
+      return stdout;
+    };
+    const listed = JSON.parse(await baremetal("node", "passthru", "list", NODE, "-f", "json")) as object[];
+    expect(listed.find((each) => Object.values(each).includes("second_method"))).to.include({ Async: true });
+    const called = await baremetal("node", "passthru", "call", NODE, "echo", "--arg", "k=v", "--arg", "n=5");
+    expect(called).to.contain("'http_method': 'POST'").and.to.contain("'n': 5");
+    expect(await baremetal("driver", "passthru", "list", "sample")).to.contain("d_echo");
+    const got = await baremetal("driver", "passthru", "call", "--http-method", "GET", "sample", "d_echo");
+    expect(got).to.contain("'http_method': 'GET'");
   });
 
   describe("a locked node", () => {
@@ -405,6 +498,12 @@ describe("vendor passthru", function () {
       await eventually(async () => expect((await send("POST", `${B}/none`)).status).to.equal(200));
     });
   });
+
+  /** What is on PATH. */
+  function programs(): ReadonlySet<string> {
+    const folders = (process.env.PATH ?? "").split(delimiter).filter((folder) => existsSync(folder));
+    return new Set(folders.flatMap((folder) => readdirSync(folder)));
+  }
 
   /** Who waits for the lock of the node. */
   async function inLine(): Promise<number> {

@@ -3,7 +3,7 @@ import type * as z from "zod";
 import type { MethodCall } from "./method.js";
 
 /** A device of the node on which a driver runs. */
-interface DriverDevice {
+export interface DriverDevice {
   readonly deviceId: string;
   readonly path: string;
   readonly sizeBytes: number;

@@ -1,3 +1,11 @@
 export * as z from "zod";
-export { Driver, type DriverEnvironment } from "./driver.js";
-export { type Declaration, driverMethod, type MethodCall, MethodError, nodeMethod, secret } from "./method.js";
+export { Driver, type DriverDevice, type DriverEnvironment } from "./driver.js";
+export {
+  type Declaration,
+  type DeclaredMethod,
+  driverMethod,
+  type MethodCall,
+  MethodError,
+  nodeMethod,
+  secret,
+} from "./method.js";

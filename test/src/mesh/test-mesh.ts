@@ -75,7 +75,11 @@ export class TestMesh implements AsyncDisposable {
         tablet: { storage: group.dataFolder("director") },
         dispatcher: { address: group.address("cpi-dispatcher") },
         nats: { servers: [nats.address] },
-        nodes: { registries: [{ address: group.address("disk-registry") }] },
+        nodes: {
+          registries: [{ address: group.address("disk-registry") }],
+          requestTimeoutMs: 60_000,
+          callTimeoutMs: 120_000,
+        },
         dynamicDisks: { enabled: true },
       },
     };

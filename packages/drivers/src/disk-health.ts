@@ -1,0 +1,105 @@
+import { Driver, MethodError, nodeMethod, z } from "@diskmesh/driver";
+import { blockDeviceOf, textOf } from "./block-device.js";
+import { foundDevice } from "./found-device.js";
+import { parseIoStatistics } from "./io-statistics.js";
+import { readSmart } from "./smart.js";
+import { verdictOf } from "./verdict.js";
+
+const count = z.int().min(0);
+const settings = z.strictObject({
+  /** How often every device is looked at. */
+  everyMs: z.int().min(100).max(86_400_000).default(300_000),
+  smartctl: z.string().min(1).default("smartctl"),
+  /** Beyond any of these a device is WARNING. */
+  thresholds: z
+    .strictObject({
+      reallocatedSectors: count.default(50),
+      pendingSectors: count.default(0),
+      temperatureCelsius: count.default(65),
+      percentageUsed: count.default(95),
+      mediaErrors: count.default(0),
+      /** Of half of the last probes. */
+      probeLatencyMs: count.default(1_000),
+    })
+    .prefault({}),
+});
+type Settings = z.output<typeof settings>;
+
+const ofDevice = z.strictObject({ device_id: z.string() });
+const PROBES_KEPT = 9;
+const look = {
+  httpMethods: ["GET", "POST"],
+  async: false,
+  scope: "read",
+  exclusiveLock: false,
+  args: ofDevice,
+} as const;
+
+/**
+ * What drives say of themselves, what the kernel counted of them, and how fast they answer.
+ * @public loaded by its name
+ */
+export default class DiskHealth extends Driver<Settings> {
+  static override readonly driverName = "disk-health";
+  static override readonly description = "the health of drives: SMART, statistics of I/O, latency";
+  static override readonly settings = settings;
+  readonly #latenciesMs = new Map<string, number[]>();
+
+  smart = nodeMethod(
+    { ...look, description: "What the drive of a device says of itself, by smartctl" },
+    async (args) => {
+      const { path } = await foundDevice(this.environment, args.device_id);
+      return readSmart((await blockDeviceOf(path)).file, this.environment.settings.smartctl);
+    },
+  );
+
+  io_statistics = nodeMethod(
+    { ...look, description: "What the kernel has counted of the drive of a device" },
+    async (args) => {
+      const { path } = await foundDevice(this.environment, args.device_id);
+      const file = `${(await blockDeviceOf(path)).folder}/stat`;
+      const counted = parseIoStatistics((await textOf(file)) ?? "");
+      if (counted === undefined) throw new MethodError("unavailable", `the host has no ${file}`);
+      return counted;
+    },
+  );
+
+  probe = nodeMethod(
+    { ...look, description: "How long a read of a device takes, through the descriptor that its agent holds" },
+    async (args) => {
+      const { deviceId } = await foundDevice(this.environment, args.device_id);
+      return { latency_ms: await this.#probe(deviceId), recent_ms: this.#latenciesMs.get(deviceId) };
+    },
+  );
+
+  /** Looks at every device from time to time, and warns of those that are about to fail. */
+  override start(): void {
+    const again = (): void => {
+      setTimeout(() => void this.#lookAtAll().finally(again), this.environment.settings.everyMs);
+    };
+    again();
+  }
+
+  async #lookAtAll(): Promise<void> {
+    for (const { deviceId, path, attached } of await this.environment.devices()) {
+      if (!attached) continue;
+      try {
+        await this.#probe(deviceId);
+      } catch {
+        // The agent knows that the device does not answer.
+      }
+      const smart = await blockDeviceOf(path)
+        .then(({ file }) => readSmart(file, this.environment.settings.smartctl))
+        .catch(() => undefined);
+      const latenciesMs = this.#latenciesMs.get(deviceId) ?? [];
+      await this.environment.warnOf(deviceId, verdictOf(smart, latenciesMs, this.environment.settings.thresholds));
+    }
+  }
+
+  async #probe(deviceId: string): Promise<number> {
+    const latencyMs = await this.environment.probe(deviceId);
+    const kept = [...(this.#latenciesMs.get(deviceId) ?? []), latencyMs].slice(-PROBES_KEPT);
+    this.#latenciesMs.set(deviceId, kept);
+    return latencyMs;
+  }
+}

@@ -1,0 +1,9 @@
+import { type DriverDevice, type DriverEnvironment, MethodError } from "@diskmesh/driver";
+
+/** The device of that id. */
+export async function foundDevice(environment: DriverEnvironment, deviceId: string): Promise<DriverDevice> {
+  const devices = await environment.devices();
+  const device = devices.find((each) => each.deviceId === deviceId);
+  if (device === undefined) throw new MethodError("not_found", `the node has no device ${deviceId}`);
+  return device;
+}
