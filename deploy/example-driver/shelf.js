@@ -37,7 +37,7 @@ export default class Shelf extends Driver {
   );
 
   models = driverMethod(
-    { httpMethods: ["GET"], async: false, scope: "read", description: "The shelves that this driver knows" },
-    () => ["S24", "S60"],
+    { httpMethods: ["GET", "POST"], async: false, scope: "read", description: "The shelves that it knows" },
+    () => ({ models: ["S24", "S60"] }),
   );
 }
