@@ -57,7 +57,7 @@ class Setup {
   }
 
   async close(): Promise<void> {
-    this.installed.stopVms();
+    await this.installed.stopVms();
     await this.dispatcher[Symbol.asyncDispose]();
     await this.registry[Symbol.asyncDispose]();
   }

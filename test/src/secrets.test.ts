@@ -14,6 +14,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import { eventually, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ServiceGroup } from "./mesh/service-group.js";
+import { uploadOf } from "./mesh/upload-of.js";
 import { mbusOf } from "./multi-cpi/configs.js";
 import { processesOf } from "./multi-cpi/processes.js";
 import { ReferenceCpi } from "./reference-cpi/install.js";
@@ -93,7 +94,7 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
   });
 
   after(async () => {
-    cpi?.stopVms();
+    await cpi?.stopVms();
     await group?.[Symbol.asyncDispose]();
     await traces?.close();
   });
@@ -183,11 +184,6 @@ describe("secrets in a mesh whose CPI and agents tell all they know, in every fo
 });
 
 const inJson = (text: string): string => JSON.stringify(text).slice(1, -1);
-
-async function* uploadOf(file: Buffer) {
-  yield { part: { $case: "header" as const, value: { wait: true } } };
-  yield { part: { $case: "chunk" as const, value: file } };
-}
 
 function argumentsOf(pid: number): string {
   return ["cmdline", "environ"].map((name) => readOrNothing(`/proc/${pid}/${name}`)).join("\n");

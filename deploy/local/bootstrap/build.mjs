@@ -9,7 +9,7 @@ const OUTPUT = /\.(?:js|js\.map|d\.ts)$/;
 /** Folders of the workspaces, relative to the root. */
 export function workspaceFolders(root) {
   const inside = (parent) => readdirSync(join(root, parent)).map((name) => `${parent}/${name}`);
-  return [...inside("packages"), ...inside("services"), "deploy/local", "test"].filter((folder) =>
+  return [...inside("packages"), ...inside("services"), "deploy/local", "deploy/process-cpi", "test"].filter((folder) =>
     existsSync(join(root, folder, "tsconfig.json")),
   );
 }

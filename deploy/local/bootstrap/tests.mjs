@@ -20,6 +20,7 @@ const SKIPS_ALLOWED_IN_CI = [
   "the run folder without room for a run",
   // Debian's nats-server knows no auth callout.
   "agents with certificates of their own, NATS being told by auth callout",
+  "the life of a VM's agent: a stock bosh-agent",
 ];
 /** Parts of the paths of those that take longest: begun last, they would keep everybody waiting alone. */
 const FIRST =

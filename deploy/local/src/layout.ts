@@ -101,6 +101,12 @@ export class MeshLayout {
     return join(this.stateFolder, "devices", hostId, `device-${index + 1}.img`);
   }
 
+  /** The CPI whose VMs are processes: its executable, and its state. */
+  get processCpi(): { readonly execPath: string; readonly stateFolder: string } {
+    const folder = this.dataFolder("process-cpi");
+    return { execPath: join(folder, "bin", "cpi"), stateFolder: join(folder, "state") };
+  }
+
   tlsFiles(certificate: string): CertificateFiles {
     return certificateFiles(this.certFolder, certificate);
   }

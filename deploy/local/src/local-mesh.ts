@@ -1,4 +1,5 @@
 import { createDevelopmentCertificates } from "@diskmesh/pki";
+import { installCpi, powerOffAll, powerOnAll } from "@diskmesh/process-cpi";
 import { makeDeviceFiles } from "./device-files.js";
 import { writeEndpoints } from "./endpoints.js";
 import { HOSTS, type MeshLayout } from "./layout.js";
@@ -24,6 +25,7 @@ export class LocalMesh implements AsyncDisposable {
   private constructor(
     readonly mesh: Mesh,
     private readonly state: StateFolder,
+    private readonly vmsFolder: string,
   ) {}
 
   static async start({ layout, fresh, report, signal }: LocalMeshOptions): Promise<LocalMesh> {
@@ -31,9 +33,10 @@ export class LocalMesh implements AsyncDisposable {
     await checkPorts(layout);
     const state = await StateFolder.open(layout, { fresh });
     const mesh = new Mesh(report);
-    const local = new LocalMesh(mesh, state);
+    const local = new LocalMesh(mesh, state, layout.processCpi.stateFolder);
     try {
       await createDevelopmentCertificates(layout.certFolder, { hostIds: HOSTS.map(({ hostId }) => hostId) });
+      installCpi(layout.processCpi.execPath);
       await makeDeviceFiles(layout);
       await writeConfigs(layout);
       const outdated = await checkNatsServer();
@@ -41,6 +44,7 @@ export class LocalMesh implements AsyncDisposable {
       await mesh.start(nats, signal);
       // Services wait for each other by themselves, so that they can load at the same time.
       await Promise.all(services.map((group) => mesh.start(group, signal)));
+      await powerOnAll(layout.processCpi.stateFolder);
       await writeEndpoints(layout);
       if (outdated !== undefined) report(outdated);
       return local;
@@ -52,6 +56,7 @@ export class LocalMesh implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.mesh.stop();
+    await powerOffAll(this.vmsFolder);
     await this.state[Symbol.asyncDispose]();
   }
 }

@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { replaceFile } from "@diskmesh/atomic-file";
 import { parseHostPort } from "@diskmesh/domain";
+import { programOnPath } from "@diskmesh/process-cpi";
 import { stringify } from "yaml";
 import { BOSH_USER, boshLogin } from "./bosh-login.js";
 import { agentName, DEVICES_PER_HOST, deviceIdOf, HOSTS, type LocalHost, type MeshLayout } from "./layout.js";
@@ -52,8 +53,17 @@ function dispatcherConfig(layout: MeshLayout): object {
     listen: parseHostPort("address", layout.addressOf("cpi-dispatcher")),
     tls: layout.tlsFiles("cpi-dispatcher"),
     registry: { address: layout.addressOf("disk-registry") },
+    cpis: [{ name: "fleet", type: "fleet" }, processCpiConfig(layout)],
     executables: { runFolder: layout.dataFolder("cpi-dispatcher") },
   };
+}
+
+/** Its VMs have a bosh-agent where one is installed. */
+function processCpiConfig(layout: MeshLayout): object {
+  const { execPath, stateFolder } = layout.processCpi;
+  const path = programOnPath("bosh-agent");
+  const agent = path === undefined ? {} : { path };
+  return { name: "process", type: "process", execPath, properties: { state_folder: stateFolder, agent } };
 }
 
 function registryConfig(layout: MeshLayout): object {

@@ -41,6 +41,8 @@ export interface AgentServerLimits extends AgentTaskLimits {
   readonly maxRunningRequests: number;
   /** What the requests that run or wait, sync and async, may take as they travel. At least the largest request. */
   readonly runningRequestsSizeBytes: number;
+  /** Longest that a request may wait for the end of the task that it starts; the rest is polled. */
+  readonly maxAnswerWithinMs: number;
 }
 
 export const DEFAULT_AGENT_SERVER_LIMITS: AgentServerLimits = {
@@ -49,6 +51,7 @@ export const DEFAULT_AGENT_SERVER_LIMITS: AgentServerLimits = {
   maxQueuedTasks: 5,
   maxKeptResults: 1_000,
   keptResultsSizeBytes: 4 * MAX_PAYLOAD_BYTES,
+  maxAnswerWithinMs: 1_000,
 };
 
 /** An agent's side of mbus: answers requests to one id and sends its heartbeats, until closed. */
@@ -147,7 +150,7 @@ export class AgentServer {
     const run = (signal: AbortSignal) => this.#runInSpan(request, method, signal);
     const started =
       method.mode === "async"
-        ? this.#startTask(run, onEnd, request.answerWithinMs)
+        ? this.#startTask(run, onEnd, Math.min(request.answerWithinMs, this.#limits.maxAnswerWithinMs))
         : run(this.#stopping.signal).finally(onEnd);
     this.#runningSizeBytes += sizeBytes;
     return started;

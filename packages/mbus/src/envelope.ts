@@ -10,9 +10,6 @@ const TRUNCATION_MARK = "...[truncated]...";
 const TOO_LONG = "Response exceeded maximum allowed length";
 const METHOD_PATTERN = /^[A-Za-z0-9_]{1,64}$/;
 
-/** How long an agent may be asked to wait for the end of a task before it answers. */
-const MAX_ANSWER_WITHIN_MS = 1_000;
-
 /** A request as it travels. Trace headers and `answerWithinMs` are extra keys of the envelope, which stock agents skip. */
 export interface AgentRequest {
   readonly method: string;
@@ -57,7 +54,7 @@ export function decodeRequest(data: Uint8Array): AgentRequest {
     const value = envelope[name];
     if (typeof value === "string") traceHeaders[name] = value;
   }
-  const answerWithinMs = typeof withinMs === "number" ? Math.min(Math.max(withinMs, 0), MAX_ANSWER_WITHIN_MS) : 0;
+  const answerWithinMs = typeof withinMs === "number" ? Math.max(withinMs, 0) : 0;
   return { method, args, replyTo, traceHeaders, answerWithinMs };
 }
 

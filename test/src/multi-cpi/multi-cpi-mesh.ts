@@ -128,7 +128,7 @@ export class MultiCpiMesh implements AsyncDisposable {
 
   /** Ends all, and what is left of VMs. */
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const cpi of this.installed) cpi.stopVms();
+    for (const cpi of this.installed) await cpi.stopVms();
     await this.group[Symbol.asyncDispose]();
     for (const { pid } of processesOf(this.folder)) process.kill(pid, "SIGKILL");
   }

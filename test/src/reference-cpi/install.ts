@@ -1,8 +1,8 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { mkdirSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import type { Misbehaviour } from "./protocol.js";
-import { writeWhole } from "./state.js";
+import { installCpi, pidOf, powerOffAll, writeWhole } from "@diskmesh/process-cpi";
+import type { Misbehaviour } from "./misbehaviour.js";
 
 /** The reference CPI installed somewhere, as an executable file, with a state folder of its own. */
 export class ReferenceCpi {
@@ -17,11 +17,7 @@ export class ReferenceCpi {
   }
 
   install(): void {
-    mkdirSync(dirname(this.execPath), { recursive: true });
-    const program = fileURLToPath(new URL("./main.js", import.meta.url));
-    // A CPI is started with a PATH on which node need not be.
-    writeFileSync(this.execPath, `#!/bin/sh\nexec "${process.execPath}" "${program}"\n`);
-    chmodSync(this.execPath, 0o755);
+    installCpi(this.execPath, fileURLToPath(new URL("./main.js", import.meta.url)));
   }
 
   /** Leaves the state alone. */
@@ -48,9 +44,9 @@ export class ReferenceCpi {
     return join(this.stateFolder, "vm-folders", vmCid);
   }
 
-  /** The process that is a VM. */
-  pidOf(vmCid: string): number {
-    return JSON.parse(readFileSync(join(this.stateFolder, "vms", `${vmCid}.json`), "utf8")).pid;
+  /** The process that is a VM; undefined when it has ended. */
+  pidOf(vmCid: string): number | undefined {
+    return pidOf(this.vmFolder(vmCid));
   }
 
   /** The file that is a disk. */
@@ -65,16 +61,7 @@ export class ReferenceCpi {
   }
 
   /** Ends the VMs that are still there. */
-  stopVms(): void {
-    const folder = join(this.stateFolder, "vms");
-    if (!existsSync(folder)) return;
-    for (const name of readdirSync(folder).filter((one) => one.endsWith(".json"))) {
-      const { pid } = JSON.parse(readFileSync(join(folder, name), "utf8")) as { pid: number };
-      try {
-        process.kill(-pid, "SIGKILL");
-      } catch {
-        // It has ended.
-      }
-    }
+  stopVms(): Promise<void> {
+    return powerOffAll(this.stateFolder);
   }
 }

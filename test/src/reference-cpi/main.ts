@@ -1,34 +1,39 @@
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { answerTo, CpiError, methods, type Request } from "@diskmesh/process-cpi";
 import { told } from "../secrets/canaries.js";
-import { methods } from "./methods.js";
-import { CpiError, type Misbehaviour, type Request } from "./protocol.js";
+import type { Misbehaviour, TestContext } from "./misbehaviour.js";
 
-/**
- * A CPI as a program of its own: one request on standard input, one answer on standard output. VMs are processes, disks
- * are sparse files. It can be told to do wrong whatever a CPI can do wrong.
- */
+type TestRequest = Request & { readonly context: TestContext };
+
+/** The process CPI, which can be told to do wrong whatever a CPI can do wrong. */
 async function main(): Promise<void> {
-  const request = JSON.parse(readFileSync(0, "utf8")) as Request;
-  try {
-    if (await misbehaves(request)) return;
+  const request = JSON.parse(readFileSync(0, "utf8")) as TestRequest;
+  process.env.PROCESS_CPI_AGENT = fileURLToPath(new URL("./agent.js", import.meta.url));
+  let hasSaidAll = false;
+  const answer = await answerTo(async () => {
+    hasSaidAll = await misbehaves(request);
+    if (hasSaidAll) return null;
     const method = methods[request.method];
     if (method === undefined) throw new CpiError("InvalidCall", `Method is not known, got '${request.method}'`);
-    answer(await method(request), null);
-  } catch (error) {
-    const known = error instanceof CpiError;
-    const type = known ? error.type : "Unknown";
-    answer(null, { type, message: String((error as Error).message), ok_to_retry: known && error.okToRetry });
-  }
+    return asHint(request, await method(request));
+  });
+  if (!hasSaidAll) process.stdout.write(JSON.stringify(answer));
 }
 
-function answer(result: unknown, error: object | null): void {
-  process.stdout.write(JSON.stringify({ result: result ?? null, error, log: "" }));
+function asHint({ method, context }: TestRequest, result: unknown): unknown {
+  const isObject = method === "attach_disk" && context.hint === "object" && result !== null;
+  return isObject ? { path: result, lun: 3, ...context.hint_secrets } : result;
+}
+
+function say(result: object): void {
+  process.stdout.write(JSON.stringify({ result, error: null, log: "" }));
 }
 
 /** True when it has said all that it will. */
-async function misbehaves(request: Request): Promise<boolean> {
+async function misbehaves(request: TestRequest): Promise<boolean> {
   const wrongs = misbehaviour(request);
   const [what = "", detail = ""] = (wrongs[request.method] ?? wrongs["*"] ?? "").split("=");
   switch (what) {
@@ -53,7 +58,7 @@ async function misbehaves(request: Request): Promise<boolean> {
       );
       return true;
     case "hides":
-      answer({ path: "/nowhere", ...request.context.hint_secrets }, null);
+      say({ path: "/nowhere", ...request.context.hint_secrets });
       return true;
     case "garbage":
       process.stdout.write("this is no JSON");
@@ -77,7 +82,7 @@ async function misbehaves(request: Request): Promise<boolean> {
   }
 }
 
-function misbehaviour({ context }: Request): Misbehaviour {
+function misbehaviour({ context }: TestRequest): Misbehaviour {
   const file = join(context.state_folder, "misbehave.json");
   return existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : (context.misbehave ?? {});
 }

@@ -4,6 +4,7 @@ import { type WatchTime, watchPausesMs } from "../model/update-block.js";
 import { SIGN_OF_LIFE_MS, type TaskRun } from "../workers/task-run.js";
 import { askAgent, awaitAgent } from "./agent-steps.js";
 import { changeInstance } from "./instance-record.js";
+import { applyTo } from "./introduce-agent.js";
 import type { JobContext } from "./job-context.js";
 
 /**
@@ -32,6 +33,7 @@ export async function startJobs(
   const ask = (method: string, args: readonly unknown[], timeoutMs: number) =>
     run.whileAlive(askAgent(context, run, agentId, method, args, { timeoutMs }));
   await run.stage("Starting jobs", formatInstance(instance), async () => {
+    await applyTo(context, run, instance, startTimeoutMs);
     await ask("run_script", ["pre-start", {}], scriptTimeoutMs);
     // An agent that answers and does not know what starting is has nothing to wait for.
     if ((await ask("start", [], startTimeoutMs)) !== undefined) {

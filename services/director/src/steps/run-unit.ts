@@ -10,7 +10,7 @@ import type { JobContext } from "./job-context.js";
 import { type StopIntent, startJobs, stopJobs } from "./job-steps.js";
 import { type PersistentDiskWork, persistentDiskWorkOf, runPersistentDiskStep } from "./persistent-disk-steps.js";
 import { type Aim, needsOf } from "./update-needs.js";
-import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, setVmMetadata } from "./vm-steps.js";
+import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, describeVm } from "./vm-steps.js";
 
 export interface UnitWork {
   readonly aim: Aim;
@@ -111,7 +111,7 @@ async function runStep(
   const stop = (intent: StopIntent) => stopJobs(context, run, instance, { intent, skipDrain });
   if (step.do === "create_vm") await createVm(context, run, instance);
   else if (step.do === "await_agent") await awaitVm(context, run, instance);
-  else if (step.do === "set_vm_metadata") await setVmMetadata(context, run, instance);
+  else if (step.do === "set_vm_metadata") await describeVm(context, run, instance);
   else if (step.do === "delete_instance") await deleteInstance(context, run, instance, { skipDrain });
   else if (step.do === "delete_vm") {
     const changedByTaskId = aim.wanted === "recreate" || aim.wanted === "restart" ? aim.taskId : undefined;

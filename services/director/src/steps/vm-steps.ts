@@ -26,6 +26,7 @@ import { awaitAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
 import { detachDisk } from "./dynamic-disk-steps.js";
 import { changeIn, changeInstance } from "./instance-record.js";
+import { applyTo, introduceAgent } from "./introduce-agent.js";
 import type { JobContext } from "./job-context.js";
 import { stopJobs } from "./job-steps.js";
 import { cpiFacts, makeOnce, putPossibleOrphan } from "./make-once.js";
@@ -113,6 +114,7 @@ export async function awaitVm(context: JobContext, run: TaskRun, instance: Insta
   await run.stage("Waiting for agents", formatInstance(instance), async () => {
     try {
       await awaitAgent(context, run, agentId, context.config.agents.readyTimeoutMs);
+      await introduceAgent(context, run, instance);
     } catch (error) {
       // The VM stays, to be looked into. The next deploy gives it another chance, then makes it anew.
       if (error instanceof TimeoutError) await changeInstance(context, instanceId, vmLost);
@@ -122,8 +124,14 @@ export async function awaitVm(context: JobContext, run: TaskRun, instance: Insta
   });
 }
 
+/** Tells the infrastructure and the agent of a VM what it is now. */
+export async function describeVm(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+  await applyTo(context, run, instance);
+  await setVmMetadata(context, run, instance);
+}
+
 /** Has the infrastructure remember whose VM it is, with the manifest's tags. */
-export async function setVmMetadata(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+async function setVmMetadata(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { instanceId, deployment, group, index, vmCid } = instance;
   await run.stage("Setting vm metadata", formatInstance(instance), async () => {
     const { tags } = await context.tablet.read((tables) => manifestOf(context, tables, deployment));

@@ -4,7 +4,6 @@ import { cloudError } from "./protocol.js";
 
 export interface VmState {
   readonly agentId: string;
-  readonly pid: number;
   readonly metadata: unknown;
 }
 
@@ -17,9 +16,9 @@ export interface DiskState {
  * Writes a file in one step, whoever else reads or writes it meanwhile. It need not outlast a power failure, as what
  * `replaceFile` writes does.
  */
-export function writeWhole(file: string, content: unknown): void {
+export function writeWhole(file: string, content: unknown, { mode = 0o644 } = {}): void {
   const draft = `${file}.${process.pid}`;
-  writeFileSync(draft, JSON.stringify(content));
+  writeFileSync(draft, JSON.stringify(content), { mode });
   renameSync(draft, file);
 }
 

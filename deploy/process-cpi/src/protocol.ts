@@ -7,6 +7,7 @@ export interface Request {
   readonly context: Context;
 }
 
+/** With the CPI's own properties, from the cpi-config. */
 interface Context {
   readonly director_uuid: string;
   readonly request_id: string;
@@ -18,16 +19,18 @@ interface Context {
   readonly stemcell_formats?: readonly string[];
   /** All that its disks may hold together. */
   readonly capacity_mb?: number;
-  /** What it does wrong, by method or "*". A file misbehave.json in the state folder says the same, and wins. */
-  readonly misbehave?: Misbehaviour;
   /** Where settings of agents go in version 1. */
   readonly registry?: { readonly endpoint: string; readonly user: string; readonly password: string };
+  readonly agent?: AgentProperties;
+}
+
+export interface AgentProperties {
   /** What agents are told when `env` tells them nothing, as in version 1. */
-  readonly agent?: { readonly mbus: MbusSettings };
-  /** Makes hints objects with a number inside, as some CPIs do, instead of paths. */
-  readonly hint?: "path" | "object";
-  /** What such hints hold beside it, for the agent alone, which tells it when it cannot find the disk. */
-  readonly hint_secrets?: object;
+  readonly mbus?: MbusSettings;
+  /** The program that is a VM's agent, a bosh-agent; the CPI's own stands in where none is given. */
+  readonly path?: string;
+  /** Of the stand-in; 30,000 by default, which is what BOSH's agents do. */
+  readonly heartbeat_interval_ms?: number;
 }
 
 /** How an agent reaches its director; in `env` it is `bosh.mbus`. */
@@ -36,7 +39,16 @@ export interface MbusSettings {
   readonly cert?: { readonly ca: string; readonly certificate: string; readonly private_key: string };
 }
 
-export type Misbehaviour = Readonly<Record<string, string>>;
+/** The agent settings document of BOSH, as far as it is needed. */
+export interface Settings {
+  readonly agent_id: string;
+  readonly vm: { readonly name: string };
+  readonly networks: Networks;
+  readonly disks: { readonly persistent: Readonly<Record<string, unknown>> };
+  readonly env: { readonly bosh?: { readonly mbus?: MbusSettings } };
+}
+
+export type Networks = Readonly<Record<string, { readonly ip?: string }>>;
 
 /** An error for the director. */
 export class CpiError extends Error {
@@ -56,4 +68,21 @@ export const cloudError = (type: string, message: string, okToRetry = false): Cp
 /** Whether the agent gets its settings from the bosh-registry. */
 export function usesRegistry(request: Request): boolean {
   return (request.api_version ?? 1) < 2 || (request.context.vm?.stemcell?.api_version ?? 1) < 2;
+}
+
+/** The answer to a request, as it is printed. */
+export interface Answer {
+  readonly result: unknown;
+  readonly error: { readonly type: string; readonly message: string; readonly ok_to_retry: boolean } | null;
+  readonly log: string;
+}
+
+export async function answerTo(work: () => unknown): Promise<Answer> {
+  try {
+    return { result: (await work()) ?? null, error: null, log: "" };
+  } catch (error) {
+    const { type, okToRetry } = error instanceof CpiError ? error : { type: "Unknown", okToRetry: false };
+    const message = error instanceof Error ? error.message : String(error);
+    return { result: null, error: { type, message, ok_to_retry: okToRetry }, log: "" };
+  }
 }

@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { existsSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { CpiError, cloudError, type Request, usesRegistry } from "./protocol.js";
+import { changeSettings, deleteSettings, putSettings } from "./registry-settings.js";
 import { State } from "./state.js";
-import { changePersistentDisk, forgetVm, startVm, stopVm } from "./vm-process.js";
+import { isOn, powerOff, powerOn, prepareVm } from "./vm-process.js";
 
 type Method = (request: Request) => unknown;
 
@@ -36,25 +37,41 @@ export const methods: Readonly<Record<string, Method>> = {
     const [agentId, stemcellCid, , networks] = request.arguments as [string, string, object, object];
     const state = stateOf(request);
     state.stemcells.get(stemcellCid);
-    const vmCid = `i-${randomUUID()}`;
-    const pid = await startVm(request, state, vmCid);
-    state.vms.put(vmCid, { agentId, pid, metadata: {} });
+    // Asked again for what it was killed over, it goes on with that VM: no agent id has two.
+    const [begun] = state.vms.all().find(([, vm]) => vm.agentId === agentId) ?? [];
+    const vmCid = begun ?? `i-${randomUUID()}`;
+    if (begun === undefined) state.vms.put(vmCid, { agentId, metadata: {} });
+    const { settings, viaRegistry } = prepareVm(request, state, vmCid);
+    if (viaRegistry) await putSettings(request, vmCid, settings);
+    await powerOn(state.vmFolder(vmCid));
     return (request.api_version ?? 1) < 2 ? vmCid : [vmCid, networks];
   },
 
   async delete_vm(request) {
     const [vmCid] = request.arguments as [string];
     const state = stateOf(request);
-    stopVm(state.vms.get(vmCid).pid);
+    state.vms.get(vmCid);
+    await powerOff(state.vmFolder(vmCid));
     for (const [diskCid, holder] of state.attachments.all()) if (holder === vmCid) state.attachments.delete(diskCid);
+    if (usesRegistry(request) && request.context.registry) await deleteSettings(request, vmCid);
+    rmSync(state.vmFolder(vmCid), { recursive: true, force: true });
+    // Last: until then it can be asked for again.
     state.vms.delete(vmCid);
-    await forgetVm(request, state, vmCid);
   },
 
-  has_vm: (request) => stateOf(request).vms.find(String(request.arguments[0])) !== undefined,
+  /** A VM whose processes have ended is gone: there is nothing that could run on. */
+  has_vm(request) {
+    const vmCid = String(request.arguments[0]);
+    const state = stateOf(request);
+    return state.vms.find(vmCid) !== undefined && isOn(state.vmFolder(vmCid));
+  },
 
-  reboot_vm(request) {
-    stateOf(request).vms.get(String(request.arguments[0]));
+  async reboot_vm(request) {
+    const vmCid = String(request.arguments[0]);
+    const state = stateOf(request);
+    state.vms.get(vmCid);
+    await powerOff(state.vmFolder(vmCid));
+    await powerOn(state.vmFolder(vmCid));
   },
 
   set_vm_metadata(request) {
@@ -94,9 +111,9 @@ export const methods: Readonly<Record<string, Method>> = {
     if (!state.attachments.create(diskCid, vmCid) && state.attachments.find(diskCid) !== vmCid)
       throw cloudError("CloudError", `disk '${diskCid}' is attached to another VM`);
     const path = state.imageFile(diskCid);
-    if (usesRegistry(request) && request.context.registry) await changePersistentDisk(request, vmCid, diskCid, path);
-    if ((request.api_version ?? 1) < 2) return null;
-    return request.context.hint === "object" ? { path, lun: 3, ...request.context.hint_secrets } : path;
+    if (usesRegistry(request) && request.context.registry)
+      await changeSettings(request, vmCid, (disks) => ({ ...disks, [diskCid]: path }));
+    return (request.api_version ?? 1) < 2 ? null : path;
   },
 
   async detach_disk(request) {
@@ -106,7 +123,8 @@ export const methods: Readonly<Record<string, Method>> = {
     state.disks.get(diskCid);
     if (state.attachments.find(diskCid) !== vmCid)
       throw cloudError("DiskNotAttached", `disk '${diskCid}' is not attached to '${vmCid}'`, true);
-    if (usesRegistry(request) && request.context.registry) await changePersistentDisk(request, vmCid, diskCid);
+    if (usesRegistry(request) && request.context.registry)
+      await changeSettings(request, vmCid, ({ [diskCid]: _, ...others }) => others);
     state.attachments.delete(diskCid);
   },
 

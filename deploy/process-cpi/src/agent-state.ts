@@ -1,0 +1,54 @@
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { MbusSettings } from "./protocol.js";
+import { writeWhole } from "./state.js";
+
+interface Stored {
+  readonly jobState: string;
+  /** What apply said that the VM is part of. */
+  readonly spec: Readonly<Record<string, unknown>>;
+  /** What update_settings changed. */
+  readonly mbus?: MbusSettings;
+}
+
+const NOTHING: Stored = { jobState: "unknown", spec: {} };
+
+/** What an agent remembers over its restarts. */
+export class AgentState {
+  readonly #file: string;
+  #stored: Stored;
+
+  constructor(folder: string) {
+    this.#file = join(folder, "agent-state.json");
+    this.#stored = existsSync(this.#file) ? JSON.parse(readFileSync(this.#file, "utf8")) : NOTHING;
+  }
+
+  get spec(): Stored["spec"] {
+    return this.#stored.spec;
+  }
+
+  get jobState(): string {
+    return this.#stored.jobState;
+  }
+
+  get mbus(): MbusSettings | undefined {
+    return this.#stored.mbus;
+  }
+
+  setJobState(jobState: string): void {
+    this.#change({ ...this.#stored, jobState });
+  }
+
+  apply(spec: Stored["spec"]): void {
+    this.#change({ ...this.#stored, spec });
+  }
+
+  updateMbus(mbus: MbusSettings): void {
+    this.#change({ ...this.#stored, mbus });
+  }
+
+  #change(stored: Stored): void {
+    writeWhole(this.#file, stored, { mode: 0o600 });
+    this.#stored = stored;
+  }
+}

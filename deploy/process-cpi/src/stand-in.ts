@@ -1,0 +1,3 @@
+import { runAgent } from "./run-agent.js";
+
+await runAgent(process.argv[2] ?? "");

@@ -1,0 +1,39 @@
+import { applySpec, withFoundAddresses } from "../model/apply-spec.js";
+import type { Instance } from "../model/instance.js";
+import { sameJson } from "../model/json.js";
+import { persistentDiskOf } from "../model/recorded-deployments.js";
+import type { TaskRun } from "../workers/task-run.js";
+import { askAgent, awaitAgent } from "./agent-steps.js";
+import { changeInstance } from "./instance-record.js";
+import type { JobContext } from "./job-context.js";
+
+/**
+ * Tells the agent of a VM that has answered what it is part of, in BOSH's order: its settings, for which it may restart,
+ * then its instance; and learns which addresses it has found. Agents that know none of that, as those of the fleet, are
+ * told nothing. Needs the instance's lock.
+ */
+export async function introduceAgent(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
+  const { agentId, instanceId } = instance;
+  const { readyTimeoutMs: timeoutMs } = context.config.agents;
+  const settings = { trusted_certs: "", disk_associations: [] };
+  const updated = await askAgent(context, run, agentId, "update_settings", [settings], { timeoutMs });
+  if (updated !== undefined) await awaitAgent(context, run, agentId, timeoutMs);
+  if (!(await applyTo(context, run, instance, timeoutMs))) return;
+  const state = await askAgent(context, run, agentId, "get_state", [], { timeoutMs });
+  if (!sameJson(withFoundAddresses(instance, state).networks, instance.networks))
+    await changeInstance(context, instanceId, (current) => withFoundAddresses(current, state));
+}
+
+/** False when the agent does not know how to be told. */
+export async function applyTo(
+  context: JobContext,
+  run: TaskRun,
+  { agentId, instanceId }: Instance,
+  timeoutMs: number = context.config.agents.readyTimeoutMs,
+): Promise<boolean> {
+  const spec = await context.tablet.read((tables) => {
+    const instance = tables.instances.get(instanceId);
+    return instance && applySpec(instance, persistentDiskOf(tables, instanceId)?.sizeMib ?? 0);
+  });
+  return (await askAgent(context, run, agentId, "apply", [spec], { timeoutMs })) !== undefined;
+}

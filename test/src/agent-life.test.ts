@@ -1,0 +1,110 @@
+import type { Instance } from "@diskmesh/api/director";
+import type { AgentClient } from "@diskmesh/mbus";
+import { programOnPath } from "@diskmesh/process-cpi";
+import { eventually, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { byIndex, done, ProcessVmsMesh, vmsManifest } from "./process-vms/process-vms-mesh.js";
+
+/** What a director calls its VM, beside what any of its agents may be asked at any time. */
+const LIFE = ["update_settings", "apply", "get_state", "run_script", "start", "stop", "drain"];
+
+for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
+  describe(`the life of a VM's agent: ${agentName}`, function () {
+    this.timeout(600_000);
+    const isStock = agentName === "a stock bosh-agent";
+    let mesh: ProcessVmsMesh;
+    let operator: ReturnType<ProcessVmsMesh["operator"]>;
+    let agents: AgentClient;
+
+    before(async function () {
+      const path = programOnPath("bosh-agent");
+      if (isStock && path === undefined) skipBecause(this, "bosh-agent is not on PATH");
+      mesh = await ProcessVmsMesh.start({ agent: isStock ? { path: path ?? "" } : {} });
+      operator = mesh.operator();
+      agents = await mesh.agents();
+      await mesh.prepare(operator);
+    });
+
+    after(() => mesh?.[Symbol.asyncDispose]());
+
+    it("is told of its instance when its VM was made", async () => {
+      await deploy(1);
+      const instance = await only();
+      if (!isStock) expect(lifeOf(instance)).to.deep.equal(["update_settings", "apply", "get_state", ...STARTED]);
+      await expectIntroduced(instance);
+    });
+
+    it("is given dynamic disks, which go with a detach", async () => {
+      const { instanceId, vmCid } = await only();
+      const disk = { diskName: "data", instanceId, diskPoolName: "small", sizeBytes: 1024 * 1024, wait: true };
+      await done(operator.disks.provideDisk(disk));
+      const [provided] = (await operator.disks.listDisks({})).disks;
+      expect(provided?.vmCid).to.equal(vmCid);
+      if (!isStock) expect(mesh.linksIn(vmCid)).to.deep.equal([provided?.diskCid]);
+      await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
+      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
+      await done(operator.disks.deleteDisk({ diskName: "data", wait: true }));
+    });
+
+    it("stops and starts its jobs, though it has none", async () => {
+      const before = await only();
+      const asked = lifeOf(before).length;
+      const which = { selection: { deployment: "vms" }, wait: true };
+      await done(operator.lifecycle.stop({ ...which, hard: false }));
+      expect((await stateOf(before)).job_state).to.equal("stopped");
+      await done(operator.lifecycle.start(which));
+      expect((await stateOf(before)).job_state).to.equal("running");
+      if (!isStock)
+        // The test itself asks for its state twice.
+        expect(lifeOf(before).slice(asked)).to.deep.equal([
+          ...["run_script pre-stop", "drain", "stop", "run_script post-stop", "get_state"],
+          ...[...STARTED, "get_state"],
+        ]);
+    });
+
+    it("is told again when its VM was made anew", async () => {
+      const before = await only();
+      await done(operator.lifecycle.recreate({ selection: { deployment: "vms" }, wait: true }));
+      const now = await only();
+      expect(now.vmCid).not.to.equal(before.vmCid);
+      expect(now.instanceId).to.equal(before.instanceId);
+      await expectIntroduced(now);
+    });
+
+    it("ends with its VM", async () => {
+      const { agentId, vmCid } = await only();
+      await done(operator.deployments.deleteDeployment({ deployment: "vms", wait: true }));
+      await eventually(async () => (await agents.call(agentId, "ping", []).catch(() => "gone")) === "gone");
+      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
+    });
+
+    async function deploy(instances: number): Promise<void> {
+      await done(operator.deployments.deploy({ manifest: vmsManifest(instances), wait: true }));
+    }
+
+    async function only(): Promise<Instance> {
+      const { instances } = await operator.deployments.listInstances({ deployment: "vms" });
+      return byIndex(instances)[0] as Instance;
+    }
+
+    async function stateOf({ agentId }: Instance): Promise<Record<string, unknown>> {
+      return (await agents.call(agentId, "get_state", ["full"])) as Record<string, unknown>;
+    }
+
+    /** What the agent says is what the director shows. */
+    async function expectIntroduced(instance: Instance): Promise<void> {
+      const { deployment, group, index, instanceId, az, agentId } = instance;
+      const state = await stateOf(instance);
+      expect(state).to.include({ deployment, name: group, index, id: instanceId, az, agent_id: agentId });
+      expect(state).to.have.property("job_state", "running");
+      expect(state.vitals).to.be.an("object");
+    }
+
+    /** In the words of the protocol, with the scripts' names. */
+    function lifeOf({ vmCid }: Instance): string[] {
+      const calls = mesh.asked(vmCid).filter(([method]) => LIFE.includes(String(method)));
+      return calls.map(([method, first]) => (method === "run_script" ? `run_script ${first}` : String(method)));
+    }
+  });
+
+const STARTED = ["apply", "run_script pre-start", "start", "get_state", "run_script post-start"];

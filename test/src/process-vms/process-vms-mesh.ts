@@ -1,0 +1,186 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  ConfigServiceDefinition,
+  DeploymentServiceDefinition,
+  DynamicDiskServiceDefinition,
+  EventServiceDefinition,
+  type Instance,
+  LifecycleServiceDefinition,
+  StemcellServiceDefinition,
+  type Task,
+} from "@diskmesh/api/director";
+import { identityUri } from "@diskmesh/domain";
+import { AgentClient, connectNats } from "@diskmesh/mbus";
+import { installCpi, pidOf, powerOffAll } from "@diskmesh/process-cpi";
+import { eventually, type NatsServer, stemcellFile } from "@diskmesh/testkit";
+import { ServiceGroup } from "../mesh/service-group.js";
+import { uploadOf } from "../mesh/upload-of.js";
+import { mbusOf } from "../multi-cpi/configs.js";
+
+/** The certificate of all agents in VMs. */
+const VM_AGENTS = "vm-agents";
+const LIMITS = { defaultDeadlineMs: 240_000 };
+
+const CLOUD_CONFIG = `
+azs: [{ name: z1 }]
+disk_types: [{ name: small, disk_size: 1 }]
+vm_types: [{ name: small }]
+networks: [{ name: any, type: dynamic }]
+`;
+
+export interface ProcessVmsOptions {
+  /** Properties of the CPI about agents. */
+  readonly agent?: { readonly path?: string; readonly heartbeat_interval_ms?: number };
+  /** Laid over the director's config. */
+  readonly director?: object;
+}
+
+/** A director and a dispatcher whose CPI is the process CPI: VMs are agents in folders. */
+export class ProcessVmsMesh implements AsyncDisposable {
+  readonly stateFolder: string;
+
+  private constructor(
+    readonly group: ServiceGroup,
+    readonly nats: NatsServer,
+  ) {
+    this.stateFolder = join(group.folder, "process-cpi");
+  }
+
+  static async start({ agent = {}, director = {} }: ProcessVmsOptions = {}): Promise<ProcessVmsMesh> {
+    const group = await ServiceGroup.prepare({
+      names: ["director", "cpi-dispatcher"],
+      hostIds: [],
+      moreAgents: [VM_AGENTS],
+    });
+    const user = identityUri({ role: "disk-agent", name: VM_AGENTS });
+    const nats = await group.startNats([{ user, publish: ["hm.agent.*.*", "director.>"], subscribe: ["agent.*"] }]);
+    const mesh = new ProcessVmsMesh(group, nats);
+    try {
+      await mesh.#start(agent, director);
+      return mesh;
+    } catch (error) {
+      await mesh[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async #start(agent: object, director: object): Promise<void> {
+    const { group, nats, stateFolder } = this;
+    const execPath = join(group.folder, "bin", "cpi");
+    installCpi(execPath);
+    const mbus = mbusOf(nats.address, group.certificates.files(`disk-agent-${VM_AGENTS}`));
+    const properties = { state_folder: stateFolder, agent: { ...agent, mbus } };
+    await group.start([
+      {
+        name: "cpi-dispatcher",
+        service: "cpi-dispatcher",
+        config: {
+          registry: { address: "127.0.0.1:1" },
+          cpis: [{ name: "process", type: "process", execPath, properties }],
+          executables: { runFolder: join(group.folder, "run") },
+        },
+      },
+      {
+        name: "director",
+        service: "director",
+        config: {
+          tablet: { storage: group.dataFolder("director") },
+          dispatcher: { address: group.address("cpi-dispatcher") },
+          nats: { servers: [nats.address] },
+          dynamicDisks: { enabled: true },
+          ...director,
+        },
+      },
+    ]);
+  }
+
+  /** An operator's clients. */
+  operator() {
+    const { group } = this;
+    return {
+      configs: group.client(ConfigServiceDefinition, "director", LIMITS),
+      deployments: group.client(DeploymentServiceDefinition, "director", LIMITS),
+      disks: group.client(DynamicDiskServiceDefinition, "director", LIMITS),
+      events: group.client(EventServiceDefinition, "director", LIMITS),
+      lifecycle: group.client(LifecycleServiceDefinition, "director", LIMITS),
+      stemcells: group.client(StemcellServiceDefinition, "director", LIMITS),
+    };
+  }
+
+  /** Uploads what deployments need. */
+  async prepare(operator: ReturnType<ProcessVmsMesh["operator"]>): Promise<void> {
+    await operator.configs.updateConfig({ type: "cloud", content: CLOUD_CONFIG });
+    await done(operator.stemcells.uploadStemcell(uploadOf(stemcellFile())));
+  }
+
+  /** A director's way to agents. */
+  async agents(): Promise<AgentClient> {
+    const tls = this.group.certificates.files("director");
+    const nats = await connectNats({ servers: [this.nats.address], tls, name: "director" });
+    await nats.whenConnected(AbortSignal.timeout(60_000));
+    const limits = { requestTimeoutMs: 10_000, callTimeoutMs: 60_000, taskPollIntervalMs: 20 };
+    const agents = new AgentClient({ nats, directorId: "the-test", ...limits });
+    this.group.closeLater(nats);
+    this.group.closeLater(agents);
+    return agents;
+  }
+
+  vmFolder(vmCid: string): string {
+    return join(this.stateFolder, "vm-folders", vmCid);
+  }
+
+  /** What the agent of a VM was asked, in order. */
+  asked(vmCid: string): unknown[][] {
+    const file = join(this.vmFolder(vmCid), "asked.jsonl");
+    if (!existsSync(file)) return [];
+    const lines = readFileSync(file, "utf8").trim().split("\n");
+    return lines.map((line) => JSON.parse(line));
+  }
+
+  /** Names of the dynamic disks that a VM's programs see. */
+  linksIn(vmCid: string): string[] {
+    const folder = join(this.vmFolder(vmCid), "dynamic_disks");
+    return existsSync(folder) ? readdirSync(folder).sort() : [];
+  }
+
+  /** Ends a VM as a failing machine does: at once, and nobody is told. */
+  async crashVm(vmCid: string): Promise<void> {
+    const pid = pidOf(this.vmFolder(vmCid));
+    if (pid === undefined) throw new Error(`vm ${vmCid} does not run`);
+    process.kill(-pid, "SIGKILL");
+    await eventually(() => pidOf(this.vmFolder(vmCid)) === undefined);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.group[Symbol.asyncDispose]();
+    await powerOffAll(this.stateFolder);
+  }
+}
+
+/** The task, which must have ended well. */
+export async function done(starting: Promise<{ task?: Task | undefined }>): Promise<Task> {
+  const { task } = await starting;
+  if (task?.state === "TASK_STATE_DONE") return task;
+  throw new Error(`${task?.description} ended as ${task?.state}: ${task?.result}`);
+}
+
+/** VMs of one group, each with a persistent disk. */
+export function vmsManifest(instances: number): string {
+  return `
+name: vms
+stemcells: [{ alias: system, os: ubuntu-noble, version: latest }]
+instance_groups:
+- name: vm
+  instances: ${instances}
+  azs: [z1]
+  stemcell: system
+  vm_type: small
+  networks: [{ name: any }]
+  persistent_disk_type: small
+`;
+}
+
+export function byIndex(instances: readonly Instance[]): Instance[] {
+  return [...instances].sort((a, b) => a.index - b.index);
+}

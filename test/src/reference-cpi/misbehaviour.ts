@@ -1,0 +1,13 @@
+/** What the CPI does wrong, by method or "*". */
+export type Misbehaviour = Readonly<Record<string, string>>;
+
+/** Properties of the reference CPI beside those of the process CPI. */
+export interface TestContext {
+  readonly state_folder: string;
+  /** A file misbehave.json in the state folder says the same, and wins. */
+  readonly misbehave?: Misbehaviour;
+  /** Makes hints objects with a number inside, as some CPIs do, instead of paths. */
+  readonly hint?: "path" | "object";
+  /** What such hints hold beside it, for the agent alone, which tells it when it cannot find the disk. */
+  readonly hint_secrets?: object;
+}
