@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   CancelledError,
   DomainError,
+  type JsonObject,
   type Logger,
   messageOf,
   NotImplementedError,
@@ -16,7 +17,7 @@ import { SpanKind } from "@opentelemetry/api";
 import { AgentError } from "./agent-error.js";
 import type { Message, NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, decodeReply, encodeRequest, truncateMiddle } from "./envelope.js";
-import { watchHeartbeats } from "./heartbeats.js";
+import { type Notice, watchHeartbeats, watchNotices } from "./heartbeats.js";
 import { redactedArguments, redactorOf } from "./redaction.js";
 import { isRunningTask, unknownMethodText, unknownTaskText } from "./running-task.js";
 import { agentSubject, parseReplySubject, repliesSubject, replySubject } from "./subjects.js";
@@ -71,6 +72,9 @@ export class AgentClient {
   readonly #subscription: Subscription;
   readonly #forgetListener: () => void;
   readonly #heardListeners = new Set<(agentId: string) => void>();
+  readonly #heartbeatListeners = new Set<(agentId: string, heartbeat: JsonObject) => void>();
+  /** One for all: a thousand agents beat all the time. */
+  #heartbeats: Subscription | undefined;
   #isClosed = false;
 
   constructor(options: AgentClientOptions) {
@@ -110,12 +114,36 @@ export class AgentClient {
 
   /** Calls back whenever an agent is heard, by a reply or a heartbeat. Returns how to stop that. */
   onHeard(listener: (agentId: string) => void): () => void {
-    const heartbeats = watchHeartbeats(this.#options.nats, listener, this.#log);
+    const forget = this.onHeartbeat(listener);
     this.#heardListeners.add(listener);
     return () => {
-      heartbeats.unsubscribe();
+      forget();
       this.#heardListeners.delete(listener);
     };
+  }
+
+  /** Calls back for each heartbeat. Returns how to stop that. */
+  onHeartbeat(listener: (agentId: string, heartbeat: JsonObject) => void): () => void {
+    const listeners = this.#heartbeatListeners;
+    listeners.add(listener);
+    this.#heartbeats ??= watchHeartbeats(
+      this.#options.nats,
+      (agentId, heartbeat) => {
+        for (const each of listeners) each(agentId, heartbeat);
+      },
+      this.#log,
+    );
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size > 0) return;
+      this.#heartbeats?.unsubscribe();
+      this.#heartbeats = undefined;
+    };
+  }
+
+  /** Calls back for each alert and shutdown. Returns how to stop that. */
+  onNotice(listener: (agentId: string, notice: Notice) => void): () => void {
+    return watchNotices(this.#options.nats, listener, this.#log);
   }
 
   /** Calls back after each connect to NATS: whoever was heard before it was heard by others. Returns how to stop that. */

@@ -1,33 +1,61 @@
-import { type Logger, messageOf, parseJson, silentLogger } from "@diskmesh/domain";
+import { type JsonObject, type Logger, messageOf, parseJson, silentLogger } from "@diskmesh/domain";
 import type { NatsConnection, Subscription } from "./connection.js";
-import { HEARTBEATS_SUBJECT, parseHeartbeatSubject } from "./subjects.js";
+import { type HealthKind, healthSubject, parseHealthSubject } from "./subjects.js";
 
-/** Many times what an agent has to tell. They come without being asked for, and nobody answers them. */
-const MAX_HEARTBEAT_BYTES = 64 * 1024;
+/** Many times what an agent has to tell. It comes without being asked for, and nobody answers it. */
+const MAX_MESSAGE_BYTES = 64 * 1024;
 
 /** Calls back for each heartbeat of any agent; what is no JSON object, or too long, is dropped. */
 export function watchHeartbeats(
   nats: NatsConnection,
-  onHeartbeat: (agentId: string, heartbeat: Readonly<Record<string, unknown>>) => void,
+  onHeartbeat: (agentId: string, heartbeat: JsonObject) => void,
   log: Logger = silentLogger,
 ): Subscription {
-  return nats.subscribe(HEARTBEATS_SUBJECT, ({ data, subject }) => {
-    const agentId = parseHeartbeatSubject(subject);
-    if (agentId === undefined) return;
-    const heartbeat = parseHeartbeat(agentId, data, log);
-    if (heartbeat) onHeartbeat(agentId, heartbeat);
+  return watch(nats, "heartbeat", log, (agentId, said) => {
+    if (said !== null) onHeartbeat(agentId, said);
   });
 }
 
-function parseHeartbeat(agentId: string, data: Uint8Array, log: Logger): Record<string, unknown> | undefined {
+/** What an agent says beside its heartbeats: an alert, or that it ends, of which there is nothing to tell. */
+export type Notice = { readonly kind: "alert" | "shutdown"; readonly said: JsonObject };
+
+/** Calls back for each alert and shutdown of any agent, likewise. Returns how to stop that. */
+export function watchNotices(
+  nats: NatsConnection,
+  onNotice: (agentId: string, notice: Notice) => void,
+  log: Logger = silentLogger,
+): () => void {
+  const subscriptions = (["alert", "shutdown"] as const).map((kind) =>
+    watch(nats, kind, log, (agentId, said) => onNotice(agentId, { kind, said: said ?? {} })),
+  );
+  return () => {
+    for (const subscription of subscriptions) subscription.unsubscribe();
+  };
+}
+
+function watch(
+  nats: NatsConnection,
+  kind: HealthKind,
+  log: Logger,
+  onSaid: (agentId: string, said: JsonObject | null) => void,
+): Subscription {
+  return nats.subscribe(healthSubject(kind), ({ data, subject }) => {
+    const agentId = parseHealthSubject(kind, subject);
+    if (agentId === undefined) return;
+    const said = parse(data);
+    if (said instanceof Error) log.warn({ agentId, error: said.message }, `dropped ${kind} that cannot be read`);
+    else onSaid(agentId, said);
+  });
+}
+
+function parse(data: Uint8Array): JsonObject | null | Error {
+  if (data.length > MAX_MESSAGE_BYTES) return new TypeError(`it has ${data.length} bytes`);
   try {
-    if (data.length > MAX_HEARTBEAT_BYTES) throw new TypeError(`it has ${data.length} bytes`);
     const decoded = parseJson("it", Buffer.from(data).toString("utf8"));
-    if (typeof decoded === "object" && decoded !== null && !Array.isArray(decoded))
-      return decoded as Record<string, unknown>;
-    throw new TypeError("it is not a JSON object");
+    if (decoded === null || (typeof decoded === "object" && !Array.isArray(decoded)))
+      return decoded as JsonObject | null;
+    return new TypeError("it is not a JSON object");
   } catch (error) {
-    log.warn({ agentId, error: messageOf(error) }, "dropped a heartbeat that cannot be read");
-    return undefined;
+    return new TypeError(messageOf(error));
   }
 }

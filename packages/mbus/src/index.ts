@@ -9,7 +9,7 @@ export {
   connectNats,
   NatsConnection,
 } from "./connection.js";
-export { watchHeartbeats } from "./heartbeats.js";
+export { type Notice, watchHeartbeats } from "./heartbeats.js";
 export { mbusPermissions } from "./permissions.js";
 export { whyOutdated, whyRefused } from "./server-advisories.js";
 export { type ServerUser, serverUsersFiles } from "./server-users.js";

@@ -4,7 +4,7 @@ import { mbusPermissions } from "./permissions.js";
 import {
   agentSubject,
   heartbeatSubject,
-  parseHeartbeatSubject,
+  parseHealthSubject,
   parseReplySubject,
   repliesSubject,
   replySubject,
@@ -47,9 +47,9 @@ describe("subjects", () => {
     });
 
   it("of heartbeats name the agent", () => {
-    expect(parseHeartbeatSubject("hm.agent.heartbeat.host-1")).to.equal("host-1");
-    expect(parseHeartbeatSubject("hm.agent.heartbeat.host-1.x")).to.equal(undefined);
-    expect(parseHeartbeatSubject("hm.agent.alert.host-1")).to.equal(undefined);
+    expect(parseHealthSubject("heartbeat", "hm.agent.heartbeat.host-1")).to.equal("host-1");
+    expect(parseHealthSubject("heartbeat", "hm.agent.heartbeat.host-1.x")).to.equal(undefined);
+    expect(parseHealthSubject("heartbeat", "hm.agent.alert.host-1")).to.equal(undefined);
   });
 
   it("are not for operators", () => {

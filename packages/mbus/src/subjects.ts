@@ -19,8 +19,11 @@ export function replySubject(directorId: string, agentId: string, requestId: str
 /** Where an agent says that it is alive. */
 export const heartbeatSubject = (agentId: string): string => `hm.agent.heartbeat.${parseId("agent_id", agentId)}`;
 
-/** The heartbeats of all agents. */
-export const HEARTBEATS_SUBJECT = "hm.agent.heartbeat.*";
+/** What agents say without being asked: that they are well, that something is not, that they end. */
+export type HealthKind = "heartbeat" | "alert" | "shutdown";
+
+/** What all agents say of that kind. */
+export const healthSubject = (kind: HealthKind): string => `hm.agent.${kind}.*`;
 
 export interface ReplyAddress {
   readonly directorId: string;
@@ -36,9 +39,9 @@ export function parseReplySubject(subject: string): ReplyAddress | undefined {
   return { directorId, agentId, requestId };
 }
 
-/** The agent whose heartbeat came on this subject; undefined when it is no heartbeat's. */
-export function parseHeartbeatSubject(subject: string): string | undefined {
-  const prefix = "hm.agent.heartbeat.";
+/** The agent that said so; undefined when the subject is no agent's. */
+export function parseHealthSubject(kind: HealthKind, subject: string): string | undefined {
+  const prefix = `hm.agent.${kind}.`;
   const agentId = subject.startsWith(prefix) ? subject.slice(prefix.length) : undefined;
   return isToken(agentId) ? agentId : undefined;
 }

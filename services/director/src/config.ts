@@ -245,6 +245,10 @@ const fields = z.strictObject({
       readyTimeoutMs: durationMsConfig.default(600_000),
       /** An agent that a deploy asks in vain for so long is lost, and its VM is made anew. The CPI has as long to say no. */
       lostAfterMs: durationMsConfig.default(45_000),
+      /** An agent that was not heard for so long is called unresponsive. BOSH's beat every 30 s. */
+      unresponsiveAfterMs: durationMsConfig.default(90_000),
+      /** How often what agents say of themselves is recorded, for the next director. */
+      healthRecordIntervalMs: durationMsConfig.default(300_000),
       /** How long jobs may take to stop; what still runs then is left to itself, as in BOSH. */
       stopTimeoutMs: durationMsConfig.default(300_000),
       /** How long an agent may take to start jobs. Whether they run then is asked as the update block says. */

@@ -24,6 +24,8 @@ import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
 import { AgentRenewals } from "./workers/agent-renewals.js";
+import { AgentHealths } from "./workers/agent-healths.js";
+import { AgentNotices } from "./workers/agent-notices.js";
 import { EndedTasks } from "./workers/ended-tasks.js";
 import { Events } from "./workers/events.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
@@ -58,6 +60,7 @@ export interface Context {
   readonly events: Events;
   readonly changes: Changes<number>;
   readonly locks: LockKeeper;
+  readonly agentHealths: AgentHealths;
   readonly lists: KeptLists<DirectorTables>;
   readonly passthru: Passthru;
   readonly clock: Clock;
@@ -71,6 +74,7 @@ export interface Director {
   readonly owedRemovals: OwedRemovals;
   /** Undefined when agents get no certificates of their own. */
   readonly renewals: AgentRenewals | undefined;
+  readonly agentNotices: AgentNotices;
   readonly boshRegistry: BoshRegistryServer;
 }
 
@@ -237,6 +241,10 @@ export function createDirector(
   const renewals =
     certificates && new AgentRenewals({ tablet, certificates, agents, tasks, checkIntervalMs, clock, random, log });
   if (renewals) lifecycle.use("renewals of agents' certificates", renewals);
+  const { unresponsiveAfterMs, healthRecordIntervalMs } = config.agents;
+  const health = { tablet, agents, tasks, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
+  const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
+  const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
   const passthru = new Passthru({
@@ -261,11 +269,12 @@ export function createDirector(
     events,
     changes,
     locks,
+    agentHealths,
     lists,
     passthru,
     clock,
   };
-  return { context, runner, times, teller, owedRemovals, renewals, boshRegistry };
+  return { context, runner, times, teller, owedRemovals, renewals, agentNotices, boshRegistry };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { checkOf, shapeOf, type Tablet } from "@diskmesh/tablet";
 import * as z from "zod";
 import type { RecordedAuthority } from "./model/agent-authority.js";
+import type { AgentHealth } from "./model/agent-health.js";
 import type { AgentKey } from "./model/agent-key.js";
 import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
@@ -139,6 +140,15 @@ const owedRemoval = shapeOf<OwedRemoval>()({
   sinceMs: z.number(),
 });
 
+const agentHealth = shapeOf<AgentHealth>()({
+  agentId: text,
+  heardAtMs: z.number(),
+  bootedAtMs: z.number(),
+  jobState: text,
+  deployment: text,
+  vitals: object,
+});
+
 const possibleOrphan = shapeOf<PossibleOrphan>()({
   token: text,
   kind: z.enum(["vm", "disk", "snapshot"]),
@@ -227,6 +237,7 @@ const jobType = z.enum([
   "delete_snapshots",
   "settle_owed_removals",
   "renew_agent_certificates",
+  "tell_agents",
   "scan_deployment",
   "resolve_problems",
   "call_vendor_method",
@@ -262,6 +273,7 @@ export const storedSchema: DirectorSchema = {
   stemcells: { ...schema.stemcells, check: checkOf(stemcell) },
   persistentDisks: { ...schema.persistentDisks, check: checkOf(persistentDisk) },
   agentAuthorities: { ...schema.agentAuthorities, check: checkOf(agentAuthority) },
+  agentHealth: { ...schema.agentHealth, check: checkOf(agentHealth) },
   owedRemovals: { ...schema.owedRemovals, check: checkOf(owedRemoval) },
   snapshots: { ...schema.snapshots, check: checkOf(snapshot) },
   problems: { ...schema.problems, check: checkOf(problem) },

@@ -15,6 +15,7 @@ import type {
 } from "@diskmesh/api/director";
 import { TaskQueue as WireTaskQueue, TaskState as WireTaskState } from "@diskmesh/api/director";
 import { MIB_BYTES } from "@diskmesh/domain";
+import { UNRESPONSIVE } from "./model/agent-health.js";
 import type { Config } from "./model/config.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
@@ -27,6 +28,7 @@ import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
 import type { Task, TaskQueue, TaskState } from "./model/task.js";
 import type { TaskEvent } from "./model/task-event.js";
+import type { ShownHealth } from "./workers/agent-healths.js";
 import type { ShownLock } from "./workers/lock-keeper.js";
 
 const TASK_STATES: Readonly<Record<TaskState, WireTaskState>> = {
@@ -93,7 +95,7 @@ export function encodeDisk(disk: Disk): DynamicDisk {
   };
 }
 
-export function encodeInstance(instance: Instance): WireInstance {
+export function encodeInstance(instance: Instance, { health, isResponsive }: ShownHealth): WireInstance {
   const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
   const { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry } = instance;
   const vm = {
@@ -106,6 +108,14 @@ export function encodeInstance(instance: Instance): WireInstance {
     state: instance.state ?? "started",
     jobsState: instance.jobs ?? "started",
     ignore: instance.ignore ?? false,
+    agentHealth:
+      agentId === ""
+        ? undefined
+        : {
+            jobState: isResponsive ? (health?.jobState ?? "") : UNRESPONSIVE,
+            lastHeardAt: health && new Date(health.heardAtMs),
+            vitals: { ...health?.vitals },
+          },
   };
   return { instanceId, deployment, group, index, az, vmCid, agentId, cpi, ...vm };
 }

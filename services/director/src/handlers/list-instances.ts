@@ -10,5 +10,5 @@ export async function listInstances(context: Context, request: ListInstancesRequ
     requireDeployment(tables, deployment);
     return instancesOf(tables, deployment);
   });
-  return { instances: instances.map(encodeInstance) };
+  return { instances: instances.map((each) => encodeInstance(each, context.agentHealths.shown(each.agentId))) };
 }

@@ -22,6 +22,7 @@ import { retrieveVmStats } from "./retrieve-vm-stats.js";
 import { scanDeployment } from "./scan-deployment.js";
 import { settleRemovalsOfAgent } from "./settle-owed-removals.js";
 import { takeSnapshots } from "./take-snapshots.js";
+import { tellAgentsAgain } from "./tell-agents.js";
 import { updateInstanceStates } from "./update-instances.js";
 import { updateStemcell } from "./update-stemcell.js";
 
@@ -47,6 +48,7 @@ export const planners: Planners = {
   delete_snapshots: deleteSnapshots,
   settle_owed_removals: settleRemovalsOfAgent,
   renew_agent_certificates: renewAgentCertificates,
+  tell_agents: tellAgentsAgain,
   scan_deployment: scanDeployment,
   resolve_problems: resolveProblems,
   call_vendor_method: callVendorMethod,

@@ -1,3 +1,4 @@
+import { UNRESPONSIVE } from "./agent-health.js";
 import type { Instance } from "./instance.js";
 import type { JsonObject } from "./json.js";
 import type { PersistentDisk } from "./persistent-disk.js";
@@ -41,7 +42,7 @@ export function boshInstance(
 
 function jobState(hasVm: boolean, agent: Readonly<Record<string, unknown>> | undefined): string | null {
   if (!hasVm) return null;
-  if (agent === undefined) return "unresponsive agent";
+  if (agent === undefined) return UNRESPONSIVE;
   return typeof agent.job_state === "string" ? agent.job_state : "running";
 }
 

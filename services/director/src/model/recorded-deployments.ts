@@ -1,4 +1,5 @@
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import type { Disk } from "./disk.js";
 import { addressKey, formatInstance, type Instance } from "./instance.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { GroupSpec } from "./placement.js";
@@ -92,4 +93,15 @@ export function refuseIgnoredInstances(tables: DirectorTables, name: string): vo
 export function refuseUnlessOpen(tables: DirectorTables, name: string): void {
   requireDeployment(tables, name);
   refuseDeletingDeployment(tables, name);
+}
+
+/** The instance whose VM has that agent, and the dynamic disks that the agent was told of. */
+export function attachedTo(
+  tables: DirectorTables,
+  agentId: string,
+): { readonly instance: Instance | undefined; readonly disks: readonly Disk[] } {
+  const [instance] = tables.instances.by("byAgent", agentId);
+  if (instance === undefined) return { instance, disks: [] };
+  const disks = [...tables.disks.by("byInstance", instance.instanceId)];
+  return { instance, disks: disks.filter(({ state, hint }) => state === "attached" && hint !== null) };
 }

@@ -1,5 +1,6 @@
 import type { Table, Tables, Transaction } from "@diskmesh/tablet";
 import type { RecordedAuthority } from "./agent-authority.js";
+import type { AgentHealth } from "./agent-health.js";
 import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
 import type { Config } from "./config.js";
 import type { Deployment } from "./deployment.js";
@@ -68,6 +69,7 @@ export const schema = {
     },
   }),
   agentAuthorities: table<RecordedAuthority>()({ key: (authority) => authority.id, indexes: {} }),
+  agentHealth: table<AgentHealth>()({ key: (health) => health.agentId, indexes: {} }),
   owedRemovals: table<OwedRemoval>()({ key: owedRemovalKey, indexes: { byAgent: (owed) => owed.agentId } }),
   snapshots: table<Snapshot>()({ key: snapshotKey, indexes: { byDeployment: (snapshot) => snapshot.deployment } }),
   problems: table<Problem>()({
@@ -88,6 +90,7 @@ export const schema = {
       byStemcell: (instance) => (instance.stemcell === "" ? undefined : instance.stemcell),
       byAddress: (instance) => Object.entries(instance.ips).map(([network, ip]) => addressKey(network, ip)),
       byVmToken: (instance) => (instance.vmToken === "" ? undefined : instance.vmToken),
+      byAgent: (instance) => (instance.agentId === "" ? undefined : instance.agentId),
       byVmCid: (instance) => (instance.vmCid === "" ? undefined : instance.vmCid),
       byRegistry: (instance) => (instance.usesRegistry ? "yes" : undefined),
     },

@@ -113,6 +113,8 @@ export type Job =
   | { readonly type: "delete_snapshots"; readonly deployment: string; readonly snapshotCid: string }
   | { readonly type: "settle_owed_removals"; readonly agentId: string }
   | { readonly type: "renew_agent_certificates"; readonly instanceIds: readonly string[] }
+  /** Agents that may have been restarted are told of their VMs' dynamic disks. */
+  | { readonly type: "tell_agents"; readonly agentIds: readonly string[] }
   | { readonly type: "scan_deployment"; readonly deployment: string }
   | {
       readonly type: "resolve_problems";

@@ -24,6 +24,8 @@ export class TestAgent {
   readonly #gateOf = new Map<string, Gate>();
   /** Takes effect with the next start. */
   heartbeatIntervalMs = 60_000;
+  /** What it says in its next heartbeats. */
+  heartbeat: object = {};
   /** Whether it runs jobs as BOSH's agents do; takes effect with the next start. */
   hasJobs = false;
   jobState = "unknown";
@@ -101,7 +103,7 @@ export class TestAgent {
         }),
         ...(this.canMigrate ? { migrate_disk: this.#method("async", "migrate", () => this.#migrate()) } : {}),
       },
-      heartbeat: () => ({}),
+      heartbeat: () => this.heartbeat,
       heartbeatIntervalMs: this.heartbeatIntervalMs,
       log: silentLogger,
     });

@@ -60,6 +60,20 @@ export interface Instance {
   jobsState: string;
   /** Nobody touches it, see LifecycleService.Ignore. */
   ignore: boolean;
+  /** What its VM's agent says of itself; absent while it has no VM. */
+  agentHealth: AgentHealth | undefined;
+}
+
+/** What the agent of a VM last said of itself in a heartbeat. */
+export interface AgentHealth {
+  /** E.g. "running"; "unresponsive agent" when it has been silent for agents.unresponsiveAfterMs; empty before it was heard. */
+  jobState: string;
+  /** When it was last heard; a director that has just begun to lead knows it as of a few minutes before. Absent for never. */
+  lastHeardAt:
+    | Date
+    | undefined;
+  /** Load, memory, disks and uptime of the VM, as the agent tells them. */
+  vitals: { [key: string]: any } | undefined;
 }
 
 /** A disk that belongs to an instance. */
@@ -349,6 +363,7 @@ function createBaseInstance(): Instance {
     state: "",
     jobsState: "",
     ignore: false,
+    agentHealth: undefined,
   };
 }
 
@@ -404,6 +419,9 @@ export const Instance: MessageFns<Instance> = {
     }
     if (message.ignore !== false) {
       writer.uint32(136).bool(message.ignore);
+    }
+    if (message.agentHealth !== undefined) {
+      AgentHealth.encode(message.agentHealth, writer.uint32(146).fork()).join();
     }
     return writer;
   },
@@ -557,6 +575,14 @@ export const Instance: MessageFns<Instance> = {
             message.ignore = reader.bool();
             continue;
           }
+          case 18: {
+            if (tag !== 146) {
+              break;
+            }
+
+            message.agentHealth = AgentHealth.decode(reader, reader.uint32());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -591,6 +617,88 @@ export const Instance: MessageFns<Instance> = {
     message.state = object.state ?? "";
     message.jobsState = object.jobsState ?? "";
     message.ignore = object.ignore ?? false;
+    message.agentHealth = (object.agentHealth !== undefined && object.agentHealth !== null)
+      ? AgentHealth.fromPartial(object.agentHealth)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseAgentHealth(): AgentHealth {
+  return { jobState: "", lastHeardAt: undefined, vitals: undefined };
+}
+
+export const AgentHealth: MessageFns<AgentHealth> = {
+  encode(message: AgentHealth, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.jobState !== "") {
+      writer.uint32(10).string(message.jobState);
+    }
+    if (message.lastHeardAt !== undefined) {
+      Timestamp.encode(toTimestamp(message.lastHeardAt), writer.uint32(18).fork()).join();
+    }
+    if (message.vitals !== undefined) {
+      Struct.encode(Struct.wrap(message.vitals), writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): AgentHealth {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseAgentHealth();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.jobState = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.lastHeardAt = fromTimestamp(Timestamp.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.vitals = Struct.unwrap(Struct.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<AgentHealth>): AgentHealth {
+    return AgentHealth.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<AgentHealth>): AgentHealth {
+    const message = createBaseAgentHealth();
+    message.jobState = object.jobState ?? "";
+    message.lastHeardAt = object.lastHeardAt ?? undefined;
+    message.vitals = object.vitals ?? undefined;
     return message;
   },
 };

@@ -1,0 +1,206 @@
+import { type JsonObject, type Logger, messageOf } from "@diskmesh/domain";
+import type { AgentClient } from "@diskmesh/mbus";
+import type { Clock } from "@diskmesh/service";
+import {
+  type AgentHealth,
+  healthOf,
+  mayHaveRestarted,
+  NO_RHYTHM,
+  nextRhythm,
+  type Rhythm,
+} from "../model/agent-health.js";
+import type { Instance } from "../model/instance.js";
+import { attachedTo } from "../model/recorded-deployments.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { Tasks } from "./tasks.js";
+
+export interface AgentHealthsOptions {
+  readonly tablet: DirectorTablet;
+  readonly agents: Pick<AgentClient, "onHeartbeat" | "onConnected" | "isConnected">;
+  readonly tasks: Pick<Tasks, "start">;
+  readonly unresponsiveAfterMs: number;
+  readonly healthRecordIntervalMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What is heard of one agent. */
+interface Heard {
+  /** Undefined until it says something; as another director recorded it, before. */
+  health: AgentHealth | undefined;
+  /** On the monotonic clock; undefined until this director heard it. */
+  atMs: number | undefined;
+  rhythm: Rhythm;
+  isRecorded: boolean;
+}
+
+/** What a list shows of an agent. */
+export interface ShownHealth {
+  /** What it last said; undefined when it has not been heard. */
+  readonly health: AgentHealth | undefined;
+  /** For how long it has said nothing, as far as somebody listened here. */
+  readonly silentMs: number;
+  readonly isResponsive: boolean;
+}
+
+/** Agents that are back are told of their disks together: a rack that has its power back is one task. */
+const GATHER_MS = 1_000;
+const AGENTS_PER_TASK = 500;
+const RETRY_MS = 5_000;
+const RECORDS_PER_COMMIT = 500;
+const DIRECTOR = { identity: { role: "director", name: "" } } as const;
+
+/**
+ * Hears the heartbeats of all agents of VMs. What they said last is in memory, and from time to time in the tablet, so
+ * that a beat costs no commit. An agent that may have been restarted is told of its disks again.
+ */
+export class AgentHealths {
+  readonly #options: AgentHealthsOptions;
+  readonly #heard = new Map<string, Heard>();
+  readonly #agentOf = new Map<string, string>();
+  readonly #back = new Set<string>();
+  readonly #closed = new AbortController();
+  #ends: (() => void)[] = [];
+  #listeningSinceMs: number;
+  #working: Promise<unknown> = Promise.resolve();
+  #wake = () => {};
+
+  constructor(options: AgentHealthsOptions) {
+    this.#options = options;
+    this.#listeningSinceMs = options.clock.monotonicMs();
+  }
+
+  async start(): Promise<void> {
+    const { tablet, agents, clock } = this.#options;
+    const unwatch = tablet.watch((changes) => {
+      for (const { table, key, document } of changes)
+        if (table === "instances") this.#noteInstance(key, document as Instance | null);
+    });
+    this.#ends.push(unwatch);
+    await tablet.read((tables) => {
+      for (const instance of tables.instances.entries()) this.#noteInstance(instance.instanceId, instance);
+      for (const health of tables.agentHealth.entries()) {
+        const heard = this.#heard.get(health.agentId);
+        if (heard !== undefined) heard.health = health;
+      }
+    });
+    this.#listeningSinceMs = clock.monotonicMs();
+    // What was said while NATS was away was said to nobody.
+    this.#ends.push(
+      agents.onConnected(() => {
+        this.#listeningSinceMs = clock.monotonicMs();
+      }),
+    );
+    this.#ends.push(agents.onHeartbeat((agentId, heartbeat) => this.#onHeartbeat(agentId, heartbeat)));
+    this.#working = Promise.all([this.#recordNowAndThen(), this.#tellThoseBack()]);
+  }
+
+  async close(): Promise<void> {
+    for (const end of this.#ends.splice(0)) end();
+    this.#closed.abort();
+    this.#wake();
+    await this.#working;
+  }
+
+  shown(agentId: string): ShownHealth {
+    const { health, atMs = this.#listeningSinceMs } = this.#heard.get(agentId) ?? { health: undefined };
+    const silentMs = this.#options.clock.monotonicMs() - Math.max(atMs, this.#listeningSinceMs);
+    return { health, silentMs, isResponsive: silentMs <= this.#options.unresponsiveAfterMs };
+  }
+
+  #noteInstance(instanceId: string, instance: Instance | null): void {
+    const before = this.#agentOf.get(instanceId);
+    const now = instance?.agentId ?? "";
+    if (before === now) return;
+    if (before !== undefined) this.#heard.delete(before);
+    if (now === "") this.#agentOf.delete(instanceId);
+    else {
+      this.#agentOf.set(instanceId, now);
+      const atMs = this.#options.clock.monotonicMs();
+      // It has answered: from then on it is silent, if it is.
+      this.#heard.set(now, { health: undefined, atMs, rhythm: NO_RHYTHM, isRecorded: true });
+    }
+  }
+
+  #onHeartbeat(agentId: string, heartbeat: JsonObject): void {
+    const heard = this.#heard.get(agentId);
+    if (heard === undefined) return;
+    const { clock } = this.#options;
+    const atMs = clock.monotonicMs();
+    const now = healthOf(agentId, heartbeat, clock.nowMs());
+    const { health: before, rhythm } = heard;
+    const gapMs = before === undefined || heard.atMs === undefined ? undefined : atMs - heard.atMs;
+    if (before !== undefined && mayHaveRestarted(before, now, rhythm, gapMs)) {
+      this.#back.add(agentId);
+      this.#wake();
+    }
+    if (gapMs !== undefined) heard.rhythm = nextRhythm(rhythm, gapMs);
+    Object.assign(heard, { health: now, atMs, isRecorded: false });
+  }
+
+  async #recordNowAndThen(): Promise<void> {
+    const { clock, healthRecordIntervalMs, log } = this.#options;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      await clock.sleep(healthRecordIntervalMs, signal).catch(() => {});
+      if (signal.aborted) return;
+      await this.#record().catch((error: unknown) =>
+        log.warn({ error: messageOf(error) }, "cannot record what agents say of themselves; tried again later"),
+      );
+    }
+  }
+
+  async #record(): Promise<void> {
+    const { tablet } = this.#options;
+    const changed = [...this.#heard.values()].filter(({ isRecorded, health }) => !isRecorded && health !== undefined);
+    for (let first = 0; first < changed.length; first += RECORDS_PER_COMMIT) {
+      const part = changed.slice(first, first + RECORDS_PER_COMMIT);
+      for (const heard of part) heard.isRecorded = true;
+      await tablet.transact((tx) => {
+        for (const { health } of part) if (health !== undefined) tx.agentHealth.put(health);
+      });
+    }
+    const gone = await tablet.read((tables) =>
+      [...tables.agentHealth.entries()].filter(({ agentId }) => !this.#heard.has(agentId)),
+    );
+    if (gone.length === 0) return;
+    await tablet.transact((tx) => {
+      for (const { agentId } of gone) tx.agentHealth.delete(agentId);
+    });
+  }
+
+  async #tellThoseBack(): Promise<void> {
+    const { clock, log } = this.#options;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      if (this.#back.size === 0)
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      await clock.sleep(GATHER_MS, signal).catch(() => {});
+      if (signal.aborted) return;
+      const agentIds = [...this.#back].slice(0, AGENTS_PER_TASK);
+      try {
+        await this.#tell(agentIds);
+        for (const agentId of agentIds) this.#back.delete(agentId);
+      } catch (error) {
+        log.warn({ error: messageOf(error) }, "cannot begin to tell agents of their disks; tried again later");
+        await clock.sleep(RETRY_MS, signal).catch(() => {});
+      }
+    }
+  }
+
+  async #tell(all: readonly string[]): Promise<void> {
+    const { tablet, tasks } = this.#options;
+    const agentIds = await tablet.read((tables) =>
+      all.filter((agentId) => attachedTo(tables, agentId).disks.length > 0),
+    );
+    if (agentIds.length === 0) return;
+    await tasks.start(DIRECTOR, {
+      job: { type: "tell_agents", agentIds },
+      queue: "dynamic_disks",
+      description: `tell ${agentIds.length} agents that may have been restarted of their disks`,
+      deployment: () => "",
+    });
+  }
+}
