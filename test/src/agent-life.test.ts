@@ -19,7 +19,8 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     before(async function () {
       const path = programOnPath("bosh-agent");
       if (isStock && path === undefined) skipBecause(this, "bosh-agent is not on PATH");
-      mesh = await ProcessVmsMesh.start({ agent: isStock ? { path: path ?? "" } : {} });
+      const agent = isStock ? { path: path ?? "" } : { heartbeat_interval_ms: 500 };
+      mesh = await ProcessVmsMesh.start({ agent, director: isStock ? {} : RESURRECTING });
       operator = mesh.operator();
       agents = await mesh.agents();
       await mesh.prepare(operator);
@@ -36,8 +37,7 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
 
     it("is given dynamic disks, which go with a detach", async () => {
       const { instanceId, vmCid } = await only();
-      const disk = { diskName: "data", instanceId, diskPoolName: "small", sizeBytes: 1024 * 1024, wait: true };
-      await done(operator.disks.provideDisk(disk));
+      await done(operator.disks.provideDisk({ ...DISK, instanceId }));
       const [provided] = (await operator.disks.listDisks({})).disks;
       expect(provided?.vmCid).to.equal(vmCid);
       if (!isStock) expect(mesh.linksIn(vmCid)).to.deep.equal([provided?.diskCid]);
@@ -69,6 +69,36 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
       expect(now.vmCid).not.to.equal(before.vmCid);
       expect(now.instanceId).to.equal(before.instanceId);
       await expectIntroduced(now);
+    });
+
+    it("is owed what it could not be told while it stood still, and has no link in the end", async () => {
+      const { instanceId, vmCid } = await only();
+      await done(operator.disks.provideDisk({ ...DISK, instanceId }));
+      mesh.signalVm(vmCid, "SIGSTOP");
+      await done(operator.disks.detachDisk({ diskName: "data", wait: true }));
+      mesh.signalVm(vmCid, "SIGCONT");
+      await eventually(async () => (await operator.disks.listOwedRemovals({})).owedRemovals.length === 0, PATIENT);
+      expect(mesh.linksIn(vmCid)).to.deep.equal([]);
+    });
+
+    it("is another one once its VM has crashed: made anew by itself, and told of its instance", async function () {
+      // A stock agent beats twice a minute: only that much later it is missed.
+      if (isStock) return skipBecause(this, "a bosh-agent beats twice a minute");
+      const before = await only();
+      await done(operator.disks.attachDisk({ diskName: "data", instanceId: before.instanceId, wait: true }));
+      await mesh.crashVm(before.vmCid);
+      const now = await eventually(async () => {
+        const found = await only();
+        expect(found.vmCid).not.to.equal(before.vmCid);
+        expect(found).to.include({ vmState: "running", jobsState: "started" });
+        return found;
+      }, PATIENT);
+      await expectIntroduced(now);
+      expect(mesh.linksIn(now.vmCid)).to.deep.equal([]);
+      const [disk] = (await operator.disks.listDisks({})).disks;
+      expect(disk?.vmCid).to.equal("");
+      await done(operator.disks.attachDisk({ diskName: "data", instanceId: now.instanceId, wait: true }));
+      expect(mesh.linksIn(now.vmCid)).to.deep.equal([disk?.diskCid]);
     });
 
     it("ends with its VM", async () => {
@@ -107,4 +137,11 @@ for (const agentName of ["the stand-in", "a stock bosh-agent"] as const)
     }
   });
 
+const DISK = { diskName: "data", diskPoolName: "small", sizeBytes: 1024 * 1024, wait: true };
+const PATIENT = { timeoutMs: 120_000 };
+/** Longer than a VM that stands still in a test is silent, so that it is not made anew. */
+const RESURRECTING = {
+  resurrection: { enabled: true, silentAfterMs: 5_000, deadAfterMs: 3_600_000, checkIntervalMs: 200 },
+  agents: { detachTimeoutMs: 1_000, lostAfterMs: 3_000 },
+};
 const STARTED = ["apply", "run_script pre-start", "start", "get_state", "run_script post-start"];

@@ -5,6 +5,7 @@ export * from "./generated/diskmesh/director/v1/event_service.js";
 export * from "./generated/diskmesh/director/v1/lifecycle_service.js";
 export * from "./generated/diskmesh/director/v1/lock_service.js";
 export * from "./generated/diskmesh/director/v1/problem_service.js";
+export * from "./generated/diskmesh/director/v1/resurrection_service.js";
 export * from "./generated/diskmesh/director/v1/snapshot_service.js";
 export * from "./generated/diskmesh/director/v1/stemcell_service.js";
 export * from "./generated/diskmesh/director/v1/task_service.js";

@@ -37,7 +37,7 @@ describe("what agents say by themselves", function () {
   }
 
   async function listed(): Promise<Instance> {
-    const { instances } = await director.deployments.listInstances({ deployment: "web" });
+    const { instances } = await director.deployments.listInstances({ deployment: "web", agentHealth: true });
     return instances[0] as Instance;
   }
 

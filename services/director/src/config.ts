@@ -263,6 +263,18 @@ const fields = z.strictObject({
       detachTimeoutMs: durationMsConfig.default(10_000),
     })
     .prefault({}),
+  /** VMs that are gone are made anew without being asked for. */
+  resurrection: z
+    .strictObject({
+      /** Whether that is so until an operator switches it, for all, a deployment or a group. */
+      enabled: z.boolean().default(false),
+      /** An agent is silent for so long before its VM's CPI is asked whether the VM is gone: above two heartbeats. */
+      silentAfterMs: durationMsConfig.default(120_000),
+      /** A VM whose agent is silent for so long is made anew even if its CPI has it. */
+      deadAfterMs: durationMsConfig.default(600_000),
+      checkIntervalMs: durationMsConfig.default(5_000),
+    })
+    .prefault({}),
   deployments: z
     .strictObject({
       /** So many VMs of one CPI are made, updated or deleted at once, by all tasks together. */

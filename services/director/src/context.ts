@@ -23,14 +23,15 @@ import { Passthru } from "./passthru/passthru.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
-import { AgentRenewals } from "./workers/agent-renewals.js";
 import { AgentHealths } from "./workers/agent-healths.js";
 import { AgentNotices } from "./workers/agent-notices.js";
+import { AgentRenewals } from "./workers/agent-renewals.js";
 import { EndedTasks } from "./workers/ended-tasks.js";
 import { Events } from "./workers/events.js";
 import { LockKeeper } from "./workers/lock-keeper.js";
 import { OwedRemovals } from "./workers/owed-removals.js";
 import { QueueRoom } from "./workers/queue-room.js";
+import { Resurrector } from "./workers/resurrector.js";
 import { TaskArchive } from "./workers/task-archive.js";
 import { TaskLog } from "./workers/task-log.js";
 import { TaskRunner } from "./workers/task-runner.js";
@@ -75,6 +76,7 @@ export interface Director {
   /** Undefined when agents get no certificates of their own. */
   readonly renewals: AgentRenewals | undefined;
   readonly agentNotices: AgentNotices;
+  readonly resurrector: Resurrector;
   readonly boshRegistry: BoshRegistryServer;
 }
 
@@ -180,6 +182,7 @@ export function createDirector(
       asyncTimeoutMs: drivers.limits.asyncTimeoutMs,
       callTimeoutMs: config.nodes.callTimeoutMs,
     },
+    silentMsOf: (agentId) => agentHealths.shown(agentId).silentMs,
     clock,
     newId: randomUUID,
     random,
@@ -245,6 +248,8 @@ export function createDirector(
   const health = { tablet, agents, tasks, unresponsiveAfterMs, healthRecordIntervalMs, clock, log };
   const agentHealths = lifecycle.use("agent healths", new AgentHealths(health));
   const agentNotices = lifecycle.use("agent notices", new AgentNotices({ tablet, agents, events, clock, log }));
+  const resurrecting = { config: config.resurrection, tablet, agents, agentHealths, tasks, clock, random, log };
+  const resurrector = lifecycle.use("resurrector", new Resurrector(resurrecting));
   const configs = { cloudConfigs, cpiConfigs, manifests, reader };
   const lists = lifecycle.use("lists", new KeptLists<DirectorTables>(tablet, config.paging));
   const passthru = new Passthru({
@@ -274,7 +279,7 @@ export function createDirector(
     passthru,
     clock,
   };
-  return { context, runner, times, teller, owedRemovals, renewals, agentNotices, boshRegistry };
+  return { context, runner, times, teller, owedRemovals, renewals, agentNotices, resurrector, boshRegistry };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

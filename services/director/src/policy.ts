@@ -79,6 +79,8 @@ export const POLICY = {
   scanDeployment: admins,
   listProblems: readers,
   resolveProblems: admins,
+  updateResurrection: admins,
+  getResurrection: readers,
   listEvents: readers,
   listLocks: readers,
   readByVendorMethod: vendorReaders,

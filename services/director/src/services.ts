@@ -6,6 +6,7 @@ import {
   LifecycleServiceDefinition,
   LockServiceDefinition,
   ProblemServiceDefinition,
+  ResurrectionServiceDefinition,
   SnapshotServiceDefinition,
   StemcellServiceDefinition,
   TaskServiceDefinition,
@@ -34,6 +35,7 @@ import { forgetAgentAuthority } from "./handlers/forget-agent-authority.js";
 import { forgetPossibleOrphan } from "./handlers/forget-possible-orphan.js";
 import { getConfig } from "./handlers/get-config.js";
 import { getDisk } from "./handlers/get-disk.js";
+import { getResurrection } from "./handlers/get-resurrection.js";
 import { getTask } from "./handlers/get-task.js";
 import { getTaskOutput } from "./handlers/get-task-output.js";
 import { ignore, unignore } from "./handlers/ignore.js";
@@ -59,6 +61,7 @@ import { resumeTask } from "./handlers/resume-task.js";
 import { scanDeployment } from "./handlers/scan-deployment.js";
 import { takeSnapshots } from "./handlers/take-snapshots.js";
 import { updateConfig } from "./handlers/update-config.js";
+import { updateResurrection } from "./handlers/update-resurrection.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
 import { callMethod, getNode, listDrivers, listMethods } from "./handlers/vendor-passthru.js";
 import { watchTask } from "./handlers/watch-task.js";
@@ -130,6 +133,10 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     scanDeployment: permit("scanDeployment", scanDeployment),
     listProblems: permit("listProblems", listProblems),
     resolveProblems: permit("resolveProblems", resolveProblems),
+  });
+  offer(server, ResurrectionServiceDefinition, current, {
+    updateResurrection: permit("updateResurrection", updateResurrection),
+    getResurrection: permit("getResurrection", getResurrection),
   });
   offer(server, LifecycleServiceDefinition, current, {
     stop: permit("stopInstances", stop),

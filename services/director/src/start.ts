@@ -63,7 +63,7 @@ async function lead(
   const connections = { ...clients, agentCertificates };
   if (agentCertificates) await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log);
-  const { context, runner, times, teller, owedRemovals, renewals, agentNotices, boshRegistry } = director;
+  const { context, runner, times, teller, owedRemovals, renewals, agentNotices, resurrector, boshRegistry } = director;
   const { cloudConfigs, cpiConfigs } = context;
   await Promise.all([cloudConfigs.load(state.tablet), cpiConfigs.load(state.tablet)]);
   const { generation, documentsRead } = state.tablet;
@@ -85,6 +85,7 @@ async function lead(
       renewals?.start();
       await context.agentHealths.start();
       agentNotices.start();
+      resurrector.start();
     })
     .catch((error: unknown) => scope.fail(error));
   return { context, lost: state.tablet.lost, checkMayAct: () => state.tablet.checkMayAct() };

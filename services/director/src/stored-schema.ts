@@ -14,6 +14,7 @@ import type { OwedRemoval } from "./model/owed-removal.js";
 import type { PersistentDisk } from "./model/persistent-disk.js";
 import type { PossibleOrphan } from "./model/possible-orphan.js";
 import type { DiskKey, Problem } from "./model/problem.js";
+import type { ResurrectionSwitch } from "./model/resurrection-switch.js";
 import { type Counter, type DirectorSchema, schema } from "./model/schema.js";
 import type { Snapshot } from "./model/snapshot.js";
 import type { Stemcell } from "./model/stemcell.js";
@@ -149,6 +150,8 @@ const agentHealth = shapeOf<AgentHealth>()({
   vitals: object,
 });
 
+const resurrectionSwitch = shapeOf<ResurrectionSwitch>()({ scope: text, isOn: flag });
+
 const possibleOrphan = shapeOf<PossibleOrphan>()({
   token: text,
   kind: z.enum(["vm", "disk", "snapshot"]),
@@ -238,6 +241,7 @@ const jobType = z.enum([
   "settle_owed_removals",
   "renew_agent_certificates",
   "tell_agents",
+  "resurrect_instances",
   "scan_deployment",
   "resolve_problems",
   "call_vendor_method",
@@ -275,6 +279,7 @@ export const storedSchema: DirectorSchema = {
   agentAuthorities: { ...schema.agentAuthorities, check: checkOf(agentAuthority) },
   agentHealth: { ...schema.agentHealth, check: checkOf(agentHealth) },
   owedRemovals: { ...schema.owedRemovals, check: checkOf(owedRemoval) },
+  resurrectionSwitches: { ...schema.resurrectionSwitches, check: checkOf(resurrectionSwitch) },
   snapshots: { ...schema.snapshots, check: checkOf(snapshot) },
   problems: { ...schema.problems, check: checkOf(problem) },
   possibleOrphans: { ...schema.possibleOrphans, check: checkOf(possibleOrphan) },

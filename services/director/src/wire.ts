@@ -1,4 +1,5 @@
 import type {
+  AgentHealth,
   DynamicDisk,
   Lock,
   Config as WireConfig,
@@ -95,7 +96,7 @@ export function encodeDisk(disk: Disk): DynamicDisk {
   };
 }
 
-export function encodeInstance(instance: Instance, { health, isResponsive }: ShownHealth): WireInstance {
+export function encodeInstance(instance: Instance, shown: ShownHealth | undefined): WireInstance {
   const { instanceId, deployment, group, index, az, vmCid, agentId, cpi } = instance;
   const { stemcell, stemcellApiVersion, cpiApiVersion, usesRegistry } = instance;
   const vm = {
@@ -108,16 +109,17 @@ export function encodeInstance(instance: Instance, { health, isResponsive }: Sho
     state: instance.state ?? "started",
     jobsState: instance.jobs ?? "started",
     ignore: instance.ignore ?? false,
-    agentHealth:
-      agentId === ""
-        ? undefined
-        : {
-            jobState: isResponsive ? (health?.jobState ?? "") : UNRESPONSIVE,
-            lastHeardAt: health && new Date(health.heardAtMs),
-            vitals: { ...health?.vitals },
-          },
+    agentHealth: shown && encodeAgentHealth(shown),
   };
   return { instanceId, deployment, group, index, az, vmCid, agentId, cpi, ...vm };
+}
+
+function encodeAgentHealth({ health, isResponsive }: ShownHealth): AgentHealth {
+  return {
+    jobState: isResponsive ? (health?.jobState ?? "") : UNRESPONSIVE,
+    lastHeardAt: health && new Date(health.heardAtMs),
+    vitals: { ...health?.vitals },
+  };
 }
 
 export function encodePersistentDisk(disk: PersistentDisk): WirePersistentDisk {

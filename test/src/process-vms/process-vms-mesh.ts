@@ -144,11 +144,16 @@ export class ProcessVmsMesh implements AsyncDisposable {
     return existsSync(folder) ? readdirSync(folder).sort() : [];
   }
 
-  /** Ends a VM as a failing machine does: at once, and nobody is told. */
-  async crashVm(vmCid: string): Promise<void> {
+  /** Sends all processes of a VM a signal. */
+  signalVm(vmCid: string, signal: "SIGSTOP" | "SIGCONT" | "SIGKILL"): void {
     const pid = pidOf(this.vmFolder(vmCid));
     if (pid === undefined) throw new Error(`vm ${vmCid} does not run`);
-    process.kill(-pid, "SIGKILL");
+    process.kill(-pid, signal);
+  }
+
+  /** Ends a VM as a failing machine does: at once, and nobody is told. */
+  async crashVm(vmCid: string): Promise<void> {
+    this.signalVm(vmCid, "SIGKILL");
     await eventually(() => pidOf(this.vmFolder(vmCid)) === undefined);
   }
 

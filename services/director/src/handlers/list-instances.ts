@@ -1,6 +1,7 @@
 import type { ListInstancesRequest, ListInstancesResponse } from "@diskmesh/api/director";
 import { parseName } from "@diskmesh/domain";
 import type { Context } from "../context.js";
+import type { Instance } from "../model/instance.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
 import { encodeInstance } from "../wire.js";
 
@@ -10,5 +11,7 @@ export async function listInstances(context: Context, request: ListInstancesRequ
     requireDeployment(tables, deployment);
     return instancesOf(tables, deployment);
   });
-  return { instances: instances.map((each) => encodeInstance(each, context.agentHealths.shown(each.agentId))) };
+  const shown = ({ agentId }: Instance) =>
+    request.agentHealth && agentId !== "" ? context.agentHealths.shown(agentId) : undefined;
+  return { instances: instances.map((instance) => encodeInstance(instance, shown(instance))) };
 }

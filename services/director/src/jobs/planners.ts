@@ -18,6 +18,7 @@ import type { Planner, Planners } from "./job.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { renewAgentCertificates } from "./renew-agent-certificates.js";
 import { resolveProblems } from "./resolve-problems.js";
+import { resurrectInstances } from "./resurrect-instances.js";
 import { retrieveVmStats } from "./retrieve-vm-stats.js";
 import { scanDeployment } from "./scan-deployment.js";
 import { settleRemovalsOfAgent } from "./settle-owed-removals.js";
@@ -49,6 +50,7 @@ export const planners: Planners = {
   settle_owed_removals: settleRemovalsOfAgent,
   renew_agent_certificates: renewAgentCertificates,
   tell_agents: tellAgentsAgain,
+  resurrect_instances: resurrectInstances,
   scan_deployment: scanDeployment,
   resolve_problems: resolveProblems,
   call_vendor_method: callVendorMethod,

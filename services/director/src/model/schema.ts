@@ -11,6 +11,7 @@ import { type OwedRemoval, owedRemovalKey } from "./owed-removal.js";
 import type { PersistentDisk } from "./persistent-disk.js";
 import type { PossibleOrphan } from "./possible-orphan.js";
 import type { Problem } from "./problem.js";
+import type { ResurrectionSwitch } from "./resurrection-switch.js";
 import { type Snapshot, snapshotKey } from "./snapshot.js";
 import { formatStemcell, type Stemcell } from "./stemcell.js";
 import { hasEnded, restored, type Task } from "./task.js";
@@ -71,6 +72,7 @@ export const schema = {
   agentAuthorities: table<RecordedAuthority>()({ key: (authority) => authority.id, indexes: {} }),
   agentHealth: table<AgentHealth>()({ key: (health) => health.agentId, indexes: {} }),
   owedRemovals: table<OwedRemoval>()({ key: owedRemovalKey, indexes: { byAgent: (owed) => owed.agentId } }),
+  resurrectionSwitches: table<ResurrectionSwitch>()({ key: (each) => each.scope, indexes: {} }),
   snapshots: table<Snapshot>()({ key: snapshotKey, indexes: { byDeployment: (snapshot) => snapshot.deployment } }),
   problems: table<Problem>()({
     key: (problem) => problemKey(problem.problemId),

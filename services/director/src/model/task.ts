@@ -31,6 +31,8 @@ export type CleanUpScope = {
   readonly all: boolean;
   readonly keepOrphanedDisks: boolean;
 };
+/** An instance whose VM is to be made anew, if it still is that VM and still silent. */
+export type Resurrected = { readonly instanceId: string; readonly vmCid: string };
 
 /** What a task is to do. Everything else is read from the tables when it runs. */
 export type Job =
@@ -115,6 +117,7 @@ export type Job =
   | { readonly type: "renew_agent_certificates"; readonly instanceIds: readonly string[] }
   /** Agents that may have been restarted are told of their VMs' dynamic disks. */
   | { readonly type: "tell_agents"; readonly agentIds: readonly string[] }
+  | { readonly type: "resurrect_instances"; readonly deployment: string; readonly vms: readonly Resurrected[] }
   | { readonly type: "scan_deployment"; readonly deployment: string }
   | {
       readonly type: "resolve_problems";

@@ -47,6 +47,8 @@ export interface JobContext {
   /** The task that holds a lock; undefined for none. */
   readonly lockOwner: (lock: LockName) => number | undefined;
   readonly vendors: Vendors;
+  /** For how long an agent has said nothing. */
+  readonly silentMsOf: (agentId: string) => number;
   readonly clock: Clock;
   readonly newId: () => string;
   /** In [0, 1), for jitter. */

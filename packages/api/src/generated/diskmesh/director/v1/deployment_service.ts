@@ -60,7 +60,7 @@ export interface Instance {
   jobsState: string;
   /** Nobody touches it, see LifecycleService.Ignore. */
   ignore: boolean;
-  /** What its VM's agent says of itself; absent while it has no VM. */
+  /** What its VM's agent says of itself; absent while it has no VM, and unless it was asked for. */
   agentHealth: AgentHealth | undefined;
 }
 
@@ -167,6 +167,8 @@ export interface ListDeploymentsResponse {
 export interface ListInstancesRequest {
   /** The deployment. */
   deployment: string;
+  /** Also what agents say of themselves, which changes all the time. */
+  agentHealth: boolean;
 }
 
 /** The deployment's instances. */
@@ -1320,13 +1322,16 @@ export const ListDeploymentsResponse: MessageFns<ListDeploymentsResponse> = {
 };
 
 function createBaseListInstancesRequest(): ListInstancesRequest {
-  return { deployment: "" };
+  return { deployment: "", agentHealth: false };
 }
 
 export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
   encode(message: ListInstancesRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
     if (message.deployment !== "") {
       writer.uint32(10).string(message.deployment);
+    }
+    if (message.agentHealth !== false) {
+      writer.uint32(16).bool(message.agentHealth);
     }
     return writer;
   },
@@ -1352,6 +1357,14 @@ export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
             message.deployment = reader.string();
             continue;
           }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.agentHealth = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -1370,6 +1383,7 @@ export const ListInstancesRequest: MessageFns<ListInstancesRequest> = {
   fromPartial(object: DeepPartial<ListInstancesRequest>): ListInstancesRequest {
     const message = createBaseListInstancesRequest();
     message.deployment = object.deployment ?? "";
+    message.agentHealth = object.agentHealth ?? false;
     return message;
   },
 };

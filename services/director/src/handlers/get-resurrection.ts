@@ -1,0 +1,32 @@
+import type { GetResurrectionResponse } from "@diskmesh/api/director";
+import type { Context } from "../context.js";
+import { decideResurrections, watchedVms } from "../model/resurrection.js";
+import { EVERYWHERE } from "../model/resurrection-switch.js";
+
+export async function getResurrection({
+  tablet,
+  config,
+  agentHealths,
+  clock,
+}: Context): Promise<GetResurrectionResponse> {
+  const { resurrection } = config;
+  const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
+  const nowMs = clock.nowMs();
+  return tablet.read((tables) => {
+    const verdicts = decideResurrections(watchedVms(tables, silentMsOf, resurrection.enabled), resurrection);
+    const switches = [...tables.resurrectionSwitches.entries()].filter(({ scope }) => scope !== EVERYWHERE);
+    return {
+      enabled: tables.resurrectionSwitches.get(EVERYWHERE)?.isOn ?? resurrection.enabled,
+      switches: switches.map(({ scope, isOn: enabled }) => {
+        const [deployment = "", group = ""] = scope.split(" ");
+        return { deployment, group, enabled };
+      }),
+      silentVms: verdicts.map((verdict) => {
+        const { deployment, group, instanceId, vmCid, agentId } = verdict.instance;
+        const silentSince = new Date(nowMs - silentMsOf(agentId));
+        const heldBecause = verdict.do === "hold" ? verdict.because : "";
+        return { deployment, group, instanceId, vmCid, silentSince, heldBecause };
+      }),
+    };
+  });
+}

@@ -1,0 +1,28 @@
+import type { UpdateResurrectionRequest, UpdateResurrectionResponse } from "@diskmesh/api/director";
+import { InvalidArgumentError, parseName } from "@diskmesh/domain";
+import type { CallContext } from "@diskmesh/rpc";
+import type { Context } from "../context.js";
+import { requireDeployment } from "../model/recorded-deployments.js";
+import { EVERYWHERE, scopeOf } from "../model/resurrection-switch.js";
+import { userOf } from "../workers/tasks.js";
+
+export async function updateResurrection(
+  { tablet, events }: Context,
+  { wanted }: UpdateResurrectionRequest,
+  call: Pick<CallContext, "identity">,
+): Promise<UpdateResurrectionResponse> {
+  if (wanted === undefined) throw new InvalidArgumentError("name what to switch: wanted is missing");
+  const { enabled: isOn } = wanted;
+  const deployment = wanted.deployment === "" ? "" : parseName("deployment", wanted.deployment);
+  if (deployment === "" && wanted.group !== "")
+    throw new InvalidArgumentError("a group is of a deployment: name that, too");
+  const group = wanted.group === "" ? "" : parseName("group", wanted.group);
+  const scope = deployment === "" ? EVERYWHERE : scopeOf(deployment, group);
+  await tablet.transact((tx) => {
+    if (deployment !== "") requireDeployment(tx, deployment);
+    tx.resurrectionSwitches.put({ scope, isOn });
+  });
+  const deed = { action: isOn ? "enable" : "disable", objectType: "resurrection", objectName: scope };
+  await events.record(deed, { user: userOf(call), deployment });
+  return {};
+}

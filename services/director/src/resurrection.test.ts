@@ -1,0 +1,124 @@
+import { ResurrectionServiceDefinition, TaskState } from "@diskmesh/api/director";
+import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { type Client, createClient } from "@diskmesh/rpc";
+import { eventually } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { TestDirector } from "./testing/test-director.js";
+
+const HOST_IDS = ["host-1", "host-2", "host-3", "host-4", "host-5", "host-6"];
+const SILENT_AFTER_MS = 5_000;
+
+describe("VMs that are gone", function () {
+  this.timeout(240_000);
+  let director: TestDirector;
+  let resurrection: Client<typeof ResurrectionServiceDefinition>;
+
+  before(async () => {
+    const limits = { requestTimeoutMs: 2_000, attachTimeoutMs: 15_000, detachTimeoutMs: 500, readyTimeoutMs: 30_000 };
+    director = await TestDirector.start(
+      {
+        agents: { ...limits, lostAfterMs: 500 },
+        resurrection: { silentAfterMs: SILENT_AFTER_MS, deadAfterMs: 3_600_000, checkIntervalMs: 100 },
+      },
+      { hostIds: HOST_IDS },
+    );
+    resurrection = createClient(ResurrectionServiceDefinition, {
+      address: director.address,
+      tls: director.certs.files("operator"),
+      serverRole: "director",
+      defaultDeadlineMs: 20_000,
+    });
+    for (const agent of director.agents) {
+      agent.heartbeatIntervalMs = 200;
+      await agent.stop();
+      await agent.start();
+    }
+    await director.deploy("web", 5);
+  });
+  after(async () => {
+    resurrection?.close();
+    await director?.stop();
+  });
+
+  const instances = async () => (await director.deployments.listInstances({ deployment: "web" })).instances;
+  const silentVms = async () => (await resurrection.getResurrection({})).silentVms;
+  const switchTo = (enabled: boolean, deployment = "", group = "") =>
+    resurrection.updateResurrection({ wanted: { enabled, deployment, group } });
+  const resurrections = async () => {
+    const { tasks } = await director.tasks.listTasks({ pageSize: 100 });
+    return tasks.filter(({ type }) => type === "resurrect_instances");
+  };
+
+  it("are left alone until that is switched on", async () => {
+    const [victim] = await instances();
+    const agent = director.agent(victim?.agentId ?? "");
+    await agent.stop();
+    director.cpi.vms.delete(victim?.vmCid ?? "");
+    expect(await resurrection.getResurrection({})).to.deep.equal({ enabled: false, switches: [], silentVms: [] });
+    await switchTo(true);
+    // The only free host is the one that it was on.
+    await eventually(() => director.cpi.vms.size === 5, { timeoutMs: 60_000 });
+    await agent.start();
+    await eventually(async () => (await instances()).every(({ vmState }) => vmState === "running"), {
+      timeoutMs: 60_000,
+    });
+    const now = (await instances()).find(({ instanceId }) => instanceId === victim?.instanceId);
+    expect(now?.vmCid).not.to.equal(victim?.vmCid);
+    expect(director.cpi.vms.has(now?.vmCid ?? "")).to.equal(true);
+    const [task] = await resurrections();
+    expect((await director.ended(task?.taskId ?? 0)).state).to.equal(TaskState.DONE);
+  });
+
+  it("are not made anew while more than half of the deployment is silent, and operators are told why", async () => {
+    const before = await instances();
+    const { vms } = director.cpi;
+    const gone = before.slice(0, 3).flatMap(({ vmCid }) => vms.get(vmCid) ?? []);
+    const victims = gone.map(({ agentId }) => director.agent(agentId));
+    await Promise.all(victims.map((victim) => victim.stop()));
+    for (const { vmCid } of gone) vms.delete(vmCid);
+    await eventually(async () => {
+      const reasons = (await silentVms()).map(({ heldBecause }) => heldBecause);
+      expect(reasons).to.have.length(3);
+      for (const reason of reasons) expect(reason).to.include("more than half");
+    });
+    for (const vm of gone) vms.set(vm.vmCid, vm);
+    await Promise.all(victims.map((victim) => victim.start()));
+    await eventually(async () => (await silentVms()).length === 0);
+    expect((await instances()).map(({ vmCid }) => vmCid)).to.deep.equal(before.map(({ vmCid }) => vmCid));
+  });
+
+  it("whose CPI has them are left to it, and so are those that a switch excepts", async () => {
+    const before = await instances();
+    // One of which no earlier task tells.
+    const victim = before[1];
+    const agent = director.agent(victim?.agentId ?? "");
+    await agent.stop();
+    const task = await eventually(async () => {
+      const last = (await resurrections()).find(({ description }) => description.includes(victim?.instanceId ?? "-"));
+      expect(last?.state).to.equal(TaskState.DONE);
+      return last;
+    });
+    expect(task?.result).to.include("its CPI does not say that vm");
+    await switchTo(false, "web", "db");
+    expect(await silentVms()).to.deep.equal([]);
+    const { switches, enabled } = await resurrection.getResurrection({});
+    expect({ switches, enabled }).to.deep.equal({
+      enabled: true,
+      switches: [{ deployment: "web", group: "db", enabled: false }],
+    });
+    await agent.start();
+    expect((await instances())[1]?.vmCid).to.equal(victim?.vmCid);
+  });
+
+  it("the switch is durable, and asks for names that are there", async () => {
+    await director.process.kill();
+    await director.process.start();
+    const { enabled, switches } = await eventually(() => resurrection.getResurrection({}));
+    expect([enabled, switches.length]).to.deep.equal([true, 1]);
+    await rejection(switchTo(true, "nowhere"), NotFoundError, "nowhere");
+    await rejection(switchTo(true, "", "db"), InvalidArgumentError, "deployment");
+    await rejection(switchTo(true, "a b"), InvalidArgumentError, "deployment");
+    await rejection(resurrection.updateResurrection({}), InvalidArgumentError, "wanted");
+  });
+});

@@ -1,0 +1,128 @@
+import { type BackoffLimits, backoffMs, type Logger, messageOf } from "@diskmesh/domain";
+import type { AgentClient } from "@diskmesh/mbus";
+import type { Clock } from "@diskmesh/service";
+import { formatInstance, type Instance } from "../model/instance.js";
+import { decideResurrections, type ResurrectionLimits, watchedVms } from "../model/resurrection.js";
+import { taskKey } from "../model/schema.js";
+import { hasEnded, type Resurrected } from "../model/task.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { AgentHealths } from "./agent-healths.js";
+import type { Tasks } from "./tasks.js";
+
+export interface ResurrectorOptions {
+  readonly config: ResurrectionLimits & { readonly enabled: boolean; readonly checkIntervalMs: number };
+  readonly tablet: DirectorTablet;
+  readonly agents: Pick<AgentClient, "isConnected">;
+  readonly agentHealths: Pick<AgentHealths, "shown">;
+  readonly tasks: Pick<Tasks, "start">;
+  readonly clock: Clock;
+  readonly random: () => number;
+  readonly log: Logger;
+}
+
+/** Of one VM, which a task did not make anew. */
+interface Tried {
+  readonly vmCid: string;
+  attempts: number;
+  nextAtMs: number;
+}
+
+const BACKOFF: BackoffLimits = { minDelayMs: 30_000, maxDelayMs: 1_800_000 };
+const DIRECTOR = { identity: { role: "director", name: "" } } as const;
+
+/** Begins a task for each deployment in which VMs are to be made anew because their agents are silent. */
+export class Resurrector {
+  readonly #options: ResurrectorOptions;
+  readonly #closed = new AbortController();
+  readonly #tried = new Map<string, Tried>();
+  /** By deployment, its last task. */
+  readonly #tasks = new Map<string, number>();
+  /** Why instances are left alone, as it was last logged. */
+  #held = new Map<string, string>();
+  #working: Promise<void> = Promise.resolve();
+
+  constructor(options: ResurrectorOptions) {
+    this.#options = options;
+  }
+
+  /** Only the one director that dispatchers obey may do so, once it hears agents. */
+  start(): void {
+    this.#working = this.#run();
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort();
+    await this.#working;
+  }
+
+  async #run(): Promise<void> {
+    const { clock, config, log } = this.#options;
+    const { signal } = this.#closed;
+    while (!signal.aborted) {
+      await clock.sleep(config.checkIntervalMs, signal).catch(() => {});
+      if (signal.aborted) return;
+      await this.#check().catch((error: unknown) =>
+        log.warn({ error: messageOf(error) }, "cannot look after VMs whose agents are silent; tried again later"),
+      );
+    }
+  }
+
+  async #check(): Promise<void> {
+    const { tablet, agents, agentHealths, config, clock } = this.#options;
+    // Then nobody is heard.
+    if (!agents.isConnected) return;
+    const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
+    const verdicts = await tablet.read((tables) =>
+      decideResurrections(watchedVms(tables, silentMsOf, config.enabled), config),
+    );
+    this.#logHeld(
+      new Map(verdicts.flatMap((each) => (each.do === "hold" ? [[nameOf(each.instance), each.because]] : []))),
+    );
+    const silent = new Set(verdicts.map(({ instance }) => instance.instanceId));
+    for (const instanceId of this.#tried.keys()) if (!silent.has(instanceId)) this.#tried.delete(instanceId);
+    const due = verdicts.filter((each) => each.do === "make_anew" && this.#isDue(each.instance, clock.monotonicMs()));
+    for (const deployment of new Set(due.map(({ instance }) => instance.deployment)))
+      await this.#begin(
+        deployment,
+        due.map(({ instance }) => instance).filter((each) => each.deployment === deployment),
+      );
+  }
+
+  #isDue({ instanceId, vmCid }: Instance, nowMs: number): boolean {
+    const tried = this.#tried.get(instanceId);
+    return tried?.vmCid !== vmCid || nowMs >= tried.nextAtMs;
+  }
+
+  async #begin(deployment: string, instances: readonly Instance[]): Promise<void> {
+    const { tablet, tasks, clock, random } = this.#options;
+    const lastId = this.#tasks.get(deployment) ?? 0;
+    const last = await tablet.read((tables) => tables.tasks.get(taskKey(lastId)));
+    if (last !== undefined && !hasEnded(last)) return;
+    const vms = instances.map(({ instanceId, vmCid }): Resurrected => ({ instanceId, vmCid }));
+    const { taskId } = await tasks.start(DIRECTOR, {
+      job: { type: "resurrect_instances", deployment, vms },
+      queue: "normal",
+      description: `resurrect ${instances.map(formatInstance).join(", ").slice(0, 200)}`,
+      deployment: () => deployment,
+    });
+    this.#tasks.set(deployment, taskId);
+    for (const { instanceId, vmCid } of instances) {
+      const before = this.#tried.get(instanceId);
+      const attempts = before?.vmCid === vmCid ? before.attempts + 1 : 0;
+      const nextAtMs = clock.monotonicMs() + backoffMs(attempts, BACKOFF, random());
+      this.#tried.set(instanceId, { vmCid, attempts, nextAtMs });
+    }
+  }
+
+  #logHeld(held: Map<string, string>): void {
+    for (const [name, because] of held)
+      if (this.#held.get(name) !== because)
+        this.#options.log.error(
+          { alert: "not_resurrected", instance: name, because },
+          "an agent is silent, and its VM is not made anew",
+        );
+    this.#held = held;
+  }
+}
+
+const nameOf = (instance: Instance): string => `${instance.deployment} ${formatInstance(instance)}`;
