@@ -1,6 +1,9 @@
 import { Driver, driverMethod, MethodError, nodeMethod, secret, z } from "@diskmesh/driver";
 
-/** What a maker of shelves for drives might write. */
+/**
+ * What a maker of shelves for drives might write.
+ * @public named in a config
+ */
 export default class Shelf extends Driver {
   static driverName = "shelf";
   static description = "shelves of Example Ltd";

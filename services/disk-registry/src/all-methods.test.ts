@@ -1,3 +1,4 @@
+import type { AdminServiceDefinition } from "@diskmesh/api/common";
 import type {
   AgentRegistrationServiceDefinition,
   DiskRegistryServiceDefinition,
@@ -14,6 +15,7 @@ import { CountingRegistry } from "./testing/counting-registry.js";
 const CALLERS = ["operator", "disk-agent-h1"];
 
 type Methods = (typeof DiskRegistryServiceDefinition)["methods"] &
+  Pick<(typeof AdminServiceDefinition)["methods"], "explain"> &
   (typeof FleetServiceDefinition)["methods"] &
   (typeof AgentRegistrationServiceDefinition)["methods"];
 
@@ -57,6 +59,7 @@ const REQUESTS: { readonly [Name in keyof Methods]: object } = {
   decideUnknownDisks: { verdict: "UNKNOWN_DISK_VERDICT_REGISTRY", ...host },
   registerAgent: { ...agent, address: "127.0.0.1:1", az: "z1" },
   heartbeat: agent,
+  explain: { subject: { kind: "SUBJECT_KIND_HOST", name: "h1" } },
 };
 
 /** The context of a registry whose tablet, and whoever works on it, fails. */
