@@ -89,8 +89,12 @@ describe("two directors on one database", function () {
       const path = deployed.headers.location ?? "";
       await deployGate.reached;
       const events = () => http.send("GET", `${path}/output?type=event`, { headers: { range: "bytes=0-" } });
-      const seen = await events();
-      expect(seen.status).to.equal(206);
+      // Events are written together, a moment after they were told.
+      const seen = await eventually(async () => {
+        const answer = await events();
+        expect(answer.status).to.equal(206);
+        return answer;
+      });
       await first.process.kill();
       const killedMs = performance.now();
       gate.release();
