@@ -13,7 +13,7 @@ export async function getResurrection({
   const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
   const nowMs = clock.nowMs();
   return tablet.read((tables) => {
-    const verdicts = decideResurrections(watchedVms(tables, silentMsOf, resurrection.enabled), resurrection);
+    const verdicts = decideResurrections(watchedVms(tables, silentMsOf, resurrection.enabled, nowMs), resurrection);
     const switches = [...tables.resurrectionSwitches.entries()].filter(({ scope }) => scope !== EVERYWHERE);
     return {
       enabled: tables.resurrectionSwitches.get(EVERYWHERE)?.isOn ?? resurrection.enabled,

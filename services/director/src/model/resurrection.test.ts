@@ -12,7 +12,7 @@ const vm = (
 ): WatchedVm => {
   const place = { instanceId, deployment: "d", group: "db", index: 0, az: "z1" };
   const instance: Instance = { ...newInstance(place), vmState: "running", vmCid: `vm-${instanceId}`, ...more.instance };
-  return { isOn: true, hasUnknownAttach: false, silentMs, ...more, instance };
+  return { isOn: true, isShutOut: false, hasUnknownAttach: false, silentMs, ...more, instance };
 };
 const well = (count: number, deployment = "d"): WatchedVm[] =>
   Array.from({ length: count }, (_, index) => vm(`well-${deployment}-${index}`, 20_000, { instance: { deployment } }));
@@ -30,6 +30,11 @@ describe("what is done about VMs whose agents are silent", () => {
     [
       "lost already -> made anew likewise",
       [...well(4), vm("a", 120_000, { instance: { vmState: "lost" } })],
+      ["a make_anew"],
+    ],
+    [
+      "silent for much longer, its certificate has ended -> made anew only if its CPI says that it is gone",
+      [...well(4), vm("a", 600_000, { isShutOut: true })],
       ["a make_anew"],
     ],
     ["switched off -> nothing", [...well(4), vm("a", 600_000, { isOn: false })], []],

@@ -1,3 +1,4 @@
+import { isShutOut } from "./agent-key.js";
 import type { Disk } from "./disk.js";
 import type { Instance } from "./instance.js";
 import type { PersistentDisk } from "./persistent-disk.js";
@@ -18,6 +19,8 @@ export interface WatchedVm {
   /** For how long its agent has said nothing. */
   readonly silentMs: number;
   readonly isOn: boolean;
+  /** NATS takes no certificate of its agent any more: that it is silent says nothing of the VM. */
+  readonly isShutOut: boolean;
   /** Nobody knows what has become of an attach or detach of one of its disks. */
   readonly hasUnknownAttach: boolean;
 }
@@ -59,14 +62,14 @@ export function decideResurrections(
   );
   return watched
     .filter(({ silentMs, isOn }) => silentMs >= silentAfterMs && isOn)
-    .map(({ instance, silentMs, hasUnknownAttach }): ResurrectionVerdict => {
+    .map(({ instance, silentMs, isShutOut: cannotSpeak, hasUnknownAttach }): ResurrectionVerdict => {
       const hold = (because: string): ResurrectionVerdict => ({ instance, do: "hold", because });
       if (instance.ignore) return hold("it is ignored");
       if (areAllSilent) return hold("more than half of all agents are silent: see to what they have in common");
       if (silentDeployments.has(instance.deployment))
         return hold("more than half of its deployment's agents are silent: see to what they have in common");
       if (hasUnknownAttach) return hold("it is not known whether a disk is attached to it: detach the disk, or scan");
-      return { instance, do: "make_anew", isDead: silentMs >= deadAfterMs };
+      return { instance, do: "make_anew", isDead: silentMs >= deadAfterMs && !cannotSpeak };
     });
 }
 
@@ -75,6 +78,7 @@ export function watchedVms(
   tables: DirectorTables,
   silentMsOf: (agentId: string) => number,
   isOnByDefault: boolean,
+  nowMs: number,
 ): WatchedVm[] {
   const isOnOf = (scope: string) => tables.resurrectionSwitches.get(scope)?.isOn;
   return [...tables.instances.entries()].filter(isWatched).map((instance) => {
@@ -85,6 +89,7 @@ export function watchedVms(
       instance,
       silentMs: silentMsOf(instance.agentId),
       isOn: isOpen && isSwitchedOn(isOnOf, instance, isOnByDefault),
+      isShutOut: isShutOut(instance.agentKeys, nowMs),
       hasUnknownAttach: disks.some(isUnknownAttach),
     };
   });

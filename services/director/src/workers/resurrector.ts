@@ -73,7 +73,7 @@ export class Resurrector {
     if (!agents.isConnected) return;
     const silentMsOf = (agentId: string) => agentHealths.shown(agentId).silentMs;
     const verdicts = await tablet.read((tables) =>
-      decideResurrections(watchedVms(tables, silentMsOf, config.enabled), config),
+      decideResurrections(watchedVms(tables, silentMsOf, config.enabled, clock.nowMs()), config),
     );
     this.#logHeld(
       new Map(verdicts.flatMap((each) => (each.do === "hold" ? [[nameOf(each.instance), each.because]] : []))),
