@@ -5,11 +5,14 @@ import { builtFiles } from "./build.mjs";
 import { step } from "./progress.mjs";
 import { Failure } from "./run.mjs";
 
-/** What starts by itself is a file of its own, beside the service's: threads, and what tests start in its place. */
 const DESCRIPTORS = "packages/rpc/dist/descriptors-thread.js";
 /** The program of a driver's process, and its thread. */
 const DRIVERS = ["packages/driver/dist/driver-runner.js", "packages/driver/dist/orphan-watch.js"];
-const OTHERS = {
+/**
+ * What starts by itself is a file of its own, beside the service's: threads, drivers, and what tests start in its place.
+ * @public its test makes them
+ */
+export const OTHERS = {
   director: [
     DESCRIPTORS,
     ...DRIVERS,

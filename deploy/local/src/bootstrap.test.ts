@@ -1,7 +1,7 @@
 import { execSync, spawn } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 
@@ -171,9 +171,8 @@ describe("the set-up behind npm start and npm test", () => {
     symlinkSync(join(repository, "node_modules"), join(folder, "node_modules"));
     const services = ["director", "cpi-dispatcher", "disk-registry", "disk-agent"].map((name) => `services/${name}`);
     for (const workspace of ["packages/rpc", ...services]) write(join(folder, workspace, "tsconfig.json"), "{}");
-    write(join(folder, "packages/rpc/dist/descriptors-thread.js"), "");
-    for (const other of ["yaml/worker", "testing/crashing-main"])
-      write(join(folder, `services/director/dist/${other}.js`), "");
+    const { OTHERS } = await import(pathToFileURL(join(bootstrap, "bundle.mjs")).href);
+    for (const other of Object.values(OTHERS).flat()) write(join(folder, other as string), "");
     for (const service of services) {
       write(join(folder, service, "package.json"), JSON.stringify({ type: "module" }));
       write(join(folder, service, "dist/main.js"), `import { word } from "./word.js"; console.log(word);`);
