@@ -69,7 +69,6 @@ export const POLICY = {
   ignoreInstances: admins,
   deleteVm: admins,
   cleanUp: admins,
-  pauseResurrection: admins,
   listAgentCertificates: readers,
   listAgentAuthorities: readers,
   forgetAgentAuthority: admins,

@@ -395,7 +395,7 @@ describe("bad input, through a real server", () => {
       // Its settings, the first that an HTTP/2 server says.
       socket.on("data", () => resolve("answered"));
     }).finally(() => socket.destroy());
-    expect(outcome).to.equal("ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED");
+    expect(outcome).to.be.oneOf(["closed", "ECONNRESET"]);
   });
 
   it("after all of this -> it serves", async () => {

@@ -1,4 +1,5 @@
-import { NotImplementedError } from "@diskmesh/domain";
+import { getResurrection } from "../handlers/get-resurrection.js";
+import { updateResurrection } from "../handlers/update-resurrection.js";
 import { surplusOf } from "../model/clean-up.js";
 import { encodePersistentDisk } from "../wire.js";
 import { empty, json, toTask } from "./answer.js";
@@ -42,16 +43,17 @@ export const cleanUpRoutes: readonly Route[] = [
   {
     method: "GET",
     path: "/resurrection",
-    operation: "listInstances",
-    serve: async () => json({ resurrection: false }),
+    operation: "getResurrection",
+    serve: async ({ context }) => json({ resurrection: (await getResurrection(context)).enabled }),
   },
   {
     method: "PUT",
     path: "/resurrection",
-    operation: "pauseResurrection",
-    serve: async ({ request }) => {
-      if (bodyObject(request).flag("resurrection_paused")) return empty(204);
-      throw new NotImplementedError("this director makes no VM anew by itself: `bosh cloud-check --auto` does");
+    operation: "updateResurrection",
+    serve: async ({ context, call, request }) => {
+      const enabled = !bodyObject(request).flag("resurrection_paused");
+      await updateResurrection(context, { wanted: { deployment: "", group: "", enabled } }, call);
+      return empty(204);
     },
   },
 ];

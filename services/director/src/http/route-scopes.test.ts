@@ -52,6 +52,8 @@ describe("every route over HTTPS", function () {
   const as = (index: number): HttpClient => client(`login-${index}:pw`);
   const client = (login: string): HttpClient =>
     new HttpClient(mesh.director.certs, mesh.http.port, login, "127.0.0.1", agent);
+  /** Those that Ironic's clients know, with its answers. */
+  const isVendors = ({ path }: Route): boolean => path.startsWith("/v1/");
   /** Of nothing that is there. */
   const pathOf = ({ path }: Route): string => path.replace(/:[a-z]+/g, "nothing-there");
 
@@ -59,7 +61,8 @@ describe("every route over HTTPS", function () {
     for (const route of allRoutes) {
       const path = pathOf(route);
       const answer = await client("").send(route.method, path);
-      expect(answer, path).to.include({ status: 401, body: `Not authorized: '${path}'\n` });
+      expect(answer.status, path).to.equal(401);
+      if (!isVendors(route)) expect(answer.body).to.equal(`Not authorized: '${path}'\n`);
     }
   });
 
@@ -72,6 +75,7 @@ describe("every route over HTTPS", function () {
         const granted = sets.some((set) => set.every((scope) => scopes.includes(scope)));
         const { status, body } = await http.send(route.method, pathOf(route), { body: "" });
         if (granted) expect(status, what).to.be.oneOf([200, 204, 302, 400, 404, 501]);
+        else if (isVendors(route)) expect(status, what).to.equal(403);
         else {
           expect(status, what).to.equal(401);
           expect(JSON.parse(body), what).to.include({ code: 600_000 });
