@@ -285,7 +285,10 @@ describe("an agent between incarnations", () => {
       };
       await eventually(() => registry.heartbeats.length >= before + 5);
     };
-    const said = (reason: string) => agent.process.logs.split(reason).length - 1;
+    const said = (reason: string) => {
+      const lines = agent.process.logs.split("\n").filter((line) => line.includes('"a heartbeat failed"'));
+      return lines.filter((line) => line.includes(reason)).length;
+    };
     await beats("session 99 is too high");
     await beats("generation 98 is too high");
     await beats("session 99 is too high");
