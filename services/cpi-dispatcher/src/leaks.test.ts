@@ -78,7 +78,8 @@ describe("a thousand calls of CPI executables", function () {
     expect(failures.size).to.equal(CALLS);
     for (const [vmCid, failure] of failures) {
       const kind = vmCid.split("-")[0] as string;
-      if (kind === "well" || SUCCEEDS_ANYWAY.includes(kind)) expect(failure, `${vmCid}: ${failure}`).to.equal(undefined);
+      if (kind === "well" || SUCCEEDS_ANYWAY.includes(kind))
+        expect(failure, `${vmCid}: ${failure}`).to.equal(undefined);
       else expect(failure, vmCid).to.be.a("string");
     }
     // A cancelled caller is answered first, and the kill follows at once.
