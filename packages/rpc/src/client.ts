@@ -23,7 +23,7 @@ import { errorOfStatus, ServedElsewhereError } from "./error-of-status.js";
 import { DEFAULT_RPC_SERVER_LIMITS, KEEPALIVE_OPTIONS, RECONNECT_OPTIONS } from "./limits.js";
 import { identityOfAlternativeNames } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
-import { clientContext, type TlsFiles } from "./tls.js";
+import { readTlsFiles, type TlsFiles } from "./tls.js";
 import { endSpan, startClientSpan, type TracedCall } from "./tracing.js";
 
 export interface ClientOptions {
@@ -69,7 +69,8 @@ export class ClientChannel {
 
   constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
-    const credentials = ChannelCredentials.createFromSecureContext(clientContext(options.tls), {
+    const tls = readTlsFiles(options.tls);
+    const credentials = ChannelCredentials.createSsl(tls.ca, tls.key, tls.cert, {
       checkServerIdentity: (_host, certificate) => checkServer(certificate, options),
     });
     this.#client = new GrpcClient(options.address, credentials, {
