@@ -81,6 +81,7 @@ export class DriverProcess {
   #lastCall = 0;
   #listing: DriverListing | undefined;
   #reason: string | undefined;
+  #hasExited = false;
   /** How much of a processor it had used when it was last asked whether it is there, and has not answered. */
   #pingedAtProcessorMs: number | undefined;
 
@@ -98,6 +99,7 @@ export class DriverProcess {
     this.#child.on("exit", (code, signal) => {
       this.#reason ??= signal === null ? `its process exited with code ${code}` : this.#endedBy(signal);
       this.#killGroup();
+      this.#hasExited = true;
     });
     this.#child.on("close", () => this.#end(this.#reason ?? "its process ended"));
     this.#output = new DriverOutput({ limits, log, onFlood: (reason) => this.kill(reason) });
@@ -248,9 +250,10 @@ export class DriverProcess {
     return `its process was ended by ${signal}`;
   }
 
+  /** Once it has exited, and all that it left was killed, its number may be another's. */
   #killGroup(): void {
     const { pid } = this.#child;
-    if (pid === undefined) return;
+    if (pid === undefined || this.#hasExited) return;
     try {
       process.kill(-pid, "SIGKILL");
     } catch {
