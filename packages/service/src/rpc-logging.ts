@@ -42,20 +42,18 @@ function refusalLogger(log: Logger): (refused: RefusedConnection) => void {
   let loggedAtMs = Number.NEGATIVE_INFINITY;
   let notLogged = 0;
   const handshakes = new Map<string, number>();
-  const isToldAlready = ({ remoteAddress, reason }: RefusedConnection, nowMs: number): boolean => {
-    const key = `${remoteAddress} ${reason}`;
-    const toldAtMs = handshakes.get(key);
-    if (toldAtMs !== undefined && nowMs - toldAtMs < SAME_HANDSHAKE_MS) return true;
-    if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
-    handshakes.set(key, nowMs);
-    return false;
-  };
   return ({ isHandshake, ...refused }) => {
     const nowMs = performance.now();
-    if (isHandshake && isToldAlready(refused, nowMs)) return;
+    const key = `${refused.remoteAddress} ${refused.reason}`;
+    if (isHandshake && nowMs - (handshakes.get(key) ?? Number.NEGATIVE_INFINITY) < SAME_HANDSHAKE_MS) return;
     if (nowMs - loggedAtMs < REFUSALS_INTERVAL_MS) {
       notLogged += 1;
       return;
+    }
+    if (isHandshake) {
+      // Of those alone that the log has: one that was crowded out is told of when it comes again.
+      if (handshakes.size >= MAX_HANDSHAKES_REMEMBERED) handshakes.clear();
+      handshakes.set(key, nowMs);
     }
     log.warn({ ...refused, refusedSinceLastLine: notLogged }, "a connection was refused");
     loggedAtMs = nowMs;

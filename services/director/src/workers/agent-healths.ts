@@ -12,7 +12,7 @@ import {
 import type { Instance } from "../model/instance.js";
 import { attachedTo } from "../model/recorded-deployments.js";
 import type { DirectorTablet } from "../stored-schema.js";
-import type { Tasks } from "./tasks.js";
+import { BY_DIRECTOR, type Tasks } from "./tasks.js";
 
 export interface AgentHealthsOptions {
   readonly tablet: DirectorTablet;
@@ -48,7 +48,6 @@ const GATHER_MS = 1_000;
 const AGENTS_PER_TASK = 500;
 const RETRY_MS = 5_000;
 const RECORDS_PER_COMMIT = 500;
-const DIRECTOR = { identity: { role: "director", name: "" } } as const;
 
 /**
  * Hears the heartbeats of all agents of VMs. What they said last is in memory, and from time to time in the tablet, so
@@ -196,7 +195,7 @@ export class AgentHealths {
       all.filter((agentId) => attachedTo(tables, agentId).disks.length > 0),
     );
     if (agentIds.length === 0) return;
-    await tasks.start(DIRECTOR, {
+    await tasks.start(BY_DIRECTOR, {
       job: { type: "tell_agents", agentIds },
       queue: "dynamic_disks",
       description: `tell ${agentIds.length} agents that may have been restarted of their disks`,

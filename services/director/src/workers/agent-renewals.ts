@@ -7,7 +7,7 @@ import { type AgentKey, endOfKeys, isDue } from "../model/agent-key.js";
 import { taskKey } from "../model/schema.js";
 import { hasEnded } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
-import type { Tasks } from "./tasks.js";
+import { BY_DIRECTOR, type Tasks } from "./tasks.js";
 
 export interface AgentRenewalsOptions {
   readonly tablet: DirectorTablet;
@@ -34,7 +34,6 @@ const HEARD_WITHIN_MS = 90_000;
 /** Operators are warned of certificates of which no more is left than this share of their life. */
 const LITTLE = 1 / 9;
 const WARN_EVERY_MS = 3_600_000;
-const DIRECTOR = { identity: { role: "director", name: "" } } as const;
 
 /**
  * Begins a task to renew certificates of agents that are heard, whenever some are due, one task at a time; forgets
@@ -118,7 +117,7 @@ export class AgentRenewals {
   async #renew(due: readonly { readonly instanceId: string; readonly agentId: string }[]): Promise<void> {
     const { tasks, clock, random } = this.#options;
     if (due.length === 0) return;
-    const task = await tasks.start(DIRECTOR, {
+    const task = await tasks.start(BY_DIRECTOR, {
       job: { type: "renew_agent_certificates", instanceIds: due.map(({ instanceId }) => instanceId) },
       queue: "normal",
       description: `renew the certificates of ${due.length} agent${due.length === 1 ? "" : "s"}`,

@@ -6,7 +6,7 @@ import { taskKey } from "../model/schema.js";
 import { hasEnded } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import { sideBySide } from "./side-by-side.js";
-import type { Tasks } from "./tasks.js";
+import { BY_DIRECTOR, type Tasks } from "./tasks.js";
 
 export interface OwedRemovalsOptions {
   readonly tablet: DirectorTablet;
@@ -28,7 +28,6 @@ interface Owing {
 /** Between tasks for one agent, which answers but does not do as it is told. */
 const BACKOFF: BackoffLimits = { minDelayMs: 1_000, maxDelayMs: 300_000 };
 const ASKED_AT_ONCE = 100;
-const DIRECTOR = { identity: { role: "director", name: "" } } as const;
 
 /**
  * Begins a task to settle what an agent owes whenever one that owes something is heard. What it said while nobody here
@@ -93,7 +92,7 @@ export class OwedRemovals {
     const { tablet, tasks } = this.#options;
     const last = await tablet.read((tables) => tables.tasks.get(taskKey(owing.taskId)));
     if (last !== undefined && !hasEnded(last)) return;
-    const task = await tasks.start(DIRECTOR, {
+    const task = await tasks.start(BY_DIRECTOR, {
       job: { type: "settle_owed_removals", agentId },
       queue: "dynamic_disks",
       description: `have agent \`${agentId}\` forget disks that were detached while it was away`,

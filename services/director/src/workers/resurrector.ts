@@ -7,7 +7,7 @@ import { taskKey } from "../model/schema.js";
 import { hasEnded, type Resurrected } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { AgentHealths } from "./agent-healths.js";
-import type { Tasks } from "./tasks.js";
+import { BY_DIRECTOR, type Tasks } from "./tasks.js";
 
 export interface ResurrectorOptions {
   readonly config: ResurrectionLimits & { readonly enabled: boolean; readonly checkIntervalMs: number };
@@ -28,7 +28,6 @@ interface Tried {
 }
 
 const BACKOFF: BackoffLimits = { minDelayMs: 30_000, maxDelayMs: 1_800_000 };
-const DIRECTOR = { identity: { role: "director", name: "" } } as const;
 
 /** Begins a task for each deployment in which VMs are to be made anew because their agents are silent. */
 export class Resurrector {
@@ -99,7 +98,7 @@ export class Resurrector {
     const last = await tablet.read((tables) => tables.tasks.get(taskKey(lastId)));
     if (last !== undefined && !hasEnded(last)) return;
     const vms = instances.map(({ instanceId, vmCid }): Resurrected => ({ instanceId, vmCid }));
-    const { taskId } = await tasks.start(DIRECTOR, {
+    const { taskId } = await tasks.start(BY_DIRECTOR, {
       job: { type: "resurrect_instances", deployment, vms },
       queue: "normal",
       description: `resurrect ${instances.map(formatInstance).join(", ").slice(0, 200)}`,

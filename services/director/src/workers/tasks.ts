@@ -38,6 +38,9 @@ export interface WantedTask {
   readonly check?: (tables: DirectorTables) => void;
 }
 
+/** Who starts what nobody has asked for. */
+export const BY_DIRECTOR = { identity: { role: "director", name: "" } } as const;
+
 /** The durable side of tasks, for handlers: what is written here, the runner hears of and acts on. */
 export class Tasks {
   readonly #options: TasksOptions;
