@@ -33,8 +33,10 @@ describe("the diskmesh command and a mesh", function () {
   after(() => mesh?.[Symbol.asyncDispose]());
 
   async function typed(...args: string[]): Promise<{ code: number; out: string; err: string }> {
-    const [out, err] = [new PassThrough(), new PassThrough()];
-    const signal = AbortSignal.timeout(120_000);
+    return typedUntil(AbortSignal.timeout(120_000), new PassThrough(), ...args);
+  }
+  async function typedUntil(signal: AbortSignal, out: PassThrough, ...args: string[]) {
+    const err = new PassThrough();
     const workingFolder = mesh.group.folder;
     const code = await runCommandLine(args, { out, err, environment, workingFolder, signal });
     return { code, out: String(out.read() ?? ""), err: String(err.read() ?? "") };
@@ -125,9 +127,22 @@ describe("the diskmesh command and a mesh", function () {
       expect(ended.out + ended.err, line).to.match(said);
       expect(ended.code, line).to.equal(code);
     }
+  });
+
+  it("watch ends well when somebody has seen enough", async () => {
+    const stop = new AbortController();
+    const out = new PassThrough().once("data", () => stop.abort());
+    expect(await typedUntil(stop.signal, out, "watch", "hosts")).to.include({ code: 0, err: "" });
+  });
+
+  it("status tells of each process, and of a service none of whose processes serves by its end", async () => {
+    const dispatcher = mesh.group.address("cpi-dispatcher");
+    environment.DISKMESH_DISPATCHER = `127.0.0.1:1,${dispatcher}`;
+    const one = await typed("status");
+    expect(one.out).to.match(/^cpi-dispatcher +127\.0\.0\.1:1 +does not answer/m);
+    expect(one.out).to.match(new RegExp(`^cpi-dispatcher +${dispatcher} +serves$`, "m"));
+    expect(one.code).to.equal(0);
     await mesh.process("cpi-dispatcher").kill();
-    const { code, out } = await typed("status");
-    expect(out).to.match(/^cpi-dispatcher +\S+ +does not answer/m);
-    expect(code).to.equal(3);
+    expect(await typed("status")).to.include({ code: 3 });
   });
 });

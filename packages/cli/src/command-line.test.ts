@@ -60,6 +60,8 @@ describe("the diskmesh command", () => {
     ["set-host-state warning h1", closed, /`dead` or `online`/],
     ["provide d i --size 10gib", closed, /size "10gib" is none/],
     ["events --after yesterday", closed, /time "yesterday" is none/],
+    ["events --limit abc", closed, /limit "abc" is none: give a number from 1 to 1000/],
+    ["events --limit 1001", closed, /limit "1001" is none/],
     ["watch odd", closed, /"odd" is none of hosts, devices, disks/],
     ["deploy nowhere.yml", closed, /cannot read the manifest: ENOENT/],
     ["completion fish", {}, /no completion for "fish"/],

@@ -78,8 +78,9 @@ export class Mesh {
     return this.#client(AdminServiceDefinition, service);
   }
 
-  health(service: ServiceName) {
-    return this.#client(HealthDefinition, service);
+  /** Of one of the service's processes. */
+  health(service: ServiceName, address: string) {
+    return this.#client(HealthDefinition, service, [address]);
   }
 
   addresses(service: ServiceName): string[] {
@@ -97,12 +98,16 @@ export class Mesh {
     this.#clients.clear();
   }
 
-  #client<Definition extends ServiceDefinition>(definition: Definition, service: ServiceName): Client<Definition> {
-    const key = `${service} ${definition.fullName}`;
+  #client<Definition extends ServiceDefinition>(
+    definition: Definition,
+    service: ServiceName,
+    address = this.addresses(service),
+  ): Client<Definition> {
+    const key = `${definition.fullName} ${address}`;
     let client = this.#clients.get(key) as Client<Definition> | undefined;
     if (client === undefined) {
       client = createClient(definition, {
-        address: this.addresses(service),
+        address,
         tls: this.#tlsFiles(),
         serverRole: service,
         defaultDeadlineMs: DEADLINE_MS,

@@ -1,8 +1,11 @@
+import { setTimeout } from "node:timers/promises";
 import { type Task, type TaskEvent, TaskState } from "@diskmesh/api/director";
 import { UnavailableError } from "@diskmesh/domain";
 import type { ActionCall } from "./action.js";
 import { EndedWith, EXIT_CODES } from "./exit-codes.js";
 import { short, timeText } from "./output.js";
+
+const PAUSE_MS = 1_000;
 
 /** Tells what a task does until it has ended; with --no-wait only which one it is. */
 export async function followTask(call: ActionCall, task: Task | undefined): Promise<void> {
@@ -34,6 +37,8 @@ async function endOf({ mesh, output, signal }: ActionCall, taskId: number): Prom
       if (!(error instanceof UnavailableError) || signal.aborted) throw error;
       output.say(`${error.message}; asked again`);
     }
+    // Streams end early when a director stops, and none may lead for as long as a lease lasts.
+    await setTimeout(PAUSE_MS, undefined, { signal });
   }
 }
 

@@ -39,3 +39,9 @@ export function taskIdOf(text: string): number {
   if (/^[1-9][0-9]{0,14}$/.test(text)) return Number(text);
   throw new UsageError(`${quoted(text)} is no task: give its number`);
 }
+
+export function countOf(what: string, text: string, most: number): number {
+  const count = /^[1-9][0-9]{0,14}$/.test(text) ? Number(text) : Number.NaN;
+  if (count <= most) return count;
+  throw new UsageError(`${what} ${quoted(text)} is none: give a number from 1 to ${most}`);
+}

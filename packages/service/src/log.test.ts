@@ -1,3 +1,4 @@
+import { setTimeout } from "node:timers/promises";
 import { NotFoundError, Redactor } from "@diskmesh/domain";
 import { expect } from "chai";
 import { createLogger } from "./log.js";
@@ -71,5 +72,15 @@ describe("createLogger", () => {
     for (let count = 0; count < 1000; count++) onRefused({ remoteAddress: "127.0.0.1", reason: "no identity" });
     expect(lines.length).to.be.within(1, 60);
     expect(lines[0]).to.include({ level: "warn", remoteAddress: "127.0.0.1", reason: "no identity" });
+  });
+
+  it("tells of a peer's handshake whose line others took, when it comes again", async () => {
+    const { onRefused } = rpcLogging(log);
+    onRefused({ remoteAddress: "127.0.0.1", reason: "no identity" });
+    const other = { remoteAddress: "127.0.0.2", reason: "ended", isHandshake: true } as const;
+    for (; lines.length < 2; await setTimeout(20)) onRefused(other);
+    expect(lines[1]).to.include({ remoteAddress: "127.0.0.2", reason: "ended" });
+    onRefused(other);
+    expect(lines).to.have.length(2);
   });
 });

@@ -2,7 +2,7 @@ import type { Event as DirectorEvent } from "@diskmesh/api/director";
 import type { Event as RegistryEvent } from "@diskmesh/api/registry";
 import { type Action, textOption } from "../action.js";
 import { type Columns, timeText } from "../output.js";
-import { timeOf } from "../values.js";
+import { countOf, timeOf } from "../values.js";
 
 const OF_REGISTRY: Columns<RegistryEvent> = {
   time: ({ time }) => timeText(time),
@@ -38,7 +38,7 @@ export const events: Action = {
     ["--user <name>", "by this user"],
     ["--action <action>", "of this action"],
     ["--after <time>", "since then: 15m, 2h, 7d or an instant"],
-    ["--limit <count>", "at most so many (100)"],
+    ["--limit <count>", "at most so many, up to 1000 (100)"],
   ],
   example: "diskmesh events --host host-1 --after 2h",
   run: async ({ mesh, output, options }) => {
@@ -48,7 +48,7 @@ export const events: Action = {
       user: text("user"),
       action: text("action"),
       ...(after !== "" && { afterTime: timeOf(after, Date.now()) }),
-      pageSize: Number(text("limit")) || 100,
+      pageSize: countOf("limit", text("limit") || "100", 1_000),
     };
     if (options.director) {
       const { events: found } = await mesh.events.listEvents({ ...common, deployment: text("deployment") });

@@ -1,4 +1,5 @@
 import { type Task, TaskState } from "@diskmesh/api/director";
+import { allPages } from "@diskmesh/rpc";
 import { type Action, textOption } from "../action.js";
 import { type Columns, short, timeText } from "../output.js";
 
@@ -26,8 +27,12 @@ export const tasks: Action = {
   example: "diskmesh tasks --recent",
   run: async ({ mesh, output, options }) => {
     const deployment = textOption(options, "deployment");
-    const wanted = options.recent ? { pageSize: RECENT } : { states: NOT_ENDED, pageSize: 1_000 };
-    const { tasks: found } = await mesh.tasks.listTasks({ ...wanted, deployment });
+    const found = options.recent
+      ? (await mesh.tasks.listTasks({ deployment, pageSize: RECENT })).tasks
+      : await allPages(async (pageToken) => {
+          const page = await mesh.tasks.listTasks({ deployment, states: NOT_ENDED, pageToken });
+          return { items: page.tasks, nextPageToken: page.nextPageToken };
+        });
     output.list(COLUMNS, found, options.recent ? "no tasks" : "no tasks that have not ended");
   },
 };

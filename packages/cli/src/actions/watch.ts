@@ -17,7 +17,10 @@ export const watch: Action = {
     };
     const chosen = Object.hasOwn(watches, kind) ? watches[kind] : undefined;
     if (chosen === undefined) throw new UsageError(`${quoted(kind)} is none of hosts, devices, disks`);
-    await chosen(call);
+    await chosen(call).catch((error: unknown) => {
+      // It has no other end.
+      if (!call.signal.aborted) throw error;
+    });
   },
 };
 

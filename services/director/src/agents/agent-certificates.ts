@@ -20,9 +20,10 @@ export interface IssuedCertificate {
 /** Signs certificates for the agents of VMs. The private key of each is with its caller alone. */
 export class AgentCertificates {
   private constructor(
-    readonly authority: Pick<AgentAuthority, "id" | "certPem" | "endsAtMs">,
+    readonly authority: AgentAuthority,
     readonly trust: AgentTrust,
-    private readonly sign: (agentId: string) => Promise<IssuedCertificate>,
+    private readonly natsCa: string,
+    private readonly validDays: number,
   ) {}
 
   /** Undefined when the config says nothing of it: then agents have what `agents.settings` gives to all. */
@@ -34,16 +35,13 @@ export class AgentCertificates {
     const ca = await readFile(config.natsCaFile ?? tls.caFile, "utf8");
     const trusted = createHash("sha256").update(ca).digest("hex");
     const trust = { authority: authority.id, trusted };
-    const sign = async (agentId: string): Promise<IssuedCertificate> => {
-      const issuedAtMs = Date.now();
-      const { certPem, keyPem, pin, endsAtMs } = await issueAgentCertificate(authority, agentId, config.validDays);
-      const cert = { ca, certificate: certPem, private_key: keyPem };
-      return { key: { pin, ...trust, issuedAtMs, endsAtMs }, cert };
-    };
-    return new AgentCertificates(authority, trust, sign);
+    return new AgentCertificates(authority, trust, ca, config.validDays);
   }
 
-  issue(agentId: string): Promise<IssuedCertificate> {
-    return this.sign(agentId);
+  async issue(agentId: string): Promise<IssuedCertificate> {
+    const issuedAtMs = Date.now();
+    const { certPem, keyPem, pin, endsAtMs } = await issueAgentCertificate(this.authority, agentId, this.validDays);
+    const cert = { ca: this.natsCa, certificate: certPem, private_key: keyPem };
+    return { key: { pin, ...this.trust, issuedAtMs, endsAtMs }, cert };
   }
 }

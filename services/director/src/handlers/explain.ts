@@ -9,27 +9,32 @@ import { parseTaskId } from "./parse.js";
 
 /** Of the last so many events of a task it is told which steps have not ended. */
 const EVENTS_SEEN = 1_000;
-/** Of more tasks than hold locks, and more than anybody reads of. */
+/** More than anybody reads of. */
 const MAX_TASKS = 50;
 
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = subjectOf(request.subject);
   const locks = context.locks.list();
   const summary = subject.kind === "TASK" ? await taskSummary(context, subject.name) : lockSummary(locks, subject.name);
-  const asked = [
-    ...new Set([...(subject.kind === "TASK" ? [Number(subject.name)] : []), ...locks.map(({ taskId }) => taskId)]),
-  ];
+  const asked = new Set<number>();
+  const explained = (steps: ReadonlyMap<number, readonly TaskEvent[]>): Promise<ExplainResponse> =>
+    context.tablet.read((tables) => {
+      const known: Known = {
+        taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
+        locks,
+        openSteps: (taskId) => {
+          asked.add(taskId);
+          return steps.get(taskId) ?? [];
+        },
+        liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
+      };
+      return explanation(summary, subject, (each) => causesOf(each, known));
+    });
+  // Of few tasks the steps are asked for, and reading them takes a file each: the chain says first which.
+  await explained(new Map());
   const steps = new Map<number, readonly TaskEvent[]>();
-  for (const taskId of asked.slice(0, MAX_TASKS)) steps.set(taskId, await stepsOf(context, taskId));
-  return context.tablet.read((tables) => {
-    const known: Known = {
-      taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
-      locks,
-      openSteps: (taskId) => steps.get(taskId) ?? [],
-      liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
-    };
-    return explanation(summary, subject, (each) => causesOf(each, known));
-  });
+  for (const taskId of [...asked].slice(0, MAX_TASKS)) steps.set(taskId, await stepsOf(context, taskId));
+  return explained(steps);
 }
 
 function subjectOf(subject: ExplainRequest["subject"]): Subject {

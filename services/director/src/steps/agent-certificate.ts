@@ -3,7 +3,7 @@ import { envWithCert, mbusOf, withKey } from "../model/agent-key.js";
 import { formatInstance, type Instance } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { askAgent, awaitAgent } from "./agent-steps.js";
+import { askAgent, awaitAgent, NO_SETTINGS } from "./agent-steps.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
 
@@ -43,7 +43,7 @@ export async function renewCertificate(context: JobContext, run: TaskRun, instan
       agentKeys: withKey(current.agentKeys, key),
     }));
     const mbus = { cert, ...(settings.mbus && { urls: settings.mbus.urls }) };
-    const given = { trusted_certs: "", disk_associations: [], mbus };
+    const given = { ...NO_SETTINGS, mbus };
     // It answers when it is back, since only then has it taken what it was given.
     const done = await askAgent(context, run, agentId, "update_settings", [given], { timeoutMs });
     if (done === undefined)

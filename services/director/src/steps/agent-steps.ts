@@ -8,6 +8,9 @@ const PING_TIMEOUT_MS = 1_000;
 /** Of what an agent does to a disk: mostly a link, a mount or a file, and done sooner than a second question would be. */
 const ANSWER_WITHIN_MS = 50;
 
+/** Of update_settings: stock agents take every field for what is to be from now on. */
+export const NO_SETTINGS = { trusted_certs: "", disk_associations: [] } as const;
+
 /**
  * Has an agent do something that may be done twice: when its answer is lost or it is away, it is asked again until the
  * time is over. Agents too old to know the method have nothing to do, unless that is an error.

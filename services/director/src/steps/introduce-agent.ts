@@ -3,7 +3,7 @@ import type { Instance } from "../model/instance.js";
 import { sameJson } from "../model/json.js";
 import { persistentDiskOf } from "../model/recorded-deployments.js";
 import type { TaskRun } from "../workers/task-run.js";
-import { askAgent, awaitAgent } from "./agent-steps.js";
+import { askAgent, awaitAgent, NO_SETTINGS } from "./agent-steps.js";
 import { changeInstance } from "./instance-record.js";
 import type { JobContext } from "./job-context.js";
 
@@ -15,8 +15,7 @@ import type { JobContext } from "./job-context.js";
 export async function introduceAgent(context: JobContext, run: TaskRun, instance: Instance): Promise<void> {
   const { agentId, instanceId } = instance;
   const { readyTimeoutMs: timeoutMs } = context.config.agents;
-  const settings = { trusted_certs: "", disk_associations: [] };
-  const updated = await askAgent(context, run, agentId, "update_settings", [settings], { timeoutMs });
+  const updated = await askAgent(context, run, agentId, "update_settings", [NO_SETTINGS], { timeoutMs });
   if (updated !== undefined) await awaitAgent(context, run, agentId, timeoutMs);
   if (!(await applyTo(context, run, instance, timeoutMs))) return;
   const state = await askAgent(context, run, agentId, "get_state", [], { timeoutMs });
