@@ -19,7 +19,7 @@ const CRASH_TEST_TIMEOUT_MS = 3 * 60 * 60_000;
 
 const commands = {
   start: () => runModule("deploy/local/dist/main.js"),
-  test: (args) => runTests(root, args),
+  test: (args) => runTests(root, args, { isQuick: true }),
   verify: () => verify(root),
   bench: () => runModule("test/dist/bench/main.js"),
   "kill-test": () => runModule("test/dist/kill-test/main.js"),

@@ -4,7 +4,7 @@ import { type Instance, type Task, TaskState } from "@diskmesh/api/director";
 import { AttachState } from "@diskmesh/api/registry";
 import { MIB_BYTES } from "@diskmesh/domain";
 import type { AgentClient } from "@diskmesh/mbus";
-import { eventually, skipBecause, stemcellFile } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, skipBecause, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { AZS, type AzName, CPIS, type CpiConfigInput, cloudConfig, cpiConfig, manifest } from "./multi-cpi/configs.js";
 import { type DiskInVm, openDisk } from "./multi-cpi/disk-in-vm.js";
@@ -27,7 +27,8 @@ describe("five CPIs in one mesh: executables of version 1, 2 and 3, and two cell
   /** The instances that have the disks of the azs. */
   const holders = new Map<AzName, Instance>();
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     mesh = await MultiCpiMesh.start();
     operator = mesh.operator();
     agents = await mesh.agents();

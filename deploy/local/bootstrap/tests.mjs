@@ -40,11 +40,13 @@ const JOBS = Math.max(2, Math.min(8, availableParallelism() * 2));
 export async function runTests(
   root,
   args,
-  { failedChecks = [], fileTimeoutMs = FILE_TIMEOUT_MS, isLive = false } = {},
+  { isQuick = false, failedChecks = [], fileTimeoutMs = FILE_TIMEOUT_MS, isLive = false } = {},
 ) {
   const { loadOptions } = (await import("mocha/lib/cli/options.cjs")).default;
   const mochaArgs = args.filter((arg) => arg !== "--changed");
   const names = loadOptions(mochaArgs)._;
+  // Whoever asks for some of them wants all of these.
+  process.env.DISKMESH_QUICK_RUN = String(isQuick && args.length === 0 && !process.env.CI);
   const all = builtFiles(root).filter((file) => file.endsWith(".test.js"));
   const files = (args.includes("--changed") ? touchedTests(root, all) : all)
     .filter((file) => names.length === 0 || names.some((name) => relative(root, file).includes(name)))
@@ -93,6 +95,14 @@ function describeFailure(name, { title, error }, maxLines) {
   return [`failed: ${name}: ${title}`, ...lines.map((line) => `  ${line}`)].join("\n");
 }
 
+/** A suite's reason stands in its title, before those of its tests. */
+function bySuite(skipped) {
+  const counts = new Map();
+  for (const title of skipped.map((one) => one.replace(/(\[skipped: .+?\]).*/s, "$1")))
+    counts.set(title, (counts.get(title) ?? 0) + 1);
+  return [...counts];
+}
+
 function report(results, failedChecks) {
   const passed = results.reduce((total, result) => total + result.passed, 0);
   const failed = results.flatMap(({ failures }) => failures).length;
@@ -109,7 +119,7 @@ function report(results, failedChecks) {
   const lines = [
     "",
     ...results.flatMap(({ name, failures }) => failures.map((one) => describeFailure(name, one, MAX_FAILURE_LINES))),
-    ...skipped.map((title) => `skipped: ${title}`),
+    ...bySuite(skipped).map(([title, count]) => `skipped: ${title}${count === 1 ? "" : ` (${count} tests)`}`),
     ...problems,
     `${passed} passed, ${failed} failed${skipped.length > 0 ? `, ${skipped.length} skipped` : ""}`,
   ];

@@ -146,6 +146,21 @@ describe("the set-up behind npm start and npm test", () => {
       expect(existsSync(`/proc/${pid}/exe`)).to.equal(false);
     });
 
+    it("leaves to verify what takes long, unless some tests are asked for", async () => {
+      write(join(folder, "packages/one/package.json"), JSON.stringify({ type: "module" }));
+      const long = `before(function () { leaveToVerify(this); }); it("a", () => {}); it("b", () => {});`;
+      write(
+        join(folder, "packages/one/dist/long.test.js"),
+        `import { leaveToVerify } from "@diskmesh/testkit"; ${test(long)} it("c", () => {});`,
+      );
+      const plain = await runTests([], outside, { isQuick: true });
+      expect(plain.output).to.match(
+        /^skipped: s \[skipped: it takes long.*\] \(2 tests\)\n1 passed, 0 failed, 2 skipped$/m,
+      );
+      expect((await runTests(["dist/long"], outside, { isQuick: true })).output).to.match(/^3 passed, 0 failed$/m);
+      expect((await runTests()).output).to.match(/^3 passed, 0 failed$/m);
+    });
+
     it("runs only the files that are named, and those that the working tree touches", async () => {
       write(join(folder, ".gitignore"), "dist\nnode_modules");
       for (const name of ["used", "unused"]) {

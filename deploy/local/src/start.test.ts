@@ -4,7 +4,7 @@ import { get } from "node:https";
 import { connect, createServer, type Server } from "node:net";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { eventually, freePort, temporaryFolder } from "@diskmesh/testkit";
+import { eventually, freePort, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { MeshLayout, PORT_SPAN } from "./layout.js";
 
@@ -107,7 +107,8 @@ describe("npm start", function () {
     await expectAllStopped();
   });
 
-  it("tells the story to its end although each process is killed on the way", async () => {
+  it("tells the story to its end although each process is killed on the way", async function () {
+    leaveToVerify(this);
     const launcher = start(["--once"]);
     const kills: [string, string][] = [
       ["hosts added", "disk-registry"],

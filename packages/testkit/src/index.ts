@@ -11,6 +11,6 @@ export { onExit } from "./on-exit.js";
 export { freePort } from "./ports.js";
 export { wrongAnswers } from "./retriable-causes.js";
 export { ServiceProcess, spawnService, type WaitFor } from "./service-process.js";
-export { skipBecause } from "./skip.js";
+export { isQuickRun, leaveToVerify, skipBecause } from "./skip.js";
 export { SmallDisk } from "./small-disk.js";
 export { stemcellFile } from "./stemcell-file.js";

@@ -10,3 +10,14 @@ export function skipBecause(context: Mocha.Context, reason: string): never {
   if (named) named.title += ` [skipped: ${reason}]`;
   return context.skip();
 }
+
+/** Whether all tests run by a plain `npm test`, which everybody waits for. */
+export const isQuickRun = process.env.DISKMESH_QUICK_RUN === "true";
+
+/**
+ * Leaves to `npm run verify` what takes long beside what it finds that others do not: another version, another moment of
+ * a kill, a search for what nobody thought of. For a test or, in the first `before` hook, all tests of its suite.
+ */
+export function leaveToVerify(context: Mocha.Context): void {
+  if (isQuickRun) skipBecause(context, "it takes long: `npm run verify` runs it, and `npm test -- PART-OF-ITS-FILE`");
+}

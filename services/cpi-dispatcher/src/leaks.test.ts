@@ -1,6 +1,6 @@
 import { readdirSync } from "node:fs";
 import { MemoryCpi } from "@diskmesh/cpi/testing";
-import { eventually, type TestCertificates, testCertificates } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { OfferedCpi } from "./cpi-set.js";
 import { openDescriptors, processesOf } from "./testing/processes.js";
@@ -35,7 +35,8 @@ describe("a thousand calls of CPI executables", function () {
   this.timeout(300_000);
   let certificates: TestCertificates;
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     certificates = await testCertificates();
   });
 

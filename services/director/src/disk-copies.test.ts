@@ -1,6 +1,6 @@
 import { TaskState } from "@diskmesh/api/director";
 import { NoDiskSpaceError } from "@diskmesh/cpi";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
@@ -124,7 +124,8 @@ describe("a persistent disk of another type, where only the agent can copy it", 
 
   for (const method of ["createDisk", "attachDisk", "detachDisk"] as const)
     for (const when of ["before", "after"] as const)
-      it(`killed ${when} the effect of ${method} -> copied all the same`, async () => {
+      it(`killed ${when} the effect of ${method} -> copied all the same`, async function () {
+        leaveToVerify(this);
         const cid = await deployed();
         const gate = director.cpi.gate(method, when);
         await killAt(gate);

@@ -1,5 +1,5 @@
 import { TaskState } from "@diskmesh/api/director";
-import type { Gate } from "@diskmesh/testkit";
+import { type Gate, leaveToVerify } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
@@ -20,7 +20,8 @@ describe("a director killed while jobs are stopped and started", function () {
   this.timeout(300_000);
   let director: TestDirector;
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     director = await TestDirector.start({}, { hostIds: ["host-1"] });
     await director.configs.updateConfig({ type: "cloud", content: CLOUD });
     const agent = director.agent("host-1");

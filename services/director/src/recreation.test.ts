@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { TaskState } from "@diskmesh/api/director";
 import { InvalidStateError } from "@diskmesh/domain";
-import { stemcellFile } from "@diskmesh/testkit";
+import { leaveToVerify, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { decodeEvent } from "./model/task-event.js";
 import { TestDirector } from "./testing/test-director.js";
@@ -276,7 +276,8 @@ describe("a deploy to VMs that must be made anew", function () {
 
   for (const method of ["detachDisk", "deleteVm", "createVm", "setVmMetadata", "attachDisk"] as const) {
     for (const when of ["before", "after"] as const) {
-      it(`killed ${when} the effect of ${method} -> the next director finishes, with one VM and its disk`, async () => {
+      it(`killed ${when} the effect of ${method} -> the next director finishes, with one VM and its disk`, async function () {
+        leaveToVerify(this);
         await deployed(manifest());
         const [before] = await instances();
         await director.provide("data", before?.instanceId ?? "");

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { InvalidArgumentError } from "@diskmesh/domain";
-import { skipBecause } from "@diskmesh/testkit";
+import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ordinaryManifest, SLOW_YAML } from "./testing/slow-yaml.js";
 import { TestDirector } from "./testing/test-director.js";
@@ -145,7 +145,8 @@ describe("YAML that is slow to read", function () {
   const fullSized = entries.filter((_, index) => index % TEXTS_PER_FULL_SIZED === 0);
   for (let at = 0; at < fullSized.length; at += WAYS.length) {
     const some = fullSized.slice(at, at + WAYS.length);
-    it(`a mebibyte of ${some.map(([name]) => name).join(", of ")} -> taken or refused, and nobody else waits`, async () => {
+    it(`a mebibyte of ${some.map(([name]) => name).join(", of ")} -> taken or refused, and nobody else waits`, async function () {
+      leaveToVerify(this);
       const sent = some.map(([name, textOf], index) => {
         const [way, send] = WAYS[(index + at / WAYS.length) % WAYS.length] as (typeof WAYS)[number];
         return { what: `${name} as ${way}`, run: () => outcomeOf(send, textOf(MIB_BYTES)) };

@@ -2,7 +2,7 @@ import { TaskState } from "@diskmesh/api/director";
 import { VmCreationFailedError } from "@diskmesh/cpi";
 import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { stemcellFile } from "@diskmesh/testkit";
+import { leaveToVerify, stemcellFile } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { TestDirector } from "./testing/test-director.js";
 
@@ -297,7 +297,8 @@ describe("VMs and disks of deployments", () => {
 
   for (const method of ["createDisk", "attachDisk", "detachDisk", "resizeDisk"] as const) {
     for (const when of ["before", "after"] as const) {
-      it(`killed ${when} the effect of ${method} on a persistent disk -> the next director finishes`, async () => {
+      it(`killed ${when} the effect of ${method} on a persistent disk -> the next director finishes`, async function () {
+        leaveToVerify(this);
         const changing = method === "detachDisk" || method === "resizeDisk";
         if (changing) await deployed(manifest("persistent_disk: 512"));
         const gate = director.cpi.gate(method, when);

@@ -5,7 +5,7 @@ import { TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createClient, waitForHealth } from "@diskmesh/rpc";
 import { documentDatabase } from "@diskmesh/tablet/testing";
-import { eventually, type ServiceProcess, skipBecause } from "@diskmesh/testkit";
+import { eventually, leaveToVerify, type ServiceProcess, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type RegistryClient, TestRegistries } from "./testing/test-registries.js";
 
@@ -197,7 +197,8 @@ describe("two disk-registries on one database", function () {
     expect(takenMs).to.be.below(leaseTimeMs / 2);
   });
 
-  it("3,000 devices -> all led by the standby, which reads hardly anything after its claim; the time is printed", async () => {
+  it("3,000 devices -> all led by the standby, which reads hardly anything after its claim; the time is printed", async function () {
+    leaveToVerify(this);
     const leaseTimeMs = 5_000;
     await start({});
     const perHost = 1_000;

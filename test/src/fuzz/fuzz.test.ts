@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Child, COLLECTS_ON_SIGUSR2, eventually, temporaryFolder } from "@diskmesh/testkit";
+import { Child, COLLECTS_ON_SIGUSR2, eventually, leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type FuzzedMesh, fuzzedMesh } from "./fuzzed-mesh.js";
 import { inputAt } from "./input-at.js";
@@ -30,7 +30,8 @@ describe("fuzz", function () {
   const silent = () => {};
   let fuzzed: FuzzedMesh;
 
-  before(async () => {
+  before(async function () {
+    leaveToVerify(this);
     fuzzed = await fuzzedMesh(silent, WAIT_LIMIT_MS);
   });
   after(() => fuzzed?.[Symbol.asyncDispose]());

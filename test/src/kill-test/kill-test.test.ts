@@ -1,5 +1,5 @@
 import { AttachState, Device } from "@diskmesh/api/registry";
-import { skipBecause } from "@diskmesh/testkit";
+import { leaveToVerify, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { Account, type DeviceAccount, type Told } from "./account.js";
 import { runKillTest } from "./run.js";
@@ -10,6 +10,7 @@ describe("registry, agents and database, killed at random moments during adds an
 
   for (const name of STORE_NAMES)
     it(`${name} -> nothing acknowledged is lost, everything converges, nothing that was let go of stays open`, async function () {
+      leaveToVerify(this);
       const store = await openStore(name);
       if (typeof store === "string") return skipBecause(this, store);
       const seed = Math.floor(Math.random() * 1_000_000) + 1;

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { Random } from "../random.js";
 import { repositoryFolder } from "../repository-folder.js";
@@ -17,7 +17,8 @@ const TIMEOUT_MS = 280_000;
 describe("a short soak", function () {
   this.timeout(TIMEOUT_MS);
 
-  it("all operations, some faults, LMDB -> every promise is kept, and the report says what was done", () => {
+  it("all operations, some faults, LMDB -> every promise is kept, and the report says what was done", function () {
+    leaveToVerify(this);
     const folder = temporaryFolder();
     const args = ["--minutes", "0.35", "--store", "lmdb", "--report", folder, "--faults", "kill,stop,NATS away,EIO"];
     const { status, stdout, stderr } = spawnSync(process.execPath, [MAIN, ...args], {

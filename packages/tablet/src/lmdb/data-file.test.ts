@@ -4,7 +4,7 @@ import { closeSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync, wr
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { rejection } from "@diskmesh/domain/testing";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { leaveToVerify, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { randomOf } from "../contract/random.js";
 import { TrackedStorage } from "../testing/tracked-storage.js";
@@ -258,7 +258,8 @@ describe("the check of a data file", function () {
     });
   }
 
-  it("lets nothing through that ends a process, whatever byte of its pages is changed", async () => {
+  it("lets nothing through that ends a process, whatever byte of its pages is changed", async function () {
+    leaveToVerify(this);
     const file = new DataFile(sound);
     const random = randomOf(4_711);
     const opener = new Opener();

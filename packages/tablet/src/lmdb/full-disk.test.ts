@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { mkdir, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { SmallDisk, skipBecause, temporaryFolder } from "@diskmesh/testkit";
+import { leaveToVerify, SmallDisk, skipBecause, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { openLmdbStorage } from "./lmdb-storage.js";
 
@@ -64,6 +64,7 @@ describe("A full disk and LMDB", () => {
   });
 
   it("of some MiB ends no process, however often it has no room for a commit", async function () {
+    leaveToVerify(this);
     using disk = SmallDisk.mount(16 * 1024 * 1024);
     if (disk === undefined) return skipBecause(this, "no file system can be mounted here");
     const child = spawn(process.execPath, [NO_ROOM, join(disk.folder, "registry"), join(disk.folder, "filler")]);

@@ -1,11 +1,12 @@
 import { InvalidStateError } from "@diskmesh/domain";
+import { isQuickRun } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { ABLATIONS, WITHOUT_SUMS } from "./ablations.js";
 import { runWorld } from "./run-world.js";
 import { Violation } from "./shared-documents.js";
 import { CLIMATES, type Climate } from "./world.js";
 
-const WORLDS_PER_CLIMATE = 100;
+const WORLDS_PER_CLIMATE = isQuickRun ? 25 : 100;
 /** Without a rule, one in two hundred worlds or more goes wrong. */
 const WORLDS_PER_ABLATION = 2_000;
 
