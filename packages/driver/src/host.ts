@@ -8,7 +8,7 @@ import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 
 export { type DriversConfig, driversConfig } from "./config.js";
 export type { DriverCall } from "./driver-process.js";
-export { type DriverListing, findMethod, secretArguments, shownArguments } from "./listing.js";
+export { catchAllMethod, type DriverListing, findMethod, secretArguments, shownArguments } from "./listing.js";
 export type { DriverOffers } from "./offers.js";
 
 export interface DriverHostOptions {

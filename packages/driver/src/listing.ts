@@ -48,7 +48,14 @@ export function parseListing(value: unknown): DriverListing {
   throw new TypeError(`${issue?.path.map(String).join(".") ?? ""}: ${issue?.message ?? "no listing"}`.slice(0, 500));
 }
 
-/** The method of that name; undefined for none. What a catch-all takes is as it was when there was nothing else. */
+/** As what a catch-all takes any name: as it was before methods were declared. */
+export function catchAllMethod(kind: MethodKind): Omit<ListedMethod, "name"> {
+  // Those of nodes were tasks, those of drivers were not, and all were by POST.
+  const isNode = kind === "node";
+  return { httpMethods: ["POST"], async: isNode, description: "", scope: "admin", exclusiveLock: isNode, schema: {} };
+}
+
+/** The method of that name; undefined for none. */
 export function findMethod(
   { nodeMethods, driverMethods, catchAll }: Pick<DriverListing, "nodeMethods" | "driverMethods" | "catchAll">,
   kind: MethodKind,
@@ -56,16 +63,7 @@ export function findMethod(
 ): ListedMethod | undefined {
   const found = (kind === "node" ? nodeMethods : driverMethods).find((each) => each.name === name);
   if (found !== undefined || !catchAll[kind] || !NAME.test(name)) return found;
-  return {
-    name,
-    httpMethods: ["POST"],
-    // Of old, methods of nodes were tasks, and those of drivers were not.
-    async: kind === "node",
-    description: "",
-    scope: "admin",
-    exclusiveLock: kind === "node",
-    schema: {},
-  };
+  return { name, ...catchAllMethod(kind) };
 }
 
 const MAX_SHOWN_LENGTH = 100;

@@ -25,22 +25,14 @@ export interface VendorMethods {
   readonly catchAll: Omit<VendorMethod, "name"> | undefined;
 }
 
-/** Of all drivers in the order given: the first method of a name has it. */
+/** Of all drivers in the order given: the first method of a name has it, and the first catch-all the rest. */
 export function vendorMethods(
   methods: readonly VendorMethod[],
-  catchAlls: readonly { readonly driver: string; readonly of: "node" | "driver" }[],
+  [catchAll]: readonly Omit<VendorMethod, "name">[],
 ): VendorMethods {
   const byName = new Map<string, VendorMethod>();
   for (const method of methods) if (!byName.has(method.name)) byName.set(method.name, method);
-  const [first] = catchAlls;
-  return { methods: byName, catchAll: first && catchAllOf(first) };
-}
-
-/** As it was before methods were declared: those of nodes were tasks, those of drivers were not, and all were by POST. */
-function catchAllOf({ driver, of }: { readonly driver: string; readonly of: "node" | "driver" }) {
-  const isNode = of === "node";
-  const rest = { description: "", scope: "admin", schema: {} } as const;
-  return { driver, httpMethods: ["POST"], async: isNode, exclusiveLock: isNode, ...rest };
+  return { methods: byName, catchAll };
 }
 
 const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/;

@@ -1,6 +1,7 @@
 import type { AgentDriverServiceDefinition, VendorDriver } from "@diskmesh/api/agent";
 import type { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { type JsonObject, messageOf, NotFoundError, UnavailableError } from "@diskmesh/domain";
+import { catchAllMethod } from "@diskmesh/driver/host";
 import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 import { type VendorMethods, type VendorScope, vendorMethods } from "../model/vendor-method.js";
@@ -124,7 +125,7 @@ function callableOf(drivers: readonly VendorDriver[]): VendorMethods {
         schema: (argsSchema ?? {}) as JsonObject,
       })),
     ),
-    drivers.filter(({ catchAll }) => catchAll).map(({ name: driver }) => ({ driver, of: "node" as const })),
+    drivers.filter(({ catchAll }) => catchAll).map(({ name: driver }) => ({ ...catchAllMethod("node"), driver })),
   );
 }
 

@@ -6,7 +6,7 @@ import {
   OutdatedError,
   UnavailableError,
 } from "@diskmesh/domain";
-import { type DriverHost, secretArguments, shownArguments } from "@diskmesh/driver/host";
+import { catchAllMethod, type DriverHost, secretArguments, shownArguments } from "@diskmesh/driver/host";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Json, JsonObject as StoredObject } from "../model/json.js";
 import { taskKey } from "../model/schema.js";
@@ -246,7 +246,7 @@ export class Passthru {
     const methods = listing.driverMethods.map((method) => ({ ...method, driver: name, exclusiveLock: false }));
     return {
       nodeId: "",
-      methods: vendorMethods(methods, listing.catchAll.driver ? [{ driver: name, of: "driver" }] : []),
+      methods: vendorMethods(methods, listing.catchAll.driver ? [{ ...catchAllMethod("driver"), driver: name }] : []),
       call: (method, { httpMethod, args }, options) =>
         host.call(name, {
           kind: "driver",
