@@ -1,5 +1,6 @@
 import { InvalidArgumentError, isJsonObject, type JsonObject, jsonDepthOf, parseHostId } from "@diskmesh/domain";
 import { stateOfNode } from "../handlers/vendor-passthru.js";
+import { ownerText } from "../model/locks.js";
 import type { VendorMethod, VendorScope } from "../model/vendor-method.js";
 import type { Target } from "../passthru/passthru.js";
 import type { Operation } from "../policy.js";
@@ -53,7 +54,7 @@ export const passthruRoutes: readonly Route[] = [
     serve: async (http) => {
       const nodeId = nodeOf(http);
       const { holder, error } = await stateOfNode(http.context, nodeId, http.call.signal);
-      const reservation = holder && (holder.what || `task ${holder.taskId}`);
+      const reservation = holder && ownerText(holder);
       return versioned(
         json({ uuid: nodeId, name: nodeId, reservation: reservation ?? null, last_error: error?.text ?? null }),
       );

@@ -1,6 +1,5 @@
 import { expect } from "chai";
 import { causesOf, type Known, openSteps, type Subject } from "./explain.js";
-import type { HeldLock } from "./locks.js";
 import type { Task } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
 
@@ -26,10 +25,11 @@ const event = (state: TaskEvent["state"], index: number, stage: string, timeMs =
   tags: [],
   total: 0,
 });
-const lock = (waitingTaskIds: readonly number[] = []): HeldLock => ({
+const lock = (waitingTaskIds: readonly number[] = []): Known["locks"][number] => ({
   type: "deployment",
   resource: "demo",
   taskId: 1,
+  what: "",
   deadlineAtMs: 900,
   waitingTaskIds,
 });
@@ -76,7 +76,14 @@ describe("why, at the director", () => {
       LOCK,
       known([task(1)], { locks: [lock([2, 3])] }),
       ["LOCK_HELD"],
-      /held by task 1 \(job 1\).*2 tasks wait for it/,
+      /held by task 1 \(job 1\).*2 wait for it/,
+    ],
+    [
+      "a lock that a call holds which is no task's",
+      LOCK,
+      known([], { locks: [{ ...lock(), taskId: 0, what: "call of m for ann" }] }),
+      ["LOCK_HELD"],
+      /held by call of m for ann, and free when that has been answered$/,
     ],
     ["a lock that nobody holds", LOCK, known([]), [], /^$/],
   ];

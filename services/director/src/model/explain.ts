@@ -1,5 +1,5 @@
 import type { Cause as CauseOf } from "@diskmesh/domain";
-import type { HeldLock } from "./locks.js";
+import { type HeldLock, type LockOwner, ownerText } from "./locks.js";
 import { hasEnded, type Task } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
 
@@ -12,7 +12,7 @@ export type Cause = CauseOf<Subject, Reason>;
 
 export interface Known {
   readonly taskOf: (taskId: number) => Task | undefined;
-  readonly locks: readonly HeldLock[];
+  readonly locks: readonly (HeldLock & LockOwner)[];
   /** Of tasks that run: what was begun and has not ended. */
   readonly openSteps: (taskId: number) => readonly TaskEvent[];
   /** How many tasks of a queue have not ended. */
@@ -87,13 +87,14 @@ function taskCauses(taskId: number, known: Known): Found[] {
 function lockCauses(name: string, { locks, taskOf }: Known): Found[] {
   const lock = locks.find((each) => lockName(each) === name);
   if (lock === undefined) return [];
-  const { type, resource, taskId, deadlineAtMs, waitingTaskIds } = lock;
-  const description = taskOf(taskId)?.description;
-  const waiting = waitingTaskIds.length === 0 ? "" : `; ${waitingTaskIds.length} tasks wait for it`;
+  const { type, resource, taskId, what, deadlineAtMs, waitingTaskIds } = lock;
+  const held = `${type} ${resource} is held by ${ownerText(lock, taskOf(taskId)?.description)}`;
+  const waiting = waitingTaskIds.length === 0 ? "" : `; ${waitingTaskIds.length} wait for it`;
+  if (what !== "") return [{ reason: "LOCK_HELD", message: `${held}, and free when that has been answered${waiting}` }];
   return [
     {
       reason: "LOCK_HELD",
-      message: `${type} ${resource} is held by task ${taskId}${description === undefined ? "" : ` (${description})`}, which is told to stop if it shows no sign of life until then${waiting}`,
+      message: `${held}, which is told to stop if it shows no sign of life until then${waiting}`,
       nextTryAtMs: deadlineAtMs,
       becauseOf: [{ kind: "TASK", name: String(taskId) }],
     },

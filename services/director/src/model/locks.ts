@@ -35,6 +35,20 @@ interface Held {
   readonly waiters: Waiter[];
 }
 
+/** Who holds a lock: a task, or a call that is no task's. */
+export interface LockOwner {
+  /** 0 for a call. */
+  readonly taskId: number;
+  /** What a call does, and for whom; empty for a task. */
+  readonly what: string;
+}
+
+/** The owner in a sentence; a task that is known with what it does. */
+export function ownerText({ taskId, what }: LockOwner, description?: string): string {
+  if (what !== "") return what;
+  return description === undefined ? `task ${taskId}` : `task ${taskId} (${description})`;
+}
+
 /** A task that waited too long, for which lock, and who has it. */
 export interface GivenUp {
   readonly taskId: number;

@@ -9,6 +9,7 @@ import {
 import { catchAllMethod, type DriverHost, secretArguments, shownArguments } from "@diskmesh/driver/host";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Json, JsonObject as StoredObject } from "../model/json.js";
+import { ownerText } from "../model/locks.js";
 import { taskKey } from "../model/schema.js";
 import { hasEnded, type Task } from "../model/task.js";
 import {
@@ -207,7 +208,8 @@ export class Passthru {
     const { locks, tablet } = this.#options;
     const holder = locks.holder(lockOf(nodeId));
     const task = await tablet.read((tables) => tables.tasks.get(taskKey(holder?.taskId ?? NO_TASK)));
-    const who = task === undefined ? holder?.what || "a call that has just ended" : taskText(task);
+    const description = task && `${task.description} for ${task.user}`;
+    const who = holder === undefined ? "a call that has just ended" : ownerText(holder, description);
     const since = holder === undefined ? "" : ` since ${holder.since.toISOString()}`;
     return new AbortedError(
       `Node ${nodeId} is locked by ${who}${since}, please retry after the current operation is completed.`,
@@ -287,10 +289,6 @@ export class Passthru {
 }
 
 const MAX_SHOWN_LENGTH = 2_000;
-
-function taskText({ taskId, description, user }: Task): string {
-  return `task ${taskId} (${description} for ${user})`;
-}
 
 /** The agent has begun nothing: it was started again, is elsewhere, or has other methods by now. */
 class StaleNode extends Error {

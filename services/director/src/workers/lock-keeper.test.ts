@@ -69,7 +69,7 @@ describe("lanes of a task", () => {
     const waiting = waits.settle([I1], never);
     while (locks.givenUp().length === 0 || locks.overdue().length < 2) await sleep(10);
     const [given] = locks.givenUp();
-    expect(given).to.include({ taskId: 7, ownerTaskId: 8, lock: I1 });
+    expect(given).to.deep.include({ taskId: 7, owner: { taskId: 8, what: "" }, lock: I1 });
     expect(locks.overdue().map(({ taskId }) => taskId)).to.deep.equal([8, 7]);
     given?.endLane?.(new Error("late"));
     await rejection(waiting, Error, /late/);

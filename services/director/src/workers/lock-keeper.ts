@@ -3,6 +3,7 @@ import {
   type GivenUp,
   type HeldLock,
   type LockName,
+  type LockOwner,
   LockTable,
   type LockTimes,
   type LockType,
@@ -16,7 +17,7 @@ export interface LockKeeperOptions {
 }
 
 /** A lock for people: its deadline by the wall clock. */
-export interface ShownLock extends HeldLock {
+export interface ShownLock extends HeldLock, LockOwner {
   readonly deadline: Date;
 }
 
@@ -37,11 +38,7 @@ export interface LaneLocks {
 }
 
 /** Who holds a lock. */
-export interface LockHolder {
-  /** 0 for a call that is no task's. */
-  readonly taskId: number;
-  /** What such a call does, and for whom; empty for a task. */
-  readonly what: string;
+export interface LockHolder extends LockOwner {
   readonly since: Date;
 }
 
@@ -49,7 +46,8 @@ export interface LockHolder {
 export const NO_TASK = 0;
 
 /** One that waited too long: a task, or the lane of one. */
-export interface GivenUpWait extends GivenUp {
+export interface GivenUpWait extends Omit<GivenUp, "ownerTaskId"> {
+  readonly owner: LockOwner;
   /** Undefined for the task itself. */
   readonly endLane: ((error: Error) => void) | undefined;
 }
@@ -119,7 +117,7 @@ export class LockKeeper {
     return this.#table.givenUp(this.#nowMs()).map((given) => ({
       taskId: this.#taskOf(given.taskId),
       lock: given.lock,
-      ownerTaskId: this.#taskOf(given.ownerTaskId),
+      owner: this.#ownerOf(given.ownerTaskId),
       endLane: this.#laneWaits.get(given.taskId)?.reject,
     }));
   }
@@ -135,15 +133,17 @@ export class LockKeeper {
     const sinceMs = this.#table.heldSinceMs(lock);
     if (owner === undefined || sinceMs === undefined) return undefined;
     const since = new Date(sinceMs + this.#wallOffsetMs());
-    return { taskId: this.#taskOf(owner), what: this.#whatOfLane.get(owner) ?? "", since };
+    return { ...this.#ownerOf(owner), since };
   }
 
   /** In order of type and resource. */
   list(): ShownLock[] {
     const offsetMs = this.#wallOffsetMs();
-    return this.#table
-      .list()
-      .map((lock) => ({ ...this.#ofTasks(lock), deadline: new Date(lock.deadlineAtMs + offsetMs) }));
+    return this.#table.list().map((lock) => ({
+      ...this.#ofTasks(lock),
+      ...this.#ownerOf(lock.taskId),
+      deadline: new Date(lock.deadlineAtMs + offsetMs),
+    }));
   }
 
   async #settleLane(lane: number, wanted: readonly LockName[], signal: AbortSignal): Promise<"unchanged" | "acquired"> {
@@ -173,6 +173,10 @@ export class LockKeeper {
   #pass(granted: readonly number[]): void {
     for (const owner of granted) this.#laneWaits.get(owner)?.resolve();
     this.#options.onGranted(granted.filter((owner) => !this.#taskOfLane.has(owner)));
+  }
+
+  #ownerOf(owner: number): LockOwner {
+    return { taskId: this.#taskOf(owner), what: this.#whatOfLane.get(owner) ?? "" };
   }
 
   #taskOf(owner: number): number {

@@ -10,7 +10,7 @@ import { nextNumber, taskKey } from "../model/schema.js";
 import { hasEnded, newTask, requestStop, type Task } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
-import { LockKeeper } from "./lock-keeper.js";
+import { LockKeeper, NO_TASK } from "./lock-keeper.js";
 import { TaskLog } from "./task-log.js";
 import type { TaskRun } from "./task-run.js";
 import { TaskRunner } from "./task-runner.js";
@@ -49,7 +49,7 @@ describe("task runner", () => {
 
   async function start(
     detach: Planner<"detach_dynamic_disk">,
-    { workers = 4, lockDeadlineMs = 60_000, timeoutMs = 60_000 } = {},
+    { workers = 4, lockDeadlineMs = 60_000, acquireTimeoutMs = 60_000, timeoutMs = 60_000 } = {},
   ): Promise<void> {
     const changes = new Changes<number>();
     const slowLog: Pick<EventLog, "append" | "read" | "drop"> = {
@@ -79,7 +79,7 @@ describe("task runner", () => {
         stemcell: LONG,
         instance: LONG,
         node: LONG,
-        disk: { ...LONG, deadlineMs: lockDeadlineMs },
+        disk: { deadlineMs: lockDeadlineMs, acquireTimeoutMs },
       },
       clock,
       onGranted: (taskIds) => runner.resume(taskIds),
@@ -198,6 +198,17 @@ describe("task runner", () => {
       expect(await ended(taskId)).to.include({ state: "timeout", result });
       await eventually(() => locks.list().length === 0);
     });
+
+  it("a task waits too long for a lock that a call holds -> an error that says which call", async () => {
+    await start(() => ({ locks: [DISK], cpis: [], run: async () => "done" }), { acquireTimeoutMs: 1 });
+    await locks.openLane(NO_TASK, "call of sample.echo for ann").settle([DISK], new AbortController().signal);
+    times.start();
+    const task = await ended(await add());
+    expect(task.state).to.equal("error");
+    expect(task.result).to.equal(
+      "could not get the lock of disk `d` in time: call of sample.echo for ann holds it; try again later",
+    );
+  });
 
   it("a task gives signs of life -> its locks are put off, however long it takes", async () => {
     await start(

@@ -1,10 +1,10 @@
 import { type Logger, messageOf, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import type { GivenUp, HeldLock } from "../model/locks.js";
+import { type HeldLock, ownerText } from "../model/locks.js";
 import { type DirectorTables, taskKey } from "../model/schema.js";
 import { end, hasEnded, type Stop, type Task, type TaskQueue } from "../model/task.js";
 import type { DirectorTablet } from "../stored-schema.js";
-import type { LockKeeper } from "./lock-keeper.js";
+import type { GivenUpWait, LockKeeper } from "./lock-keeper.js";
 import { stopTask } from "./tasks.js";
 
 export interface TaskTimesOptions {
@@ -82,7 +82,7 @@ export class TaskTimes {
   }
 
   /** Only one that waits: had it just been granted the lock, it may run already. */
-  async #fail(given: GivenUp): Promise<void> {
+  async #fail(given: GivenUpWait): Promise<void> {
     await this.#options.tablet.transact((tx) => {
       const task = tx.tasks.get(taskKey(given.taskId));
       if (task?.state !== "queued") return;
@@ -91,9 +91,8 @@ export class TaskTimes {
   }
 }
 
-function lateText({ lock, ownerTaskId }: GivenUp, tables: DirectorTables): string {
-  const owner = tables.tasks.get(taskKey(ownerTaskId));
-  const holder = owner === undefined ? `task ${ownerTaskId}` : `task ${ownerTaskId} (${owner.description})`;
+function lateText({ lock, owner }: GivenUpWait, tables: DirectorTables): string {
+  const holder = ownerText(owner, tables.tasks.get(taskKey(owner.taskId))?.description);
   return `could not get the lock of ${lock.type} \`${lock.resource}\` in time: ${holder} holds it; try again later`;
 }
 
