@@ -12,6 +12,9 @@ import { TestMesh } from "./mesh/test-mesh.js";
 const MANIFEST = "name: demo\ninstance_groups: [{name: web, instances: 1, azs: [z1]}]\n";
 const CLOUD_CONFIG = "azs: [{name: z1}]\ndisk_types: [{name: small, disk_size: 1}]\n";
 
+/** Between two heartbeats every agent is silent for too long. */
+const overrides = { director: { agents: { unresponsiveAfterMs: 1_000 } } };
+
 /** What an operator types, against a mesh of real processes. */
 describe("the diskmesh command and a mesh", function () {
   this.timeout(180_000);
@@ -19,7 +22,7 @@ describe("the diskmesh command and a mesh", function () {
   let environment: Record<string, string>;
 
   before(async () => {
-    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES });
+    mesh = await TestMesh.start({ hosts: 2, devicesPerHost: 2, deviceSizeBytes: MIB_BYTES, overrides });
     const { caFile, certFile, keyFile } = mesh.group.operatorFiles;
     environment = {
       DISKMESH_DIRECTOR: mesh.group.address("director"),
@@ -96,6 +99,19 @@ describe("the diskmesh command and a mesh", function () {
       "SAID_DEAD",
       `diskmesh fence-host ${hostId} --reason WHY`,
     ]);
+    const joined = async (line: string) =>
+      (await listedWhy(line)).map(({ subject, reason }) => `${subject?.kind} ${subject?.name} ${reason}`);
+    for (const name of ["scratch", published.diskId])
+      expect(await joined(`why disk ${name}`)).to.include.members([
+        `SUBJECT_KIND_DISK ${published.diskId} FENCED`,
+        `SUBJECT_KIND_HOST ${hostId} SAID_DEAD`,
+      ]);
+    await eventually(async () =>
+      expect(await joined("why vm demo/web/0")).to.deep.equal([
+        "SUBJECT_KIND_VM demo/web/0 AGENT_SILENT",
+        `SUBJECT_KIND_HOST ${hostId} SAID_DEAD`,
+      ]),
+    );
     expect(await done(`why device ${published.deviceIds[0]}`)).to.contain("of disk disk-");
     await done(`set-host-state online ${hostId}`);
     expect((await listed(`events --host ${hostId} --action FenceHost`)).length).to.be.above(0);
@@ -117,7 +133,9 @@ describe("the diskmesh command and a mesh", function () {
       ["why task x", 1, /task_id/],
       ["why lock deployment:demo", 1, /nobody holds such a lock/],
       ["why lock odd", 1, /TYPE:RESOURCE/],
-      ["why vm x", 2, /"vm" is none of host, device, disk, task, lock/],
+      ["why vm x", 1, /no VM or instance x/],
+      ["why disk nowhere", 1, /nowhere/],
+      ["why volume x", 2, /"volume" is none of host, device, disk, vm, task, lock/],
       ["cancel 1", 1, /done/],
       ["resume x", 2, /"x" is no task/],
       ["set-device-state odd d", 2, /"odd" is none of online, warning, error/],

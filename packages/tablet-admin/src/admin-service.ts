@@ -4,6 +4,7 @@ import {
   type ExplainRequest,
   type ExplainResponse,
 } from "@diskmesh/api/common";
+import type { Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
@@ -12,10 +13,12 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
   server: Pick<RpcServer, "addService">,
   current: () => Context,
   explain: (context: Context, request: ExplainRequest) => Promise<ExplainResponse>,
+  /** Who may ask beside operators, to join the answer with its own. */
+  others: readonly Role[] = [],
 ): void {
   offer(server, AdminServiceDefinition, current, {
     createBackup: allow(["operator"], createBackup),
-    explain: allow(["operator"], explain),
+    explain: allow(["operator", ...others], explain),
   });
 }
 

@@ -20,6 +20,7 @@ import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
 import type { Nodes } from "./passthru/nodes.js";
 import { Passthru } from "./passthru/passthru.js";
+import type { Registries } from "./registries.js";
 import { StemcellFiles } from "./stemcells/stemcell-files.js";
 import type { JobContext } from "./steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "./stored-schema.js";
@@ -64,6 +65,9 @@ export interface Context {
   readonly agentHealths: AgentHealths;
   readonly lists: KeptLists<DirectorTables>;
   readonly passthru: Passthru;
+  readonly registries: Registries;
+  /** False while no agent can be heard. */
+  readonly agentsAreHeard: () => boolean;
   readonly clock: Clock;
 }
 
@@ -85,6 +89,7 @@ export interface Connections {
   readonly agents: AgentClient;
   readonly agentCertificates: AgentCertificates | undefined;
   readonly nodes: Nodes;
+  readonly registries: Registries;
 }
 
 const CHECK_INTERVAL_MS = 250;
@@ -277,6 +282,8 @@ export function createDirector(
     agentHealths,
     lists,
     passthru,
+    registries: connections.registries,
+    agentsAreHeard: () => agents.isConnected,
     clock,
   };
   return { context, runner, times, teller, owedRemovals, renewals, agentNotices, resurrector, boshRegistry };

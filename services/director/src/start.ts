@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
+import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
 import { backoffMs, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
@@ -22,6 +23,7 @@ import type { CpiClient } from "./cpi/cpi-calls.js";
 import { watchDispatcher } from "./dispatcher-health.js";
 import { HttpServer } from "./http/http-server.js";
 import { Nodes } from "./passthru/nodes.js";
+import { Registries } from "./registries.js";
 import { addServices } from "./services.js";
 import type { DirectorTablet } from "./stored-schema.js";
 
@@ -123,26 +125,31 @@ async function connect(
     log,
   });
   lifecycle.use("agent client", agents);
-  return { cpi, agents, nats, nodes: lifecycle.use("clients of nodes", connectNodes(config, lifecycle)) };
+  return { cpi, agents, nats, ...connectFleet(config, lifecycle) };
 }
 
-function connectNodes({ nodes, tls, rpc }: DirectorConfig, lifecycle: Lifecycle): Nodes {
-  const common = { tls, defaultDeadlineMs: nodes.requestTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
-  const registries = nodes.registries.map(({ address }) => {
+function connectFleet(
+  { nodes: limits, tls, rpc }: DirectorConfig,
+  lifecycle: Lifecycle,
+): { nodes: Nodes; registries: Registries } {
+  const common = { tls, defaultDeadlineMs: limits.requestTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
+  const clients = limits.registries.map(({ address }) => {
     const of = { ...common, address, serverRole: "disk-registry" } as const;
-    const client = createClient(DiskRegistryServiceDefinition, of);
-    lifecycle.use("disk-registry client", client);
-    return client;
+    return {
+      registry: lifecycle.use("disk-registry client", createClient(DiskRegistryServiceDefinition, of)),
+      admin: lifecycle.use("disk-registry client", createClient(AdminServiceDefinition, of)),
+    };
   });
-  return new Nodes({
-    registries,
+  const nodes = new Nodes({
+    registries: clients.map(({ registry }) => registry),
     connect: (nodeId, address) => {
       const of = { ...common, address, serverRole: "disk-agent", serverName: nodeId } as const;
       return createClient(AgentDriverServiceDefinition, of);
     },
-    limits: nodes,
+    limits,
     clock: systemClock,
   });
+  return { nodes: lifecycle.use("clients of nodes", nodes), registries: new Registries(clients) };
 }
 
 /**

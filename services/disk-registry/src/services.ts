@@ -90,5 +90,5 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     registerAgent: allow(AGENTS, registerAgent),
     heartbeat: allow(AGENTS, heartbeat),
   });
-  addAdminService(server, current, explain);
+  addAdminService(server, current, explain, ["director"]);
 }

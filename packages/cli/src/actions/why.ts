@@ -1,15 +1,16 @@
 import { type Cause, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
-import { quoted } from "@diskmesh/domain";
+import { DomainError, quoted } from "@diskmesh/domain";
 import type { Action } from "../action.js";
 import { UsageError } from "../exit-codes.js";
-import type { ServiceName } from "../mesh.js";
+import type { Mesh, ServiceName } from "../mesh.js";
 import { timeText } from "../output.js";
 
-/** By what people type: the kind, and who is asked. */
-const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, service: ServiceName]>> = {
+/** By what people type: the kind, and who is asked, the second one for what the first does not know or cannot say. */
+const KINDS: Readonly<Record<string, readonly [kind: SubjectKind, ...services: ServiceName[]]>> = {
   host: [SubjectKind.HOST, "disk-registry"],
   device: [SubjectKind.DEVICE, "disk-registry"],
-  disk: [SubjectKind.DISK, "disk-registry"],
+  disk: [SubjectKind.DISK, "director", "disk-registry"],
+  vm: [SubjectKind.VM, "director"],
   task: [SubjectKind.TASK, "director"],
   lock: [SubjectKind.LOCK, "director"],
 };
@@ -19,13 +20,25 @@ export const why: Action = {
   summary: `why a thing is as it is, and what to do: ${Object.keys(KINDS).join(", ")}`,
   example: "diskmesh why host host-3",
   run: async ({ mesh, output, args: [typed = "", name = ""] }) => {
-    const [kind, service] = Object.hasOwn(KINDS, typed) ? (KINDS[typed] ?? []) : [];
-    if (kind === undefined || service === undefined)
-      throw new UsageError(`${quoted(typed)} is none of ${Object.keys(KINDS).join(", ")}`);
-    const answer = await mesh.admin(service).explain({ subject: { kind, name } });
+    const [kind, ...services] = Object.hasOwn(KINDS, typed) ? (KINDS[typed] ?? []) : [];
+    if (kind === undefined) throw new UsageError(`${quoted(typed)} is none of ${Object.keys(KINDS).join(", ")}`);
+    const answer = await firstAnswer(mesh, { kind, name }, services);
     output.answer(answer, linesOf(answer).join("\n"));
   },
 };
+
+async function firstAnswer(
+  mesh: Mesh,
+  subject: { readonly kind: SubjectKind; readonly name: string },
+  [service, ...others]: readonly ServiceName[],
+): Promise<ExplainResponse> {
+  try {
+    return await mesh.admin(service as ServiceName).explain({ subject });
+  } catch (error) {
+    if (others.length === 0 || !(error instanceof DomainError)) throw error;
+    return firstAnswer(mesh, subject, others);
+  }
+}
 
 function linesOf({ summary, causes }: ExplainResponse): string[] {
   const rest = causes.length === 0 ? ["nothing keeps it from being what it should be"] : causes.flatMap(linesOfCause);

@@ -1,60 +1,160 @@
-import { type ExplainRequest, type ExplainResponse, SubjectKind } from "@diskmesh/api/common";
-import { InvalidArgumentError, NotFoundError, NotImplementedError } from "@diskmesh/domain";
+import {
+  type Cause,
+  type ExplainRequest,
+  type ExplainResponse,
+  SubjectKind,
+  type Subject as SubjectMessage,
+} from "@diskmesh/api/common";
+import { InvalidArgumentError, messageOf, NotFoundError, NotImplementedError } from "@diskmesh/domain";
 import { explanation } from "@diskmesh/tablet-admin";
 import type { Context } from "../context.js";
-import { causesOf, type Known, lockName, openSteps, type Subject } from "../model/explain.js";
-import { taskKey } from "../model/schema.js";
+import type { Known, KnownVm, Subject } from "../model/cause.js";
+import { causesOf, openSteps } from "../model/explain.js";
+import { formatInstance } from "../model/instance.js";
+import { lockName } from "../model/locks.js";
 import type { TaskEvent } from "../model/task-event.js";
+import { type LookedUp, recordedDisk, recordedInstance, whatIsKnown } from "./explain-known.js";
 import { parseTaskId } from "./parse.js";
 
 /** Of the last so many events of a task it is told which steps have not ended. */
 const EVENTS_SEEN = 1_000;
 /** More than anybody reads of. */
-const MAX_TASKS = 50;
+const MAX_LOOKED_UP = 50;
+const MAX_JOINED = 10;
 
+/** The director's own causes, then those that its disk registries know of the hosts and disks that these come to. */
 export async function explain(context: Context, request: ExplainRequest): Promise<ExplainResponse> {
   const subject = subjectOf(request.subject);
-  const locks = context.locks.list();
-  const summary = subject.kind === "TASK" ? await taskSummary(context, subject.name) : lockSummary(locks, subject.name);
-  const asked = new Set<number>();
-  const explained = (steps: ReadonlyMap<number, readonly TaskEvent[]>): Promise<ExplainResponse> =>
-    context.tablet.read((tables) => {
-      const known: Known = {
-        taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
-        locks,
-        openSteps: (taskId) => {
-          asked.add(taskId);
-          return steps.get(taskId) ?? [];
-        },
-        liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
-      };
-      return explanation(summary, subject, (each) => causesOf(each, known));
-    });
-  // Of few tasks the steps are asked for, and reading them takes a file each: the chain says first which.
-  await explained(new Map());
-  const steps = new Map<number, readonly TaskEvent[]>();
-  for (const taskId of [...asked].slice(0, MAX_TASKS)) steps.set(taskId, await stepsOf(context, taskId));
-  return explained(steps);
+  const own = await ownAnswer(context, subject);
+  if (own === undefined) return ofRegistries(context, subject);
+  const { answer, elsewhere } = own;
+  const joined = await Promise.all(elsewhere.slice(0, MAX_JOINED).map((each) => causesElsewhere(context, each)));
+  return { summary: answer.summary, causes: [...answer.causes, ...joined.flat()] };
 }
 
-function subjectOf(subject: ExplainRequest["subject"]): Subject {
+function subjectOf(subject: SubjectMessage | undefined): Subject {
   const { kind = SubjectKind.UNSPECIFIED, name = "" } = subject ?? {};
-  if (kind === SubjectKind.TASK) return { kind: "TASK", name: String(parseTaskId(Number(name))) };
-  if (kind !== SubjectKind.LOCK) throw new NotImplementedError("a director explains tasks and locks");
-  if (/^[a-z]{1,32}:.{1,512}$/.test(name)) return { kind: "LOCK", name };
-  throw new InvalidArgumentError("the name of a lock is TYPE:RESOURCE, as ListLocks has them", {
-    about: { field: "subject.name" },
+  switch (kind) {
+    case SubjectKind.TASK:
+      return { kind: "TASK", name: String(parseTaskId(Number(name))) };
+    case SubjectKind.LOCK:
+      if (/^[a-z]{1,32}:.{1,512}$/.test(name)) return { kind: "LOCK", name };
+      throw new InvalidArgumentError("the name of a lock is TYPE:RESOURCE, as ListLocks has them", {
+        about: { field: "subject.name" },
+      });
+    case SubjectKind.VM:
+      return { kind: "VM", name: bounded(name) };
+    case SubjectKind.DISK:
+      return { kind: "DISK", name: bounded(name) };
+    default:
+      throw new NotImplementedError("a director explains tasks, locks, VMs and disks");
+  }
+}
+
+function bounded(name: string): string {
+  if (name !== "" && name.length <= 512) return name;
+  throw new InvalidArgumentError("give a name of at most 512 characters", { about: { field: "subject.name" } });
+}
+
+interface OwnAnswer {
+  readonly answer: ExplainResponse;
+  /** What the chain came to of which registries know more. */
+  readonly elsewhere: readonly Subject[];
+}
+
+/** Undefined for a disk that this director did not make. */
+async function ownAnswer(context: Context, subject: Subject): Promise<OwnAnswer | undefined> {
+  const summary = await summaryOf(context, subject);
+  if (summary === undefined) return undefined;
+  const steps = new Map<number, readonly TaskEvent[]>();
+  const hosts = new Map<string, readonly string[]>();
+  // Steps are in files and hosts with a registry: the chain says first of which tasks and VMs they are needed.
+  const first = await chainOf(context, subject, summary, { steps, hosts });
+  for (const taskId of first.taskIds.slice(0, MAX_LOOKED_UP)) steps.set(taskId, await stepsOf(context, taskId));
+  await Promise.all(
+    first.vmCids.slice(0, MAX_JOINED).map(async (cid) => hosts.set(cid, await context.registries.hostsOf(cid))),
+  );
+  const { answer, diskCids, hostIds } = await chainOf(context, subject, summary, { steps, hosts });
+  const elsewhere: Subject[] = [
+    ...hostIds.map((name): Subject => ({ kind: "HOST", name })),
+    ...diskCids.map((name): Subject => ({ kind: "DISK", name })),
+  ];
+  return { answer, elsewhere };
+}
+
+interface Chain {
+  readonly answer: ExplainResponse;
+  /** Tasks whose steps the chain asked for. */
+  readonly taskIds: readonly number[];
+  /** What the VMs and disks that it came to are called by their CPIs, and the hosts. */
+  readonly vmCids: readonly string[];
+  readonly diskCids: readonly string[];
+  readonly hostIds: readonly string[];
+}
+
+function chainOf(context: Context, subject: Subject, summary: string, lookedUp: LookedUp): Promise<Chain> {
+  const taskIds = new Set<number>();
+  const vmCids = new Set<string>();
+  const diskCids = new Set<string>();
+  const hostIds = new Set<string>();
+  return context.tablet.read((tables) => {
+    const known = whatIsKnown(context, tables, lookedUp);
+    const noting: Known = {
+      ...known,
+      openSteps: (taskId) => {
+        taskIds.add(taskId);
+        return known.openSteps(taskId);
+      },
+      vmOf: (name) => noted(vmCids, known.vmOf(name), (vm: KnownVm) => vm.instance.vmCid),
+      diskOf: (name) => noted(diskCids, known.diskOf(name), (disk) => disk.diskCid),
+    };
+    const answer = explanation(summary, subject, (each) => {
+      if (each.kind === "HOST") hostIds.add(each.name);
+      return causesOf(each, noting);
+    });
+    return {
+      answer,
+      taskIds: [...taskIds],
+      vmCids: [...vmCids],
+      diskCids: [...diskCids],
+      hostIds: [...hostIds],
+    };
   });
 }
 
-async function taskSummary({ tasks }: Context, name: string): Promise<string> {
-  const { taskId, description, state, result } = await tasks.get(Number(name));
-  return `task ${taskId} (${description}) is ${state}${result === "" ? "" : `: ${result}`}`;
+function noted<Thing>(
+  names: Set<string>,
+  thing: Thing | undefined,
+  nameOf: (thing: Thing) => string,
+): Thing | undefined {
+  if (thing !== undefined && nameOf(thing) !== "") names.add(nameOf(thing));
+  return thing;
 }
 
-function lockSummary(locks: Parameters<typeof lockName>[0][], name: string): string {
-  if (locks.some((lock) => lockName(lock) === name)) return `lock ${name} is held`;
-  throw new NotFoundError("nobody holds such a lock", { about: { lock: name } });
+/** Undefined for a disk that is not this director's. */
+async function summaryOf(context: Context, { kind, name }: Subject): Promise<string | undefined> {
+  if (kind === "TASK") {
+    const { taskId, description, state, result } = await context.tasks.get(Number(name));
+    return `task ${taskId} (${description}) is ${state}${result === "" ? "" : `: ${result}`}`;
+  }
+  if (kind === "LOCK") {
+    if (context.locks.list().some((lock) => lockName(lock) === name)) return `lock ${name} is held`;
+    throw new NotFoundError("nobody holds such a lock", { about: { lock: name } });
+  }
+  return context.tablet.read((tables) => {
+    if (kind === "DISK") {
+      const disk = recordedDisk(tables, name);
+      if (disk === undefined) return undefined;
+      const { state, instanceId, diskCid } = disk;
+      return `disk ${name} (${diskCid || "not made yet"}) is ${state}${instanceId === "" ? "" : `, of instance ${instanceId}`}`;
+    }
+    const instance = recordedInstance(tables, name);
+    if (instance === undefined)
+      throw new NotFoundError(`there is no VM or instance ${name}`, { about: { field: "subject.name" } });
+    const { deployment, vmState, vmCid, agentId } = instance;
+    const vm = vmCid === "" ? "no VM" : `VM ${vmCid} with agent ${agentId}`;
+    return `${deployment}/${formatInstance(instance)}, ${vm}, is ${vmState}`;
+  });
 }
 
 async function stepsOf({ tasks, taskLog }: Context, taskId: number): Promise<TaskEvent[]> {
@@ -65,4 +165,25 @@ async function stepsOf({ tasks, taskLog }: Context, taskId: number): Promise<Tas
   if (task === undefined) return [];
   const count = taskLog.eventCount(taskId) ?? 0;
   return openSteps(await taskLog.read(task, Math.max(0, count - EVENTS_SEEN), EVENTS_SEEN));
+}
+
+async function ofRegistries({ registries }: Context, { kind, name }: Subject): Promise<ExplainResponse> {
+  const answer = await registries.explain({ kind: SubjectKind[kind], name });
+  if (answer !== undefined) return answer;
+  throw new NotFoundError(`neither this director nor a disk-registry that it knows has a disk ${name}`, {
+    about: { field: "subject.name" },
+  });
+}
+
+async function causesElsewhere({ registries }: Context, { kind, name }: Subject): Promise<readonly Cause[]> {
+  const subject = { kind: SubjectKind[kind], name };
+  try {
+    return (await registries.explain(subject))?.causes ?? [];
+  } catch (error) {
+    const message = `what the disk-registry knows of it cannot be asked for: ${messageOf(error)}`;
+    const cures = [{ what: "see that the disk-registry serves", command: "diskmesh status" }];
+    return [
+      { subject, reason: "REGISTRY_SILENT", message, since: undefined, nextTryAt: undefined, cures, becauseOf: [] },
+    ];
+  }
 }

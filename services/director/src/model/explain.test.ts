@@ -1,5 +1,6 @@
 import { expect } from "chai";
-import { causesOf, type Known, openSteps, type Subject } from "./explain.js";
+import type { Known, Subject } from "./cause.js";
+import { causesOf, openSteps } from "./explain.js";
 import type { Task } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
 
@@ -38,6 +39,8 @@ const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known => ({
   locks: [],
   openSteps: () => [],
   liveIn: () => 4,
+  vmOf: () => undefined,
+  diskOf: () => undefined,
   ...fields,
 });
 const TASK: Subject = { kind: "TASK", name: "2" };

@@ -1,33 +1,28 @@
-import type { Cause as CauseOf } from "@diskmesh/domain";
-import { type HeldLock, type LockOwner, ownerText } from "./locks.js";
-import { hasEnded, type Task } from "./task.js";
+import type { Cause, Found, Known, Subject } from "./cause.js";
+import { diskCauses, vmCauses } from "./explain-vm.js";
+import { type HeldLock, lockName, ownerText } from "./locks.js";
+import { hasEnded } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
 
-/** Why a task or a lock is as it is: what it waits for, since when, and how a person ends that. */
-
-export type Subject = { readonly kind: "TASK" | "LOCK"; readonly name: string };
-
-type Reason = "HELD" | "WAITS_FOR_LOCK" | "WAITS_FOR_WORKER" | "IS_TO_STOP" | "AT_WORK" | "LOCK_HELD";
-export type Cause = CauseOf<Subject, Reason>;
-
-export interface Known {
-  readonly taskOf: (taskId: number) => Task | undefined;
-  readonly locks: readonly (HeldLock & LockOwner)[];
-  /** Of tasks that run: what was begun and has not ended. */
-  readonly openSteps: (taskId: number) => readonly TaskEvent[];
-  /** How many tasks of a queue have not ended. */
-  readonly liveIn: (queue: Task["queue"]) => number;
-}
+/** Why a task, a lock, a VM or a disk is as it is: what it waits for, since when, and how a person ends that. */
 
 export function causesOf(subject: Subject, known: Known): Cause[] {
-  const found = subject.kind === "TASK" ? taskCauses(Number(subject.name), known) : lockCauses(subject.name, known);
-  return found.map((cause) => ({ subject, ...cause }));
+  return foundOf(subject, known).map((cause) => ({ subject, ...cause }));
 }
 
-type Found = Omit<Cause, "subject">;
-
-export function lockName({ type, resource }: Pick<HeldLock, "type" | "resource">): string {
-  return `${type}:${resource}`;
+function foundOf({ kind, name }: Subject, known: Known): Found[] {
+  switch (kind) {
+    case "TASK":
+      return taskCauses(Number(name), known);
+    case "LOCK":
+      return lockCauses(name, known);
+    case "VM":
+      return vmCauses(known.vmOf(name), known);
+    case "DISK":
+      return diskCauses(known.diskOf(name), known);
+    case "HOST":
+      return [];
+  }
 }
 
 /** Steps that were begun and have not ended, in the order in which they began. */
@@ -81,7 +76,15 @@ function taskCauses(taskId: number, known: Known): Found[] {
         sinceMs,
       },
     ];
-  return [{ reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, cures: [cancel] }];
+  const becauseOf = known.locks.filter((lock) => lock.taskId === taskId).flatMap(lockedBy);
+  return [{ reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, cures: [cancel], becauseOf }];
+}
+
+/** What it works on; of deployments and stemcells nothing more is known. */
+function lockedBy({ type, resource }: Pick<HeldLock, "type" | "resource">): Subject[] {
+  if (type === "instance") return [{ kind: "VM", name: resource }];
+  if (type === "disk") return [{ kind: "DISK", name: resource }];
+  return type === "node" ? [{ kind: "HOST", name: resource }] : [];
 }
 
 function lockCauses(name: string, { locks, taskOf }: Known): Found[] {

@@ -7,6 +7,11 @@ export interface LockName {
   readonly resource: string;
 }
 
+/** As people name it. */
+export function lockName({ type, resource }: LockName): string {
+  return `${type}:${resource}`;
+}
+
 export interface LockTimes {
   /** So long after its owner's last sign of life the owner is stopped. The lock stays held until its work has ended. */
   readonly deadlineMs: number;

@@ -29,7 +29,8 @@ type Reason =
   | "REPLACED"
   | "DEVICE_IN_TROUBLE"
   | "PUBLICATION_PENDING"
-  | "UNPUBLICATION_PENDING";
+  | "UNPUBLICATION_PENDING"
+  | "FENCED";
 
 export type Cause = CauseOf<Subject, Reason>;
 

@@ -2,7 +2,7 @@ import type { DiskId } from "@diskmesh/domain";
 import type { Cause, Known, Subject } from "./cause.js";
 import { whyNotAsked } from "./placement.js";
 import { isFence } from "./publications.js";
-import type { Disk, RegistryTables } from "./schema.js";
+import type { Disk, Fence, RegistryTables } from "./schema.js";
 
 export function diskCauses(tables: RegistryTables, diskId: DiskId, known: Known): Cause[] {
   const disk = tables.disks.get(diskId);
@@ -17,7 +17,8 @@ type Found = Omit<Cause, "subject">;
 
 function publication(disk: Disk): Found[] {
   const { diskId, deviceIds, publication: current, fence } = disk;
-  if (current === undefined || current.state === "PUBLISHED") return [];
+  if (current === undefined) return fence === undefined ? [] : [fenced(diskId, fence)];
+  if (current.state === "PUBLISHED") return [];
   const { hostId, attempts, lastError, pending = [], sessionNumber } = current;
   const waits = pending.map(({ deviceId, message }) => `device ${deviceId}: ${message}`);
   const reasons = [...waits, lastError].filter(Boolean).join("; ");
@@ -43,6 +44,16 @@ function publication(disk: Disk): Found[] {
       becauseOf: [...deviceSubjects, host],
     },
   ];
+}
+
+function fenced(diskId: DiskId, { hostId, by, reason, atMs }: Fence): Found {
+  return {
+    reason: "FENCED",
+    message: `disk ${diskId} was taken from host ${hostId} by ${by} (${reason}), and is served nowhere`,
+    sinceMs: atMs,
+    cures: [["ask for it where it is needed now (ProvideDisk, or PublishDisk)", ""]],
+    becauseOf: [{ kind: "HOST", name: hostId }],
+  };
 }
 
 /** What keeps its devices from being used, or will when it is published next. */

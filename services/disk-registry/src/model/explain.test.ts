@@ -247,6 +247,19 @@ const ROWS: readonly [cause: string, subject: Subject, scene: Scene, expected: r
     [{ reason: "REMOVAL_WAITS", says: /disk x lies on it/, sinceMs: 450, becauseOf: [DISK] }],
   ],
   [
+    "it was fenced, and nobody has asked for it since",
+    DISK,
+    { disk: { fence: { hostId: h2, ...word } } },
+    [
+      {
+        reason: "FENCED",
+        says: /disk x was taken from host h2 by operator ada \(no power\), and is served nowhere/,
+        sinceMs: 300,
+        becauseOf: [OTHER_HOST],
+      },
+    ],
+  ],
+  [
     "it is not served yet",
     DISK,
     { disk: { publication: published("PUBLISHING") } },

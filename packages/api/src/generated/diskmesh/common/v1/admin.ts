@@ -16,12 +16,14 @@ export const SubjectKind = {
   HOST: "SUBJECT_KIND_HOST",
   /** DEVICE - A device of the disk-registry, by device_id. */
   DEVICE: "SUBJECT_KIND_DEVICE",
-  /** DISK - A disk of the disk-registry, by disk_id. */
+  /** DISK - A disk: of the disk-registry by disk_id, of the director by its name or by what its CPI calls it. */
   DISK: "SUBJECT_KIND_DISK",
   /** TASK - A task of the director, by task_id. */
   TASK: "SUBJECT_KIND_TASK",
   /** LOCK - A lock of the director, by "TYPE:RESOURCE" as ListLocks has them. */
   LOCK: "SUBJECT_KIND_LOCK",
+  /** VM - An instance of the director and its VM: by instance_id, agent_id, vm_cid, or "DEPLOYMENT/GROUP/INDEX-or-ID". */
+  VM: "SUBJECT_KIND_VM",
   UNRECOGNIZED: "UNRECOGNIZED",
 } as const;
 
@@ -34,6 +36,7 @@ export namespace SubjectKind {
   export type DISK = typeof SubjectKind.DISK;
   export type TASK = typeof SubjectKind.TASK;
   export type LOCK = typeof SubjectKind.LOCK;
+  export type VM = typeof SubjectKind.VM;
   export type UNRECOGNIZED = typeof SubjectKind.UNRECOGNIZED;
 }
 
@@ -57,6 +60,9 @@ export function subjectKindFromJSON(object: any): SubjectKind {
     case 5:
     case "SUBJECT_KIND_LOCK":
       return SubjectKind.LOCK;
+    case 6:
+    case "SUBJECT_KIND_VM":
+      return SubjectKind.VM;
     case -1:
     case "UNRECOGNIZED":
     default:
@@ -78,6 +84,8 @@ export function subjectKindToNumber(object: SubjectKind): number {
       return 4;
     case SubjectKind.LOCK:
       return 5;
+    case SubjectKind.VM:
+      return 6;
     case SubjectKind.UNRECOGNIZED:
     default:
       return -1;

@@ -1,0 +1,95 @@
+import type { Context } from "../context.js";
+import { isShutOut } from "../model/agent-key.js";
+import type { Known, KnownVm } from "../model/cause.js";
+import type { Disk } from "../model/disk.js";
+import type { Instance } from "../model/instance.js";
+import type { PersistentDisk } from "../model/persistent-disk.js";
+import { decideResurrections, isWatched, watchedVms } from "../model/resurrection.js";
+import { type DirectorTables, taskKey } from "../model/schema.js";
+import type { TaskEvent } from "../model/task-event.js";
+
+/** What is not in the tables. */
+export interface LookedUp {
+  /** Of tasks: what was begun and has not ended. */
+  readonly steps: ReadonlyMap<number, readonly TaskEvent[]>;
+  /** By what its CPI calls a VM. */
+  readonly hosts: ReadonlyMap<string, readonly string[]>;
+}
+
+export function whatIsKnown(context: Context, tables: DirectorTables, { steps, hosts }: LookedUp): Known {
+  return {
+    taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
+    locks: context.locks.list(),
+    openSteps: (taskId) => steps.get(taskId) ?? [],
+    liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
+    vmOf: (name) => {
+      const instance = recordedInstance(tables, name);
+      return instance && knownVm(context, tables, instance, hosts.get(instance.vmCid) ?? []);
+    },
+    diskOf: (name) => recordedDisk(tables, name),
+  };
+}
+
+/** By its id, that of its agent or VM, or "DEPLOYMENT/GROUP/INDEX-or-ID". */
+export function recordedInstance(tables: DirectorTables, name: string): Instance | undefined {
+  const byId = tables.instances.get(name);
+  if (byId !== undefined) return byId;
+  for (const index of ["byAgent", "byVmCid"] as const)
+    for (const instance of tables.instances.by(index, name)) return instance;
+  const [deployment = "", group, which, ...rest] = name.split("/");
+  if (which === undefined || rest.length > 0) return undefined;
+  return [...tables.instances.by("byDeployment", deployment)].find(
+    (each) => each.group === group && (String(each.index) === which || each.instanceId === which),
+  );
+}
+
+/** A dynamic disk by its name, any by what its CPI calls it. */
+export function recordedDisk(tables: DirectorTables, name: string): Disk | PersistentDisk | undefined {
+  const byName = tables.disks.get(name) ?? tables.persistentDisks.get(name);
+  if (byName !== undefined) return byName;
+  const [disk] = [...tables.disks.by("byCid", name), ...tables.persistentDisks.by("byCid", name)];
+  return disk;
+}
+
+function knownVm(
+  { agentHealths, clock, config, agentsAreHeard }: Context,
+  tables: DirectorTables,
+  instance: Instance,
+  hostIds: readonly string[],
+): KnownVm {
+  const nowMs = clock.nowMs();
+  const { agentId, instanceId } = instance;
+  const isNatsAway = !agentsAreHeard();
+  const { silentMs, isResponsive } = agentHealths.shown(agentId);
+  const isSilent = isWatched(instance) && !isResponsive && !isNatsAway;
+  const persistent = [...tables.persistentDisks.by("byInstance", instanceId)];
+  return {
+    instance,
+    isNatsAway,
+    silentSinceMs: isSilent ? nowMs - silentMs : undefined,
+    remedy: isSilent ? remedyOf({ agentHealths, config }, tables, instance, nowMs) : "",
+    isShutOut: agentId !== "" && isShutOut(instance.agentKeys, nowMs),
+    owedRemovals: agentId === "" ? 0 : [...tables.owedRemovals.by("byAgent", agentId)].length,
+    disks: [...tables.disks.by("byInstance", instanceId), ...persistent],
+    hostIds,
+  };
+}
+
+/** What the resurrector, which looks at all of them, makes of a silent one. */
+function remedyOf(
+  { agentHealths, config }: Pick<Context, "agentHealths" | "config">,
+  tables: DirectorTables,
+  { instanceId }: Instance,
+  nowMs: number,
+): string {
+  const { resurrection } = config;
+  const silentMsOf = (agentId: string): number => agentHealths.shown(agentId).silentMs;
+  const watched = watchedVms(tables, silentMsOf, resurrection.enabled, nowMs);
+  if (watched.find(({ instance }) => instance.instanceId === instanceId)?.isOn !== true)
+    return "not made anew by itself: resurrection is switched off for it";
+  const verdict = decideResurrections(watched, resurrection).find(({ instance }) => instance.instanceId === instanceId);
+  if (verdict?.do === "hold") return `not made anew by itself: ${verdict.because}`;
+  if (verdict?.do === "make_anew" && verdict.isDead) return "made anew by itself: it counts as dead";
+  const { silentAfterMs, deadAfterMs } = resurrection;
+  return `made anew by itself once it has been silent for ${silentAfterMs / 1_000} s and its CPI says that it is gone, or after ${deadAfterMs / 1_000} s`;
+}

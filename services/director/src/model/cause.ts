@@ -1,0 +1,60 @@
+import type { Cause as CauseOf } from "@diskmesh/domain";
+import type { Disk } from "./disk.js";
+import type { Instance } from "./instance.js";
+import type { HeldLock, LockOwner } from "./locks.js";
+import type { PersistentDisk } from "./persistent-disk.js";
+import type { Task } from "./task.js";
+import type { TaskEvent } from "./task-event.js";
+
+/** Of hosts the disk-registry knows more, and of the disks that it makes. */
+export type Subject = { readonly kind: "TASK" | "LOCK" | "VM" | "DISK" | "HOST"; readonly name: string };
+
+type Reason =
+  | "HELD"
+  | "WAITS_FOR_LOCK"
+  | "WAITS_FOR_WORKER"
+  | "IS_TO_STOP"
+  | "AT_WORK"
+  | "LOCK_HELD"
+  | "LOCKED"
+  | "IGNORED"
+  | "STOPPED"
+  | "NO_VM"
+  | "VM_UNSETTLED"
+  | "VM_LOST"
+  | "NATS_AWAY"
+  | "AGENT_SILENT"
+  | "CERTIFICATE_ENDED"
+  | "OWES_REMOVALS"
+  | "DISK_UNSETTLED";
+export type Cause = CauseOf<Subject, Reason>;
+export type Found = Omit<Cause, "subject">;
+
+/** An instance, and what is known of its agent beside what is recorded. */
+export interface KnownVm {
+  readonly instance: Instance;
+  /** No agent can be heard now. */
+  readonly isNatsAway: boolean;
+  /** Its agent has said nothing for longer than it may; undefined: it is heard, or is not to be. */
+  readonly silentSinceMs: number | undefined;
+  /** What the director does about that by itself, as a clause. */
+  readonly remedy: string;
+  /** NATS takes no certificate of its agent any more. */
+  readonly isShutOut: boolean;
+  /** Disks that were detached while its agent could not be told. */
+  readonly owedRemovals: number;
+  readonly disks: readonly (Disk | PersistentDisk)[];
+  /** Of a disk-registry, by what its CPI calls the VM. */
+  readonly hostIds: readonly string[];
+}
+
+export interface Known {
+  readonly taskOf: (taskId: number) => Task | undefined;
+  readonly locks: readonly (HeldLock & LockOwner)[];
+  /** Of tasks that run: what was begun and has not ended. */
+  readonly openSteps: (taskId: number) => readonly TaskEvent[];
+  /** How many tasks of a queue have not ended. */
+  readonly liveIn: (queue: Task["queue"]) => number;
+  readonly vmOf: (name: string) => KnownVm | undefined;
+  readonly diskOf: (name: string) => Disk | PersistentDisk | undefined;
+}

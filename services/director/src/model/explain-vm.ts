@@ -1,0 +1,135 @@
+import type { Cure } from "@diskmesh/domain";
+import type { Found, Known, KnownVm, Subject } from "./cause.js";
+import type { Disk } from "./disk.js";
+import { formatInstance, type Instance } from "./instance.js";
+import { type LockType, lockName } from "./locks.js";
+import type { PersistentDisk } from "./persistent-disk.js";
+import { isUnknownAttach } from "./resurrection.js";
+
+export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
+  if (vm === undefined) return [];
+  const { instance, isShutOut, owedRemovals, disks } = vm;
+  const name = shown(instance);
+  const found: (Found | undefined)[] = [
+    locked("instance", instance.instanceId, name, known),
+    instance.ignore
+      ? cause("IGNORED", `${name} is ignored: nothing is done to it`, [
+          way(instance, "look after it again", "unignore"),
+        ])
+      : undefined,
+    vmState(vm),
+    silence(vm),
+    isShutOut
+      ? cause("CERTIFICATE_ENDED", `NATS takes no certificate of the agent of ${name} any more`, [recreate(instance)])
+      : undefined,
+    owedRemovals === 0
+      ? undefined
+      : cause(
+          "OWES_REMOVALS",
+          `the agent of ${name} is still to forget ${owedRemovals} disks that were detached while it was away: it is told when it is heard`,
+        ),
+  ];
+  const unsettled = disks.filter(isUnknownAttach).map(({ diskCid }): Subject => ({ kind: "DISK", name: diskCid }));
+  if (unsettled.length > 0)
+    found.push({
+      reason: "DISK_UNSETTLED",
+      message: `it is not known whether ${unsettled.map((disk) => disk.name).join(", ")} is attached to ${name}`,
+      becauseOf: unsettled,
+    });
+  return found.filter((each) => each !== undefined);
+}
+
+/** What is recorded of a dynamic or persistent disk; where it lies, the registry knows. */
+export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known): Found[] {
+  if (disk === undefined) return [];
+  const id = "name" in disk ? disk.name : disk.diskId;
+  const { state, instanceId } = disk;
+  const becauseOf: Subject[] = instanceId === "" ? [] : [{ kind: "VM", name: instanceId }];
+  const call = CALLS[state];
+  const lock = locked("disk", id, `disk ${id}`, known);
+  if (call === undefined) return lock === undefined ? [] : [lock];
+  const message = `disk ${id} is ${state}: ${call} may have been called, and what came of it is not recorded yet`;
+  const again: readonly Cure[] = lock === undefined ? [["no task is at work on it: ask for the same again", ""]] : [];
+  return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...(lock === undefined ? [] : [lock])];
+}
+
+const CALLS: Readonly<Record<string, string>> = {
+  creating: "create_disk",
+  attaching: "attach_disk",
+  detaching: "detach_disk",
+  deleting: "delete_disk",
+};
+
+function locked(type: LockType, resource: string, what: string, { locks }: Known): Found | undefined {
+  const lock = locks.find((each) => each.type === type && each.resource === resource);
+  if (lock === undefined) return undefined;
+  return cause("LOCKED", `something is at work on ${what}`, [], [{ kind: "LOCK", name: lockName(lock) }]);
+}
+
+function vmState({ instance, hostIds }: KnownVm): Found | undefined {
+  const { vmState: state, vmCid, state: wanted } = instance;
+  const name = shown(instance);
+  const again = way(instance, "deploy again, or have it checked", "cloud-check");
+  const hosts = hostIds.map((host): Subject => ({ kind: "HOST", name: host }));
+  switch (state) {
+    case "none":
+      return wanted === "detached"
+        ? cause("STOPPED", `${name} was stopped, and its VM deleted, by an operator`, [
+            way(instance, "start it", "start"),
+          ])
+        : cause("NO_VM", `${name} has no VM: whatever should have made one has failed or not come to it`, [again]);
+    case "creating":
+      return cause("VM_UNSETTLED", `create_vm may have been called for ${name}, and what came of it is not known`, [
+        again,
+      ]);
+    case "deleting":
+      return cause("VM_UNSETTLED", `VM ${vmCid} of ${name} is being deleted`, [again], hosts);
+    case "lost":
+      return cause(
+        "VM_LOST",
+        `VM ${vmCid} of ${name} is gone as its CPI says, or its agent did not answer when it should have`,
+        [again],
+        hosts,
+      );
+    default:
+      return wanted === "stopped"
+        ? cause("STOPPED", `the jobs of ${name} were stopped by an operator`, [way(instance, "start them", "start")])
+        : undefined;
+  }
+}
+
+function silence({ instance, isNatsAway, silentSinceMs, remedy, hostIds }: KnownVm): Found | undefined {
+  if (isNatsAway)
+    return cause("NATS_AWAY", "no agent is heard: this director has no connection to NATS", [
+      ["see that nats-server runs", "diskmesh status"],
+    ]);
+  if (silentSinceMs === undefined) return undefined;
+  return {
+    reason: "AGENT_SILENT",
+    message: `agent ${instance.agentId} of ${shown(instance)} says nothing; its VM is ${remedy}`,
+    sinceMs: silentSinceMs,
+    cures: [recreate(instance)],
+    becauseOf: hostIds.map((name) => ({ kind: "HOST", name })),
+  };
+}
+
+function cause(
+  reason: Found["reason"],
+  message: string,
+  cures: readonly Cure[] = [],
+  becauseOf: readonly Subject[] = [],
+): Found {
+  return { reason, message, cures, becauseOf };
+}
+
+const recreate = (instance: Instance): Cure => way(instance, "have its VM made anew", "recreate");
+
+/** By the bosh CLI; a check is of a whole deployment. */
+function way(instance: Instance, what: string, command: string): Cure {
+  const slug = command === "cloud-check" ? "" : ` ${formatInstance(instance)}`;
+  return [what, `bosh -d ${instance.deployment} ${command}${slug}`];
+}
+
+function shown(instance: Instance): string {
+  return `${instance.deployment}/${formatInstance(instance)}`;
+}
