@@ -23,6 +23,9 @@ export function passthruError(thrown: unknown, requestId: string): Answer {
     return fault(401, "Not authorized", { "www-authenticate": 'Basic realm="BOSH Director"' });
   if (thrown instanceof PermissionDeniedError) return fault(403, `Access was denied: ${thrown.message}`);
   const status = statusOf(thrown);
+  // Clients of Ironic send again by themselves what is answered with 503.
+  if (thrown.retryable && thrown.outcome === "unknown")
+    return fault(status === 503 ? 500 : status, `${thrown.message}; what the method has done is not known`);
   const retryAfterS = Math.max(1, Math.ceil((thrown.retryAfterMs ?? 1_000) / 1_000));
   return fault(status, thrown.message, thrown.retryable ? { "retry-after": String(retryAfterS) } : {});
 }
