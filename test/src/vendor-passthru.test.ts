@@ -1,15 +1,19 @@
 import { execFile } from "node:child_process";
-import { existsSync, readdirSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { readdir, readFile } from "node:fs/promises";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import { LockServiceDefinition, type MethodTarget, VendorPassthruServiceDefinition } from "@diskmesh/api/director";
 import { type HttpAnswer, HttpClient, httpUsers } from "@diskmesh/director/testing";
 import {
   AbortedError,
+  AlreadyExistsError,
   DriverError,
   InvalidArgumentError,
   type JsonObject,
   MIB_BYTES,
+  NotFoundError,
   UnavailableError,
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
@@ -19,27 +23,10 @@ import { eventually, freePort, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { addHosts } from "./mesh/steps.js";
 import { TestMesh } from "./mesh/test-mesh.js";
+import { B, C, grpcCallOf, NODE, ROWS } from "./passthru/rows.js";
 import { repositoryFolder } from "./repository-folder.js";
 
-const NODE = "host-1";
-const B = `/v1/nodes/${NODE}/vendor_passthru`;
-const C = "/v1/drivers/sample/vendor_passthru";
 const USERS = { admin: ["bosh.admin"], reader: ["bosh.read"], caller: ["bosh.vendor-methods.call"], nobody: [] };
-
-/** Envelopes of errors, as clients of Ironic get them. */
-const E = (faultstring: string | RegExp) => ({ faultcode: "Client", faultstring });
-const S = (faultstring: string | RegExp) => ({ faultcode: "Server", faultstring });
-
-interface Row {
-  readonly title: string;
-  readonly send: readonly [verb: string, path: string, body?: unknown];
-  readonly status: number;
-  /** The value, or the error in its envelope. */
-  readonly json?: unknown;
-  readonly error?: { readonly faultcode: string; readonly faultstring: string | RegExp };
-  /** The node's last error once the call has ended. */
-  readonly lastError?: string | null;
-}
 
 /** What comes with diskmesh, and a vendor's own beside it. */
 const SHIPPED = [
@@ -53,107 +40,6 @@ const CALLS = 1_000;
 const WAITING = 100;
 
 const PATIENCE = { timeoutMs: 120_000 };
-
-const KW = { a: 1 };
-const echoed = (http_method: string, kw: object) => ({ http_method, kw });
-const row = (title: string, send: Row["send"], status: number, rest: Partial<Row> = {}): Row => ({
-  title,
-  send,
-  status,
-  ...rest,
-});
-
-/** The conformance table: what Ironic's API does, and, marked "ours", where this one differs on purpose. */
-const ROWS: readonly Row[] = [
-  row("1 async -> 202", ["POST", `${B}?method=second_method`, { bar: "kazoo" }], 202, { lastError: null }),
-  row("2 its name in the path", ["POST", `${B}/second_method`, { bar: "kazoo" }], 202, { lastError: null }),
-  row("3 sync -> 200 true", ["POST", `${B}?method=third_method_sync`, { bar: "meow" }], 200, { json: true }),
-  row("4 sync -> 200 false", ["POST", `${B}?method=third_method_sync`, { bar: "x" }], 200, { json: false }),
-  row("6 shared", ["POST", `${B}/fourth_shared`, { bar: "woof" }], 202),
-  row("7 GET without a body", ["GET", `${B}?method=echo`], 200, { json: echoed("GET", {}) }),
-  ...["POST", "PUT", "PATCH", "DELETE", "GET"].map((verb) =>
-    row(`8-12 ${verb} with a body`, [verb, `${B}/echo`, KW], 200, { json: echoed(verb, KW) }),
-  ),
-  row("13 a verb declared in small letters", ["GET", `${B}/lower`], 200, { json: "lower" }),
-  row("14 HEAD where it is listed", ["HEAD", `${B}/lower`], 200),
-  row("15 TRACE", ["TRACE", `${B}/echo`], 400, { error: E("The method echo does not support HTTP TRACE") }),
-  row("16 nothing -> null", ["POST", `${B}/none`], 200, { json: null }),
-  row("17 a text", ["GET", `${B}/str`], 200, { json: "hello" }),
-  row("17 an empty text", ["GET", `${B}/empty`], 200, { json: "" }),
-  row("17 false", ["GET", `${B}/false`], 200, { json: false }),
-  row("17 a list", ["GET", `${B}/list`], 200, { json: [1, "a", null] }),
-  row("17 a number", ["GET", `${B}/num`], 200, { json: 5 }),
-  row("18 another verb", ["GET", `${B}/second_method`], 400, {
-    error: E("The method second_method does not support HTTP GET"),
-  }),
-  row("19 another verb, and an argument missing", ["DELETE", `${B}/second_method`], 400, {
-    error: E("The method second_method does not support HTTP DELETE"),
-  }),
-  row("20 no such method", ["POST", `${B}?method=nope`], 400, { error: E("No handler for method nope") }),
-  row("21 in other letters", ["POST", `${B}?method=ECHO`], 400, { error: E("No handler for method ECHO") }),
-  row("21 methods, by POST", ["POST", `${B}/methods`], 400, { error: E("No handler for method methods") }),
-  row("21 methods, in the query", ["GET", `${B}?method=methods`], 400, { error: E("No handler for method methods") }),
-  row("22 POST of no method", ["POST", B], 400, { error: E("Missing mandatory parameter: method") }),
-  row("23 GET of no method", ["GET", B], 400, { error: E("Missing mandatory parameter: method") }),
-  row("24 an empty name", ["POST", `${B}?method=`], 400, { error: E("Method not specified") }),
-  row("25 an argument missing", ["POST", `${B}/second_method`, { invalid: "x" }], 400, {
-    error: E("Parameter 'bar' not passed to method 'second_method'."),
-  }),
-  row("26 ours: one too many -> 400", ["POST", `${B}/third_method_sync`, { bar: "meow", extra: 1 }], 400, {
-    error: E("Method 'third_method_sync' takes no parameter 'extra'."),
-  }),
-  row("27 ours: one too many of an async one -> 400", ["POST", `${B}/second_method`, { bar: "k", extra: 1 }], 400, {
-    error: E("Method 'second_method' takes no parameter 'extra'."),
-  }),
-  row("28 renamed", ["POST", `${B}/other-name`], 200, { json: "other" }),
-  row("28 by its old name", ["POST", `${B}/renamed`], 400, { error: E("No handler for method renamed") }),
-  row("29 an error of the framework", ["POST", `${B}/boom`], 500, { error: S("iron boom") }),
-  row("30 any other error", ["POST", `${B}/plain`], 500, { error: S("plain boom") }),
-  row("31 a conflict", ["POST", `${B}/conflict`], 409, { error: E("conf boom") }),
-  row("32 an async one that fails", ["POST", `${B}/aboom`], 202, {
-    lastError: "Async execution of aboom failed with error: plain boom",
-  }),
-  row("33 ours: the next async one clears it", ["POST", `${B}/second_method`, { bar: "k" }], 202, { lastError: null }),
-  row("35 ours: no JSON -> 400", ["POST", `${B}/echo`, "{bad"], 400, { error: E("The body is not JSON") }),
-  row("37 ours: a form -> 400", ["POST", `${B}/echo`, "a=1"], 400, { error: E("The body is not JSON") }),
-  ...["[1,2]", '"abc"', "5"].map((body) =>
-    row(`38 ours: ${body} -> 400`, ["POST", `${B}/echo`, body], 400, { error: E("The body is no JSON object") }),
-  ),
-  row("39 null", ["POST", `${B}/echo`, "null"], 200, { json: echoed("POST", {}) }),
-  row("40 another parameter", ["POST", `${B}/echo?x=1`], 400, { error: E("Unexpected arguments: x") }),
-  row("41 ours: method in the body is an argument", ["POST", `${B}?method=echo`, { method: "x" }], 200, {
-    json: echoed("POST", { method: "x" }),
-  }),
-  ...["http_method", "task"].map((name) =>
-    row(`42 ours: ${name} is reserved -> 400`, ["POST", `${B}/echo`, { [name]: 1 }], 400, {
-      error: E(`The parameter '${name}' is reserved: no method can take it`),
-    }),
-  ),
-  ...["node_ident", "data"].map((name) =>
-    row(`43 ${name} is passed on`, ["POST", `${B}/echo`, { [name]: "z" }], 200, {
-      json: echoed("POST", { [name]: "z" }),
-    }),
-  ),
-  row("a slash at the end", ["POST", `${B}/?method=echo`, KW], 200, { json: echoed("POST", KW) }),
-  row("a node that nobody knows", ["POST", "/v1/nodes/nobody/vendor_passthru/echo"], 404, {
-    error: E("Node nobody could not be found."),
-  }),
-  row("no node's name", ["POST", "/v1/nodes/a%20b/vendor_passthru/echo"], 400, {
-    error: E('Expected UUID or name for node_ident: "a b"'),
-  }),
-  row("of a driver", ["POST", `${C}/d_echo`, KW], 200, { json: echoed("POST", KW) }),
-  row("of a driver, in the query", ["PUT", `${C}?method=d_echo`, KW], 200, { json: echoed("PUT", KW) }),
-  row("of a driver, nothing", ["POST", `${C}/d_none`], 200, { json: null }),
-  row("of a driver, async", ["POST", `${C}/d_async`], 202),
-  row("of a driver, failing", ["POST", `${C}/d_boom`], 500, { error: S("driver boom") }),
-  row("of a driver, a node's", ["POST", `${C}/echo`], 400, { error: E("No handler for method echo") }),
-  row("of no driver", ["POST", "/v1/drivers/none/vendor_passthru/x"], 404, {
-    error: E("The driver 'none' is unknown."),
-  }),
-  row("of a driver with a catch-all", ["POST", "/v1/drivers/legacy/vendor_passthru/any", KW], 200, {
-    json: { method: "any", args: KW },
-  }),
-];
 
 describe("vendor passthru", function () {
   this.timeout(300_000);
@@ -204,9 +90,14 @@ describe("vendor passthru", function () {
   });
   after(() => mesh?.[Symbol.asyncDispose]());
 
-  const send = (verb: string, path: string, body?: unknown): Promise<HttpAnswer> => {
+  const send = (
+    verb: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<HttpAnswer> => {
     const text = typeof body === "string" || body === undefined ? body : JSON.stringify(body);
-    return http("admin").send(verb, path, text === undefined ? {} : { body: text });
+    return http("admin").send(verb, path, { headers, ...(text !== undefined && { body: text }) });
   };
   const faultOf = ({ body }: HttpAnswer): JsonObject => {
     const { error_message } = JSON.parse(body) as { readonly error_message: string };
@@ -219,9 +110,9 @@ describe("vendor passthru", function () {
     };
 
   describe("over HTTPS", () => {
-    for (const { title, send: sent, status, json, error, lastError } of ROWS)
+    for (const { title, send: sent, contentType, status, json, error, lastError } of ROWS)
       it(title, async () => {
-        const answer = await send(...sent);
+        const answer = await send(...sent, contentType === undefined ? {} : { "content-type": contentType });
         expect(answer.status, answer.body).to.equal(status);
         expect(answer.headers["x-openstack-ironic-api-version"]).to.equal("1.115");
         if (json !== undefined) {
@@ -234,8 +125,8 @@ describe("vendor passthru", function () {
         expect(answer.headers).not.to.have.property("content-type");
         const taskId = Number(String(answer.headers.location).split("/").at(-1));
         await ended(taskId);
-        if (lastError !== undefined)
-          await eventually(async () => expect(await state()).to.include({ last_error: lastError, reservation: null }));
+        if (lastError === undefined) return;
+        await eventually(async () => expect(await state()).to.include({ last_error: lastError, reservation: null }));
       });
 
     it("44 nested too deep, or too long -> refused without an envelope", async () => {
@@ -287,18 +178,33 @@ describe("vendor passthru", function () {
       return outcome;
     };
 
-    it("a value, or a task with what the method answered", async () => {
-      expect(await call("third_method_sync", { bar: "meow" })).to.deep.equal({ $case: "value", value: true });
-      expect(await call("none")).to.deep.include({ $case: "value" });
+    const ERRORS = new Map([
+      [400, InvalidArgumentError],
+      [404, NotFoundError],
+      [409, AlreadyExistsError],
+      [500, DriverError],
+    ]);
+    for (const row of ROWS.filter(({ isOfHttp }) => !isOfHttp))
+      it(row.title, async () => {
+        const { status, json, error, lastError } = row;
+        const answered = vendors.callMethod({ ...grpcCallOf(row), wait: true });
+        if (error !== undefined)
+          return void (await rejection(answered, ERRORS.get(status) ?? Error, error.faultstring));
+        const { outcome } = await answered;
+        if (status === 200) {
+          expect(outcome?.$case).to.equal("value");
+          if (json !== undefined) expect(outcome?.value ?? null).to.deep.equal(json);
+          return;
+        }
+        expect(outcome?.$case === "task" && outcome.value.endedAt).not.to.equal(undefined);
+        if (lastError === undefined) return;
+        const { lastError: told, holder } = await vendors.getNode({ nodeId: NODE });
+        expect([told, holder]).to.deep.equal([lastError ?? "", undefined]);
+      });
+
+    it("what the method of a task answered -> its result", async () => {
       const outcome = await call("second_method", { bar: "x" }, { wait: true });
       expect(outcome?.$case === "task" && outcome.value).to.include({ state: "TASK_STATE_DONE", result: '"done"' });
-    });
-
-    it("errors -> their codes", async () => {
-      await rejection(call("nope"), InvalidArgumentError, "No handler for method nope");
-      await rejection(call("echo", {}, { httpMethod: "TRACE" }), InvalidArgumentError, "does not support HTTP TRACE");
-      await rejection(call("third_method_sync"), InvalidArgumentError, "Parameter 'bar' not passed");
-      await rejection(call("plain"), DriverError, "plain boom");
     });
 
     it("an argument that is secret -> in no event, task or error", async () => {
@@ -481,6 +387,29 @@ describe("vendor passthru", function () {
       expect(task.result).to.contain("the director ended while the method ran");
     });
 
+    it("the director -> a call that waits, and has secret arguments, is not made", async () => {
+      const holder = await sleeping(3_600_000);
+      const file = join(mesh.group.folder, "noted");
+      const args = { file, password: "hunter2-secret" };
+      const answer = await send("POST", `${B}/login_async?wait=true`, args);
+      const taskId = Number(String(answer.headers.location).split("/").at(-1));
+      await mesh.process("director").kill();
+      const stored = await textsIn(mesh.group.dataFolder("director"));
+      expect(stored).to.contain(file).and.not.to.contain("hunter2");
+      await mesh.process("director").start();
+      await mesh.clients.tasks.cancelTask({ taskId: holder });
+      const task = await ended(taskId);
+      expect(task.state).to.equal("TASK_STATE_ERROR");
+      expect(task.result).to.match(
+        /^method login_async was not called: secret arguments \(password\) are written nowhere/,
+      );
+      expect(existsSync(file)).to.equal(false);
+      const { outcome } = await vendors.callMethod({ target: node(), method: "login_async", args, wait: true });
+      expect(outcome?.$case === "task" && outcome.value.result).to.equal('"logged in with <redacted>"');
+      expect(readFileSync(file, "utf8").trim()).to.equal(createHash("sha256").update(args.password).digest("hex"));
+      expect(mesh.process("director").logs + mesh.process(NODE).logs).not.to.contain("hunter2");
+    });
+
     it("the agent -> the call is not begun again, its task says so, and so does the node", async () => {
       const taskId = await sleeping(3_600_000);
       await eventually(async () => {
@@ -496,6 +425,13 @@ describe("vendor passthru", function () {
       await eventually(async () => expect((await send("POST", `${B}/none`)).status).to.equal(200));
     });
   });
+
+  /** Whatever the files of a folder hold. */
+  async function textsIn(folder: string): Promise<string> {
+    const entries = await readdir(folder, { recursive: true, withFileTypes: true });
+    const files = entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => join(parentPath, name));
+    return (await Promise.all(files.map((file) => readFile(file, "latin1")))).join();
+  }
 
   /** What is on PATH. */
   function programs(): ReadonlySet<string> {

@@ -11,7 +11,6 @@ import {
   type Logger,
   messageOf,
   NotFoundError,
-  Redactor,
   ResourceExhaustedError,
   TimeoutError,
   UnavailableError,
@@ -19,8 +18,8 @@ import {
 import type { DriverLimits } from "./config.js";
 import { DriverOutput } from "./driver-output.js";
 import { readLines } from "./lines.js";
-import { type DriverListing, findMethod, parseListing, secretArguments } from "./listing.js";
-import type { FailureKind, MethodKind } from "./method.js";
+import { type CalledMethod, type DriverListing, parseListing, withoutSecrets } from "./listing.js";
+import type { FailureKind } from "./method.js";
 import { type DriverOffers, Offers } from "./offers.js";
 import { processUse } from "./process-use.js";
 import { ANSWERS_FD, type FromDriver, type ToDriver } from "./protocol.js";
@@ -44,11 +43,8 @@ export interface DriverProcessOptions {
 }
 
 /** One call of a method. */
-export interface DriverCall {
-  readonly kind: MethodKind;
-  readonly method: string;
+export interface DriverCall extends CalledMethod {
   readonly httpMethod: string;
-  readonly args: JsonObject;
   readonly nodeId: string;
   readonly validateOnly: boolean;
   readonly timeoutMs: number;
@@ -138,7 +134,7 @@ export class DriverProcess {
     signal.addEventListener("abort", onAbort, { once: true });
     try {
       return await new Promise<unknown>((resolve, reject) => {
-        this.#running.set(id, { resolve, reject, hide: (text) => this.#hide(called, text) });
+        this.#running.set(id, { resolve, reject, hide: (text) => withoutSecrets(this.#listing, called, text) });
         this.#tell({ type: "call", id, ...called });
       });
     } catch (error) {
@@ -229,11 +225,6 @@ export class DriverProcess {
     this.#options.onLoaded(this.#listing);
   }
 
-  #hide({ kind, method, args }: Pick<DriverCall, "kind" | "method" | "args">, text: string): string {
-    const schema = this.#listing && findMethod(this.#listing, kind, method)?.schema;
-    return new Redactor(secretArguments(schema ?? {}, args).map((name) => args[name])).text(text);
-  }
-
   #tell(message: ToDriver): void {
     const stdin = this.#child.stdin as Writable | null;
     if (stdin?.writable) stdin.write(`${JSON.stringify(message)}\n`);
@@ -265,7 +256,8 @@ export class DriverProcess {
     for (const timer of this.#timers) clearTimeout(timer);
     this.#reason ??= reason;
     const ended = this.#reason;
-    for (const { reject } of this.#running.values()) reject(new DriverError(`the driver ended meanwhile: ${ended}`));
+    const text = `the driver ended while the method ran, and what that has done is not known: ${ended}`;
+    for (const { reject } of this.#running.values()) reject(new DriverError(text));
     this.#running.clear();
     this.#options.onEnd(ended);
   }

@@ -1,9 +1,10 @@
 import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { DriverError, InvalidArgumentError, type Logger, NotFoundError, TimeoutError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
-import { type DriverCall, DriverHost, driversConfig } from "./host.js";
+import { type DriverCall, DriverHost, driversConfig, KeptCalls } from "./host.js";
 import { LEGACY_DRIVER, MISBEHAVING_DRIVER, SAMPLE_DRIVER } from "./testing/index.js";
 
 const LIMITS = { memoryMib: 64, turnProcessorMs: 300, cancelGraceMs: 300, outputBytesPerSecond: 262_144 };
@@ -107,6 +108,35 @@ describe("the host of drivers", () => {
       const late = it_.call("sample", "sleep", { args: { ms: 3_600_000 }, timeoutMs: 1 });
       await rejection(late, TimeoutError, "did not return within 1 ms");
       expect(await it_.call("sample", "none")).to.equal(null);
+    });
+
+    it("a call that is kept -> is begun once, and told without its secrets as often as it is asked for", async () => {
+      const kept = new KeptCalls();
+      const file = join(temporaryFolder(), "noted");
+      const of = { nodeId: "host-1", httpMethod: "POST", timeoutMs: 60_000 };
+      const args = { file, password: "hunter2-secret" };
+      const begun = kept.begin(it_.host, "a-1", "sample", { ...of, kind: "node", method: "login_async", args });
+      const told = { failed: false, text: '"logged in with <redacted>"' };
+      expect(await begun.ended).to.deep.equal(told);
+      expect(kept.get("a-1")).to.equal(begun);
+      expect(begun.outcome).to.deep.equal(told);
+      expect(readFileSync(file, "utf8").split("\n")).to.have.length(2);
+      kept.forget("a-1");
+      expect(kept.get("a-1")).to.equal(undefined);
+    });
+
+    it("a call that is kept and cancelled -> nobody knows what it did", async () => {
+      const kept = new KeptCalls();
+      const of = { nodeId: "host-1", httpMethod: "POST", timeoutMs: 60_000 };
+      const sleep = { ...of, kind: "node", method: "sleep", args: { ms: 3_600_000 } } as const;
+      const { ended } = kept.begin(it_.host, "a-2", "sample", sleep);
+      kept.cancel("a-2");
+      kept.cancel("never begun");
+      expect(await ended).to.deep.equal({
+        failed: true,
+        reason: "CANCELLED",
+        message: "the method was told to end: what it had done by then is not known",
+      });
     });
 
     it("its process -> has no environment, arguments or folder of the service", async () => {

@@ -2,12 +2,13 @@ import { createHash } from "node:crypto";
 import { type Logger, NotFoundError } from "@diskmesh/domain";
 import type { DriversConfig } from "./config.js";
 import type { DriverCall } from "./driver-process.js";
-import type { DriverListing } from "./listing.js";
+import { type CalledMethod, type DriverListing, withoutSecrets } from "./listing.js";
 import { type DriverOffers, noOffers } from "./offers.js";
 import { type DriverState, SupervisedDriver } from "./supervised-driver.js";
 
 export { type DriversConfig, driversConfig } from "./config.js";
 export type { DriverCall } from "./driver-process.js";
+export { type KeptCall, KeptCalls } from "./kept-calls.js";
 export { catchAllMethod, type DriverListing, findMethod, secretArguments, shownArguments } from "./listing.js";
 export type { DriverOffers } from "./offers.js";
 
@@ -82,6 +83,12 @@ export class DriverHost {
     const driver = this.#drivers.find(({ listing }) => listing?.name === name);
     if (driver === undefined) throw new NotFoundError(`The driver '${name}' is unknown.`, { about: { driver: name } });
     return driver.call(call);
+  }
+
+  /** What is said of a call, without its secret arguments. */
+  hide(name: string, call: CalledMethod, text: string): string {
+    const listing = this.listings().find((each) => each.name === name);
+    return withoutSecrets(listing, call, text);
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,4 @@
-import { isJsonObject, type JsonObject, REDACTED } from "@diskmesh/domain";
+import { isJsonObject, type JsonObject, REDACTED, Redactor } from "@diskmesh/domain";
 import * as z from "zod";
 import { METHOD_SCOPES, type MethodKind } from "./method.js";
 
@@ -83,6 +83,23 @@ export function shownArguments(schema: JsonObject, args: JsonObject): JsonObject
 export function secretArguments(schema: JsonObject, args: JsonObject): string[] {
   const shown = shownArguments(schema, args);
   return Object.keys(args).filter((name) => shown[name] !== args[name]);
+}
+
+/** A method, and what it is called with. */
+export interface CalledMethod {
+  readonly kind: MethodKind;
+  readonly method: string;
+  readonly args: JsonObject;
+}
+
+/** What is said of a call, with nothing of its secret arguments in it. */
+export function withoutSecrets(
+  listing: DriverListing | undefined,
+  { kind, method, args }: CalledMethod,
+  text: string,
+): string {
+  const schema = listing && findMethod(listing, kind, method)?.schema;
+  return new Redactor(secretArguments(schema ?? {}, args).map((name) => args[name])).text(text);
 }
 
 // A secret inside of something is a secret as a whole: what stands around it may give it away.

@@ -18,6 +18,7 @@ import { prepareJob } from "./jobs/prepare.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
+import { CallMemory } from "./passthru/call-memory.js";
 import type { Nodes } from "./passthru/nodes.js";
 import { Passthru } from "./passthru/passthru.js";
 import type { Registries } from "./registries.js";
@@ -165,6 +166,7 @@ export function createDirector(
   const { drivers } = config;
   const host = lifecycle.use("drivers", new DriverHost({ config: drivers, random, log }));
   const { nodes } = connections;
+  const callMemory = new CallMemory();
   const jobs: JobContext = {
     config,
     tablet,
@@ -183,6 +185,7 @@ export function createDirector(
     vendors: {
       host,
       nodes,
+      memory: callMemory,
       startId: randomUUID(),
       asyncTimeoutMs: drivers.limits.asyncTimeoutMs,
       callTimeoutMs: config.nodes.callTimeoutMs,
@@ -232,6 +235,7 @@ export function createDirector(
     taskLog,
     changes,
     times,
+    onForgotten: (taskId) => callMemory.forget(taskId),
     workers,
     queueLengths,
     clock,
@@ -264,6 +268,7 @@ export function createDirector(
     tasks,
     locks,
     events,
+    memory: callMemory,
     callTimeoutMs: config.nodes.callTimeoutMs,
     syncTimeoutMs: drivers.limits.syncTimeoutMs,
   });

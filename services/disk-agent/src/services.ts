@@ -12,7 +12,7 @@ import { listDevices } from "./handlers/list-devices.js";
 import { openSession } from "./handlers/open-session.js";
 import { rescanDevices } from "./handlers/rescan-devices.js";
 import { unexportDisk } from "./handlers/unexport-disk.js";
-import { callMethod, cancelMethod, listMethods } from "./handlers/vendor-methods.js";
+import { callMethod, cancelMethod, joinMethod, listMethods } from "./handlers/vendor-methods.js";
 
 const REGISTRY: readonly Role[] = ["disk-registry"];
 const LOOKERS: readonly Role[] = ["disk-registry", "operator"];
@@ -36,6 +36,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
   offer(server, AgentDriverServiceDefinition, current, {
     listMethods: allow(DIRECTORS, listMethods),
     callMethod: allow(DIRECTORS, callMethod),
+    joinMethod: allow(DIRECTORS, joinMethod),
     cancelMethod: allow(DIRECTORS, cancelMethod),
   });
 }

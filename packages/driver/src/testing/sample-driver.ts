@@ -1,8 +1,11 @@
+import { createHash } from "node:crypto";
+import { appendFile } from "node:fs/promises";
 import { Driver, driverMethod, MethodError, nodeMethod, secret, z } from "../index.js";
 
 const anything = z.looseObject({});
 const VERBS = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 const at = z.strictObject({ at: z.int() });
+const noted = z.strictObject({ file: z.string(), password: secret(z.string()) });
 const bar = z.strictObject({ bar: z.string() });
 
 /** Methods of every kind, as conformance asks for them. */
@@ -62,6 +65,9 @@ export default class SampleDriver extends BaseDriver {
   aboom = nodeMethod({ httpMethods: ["POST"], async: true, description: "fails later" }, () => {
     throw new Error("plain boom");
   });
+  aconflict = nodeMethod({ httpMethods: ["POST"], async: true, description: "conflicts later" }, () => {
+    throw new MethodError("conflict", "conf boom");
+  });
   renamed = nodeMethod(
     { httpMethods: ["POST"], async: false, description: "renamed", name: "other-name" },
     () => "other",
@@ -77,6 +83,10 @@ export default class SampleDriver extends BaseDriver {
       if (user === "echo") throw new Error(`wrong password ${password}`);
       return user;
     },
+  );
+  login_async = nodeMethod(
+    { httpMethods: ["POST"], async: true, description: "takes a secret, and notes it", args: noted },
+    (args) => note(args),
   );
   sleep = nodeMethod(
     { httpMethods: ["POST"], async: false, description: "waits", args: z.strictObject({ ms: z.int() }) },
@@ -117,6 +127,10 @@ export default class SampleDriver extends BaseDriver {
     throw new Error("driver boom");
   });
   d_none = driverMethod({ httpMethods: ["POST"], async: false, description: "answers nothing" }, () => undefined);
+  d_login_async = driverMethod(
+    { httpMethods: ["POST"], async: true, description: "takes a secret, and notes it", args: noted },
+    (args) => note(args),
+  );
   d_sleep = driverMethod(
     { httpMethods: ["POST"], async: true, description: "waits", args: z.strictObject({ ms: z.int() }) },
     ({ ms }, { signal }) => sleep(ms, signal),
@@ -130,6 +144,12 @@ export default class SampleDriver extends BaseDriver {
     this.#atOnce -= 1;
     return { ...args, atOnce };
   }
+}
+
+/** Writes a line each time, and answers what nobody should see. */
+async function note({ file, password }: z.output<typeof noted>): Promise<string> {
+  await appendFile(file, `${createHash("sha256").update(password).digest("hex")}\n`);
+  return `logged in with ${password}`;
 }
 
 function sleep(ms: number, signal: AbortSignal): Promise<string> {

@@ -1,4 +1,12 @@
-import { backoffMs, DomainError, DriverError, messageOf, OutdatedError, Redactor } from "@diskmesh/domain";
+import {
+  backoffMs,
+  DomainError,
+  DriverError,
+  InvalidStateError,
+  messageOf,
+  NotFoundError,
+  OutdatedError,
+} from "@diskmesh/domain";
 import { nodeErrorText } from "../model/node-error.js";
 import { type DirectorTransaction, taskKey } from "../model/schema.js";
 import type { JobOf } from "../model/task.js";
@@ -20,11 +28,20 @@ export const callVendorMethod: Planner<"call_vendor_method"> = (context, job) =>
   locks: job.exclusiveLock && job.nodeId !== "" ? [lockOf(job.nodeId)] : [],
   // Tasks of one node, or of one driver, share workers: none that hangs keeps others waiting.
   cpis: [job.nodeId === "" ? `driver ${job.driver}` : `node ${job.nodeId}`],
-  run: (run) => (job.begunOn === undefined ? begin(context, run, job) : finish(context, run, job, job.begunOn)),
+  run: async (run) => {
+    try {
+      return await (job.begunOn === undefined ? begin(context, run, job) : finish(context, run, job, job.begunOn));
+    } catch (error) {
+      if (job.nodeId !== "" && !run.stopped.aborted && error instanceof DomainError)
+        await noteFailure(context, run, job, error.message);
+      throw error;
+    }
+  },
 });
 
 async function begin(context: JobContext, run: TaskRun, job: CallJob): Promise<undefined> {
   run.checkpoint();
+  if (context.vendors.memory.argsOf(run.taskId, job) === undefined) throw notBegun(job);
   const begunOn = job.nodeId === "" ? context.vendors.startId : await bootIdOf(context, run, job.nodeId);
   await context.tablet.transact((tx) => {
     const task = tx.tasks.get(taskKey(run.taskId));
@@ -34,44 +51,41 @@ async function begin(context: JobContext, run: TaskRun, job: CallJob): Promise<u
   });
 }
 
-async function finish(context: JobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
-  const redactor = new Redactor(job.secretArgs.map((name) => job.args[name]));
+function finish(context: JobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
+  return run.stage("Calling vendor method", formatMethod(job), () =>
+    job.nodeId === "" ? inDirector(context, run, job, begunOn) : onNode(context, run, job, begunOn),
+  );
+}
+
+async function inDirector({ vendors }: JobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<string> {
+  if (begunOn !== vendors.startId)
+    throw new DriverError("the director ended while the method ran: what the method has done is not known");
+  const { host, memory, asyncTimeoutMs: timeoutMs } = vendors;
+  const { driver, method, httpMethod } = job;
+  const args = memory.argsOf(run.taskId, job);
+  if (args === undefined) throw notBegun(job);
+  const callId = String(run.taskId);
+  const called = { kind: "driver", method, httpMethod, args, nodeId: "", timeoutMs } as const;
+  const { ended } = memory.kept.get(callId) ?? memory.kept.begin(host, callId, driver, called);
+  const cancel = () => memory.kept.cancel(callId);
+  run.stopped.addEventListener("abort", cancel);
+  if (run.stopped.aborted) cancel();
   try {
-    return await run.stage("Calling vendor method", formatMethod(job), async () => {
-      const value =
-        job.nodeId === "" ? await inDirector(context, run, job, begunOn) : await onNode(context, run, job, begunOn);
-      return redactor.text(typeof value === "string" ? value : JSON.stringify(value));
-    });
-  } catch (error) {
-    if (run.stopped.aborted || !(error instanceof DomainError)) throw error;
-    const text = redactor.text(messageOf(error));
-    if (job.nodeId !== "") await noteFailure(context, run, job, text);
-    throw new DriverError(text, { cause: error });
+    const outcome = await ended;
+    if (outcome.failed) throw new DriverError(outcome.message);
+    return outcome.text;
+  } finally {
+    run.stopped.removeEventListener("abort", cancel);
   }
 }
 
-async function inDirector({ vendors }: JobContext, run: TaskRun, job: CallJob, begunOn: string): Promise<unknown> {
-  if (begunOn !== vendors.startId)
-    throw new DriverError("the director ended while the method ran: what the method has done is not known");
-  const { driver, method, httpMethod, args } = job;
-  return vendors.host.call(driver, {
-    kind: "driver",
-    method,
-    httpMethod,
-    args,
-    nodeId: "",
-    validateOnly: false,
-    timeoutMs: vendors.asyncTimeoutMs,
-    signal: run.stopped,
-  });
-}
-
 /** Asks the agent until it says what came of the call. */
-async function onNode(context: JobContext, run: TaskRun, job: CallJob, bootId: string): Promise<unknown> {
+async function onNode(context: JobContext, run: TaskRun, job: CallJob, bootId: string): Promise<string> {
   const { vendors, tablet } = context;
-  const { nodeId, driver, method, httpMethod, args } = job;
+  const { nodeId, driver, method, httpMethod } = job;
   const callId = `${tablet.incarnation}-${run.taskId}`;
-  const request = { bootId, revision: "", callId, driver, method, httpMethod, args, validateOnly: false };
+  const args = vendors.memory.argsOf(run.taskId, job);
+  const request = { bootId, revision: "", callId, driver, method, httpMethod, validateOnly: false };
   let toldToEnd = false;
   for (let failures = 0; ; ) {
     const stops = run.stopped.aborted;
@@ -82,13 +96,17 @@ async function onNode(context: JobContext, run: TaskRun, job: CallJob, bootId: s
         await client.cancelMethod({ callId }, { signal: run.stopping });
       }
       const options = { signal: stops ? run.stopping : run.stopped, deadlineMs: vendors.callTimeoutMs };
-      const { outcome } = await client.callMethod(request, options);
+      // One that is to end is not begun now, if it was not before.
+      const { outcome } = await (stops || args === undefined
+        ? client.joinMethod({ bootId, callId }, options)
+        : client.callMethod({ ...request, args }, options));
       failures = 0;
       if (outcome?.$case === "failure") throw new MethodFailed(outcome.value.message);
-      if (outcome?.$case === "value") return outcome.value;
+      if (outcome?.$case === "value") return String(outcome.value);
       run.signOfLife();
     } catch (error) {
       if (error instanceof MethodFailed) throw new DriverError(error.message);
+      if (error instanceof NotFoundError && error.about.call_id !== undefined) throw stops ? error : notBegun(job);
       if (error instanceof OutdatedError)
         throw new DriverError(`the agent of node ${nodeId} ended while the method ran: what it has done is not known`);
       if (run.stopping.aborted) throw error;
@@ -100,6 +118,13 @@ async function onNode(context: JobContext, run: TaskRun, job: CallJob, bootId: s
       await pause(context, run, failures++);
     }
   }
+}
+
+function notBegun({ method, secretArgs }: CallJob): InvalidStateError {
+  const secrets = secretArgs.join(", ");
+  return new InvalidStateError(
+    `method ${method} was not called: secret arguments (${secrets}) are written nowhere, and the director that knew them has ended; call it again`,
+  );
 }
 
 class MethodFailed extends Error {}

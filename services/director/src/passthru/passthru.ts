@@ -25,6 +25,7 @@ import type { DirectorTablet } from "../stored-schema.js";
 import type { Events } from "../workers/events.js";
 import { type LaneLocks, type LockKeeper, NO_TASK } from "../workers/lock-keeper.js";
 import { type Tasks, userOf } from "../workers/tasks.js";
+import type { CallMemory } from "./call-memory.js";
 import { lockOf } from "./node-lock.js";
 import type { Node, Nodes } from "./nodes.js";
 
@@ -55,6 +56,7 @@ export interface PassthruOptions {
   readonly tasks: Tasks;
   readonly locks: LockKeeper;
   readonly events: Events;
+  readonly memory: Pick<CallMemory, "keepSecrets">;
   readonly callTimeoutMs: number;
   readonly syncTimeoutMs: number;
 }
@@ -153,9 +155,10 @@ export class Passthru {
     method: VendorMethod,
     lane: LaneLocks | undefined,
   ): Promise<Task> {
-    const { tasks, tablet, locks } = this.#options;
+    const { tasks, tablet, locks, memory } = this.#options;
     const { nodeId } = callable;
     const { httpMethod, args } = wanted;
+    const { plain, secrets } = parted(args, secretArguments(method.schema, args));
     const { driver, exclusiveLock } = method;
     const name = formatMethod({ nodeId, driver, method: method.name });
     const ended = this.#tell(call, wanted, method, name);
@@ -168,10 +171,11 @@ export class Passthru {
           driver,
           method: method.name,
           httpMethod,
-          args: args as Json as StoredObject,
-          secretArgs: secretArguments(method.schema, args),
+          args: plain as Json as StoredObject,
+          secretArgs: Object.keys(secrets),
           exclusiveLock,
         },
+        onNumbered: (taskId) => memory.keepSecrets(taskId, secrets),
         queue: "vendor_methods",
         description: `call ${name}`,
         deployment: () => "",
@@ -289,6 +293,14 @@ export class Passthru {
 }
 
 const MAX_SHOWN_LENGTH = 2_000;
+
+function parted(args: JsonObject, secretNames: readonly string[]) {
+  const entries = Object.entries(args);
+  return {
+    plain: Object.fromEntries(entries.filter(([name]) => !secretNames.includes(name))),
+    secrets: Object.fromEntries(entries.filter(([name]) => secretNames.includes(name))),
+  };
+}
 
 /** The agent has begun nothing: it was started again, is elsewhere, or has other methods by now. */
 class StaleNode extends Error {

@@ -6,6 +6,7 @@ import type { BoshRegistryServer } from "../bosh-registry/bosh-registry-server.j
 import type { DirectorConfig } from "../config.js";
 import type { CpiCalls } from "../cpi/cpi-calls.js";
 import type { LockName } from "../model/locks.js";
+import type { CallMemory } from "../passthru/call-memory.js";
 import type { Nodes } from "../passthru/nodes.js";
 import type { StemcellFiles } from "../stemcells/stemcell-files.js";
 import type { DirectorTablet } from "../stored-schema.js";
@@ -18,8 +19,9 @@ import type { Manifests } from "../yaml/manifests.js";
 /** Where vendors' methods are run. */
 interface Vendors {
   /** The director's own drivers. */
-  readonly host: Pick<DriverHost, "call">;
+  readonly host: Pick<DriverHost, "call" | "hide">;
   readonly nodes: Pick<Nodes, "find">;
+  readonly memory: CallMemory;
   /** Of this start of the director: what its drivers had begun before has ended. */
   readonly startId: string;
   readonly asyncTimeoutMs: number;

@@ -98,6 +98,7 @@ describe("task runner", () => {
       taskLog,
       changes,
       times,
+      onForgotten: () => {},
       workers: counts,
       queueLengths: { urgent: 100, normal: 100, dynamic_disks: 100, vendor_methods: 100 },
       clock,

@@ -22,6 +22,8 @@ export interface TaskRunnerOptions {
   readonly taskLog: TaskLog;
   readonly changes: Changes<number>;
   readonly times: TaskTimes;
+  /** A task has ended, and so has the work on it. */
+  readonly onForgotten: (taskId: number) => void;
   /** Tasks that run at once which have to do with the same CPIs. */
   readonly workers: Readonly<Record<TaskQueue, number>>;
   /** Most tasks there are. */
@@ -160,6 +162,7 @@ export class TaskRunner {
     this.#waiting.delete(taskId);
     this.#options.times.forget(taskId);
     this.#options.taskLog.forget(taskId);
+    this.#options.onForgotten(taskId);
     this.#releaseWorker(taskId);
     this.#options.locks.release(taskId);
   }

@@ -36,6 +36,8 @@ export interface WantedTask {
   readonly deployment: (tables: DirectorTables) => string;
   /** Decides on the state of this moment whether to accept it; throws to refuse. */
   readonly check?: (tables: DirectorTables) => void;
+  /** Hears its number before anybody can run it. */
+  readonly onNumbered?: (taskId: number) => void;
 }
 
 /** Who starts what nobody has asked for. */
@@ -71,6 +73,7 @@ export class Tasks {
       );
       tx.tasks.put(task);
       note(task.taskId);
+      wanted.onNumbered?.(task.taskId);
       return task;
     });
   }

@@ -1,14 +1,19 @@
-import type { CallMethodRequest, CallMethodResponse, ListMethodsResponse } from "@diskmesh/api/agent";
+import type {
+  CallMethodRequest,
+  CallMethodResponse,
+  JoinMethodRequest,
+  JoinMethodResponse,
+  ListMethodsResponse,
+} from "@diskmesh/api/agent";
+import { AbortedError, type Logger, NotFoundError, OutdatedError, parseId } from "@diskmesh/domain";
 import {
-  AbortedError,
-  CancelledError,
-  DomainError,
-  type Logger,
-  messageOf,
-  OutdatedError,
-  parseId,
-} from "@diskmesh/domain";
-import { type DriverCall, DriverHost, type DriverOffers, type DriversConfig, findMethod } from "@diskmesh/driver/host";
+  DriverHost,
+  type DriverOffers,
+  type DriversConfig,
+  findMethod,
+  type KeptCall,
+  KeptCalls,
+} from "@diskmesh/driver/host";
 import type { CallContext } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
 
@@ -23,16 +28,6 @@ export interface VendorCallsOptions {
   readonly log: Logger;
 }
 
-/** A call that goes on by itself. */
-interface KeptCall {
-  readonly abort: AbortController;
-  readonly ended: Promise<void>;
-  outcome: NonNullable<CallMethodResponse["outcome"]> | undefined;
-}
-
-/** Outcomes that may still be asked for. One director asks for those of the calls that it has under way. */
-const MAX_KEPT = 1_000;
-const MAX_OUTCOME_LENGTH = 4_000;
 const PENDING_AFTER_MS = 10_000;
 /** So long before the deadline of who asks. */
 const ANSWER_MARGIN_MS = 500;
@@ -40,7 +35,7 @@ const ANSWER_MARGIN_MS = 500;
 /** Calls of the methods that the host's drivers publish. */
 export class VendorCalls {
   readonly #options: VendorCallsOptions;
-  readonly #kept = new Map<string, KeptCall>();
+  readonly #kept = new KeptCalls();
   #host: DriverHost | undefined;
 
   constructor(options: VendorCallsOptions) {
@@ -70,72 +65,63 @@ export class VendorCalls {
   }
 
   async call(request: CallMethodRequest, call: CallContext): Promise<CallMethodResponse> {
-    const { bootId } = this.#options;
-    if (request.bootId !== bootId)
-      throw new OutdatedError(`boot id ${request.bootId.slice(0, 64)} is not this start's: list the methods again`);
+    this.#requireThisStart(request.bootId);
     const { callId } = request;
-    if (callId === "") return { outcome: { $case: "value", value: await this.#call(request, call.signal) } };
-    const kept = this.#kept.get(parseId("call_id", callId)) ?? this.#begin(request);
-    await this.#wait(kept, call);
-    return { outcome: kept.outcome ?? { $case: "pending", value: true } };
+    if (callId === "") {
+      const { host, driver, called } = this.#found(request);
+      const { validateOnly } = request;
+      const value = await host.call(driver, { ...called, validateOnly, signal: call.signal });
+      return { outcome: { $case: "value", value } };
+    }
+    return { outcome: await this.#told(this.#kept.get(parseId("call_id", callId)) ?? this.#begin(request), call) };
+  }
+
+  async join({ bootId, callId }: JoinMethodRequest, call: CallContext): Promise<JoinMethodResponse> {
+    this.#requireThisStart(bootId);
+    const kept = this.#kept.get(parseId("call_id", callId));
+    if (kept === undefined) throw new NotFoundError(`no call ${callId} was begun here`, { about: { call_id: callId } });
+    return { outcome: await this.#told(kept, call) };
   }
 
   cancel(callId: string): void {
-    this.#kept.get(callId)?.abort.abort(new CancelledError("the task was cancelled"));
+    this.#kept.cancel(callId);
   }
 
-  async #call(request: CallMethodRequest, signal: AbortSignal): Promise<unknown> {
+  #requireThisStart(bootId: string): void {
+    if (bootId !== this.#options.bootId)
+      throw new OutdatedError(`boot id ${bootId.slice(0, 64)} is not this start's: list the methods again`);
+  }
+
+  #begin(request: CallMethodRequest): KeptCall {
+    const { host, driver, called } = this.#found(request);
+    return this.#kept.begin(host, request.callId, driver, called);
+  }
+
+  #found({ revision, driver, method, httpMethod, args = {} }: CallMethodRequest) {
     const host = this.#host;
-    if (host === undefined || (request.revision !== "" && request.revision !== host.revision))
+    if (host === undefined || (revision !== "" && revision !== host.revision))
       throw new AbortedError("the methods have changed: list them again", { about: { methods: "changed" } });
-    const { driver, method, httpMethod, args = {}, validateOnly } = request;
     const { syncTimeoutMs, asyncTimeoutMs } = this.#options.config.limits;
     const listing = host.listings().find(({ name }) => name === driver);
     const isAsync = listing !== undefined && findMethod(listing, "node", method)?.async === true;
     const timeoutMs = isAsync ? asyncTimeoutMs : syncTimeoutMs;
     const nodeId = this.#options.hostId;
-    return host.call(driver, {
-      kind: "node",
-      method,
-      httpMethod,
-      args,
-      nodeId,
-      validateOnly,
-      timeoutMs,
-      signal,
-    } satisfies DriverCall);
+    return { host, driver, called: { kind: "node", method, httpMethod, args, nodeId, timeoutMs } as const };
   }
 
-  #begin(request: CallMethodRequest): KeptCall {
-    const abort = new AbortController();
-    const kept: KeptCall = {
-      abort,
-      outcome: undefined,
-      ended: this.#call(request, abort.signal).then(
-        (value) => {
-          kept.outcome = { $case: "value", value: JSON.stringify(value).slice(0, MAX_OUTCOME_LENGTH) };
-        },
-        (error: unknown) => {
-          const reason = error instanceof DomainError ? error.reason : "INTERNAL";
-          kept.outcome = { $case: "failure", value: { reason, message: messageOf(error) } };
-        },
-      ),
-    };
-    this.#kept.set(request.callId, kept);
-    for (const [callId, { outcome }] of this.#kept) {
-      if (this.#kept.size <= MAX_KEPT) break;
-      if (outcome !== undefined) this.#kept.delete(callId);
-    }
-    return kept;
-  }
-
-  /** Until it has ended, or whoever asks is to be told that it has not. */
-  async #wait({ ended }: KeptCall, call: CallContext): Promise<void> {
+  /** What became of it once it has ended, or, when whoever asks must be told something, that it has not. */
+  async #told({ ended }: KeptCall, call: CallContext): Promise<ToldOutcome> {
     const { clock } = this.#options;
     const leftMs = call.deadlineAtMs - clock.nowMs() - ANSWER_MARGIN_MS;
     const over = new AbortController();
     const late = clock.sleep(Math.max(0, Math.min(PENDING_AFTER_MS, leftMs)), over.signal).catch(() => undefined);
-    await Promise.race([ended, late]);
+    const outcome = await Promise.race([ended, late]);
     over.abort();
+    if (outcome === undefined) return { $case: "pending", value: true };
+    if (!outcome.failed) return { $case: "value", value: outcome.text };
+    const { reason, message } = outcome;
+    return { $case: "failure", value: { reason, message } };
   }
 }
+
+type ToldOutcome = NonNullable<JoinMethodResponse["outcome"]>;

@@ -3,6 +3,8 @@ import type {
   CallMethodResponse,
   CancelMethodRequest,
   CancelMethodResponse,
+  JoinMethodRequest,
+  JoinMethodResponse,
   ListMethodsRequest,
   ListMethodsResponse,
 } from "@diskmesh/api/agent";
@@ -22,6 +24,14 @@ export function callMethod(
   call: CallContext,
 ): Promise<CallMethodResponse> {
   return vendors.call(request, call);
+}
+
+export function joinMethod(
+  { vendors }: AgentContext,
+  request: JoinMethodRequest,
+  call: CallContext,
+): Promise<JoinMethodResponse> {
+  return vendors.join(request, call);
 }
 
 export async function cancelMethod(

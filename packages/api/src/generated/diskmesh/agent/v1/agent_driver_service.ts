@@ -103,6 +103,30 @@ export interface CallMethodResponse {
 }
 
 /** Names a call. */
+export interface JoinMethodRequest {
+  /** Of the start that it was called on. */
+  bootId: string;
+  /** As it was called with. */
+  callId: string;
+}
+
+/** What came of it. */
+export interface JoinMethodResponse {
+  /** What it came to. */
+  outcome:
+    | //
+    /** What the method answered: its first 4,000 characters of JSON. */
+    { $case: "value"; value: string }
+    | //
+    /** It has not ended: ask again. */
+    { $case: "pending"; value: boolean }
+    | //
+    /** It failed. */
+    { $case: "failure"; value: MethodFailure }
+    | undefined;
+}
+
+/** Names a call. */
 export interface CancelMethodRequest {
   /** As it was called with. */
   callId: string;
@@ -797,6 +821,171 @@ export const CallMethodResponse: MessageFns<CallMethodResponse> = {
   },
 };
 
+function createBaseJoinMethodRequest(): JoinMethodRequest {
+  return { bootId: "", callId: "" };
+}
+
+export const JoinMethodRequest: MessageFns<JoinMethodRequest> = {
+  encode(message: JoinMethodRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.bootId !== "") {
+      writer.uint32(10).string(message.bootId);
+    }
+    if (message.callId !== "") {
+      writer.uint32(18).string(message.callId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): JoinMethodRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseJoinMethodRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.bootId = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.callId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<JoinMethodRequest>): JoinMethodRequest {
+    return JoinMethodRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<JoinMethodRequest>): JoinMethodRequest {
+    const message = createBaseJoinMethodRequest();
+    message.bootId = object.bootId ?? "";
+    message.callId = object.callId ?? "";
+    return message;
+  },
+};
+
+function createBaseJoinMethodResponse(): JoinMethodResponse {
+  return { outcome: undefined };
+}
+
+export const JoinMethodResponse: MessageFns<JoinMethodResponse> = {
+  encode(message: JoinMethodResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    switch (message.outcome?.$case) {
+      case "value":
+        writer.uint32(10).string(message.outcome.value);
+        break;
+      case "pending":
+        writer.uint32(16).bool(message.outcome.value);
+        break;
+      case "failure":
+        MethodFailure.encode(message.outcome.value, writer.uint32(26).fork()).join();
+        break;
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): JoinMethodResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseJoinMethodResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.outcome = { $case: "value", value: reader.string() };
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.outcome = { $case: "pending", value: reader.bool() };
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.outcome = { $case: "failure", value: MethodFailure.decode(reader, reader.uint32()) };
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<JoinMethodResponse>): JoinMethodResponse {
+    return JoinMethodResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<JoinMethodResponse>): JoinMethodResponse {
+    const message = createBaseJoinMethodResponse();
+    switch (object.outcome?.$case) {
+      case "value": {
+        if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
+          message.outcome = { $case: "value", value: object.outcome.value };
+        }
+        break;
+      }
+      case "pending": {
+        if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
+          message.outcome = { $case: "pending", value: object.outcome.value };
+        }
+        break;
+      }
+      case "failure": {
+        if (object.outcome?.value !== undefined && object.outcome?.value !== null) {
+          message.outcome = { $case: "failure", value: MethodFailure.fromPartial(object.outcome.value) };
+        }
+        break;
+      }
+    }
+    return message;
+  },
+};
+
 function createBaseCancelMethodRequest(): CancelMethodRequest {
   return { callId: "" };
 }
@@ -921,6 +1110,18 @@ export const AgentDriverServiceDefinition = {
       requestType: CallMethodRequest as typeof CallMethodRequest,
       requestStream: false,
       responseType: CallMethodResponse as typeof CallMethodResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Wait for a call with an id that was begun before; none is begun. NOT_FOUND when there is no such call, FAILED_PRECONDITION
+     * (reason OUTDATED) when the boot id is not this start's.
+     */
+    joinMethod: {
+      name: "JoinMethod",
+      requestType: JoinMethodRequest as typeof JoinMethodRequest,
+      requestStream: false,
+      responseType: JoinMethodResponse as typeof JoinMethodResponse,
       responseStream: false,
       options: {},
     },
