@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { checkServerIdentity, type PeerCertificate } from "node:tls";
 import {
@@ -11,6 +10,7 @@ import {
   transportWords,
   UnavailableError,
 } from "@diskmesh/domain";
+import { CurrentTls, type TlsFiles } from "@diskmesh/tls";
 import type { ConnectionOptions, NatsConnection as Link } from "nats";
 import { whyOutdated, whyRefused } from "./server-advisories.js";
 import { quotedSubject } from "./subjects.js";
@@ -18,7 +18,7 @@ import { quotedSubject } from "./subjects.js";
 export interface NatsOptions {
   /** As "host:port" or "tls://host:port"; tried in turn. */
   readonly servers: readonly string[];
-  readonly tls: { readonly caFile: string; readonly certFile: string; readonly keyFile: string };
+  readonly tls: TlsFiles;
   /** Shown in the server's monitoring. */
   readonly name: string;
   readonly connectTimeoutMs?: number;
@@ -69,14 +69,7 @@ const SERVER_NAME_PATTERN = /^[a-zA-Z0-9*-]*\.nats\.bosh-internal$/;
 export async function connectNats(options: NatsOptions): Promise<NatsConnection> {
   if (options.servers.length === 0) throw new InvalidArgumentError("no NATS server is named: give at least one");
   const servers = options.servers.map(parseServer);
-  for (const file of Object.values(options.tls)) {
-    try {
-      await readFile(file);
-    } catch (error) {
-      throw new InvalidArgumentError(`cannot read ${quoted(file)} for the NATS connection: ${messageOf(error)}`);
-    }
-  }
-  return new NatsConnection(options, servers);
+  return new NatsConnection(options, servers, CurrentTls.open(options.tls, options.log));
 }
 
 interface Server {
@@ -105,12 +98,22 @@ export class NatsConnection {
   /** Why it is not connected. */
   #why: string | undefined = "it is not connected yet";
   #link: Link | undefined;
+  /** The serial number of the certificate that the server showed last, in hex. */
+  #serverSerial = "";
   /** The version of the server that was last warned of. */
   #warnedOf: string | undefined;
 
-  constructor(options: NatsOptions, servers: readonly Server[]) {
+  constructor(
+    options: NatsOptions,
+    servers: readonly Server[],
+    private readonly tls: CurrentTls,
+  ) {
     this.#options = options;
     this.#log = options.log ?? silentLogger;
+    // What changes otherwise counts for the next connection.
+    tls.onChange(() => {
+      if (tls.isRevoked(this.#serverSerial)) void this.#link?.close();
+    });
     void this.#keepConnected(servers);
   }
 
@@ -180,6 +183,7 @@ export class NatsConnection {
   /** Sends what was published, then disconnects for good. */
   async close(): Promise<void> {
     this.#closing.abort();
+    this.tls.close();
     const link = this.#link;
     if (!link) return;
     await Promise.race([link.flush().catch(() => {}), sleep(FLUSH_TIMEOUT_MS, undefined, { ref: false })]);
@@ -210,7 +214,9 @@ export class NatsConnection {
   async #connectOnce(server: Server): Promise<void> {
     // The client is large, and an agent without an mbus starts without it.
     const { connect } = await import("nats");
-    const link = await connect(connectionOptions(this.#options, server));
+    const link = await connect(
+      connectionOptions(this.#options, server, this.tls, (certificate) => this.#checkRevoked(certificate)),
+    );
     if (this.#closing.signal.aborted) return link.close();
     await this.#checkServer(link, server);
     this.#link = link;
@@ -225,6 +231,12 @@ export class NatsConnection {
       this.#log.warn({ server: server.address, error: reason && messageOf(reason) }, "lost the connection to NATS");
     notify(this.#disconnectListeners);
     this.#changed(`${server.address}: ${reason ? messageOf(reason) : "the connection was lost"}`);
+  }
+
+  #checkRevoked({ serialNumber }: PeerCertificate): Error | undefined {
+    this.#serverSerial = serialNumber;
+    const text = `the server's certificate with the serial number ${serialNumber} is revoked`;
+    return this.tls.isRevoked(serialNumber) ? new Error(text) : undefined;
   }
 
   #changed(why: string | undefined): void {
@@ -277,12 +289,20 @@ export function reconnectDelayMs(failures: number, limits: ReconnectLimits, rand
   return Math.round(fullMs / 2 + (fullMs / 2) * random);
 }
 
-function connectionOptions(options: NatsOptions, server: Server): ConnectionOptions {
+function connectionOptions(
+  options: NatsOptions,
+  server: Server,
+  { material: { ca, cert, key } }: CurrentTls,
+  checkRevoked: (certificate: PeerCertificate) => Error | undefined,
+): ConnectionOptions {
   const tls = {
-    ...options.tls,
+    ca: String(ca),
+    cert: String(cert),
+    key: String(key),
     // Typed by neither library: nats hands it through to node:tls, whose own check would not know the host of a socket
     // that was opened before.
-    checkServerIdentity: (_host: string, certificate: PeerCertificate) => checkServer(server.host, certificate),
+    checkServerIdentity: (_host: string, certificate: PeerCertificate) =>
+      checkServer(server.host, certificate) ?? checkRevoked(certificate),
   };
   return {
     servers: [server.address],

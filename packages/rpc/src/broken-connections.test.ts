@@ -7,13 +7,13 @@ import { type ConnectionOptions, connect, createServer as createTlsServer } from
 import { InvalidArgumentError, type Role, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
+import type { TlsFiles } from "@diskmesh/tls";
 import { expect } from "chai";
 import { createClient } from "./following.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
 import type { RefusedConnection } from "./secure-listener.js";
 import { RpcServer } from "./server.js";
 import { NoteService } from "./testing/note-bench.js";
-import type { TlsFiles } from "./tls.js";
 
 /** A quarter of an hour ago. */
 const ENDED_DAYS = -0.01;

@@ -1,29 +1,20 @@
-import type { PeerCertificate } from "node:tls";
 import {
   CancelledError,
   DomainError,
-  formatIdentity,
   InvalidArgumentError,
   messageOf,
   ResourceExhaustedError,
   type Role,
   UnavailableError,
 } from "@diskmesh/domain";
+import { CurrentTls, type TlsFiles } from "@diskmesh/tls";
 import "./quiet-grpc.js";
-import {
-  ChannelCredentials,
-  connectivityState,
-  Client as GrpcClient,
-  Metadata,
-  type ServiceError,
-  status,
-} from "@grpc/grpc-js";
+import { connectivityState, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import type { CallOptions, MethodDefinition } from "./definition.js";
 import { errorOfStatus, ServedElsewhereError } from "./error-of-status.js";
-import { DEFAULT_RPC_SERVER_LIMITS, KEEPALIVE_OPTIONS, RECONNECT_OPTIONS } from "./limits.js";
-import { identityOfAlternativeNames } from "./peer-identity.js";
+import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
+import { Link, type LinkedCall } from "./link.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
-import { readTlsFiles, type TlsFiles } from "./tls.js";
 import { endSpan, startClientSpan, type TracedCall } from "./tracing.js";
 
 export interface ClientOptions {
@@ -49,11 +40,6 @@ export interface ChannelOptions extends ClientOptions {
   readonly address: string;
 }
 
-interface StartedCall {
-  cancel(): void;
-  getAuthContext(): unknown;
-}
-
 const pass = (bytes: Buffer): Buffer => bytes;
 
 /** Of a call that was not sent any more. */
@@ -63,45 +49,31 @@ export function closedError(address: string): UnavailableError {
 
 /** The connection to one server, and the calls on it. */
 export class ClientChannel {
-  readonly #client: GrpcClient;
   readonly #maxMessageBytes: number;
+  readonly #tls: CurrentTls;
+  #link: Link;
   #isClosed = false;
 
   constructor(private readonly options: ChannelOptions) {
     this.#maxMessageBytes = options.maxMessageBytes ?? DEFAULT_RPC_SERVER_LIMITS.maxMessageBytes;
-    const tls = readTlsFiles(options.tls);
-    const credentials = ChannelCredentials.createSsl(tls.ca, tls.key, tls.cert, {
-      checkServerIdentity: (_host, certificate) => checkServer(certificate, options),
-    });
-    this.#client = new GrpcClient(options.address, credentials, {
-      "grpc.max_receive_message_length": this.#maxMessageBytes,
-      "grpc.max_send_message_length": this.#maxMessageBytes,
-      "grpc.enable_channelz": 0,
-      // Only what certainly never reached a handler is sent twice; all else is the caller's decision.
-      "grpc.enable_retries": 0,
-      "grpc.service_config_disable_resolution": 1,
-      // A pool shared by all clients of a process would also share the check of the server's identity.
-      "grpc.use_local_subchannel_pool": 1,
-      "grpc.enable_http_proxy": 0,
-      // The name asked for in the handshake. It is not what is checked; the default, an IP address, may not be one.
-      "grpc.ssl_target_name_override": options.serverRole,
-      ...KEEPALIVE_OPTIONS,
-      ...RECONNECT_OPTIONS,
-    });
+    this.#tls = CurrentTls.open(options.tls);
+    this.#link = this.#connectAnew();
+    this.#tls.onChange(() => this.#link.endIfRevoked());
   }
 
   close(): void {
     this.#isClosed = true;
-    this.#client.close();
+    this.#link.close();
+    this.#tls.close();
   }
 
   /** Throws ServedElsewhereError when no connection comes about in that time. */
   async connect(timeoutMs: number): Promise<void> {
-    const channel = this.#client.getChannel();
     const untilMs = Date.now() + timeoutMs;
     for (;;) {
       // Asked to connect, a channel of grpc-js that was closed would open again.
       if (this.#isClosed) throw closedError(this.options.address);
+      const channel = this.#current().client.getChannel();
       const state = channel.getConnectivityState(true);
       // A call on a connection that failed says why.
       if (state !== connectivityState.IDLE && state !== connectivityState.CONNECTING) return;
@@ -119,9 +91,11 @@ export class ClientChannel {
     refuseAborted(method, options);
     const bytes = this.#encode(method, request);
     const outgoing = this.#outgoing(method, options, this.options.defaultDeadlineMs);
-    return this.#answer(method, options, outgoing, (callback) =>
-      this.#client.makeUnaryRequest(method.path, pass, pass, bytes, outgoing.metadata, outgoing.options, callback),
-    );
+    const link = this.#current();
+    return this.#answer(method, options, outgoing, (callback) => {
+      const { metadata, options: callOptions } = outgoing;
+      return link.begun(link.client.makeUnaryRequest(method.path, pass, pass, bytes, metadata, callOptions, callback));
+    });
   }
 
   async clientStream(
@@ -131,11 +105,14 @@ export class ClientChannel {
   ): Promise<unknown> {
     refuseAborted(method, options);
     const outgoing = this.#outgoing(method, options, undefined);
+    const link = this.#current();
     let failure: unknown;
     try {
       return await this.#answer(method, options, outgoing, (callback) => {
         const { metadata, options: callOptions } = outgoing;
-        const call = this.#client.makeClientStreamRequest(method.path, pass, pass, metadata, callOptions, callback);
+        const call = link.begun(
+          link.client.makeClientStreamRequest(method.path, pass, pass, metadata, callOptions, callback),
+        );
         this.#pump(method, requests, call).catch((error: unknown) => {
           failure = error;
         });
@@ -152,7 +129,8 @@ export class ClientChannel {
     const bytes = this.#encode(method, request);
     const outgoing = this.#outgoing(method, options, undefined);
     const { metadata, options: callOptions } = outgoing;
-    const call = this.#client.makeServerStreamRequest(method.path, pass, pass, bytes, metadata, callOptions);
+    const link = this.#current();
+    const call = link.begun(link.client.makeServerStreamRequest(method.path, pass, pass, bytes, metadata, callOptions));
     yield* this.#responses(method, options, outgoing.traced, call);
   }
 
@@ -163,7 +141,9 @@ export class ClientChannel {
   ): AsyncGenerator<unknown> {
     refuseAborted(method, options);
     const outgoing = this.#outgoing(method, options, undefined);
-    const call = this.#client.makeBidiStreamRequest(method.path, pass, pass, outgoing.metadata, outgoing.options);
+    const { metadata, options: callOptions } = outgoing;
+    const link = this.#current();
+    const call = link.begun(link.client.makeBidiStreamRequest(method.path, pass, pass, metadata, callOptions));
     let failure: unknown;
     this.#pump(method, requests, call).catch((error: unknown) => {
       failure = error;
@@ -173,6 +153,19 @@ export class ClientChannel {
     } catch (error) {
       throw failure ?? error;
     }
+  }
+
+  /** With what the TLS files say now: calls under way on the former link end there. */
+  #current(): Link {
+    if (!this.#link.isCurrent && !this.#isClosed) {
+      this.#link.retire();
+      this.#link = this.#connectAnew();
+    }
+    return this.#link;
+  }
+
+  #connectAnew(): Link {
+    return new Link({ ...this.options, maxMessageBytes: this.#maxMessageBytes }, this.#tls);
   }
 
   #outgoing(method: MethodDefinition, options: CallOptions, defaultDeadlineMs: number | undefined): Outgoing {
@@ -191,7 +184,7 @@ export class ClientChannel {
     method: MethodDefinition,
     options: CallOptions,
     outgoing: Outgoing,
-    start: (callback: (error: ServiceError | null, bytes?: Buffer) => void) => StartedCall,
+    start: (callback: (error: ServiceError | null, bytes?: Buffer) => void) => LinkedCall,
   ): Promise<unknown> {
     const { span } = outgoing.traced;
     return new Promise((resolve, reject) => {
@@ -216,7 +209,7 @@ export class ClientChannel {
     method: MethodDefinition,
     options: CallOptions,
     traced: TracedCall,
-    call: StartedCall & AsyncIterable<Buffer>,
+    call: LinkedCall & AsyncIterable<Buffer>,
   ): AsyncGenerator<unknown> {
     const unlisten = cancelOnAbort(call, options.signal);
     let ended = false;
@@ -285,7 +278,7 @@ export class ClientChannel {
     });
   }
 
-  #errorOf(method: MethodDefinition, error: ServiceError, call: StartedCall, signal?: AbortSignal): DomainError {
+  #errorOf(method: MethodDefinition, error: ServiceError, call: LinkedCall, signal?: AbortSignal): DomainError {
     if (error.code === status.CANCELLED && signal?.aborted) return cancelled(method, signal);
     const { code = status.UNKNOWN, details = messageOf(error), metadata = new Metadata() } = error;
     // A call that ended by itself without ever having had a connection has no authentication context.
@@ -304,7 +297,7 @@ interface Outgoing {
   readonly traced: TracedCall;
 }
 
-interface RequestSink extends StartedCall {
+interface RequestSink extends Pick<LinkedCall, "cancel"> {
   write(bytes: Buffer): boolean;
   end(): void;
   once(event: "status" | "drain", listener: () => void): unknown;
@@ -332,7 +325,7 @@ function cancelled(method: MethodDefinition, signal: AbortSignal): CancelledErro
   return new CancelledError(`${method.path} was cancelled: ${messageOf(signal.reason)}`, { cause: signal.reason });
 }
 
-function cancelOnAbort(call: StartedCall, signal: AbortSignal | undefined): () => void {
+function cancelOnAbort(call: LinkedCall, signal: AbortSignal | undefined): () => void {
   if (!signal) return nothing;
   const cancel = (): void => call.cancel();
   signal.addEventListener("abort", cancel, { once: true });
@@ -350,12 +343,4 @@ function drained(call: RequestSink, isOver: () => boolean): Promise<void> {
     call.once("drain", done);
     call.once("status", done);
   });
-}
-
-function checkServer(certificate: PeerCertificate, options: ChannelOptions): Error | undefined {
-  const identity = identityOfAlternativeNames(certificate.subjectaltname);
-  const { serverRole: role, serverName: name, address } = options;
-  if (identity?.role === role && (name === undefined || identity.name === name)) return undefined;
-  const found = identity ? formatIdentity(identity) : "no identity of diskmesh";
-  return new Error(`${address} is not ${formatIdentity({ role, name: name ?? "" })}: its certificate names ${found}`);
 }

@@ -1,11 +1,11 @@
 import { RetryInfo, Status } from "@diskmesh/api/google-rpc";
 import * as domain from "@diskmesh/domain";
 import { type DomainError, messageOf } from "@diskmesh/domain";
+import { identityOfAlternativeNames } from "@diskmesh/tls";
 import { Metadata, status } from "@grpc/grpc-js";
 import { expect } from "chai";
 import { errorOfStatus } from "./error-of-status.js";
 import { decodeStatusDetails, encodeStatusDetails } from "./google-rpc.js";
-import { identityOfAlternativeNames } from "./peer-identity.js";
 import { statusOfError } from "./status-of-error.js";
 
 type ErrorClass = new (message: string, details?: domain.ErrorDetails) => DomainError;

@@ -1,3 +1,4 @@
+export type { TlsFiles } from "@diskmesh/tls";
 export { allPages } from "./all-pages.js";
 export type { CallContext } from "./call-context.js";
 export type { RpcFailure } from "./call-gate.js";
@@ -17,8 +18,6 @@ export { waitForHealth } from "./health-client.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
 export { allow, offer, type Serve } from "./methods.js";
 export { KeptLists, parsePageSize, parsePlace, placeToken } from "./paging.js";
-export { identityOfAlternativeNames } from "./peer-identity.js";
 export type { RefusedConnection } from "./secure-listener.js";
 export { RpcServer, type RpcServerOptions } from "./server.js";
 export { statusOfError } from "./status-of-error.js";
-export { readServerTlsFiles, readTlsFiles, type TlsFiles } from "./tls.js";

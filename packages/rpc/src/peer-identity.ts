@@ -1,37 +1,15 @@
 import type { Http2Session, ServerHttp2Stream } from "node:http2";
 import type { TLSSocket } from "node:tls";
-import { formatIdentity, type Identity, parseIdentityUri, UnavailableError } from "@diskmesh/domain";
-
-/**
- * Who the certificate belongs to: the one identity URI among its subject alternative names. Undefined when there is
- * none, or more than one, so that nobody can have two roles.
- */
-export function identityOfAlternativeNames(names: string | undefined): Identity | undefined {
-  const identities = uriNames(names ?? "").map(parseIdentityUri);
-  const [first] = identities;
-  return identities.length === 1 ? first : undefined;
-}
-
-// Node joins names with ", " and puts a name that holds special characters in quotes, as a JSON string. Splitting at
-// commas would let a DNS name such as `"a, URI:spiffe://..."` pass for a URI.
-const ALTERNATIVE_NAME = /(?:^|, )([A-Za-z ]+):(?:"(?:[^"\\]|\\.)*"|([^",]*))/y;
-
-function uriNames(names: string): string[] {
-  const uris: string[] = [];
-  ALTERNATIVE_NAME.lastIndex = 0;
-  for (let end = 0; end < names.length; end = ALTERNATIVE_NAME.lastIndex) {
-    const match = ALTERNATIVE_NAME.exec(names);
-    if (!match) return [];
-    if (match[1] === "URI") uris.push(match[2] ?? "");
-  }
-  return uris;
-}
+import { formatIdentity, type Identity, UnavailableError } from "@diskmesh/domain";
+import { identityOfAlternativeNames } from "@diskmesh/tls";
 
 /** Who is at the other end of a connection. */
 export interface Caller {
   readonly identity: Identity;
   /** The identity in one text, e.g. `disk-agent host-1`. */
   readonly name: string;
+  /** Of its certificate, in hex. */
+  readonly serialNumber: string;
 }
 
 const CALLER = Symbol("diskmesh caller");
@@ -41,14 +19,17 @@ interface Identified {
 }
 
 /**
- * Reads who is at the other end of a connection from its certificate, and keeps that with the connection. False when the
+ * Reads who is at the other end of a connection from its certificate, and keeps that with the connection. Undefined when the
  * certificate names no identity of diskmesh.
  */
-export function identify(socket: TLSSocket & Identified): boolean {
+export function identify(socket: TLSSocket & Identified): Caller | undefined {
   // Not getPeerCertificate, which takes all fields apart: that took a good part of each handshake.
-  const identity = identityOfAlternativeNames(socket.getPeerX509Certificate()?.subjectAltName);
-  if (identity) socket[CALLER] = { identity, name: formatIdentity(identity) };
-  return identity !== undefined;
+  const certificate = socket.getPeerX509Certificate();
+  const identity = identityOfAlternativeNames(certificate?.subjectAltName);
+  if (certificate === undefined || identity === undefined) return undefined;
+  const caller = { identity, name: formatIdentity(identity), serialNumber: certificate.serialNumber };
+  socket[CALLER] = caller;
+  return caller;
 }
 
 /**

@@ -1,10 +1,10 @@
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { createServer as createTlsServer, type TLSSocket, type Server as TlsServer } from "node:tls";
 import { formatIdentity, InvalidStateError, messageOf, transportWords } from "@diskmesh/domain";
+import { type CurrentTls, identityOfAlternativeNames } from "@diskmesh/tls";
 import { type ConnectionLimits, ConnectionRoom } from "./connection-room.js";
 import type { RpcServerLimits } from "./limits.js";
-import { identify, identityOfAlternativeNames } from "./peer-identity.js";
-import type { TlsMaterial } from "./tls.js";
+import { type Caller, identify } from "./peer-identity.js";
 
 export interface ListenAddress {
   readonly host: string;
@@ -21,7 +21,8 @@ export interface RefusedConnection {
 }
 
 export interface SecureListenerOptions {
-  readonly tls: TlsMaterial;
+  /** What it is known by and trusts, at each handshake anew. */
+  readonly tls: CurrentTls;
   readonly limits: ConnectionLimits & Pick<RpcServerLimits, "handshakeTimeoutMs">;
   /** Takes over a connection whose peer has an identity of ours. */
   readonly onConnection: (socket: TLSSocket) => void;
@@ -59,18 +60,20 @@ export class SecureListener {
   readonly #handshakes = new Map<Socket, Handshake>();
   /** Of endpoints that were used again before the last connection's end was told, the later connection. */
   readonly #byEndpoints = new Map<string, Socket>();
+  readonly #admitted = new Map<TLSSocket, Caller>();
   /** Time is counted in looks, which a process that is too busy to answer does not take. */
   #looks = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(private readonly options: SecureListenerOptions) {
-    const { ca, cert, key } = options.tls;
+    const { ca, cert, key } = options.tls.material;
     this.#room = new ConnectionRoom(options.limits);
     // Whose certificate is not of our authority is refused in `#admit`, where it can be told by its name.
     const asked = { requestCert: true, rejectUnauthorized: false, ALPNProtocols: ["h2"] };
     this.#tls = createTlsServer({ ca, cert, key, ...asked });
     this.#tls.on("secureConnection", (socket) => this.#admit(socket));
     this.#tls.on("tlsClientError", (error, socket) => this.#handshakeFailed(error, socket));
+    options.tls.onChange(() => this.#takeUp());
     // What waits is not read: it stays with the system.
     this.#acceptor = createServer({ pauseOnConnect: true }, (socket) => this.#accept(socket));
   }
@@ -167,17 +170,39 @@ export class SecureListener {
     socket.destroy();
   }
 
+  /** From now on; connections that stand stay, but those of whom is revoked. */
+  #takeUp(): void {
+    const { ca, cert, key } = this.options.tls.material;
+    this.#tls.setSecureContext({ ca, cert, key });
+    for (const [socket, caller] of this.#admitted) this.#refuseRevoked(socket, caller);
+  }
+
   #admit(socket: TLSSocket): void {
     const accepted = this.#byEndpoints.get(endpointsOf(socket));
     if (accepted) this.#handshakeEnded(accepted);
     // Errors of a connection end it; until HTTP/2 listens to it nobody else does.
     socket.on("error", () => {});
-    if (!socket.authorized) this.#refuseCertificate(socket);
-    else if (identify(socket)) this.options.onConnection(socket);
-    else {
+    if (!socket.authorized) {
+      this.#refuseCertificate(socket);
+      return;
+    }
+    const caller = identify(socket);
+    if (caller === undefined) {
       const reason = "the client certificate names no identity: it needs one URI:spiffe://diskmesh/<role>";
       this.#refuse(socket, socket.remoteAddress ?? "", reason);
+    } else if (!this.#refuseRevoked(socket, caller)) {
+      this.#admitted.set(socket, caller);
+      socket.once("close", () => this.#admitted.delete(socket));
+      this.options.onConnection(socket);
     }
+  }
+
+  #refuseRevoked(socket: TLSSocket, { name, serialNumber }: Caller): boolean {
+    if (!this.options.tls.isRevoked(serialNumber)) return false;
+    const reason = `the certificate of ${name} with the serial number ${serialNumber} is revoked`;
+    this.options.onRefused({ remoteAddress: socket.remoteAddress ?? "", reason, isHandshake: true });
+    socket.destroy();
+    return true;
   }
 
   #handshakeFailed(error: NodeJS.ErrnoException, socket: TLSSocket): void {

@@ -1,4 +1,5 @@
 import { type DomainError, InvalidArgumentError, type Role } from "@diskmesh/domain";
+import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import "./quiet-grpc.js";
 import { type ConnectionInjector, Server, ServerCredentials, type UntypedServiceImplementation } from "@grpc/grpc-js";
 import { CallGate, type RpcFailure } from "./call-gate.js";
@@ -11,7 +12,6 @@ import { callerOfStream, streamOfCall } from "./peer-identity.js";
 import { type ListenAddress, type RefusedConnection, SecureListener } from "./secure-listener.js";
 import { serveMethod, tolerantDecoder } from "./serve.js";
 import { SilentStreams } from "./silent-streams.js";
-import { readServerTlsFiles, type TlsFiles } from "./tls.js";
 
 export interface RpcServerOptions {
   readonly tls: TlsFiles;
@@ -47,6 +47,7 @@ export class RpcServer {
   readonly #infrastructure: Infrastructure;
   readonly #connections: ConnectionInjector;
   readonly #listeners: SecureListener[] = [];
+  #tls: CurrentTls | undefined;
   #drained: Promise<void> | undefined;
 
   constructor(private readonly options: RpcServerOptions) {
@@ -110,10 +111,11 @@ export class RpcServer {
 
   /** Starts to accept calls, and returns the port. Health says NOT_SERVING until `setServing(true)`. */
   async listen(address: ListenAddress): Promise<number> {
-    const tls = readServerTlsFiles(this.options.tls, Date.now());
+    readServerTlsFiles(this.options.tls, Date.now());
     await this.#infrastructure.addReflection(this.#server, this.options.protoFolder ?? findProtoFolder());
+    this.#tls ??= CurrentTls.open(this.options.tls);
     const listener = new SecureListener({
-      tls,
+      tls: this.#tls,
       limits: this.options.limits,
       shortage: this.options.shortage ?? (() => undefined),
       onConnection: (socket) => this.#connections.injectConnection(socket),
@@ -168,6 +170,7 @@ export class RpcServer {
     await this.#gate.drain();
     this.#connections.drain(LAST_ANSWERS_MS);
     await closed;
+    this.#tls?.close();
   }
 }
 

@@ -1,5 +1,4 @@
 import { type Logger, silentLogger } from "@diskmesh/domain";
-import { createAuthority } from "@diskmesh/pki";
 import { expect } from "chai";
 import { CertificateWatch } from "./certificate-watch.js";
 import { ManualClock } from "./clock.js";
@@ -9,7 +8,7 @@ const DAY_MS = 86_400_000;
 
 describe("CertificateWatch", () => {
   it("tells of the end once a day from 30 days before, and at the end the process is not ready and is told", async () => {
-    const { certPem } = await createAuthority({ commonName: "any", validDays: 33 });
+    const tls = { endsAtMs: Date.now() + 33 * DAY_MS };
     const lines: string[] = [];
     const note = (_fields: object, text: string) => lines.push(text);
     const log = { ...silentLogger, warn: note, error: note } as Logger;
@@ -18,7 +17,7 @@ describe("CertificateWatch", () => {
     const ends: string[] = [];
     const clock = new ManualClock(Date.now());
     const onEnded = ({ message }: Error) => ends.push(message);
-    const watch = new CertificateWatch({ certPem, certFile: "/etc/cert.pem", readiness, clock, log, onEnded });
+    const watch = new CertificateWatch({ tls, certFile: "/etc/cert.pem", readiness, clock, log, onEnded });
     expect(readiness.report().ready).to.equal(true);
     await clock.advance(2 * DAY_MS);
     expect(lines).to.deep.equal([]);
@@ -29,8 +28,13 @@ describe("CertificateWatch", () => {
     expect(lines).to.have.length(2);
     await clock.advance(28.6 * DAY_MS);
     expect(ends).to.have.length(1);
-    expect(ends[0]).to.match(/^the certificate in tls\.certFile .*cert\.pem ended at .*: renew it, and restart/);
+    expect(ends[0]).to.match(/^the certificate in tls\.certFile .*cert\.pem ended at .*: renew it$/);
     expect(readiness.report()).to.include({ ready: false, why: `certificate: ${ends[0]}` });
+    tls.endsAtMs += 90 * DAY_MS;
+    await clock.advance(1_000);
+    expect(readiness.report().ready).to.equal(true);
+    await clock.advance(90 * DAY_MS);
+    expect(ends).to.have.length(2);
     watch.close();
   });
 });

@@ -1,5 +1,5 @@
-import { X509Certificate } from "node:crypto";
 import { InvalidStateError, type Logger } from "@diskmesh/domain";
+import type { CurrentTls } from "@diskmesh/tls";
 import type { Clock } from "./clock.js";
 import type { Readiness } from "./readiness.js";
 
@@ -7,28 +7,29 @@ const DAY_MS = 86_400_000;
 /** So long before its end a certificate is told of, once a day. */
 const TELL_BEFORE_MS = 30 * DAY_MS;
 const LOOK_INTERVAL_MS = 30_000;
+const RENEWED_INTERVAL_MS = 1_000;
 
 export interface CertificateWatchOptions {
-  /** What the process identifies itself with, as it was read at the start, and where from. */
-  readonly certPem: string | Buffer;
+  /** What the process identifies itself with, and where from. */
+  readonly tls: Pick<CurrentTls, "endsAtMs">;
   readonly certFile: string;
   readonly readiness: Pick<Readiness, "met" | "missing">;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Called once, when the certificate has ended. */
+  /** Called when the certificate has ended. */
   readonly onEnded: (error: InvalidStateError) => void;
 }
 
 /** Watches when the process's own certificate ends: from then on nobody talks to it, whatever else it can do. */
 export class CertificateWatch {
   readonly #options: CertificateWatchOptions;
-  readonly #endsAtMs: number;
   readonly #stop = new AbortController();
   #toldAtMs = Number.NEGATIVE_INFINITY;
+  /** The end that was told. */
+  #endedAtMs: number | undefined;
 
   constructor(options: CertificateWatchOptions) {
     this.#options = options;
-    this.#endsAtMs = Date.parse(new X509Certificate(options.certPem).validTo);
     void this.#run();
   }
 
@@ -39,30 +40,42 @@ export class CertificateWatch {
   async #run(): Promise<void> {
     const { clock } = this.#options;
     const { signal } = this.#stop;
-    while (!signal.aborted && !this.#look()) {
-      const leftMs = Math.max(0, this.#endsAtMs - clock.nowMs());
-      await clock.sleep(Math.min(LOOK_INTERVAL_MS, leftMs), signal).catch(() => {});
+    while (!signal.aborted) {
+      const leftMs = this.#look();
+      // One that has ended may be renewed at any time.
+      await clock.sleep(leftMs > 0 ? Math.min(LOOK_INTERVAL_MS, leftMs) : RENEWED_INTERVAL_MS, signal).catch(() => {});
     }
   }
 
-  /** Returns whether it has ended. */
-  #look(): boolean {
-    const { certFile, readiness, clock, log, onEnded } = this.#options;
-    const leftMs = this.#endsAtMs - clock.nowMs();
-    const endsAt = new Date(this.#endsAtMs).toISOString();
-    if (leftMs <= 0) {
-      const text = `the certificate in tls.certFile ${certFile} ended at ${endsAt}: renew it, and restart this process`;
-      readiness.missing("certificate", text);
-      log.error({ alert: "certificate_ended", certFile, endsAt }, text);
-      onEnded(new InvalidStateError(text));
-      return true;
-    }
+  /** Returns what is left of it in milliseconds. */
+  #look(): number {
+    const { tls, clock } = this.#options;
+    const { endsAtMs } = tls;
+    const leftMs = endsAtMs - clock.nowMs();
+    if (leftMs <= 0) this.#tellEnded(endsAtMs);
+    else this.#tellEnding(endsAtMs, leftMs);
+    return leftMs;
+  }
+
+  #tellEnded(endsAtMs: number): void {
+    if (this.#endedAtMs === endsAtMs) return;
+    this.#endedAtMs = endsAtMs;
+    const { certFile, readiness, log, onEnded } = this.#options;
+    const endsAt = new Date(endsAtMs).toISOString();
+    const text = `the certificate in tls.certFile ${certFile} ended at ${endsAt}: renew it`;
+    readiness.missing("certificate", text);
+    log.error({ alert: "certificate_ended", certFile, endsAt }, text);
+    onEnded(new InvalidStateError(text));
+  }
+
+  #tellEnding(endsAtMs: number, leftMs: number): void {
+    const { certFile, readiness, clock, log } = this.#options;
     readiness.met("certificate");
-    if (leftMs > TELL_BEFORE_MS || clock.nowMs() - this.#toldAtMs < DAY_MS) return false;
+    if (leftMs > TELL_BEFORE_MS || clock.nowMs() - this.#toldAtMs < DAY_MS) return;
     this.#toldAtMs = clock.nowMs();
+    const endsAt = new Date(endsAtMs).toISOString();
     const days = Math.floor(leftMs / DAY_MS);
-    const text = `the certificate in tls.certFile ${certFile} ends in ${days} days, at ${endsAt}: renew it, and restart`;
+    const text = `the certificate in tls.certFile ${certFile} ends in ${days} days, at ${endsAt}: renew it`;
     log.warn({ alert: "certificate_ends", certFile, endsAt, days }, text);
-    return false;
   }
 }

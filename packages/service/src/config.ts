@@ -94,8 +94,15 @@ export const addressesConfig = z.union([hostPortConfig, z.array(hostPortConfig).
 /** Where a server listens; port 0 lets the system choose. */
 export const listenConfig = z.strictObject({ host: z.string().min(1), port: z.int().min(0).max(65_535) });
 
-/** PEM files of the authority, and of the process's own certificate and key. */
-export const tlsConfig = z.strictObject({ caFile: pathConfig, certFile: pathConfig, keyFile: pathConfig });
+/** PEM files of the authority, and of the process's own certificate and key. All are read again when they change. */
+export const tlsConfig = z.strictObject({
+  /** Holds two authorities while one replaces the other. */
+  caFile: pathConfig,
+  certFile: pathConfig,
+  keyFile: pathConfig,
+  /** Serial numbers in hex, one a line, of certificates that are refused whoever signed them. */
+  revokedFile: pathConfig.optional(),
+});
 
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];

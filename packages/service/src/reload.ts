@@ -1,9 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { messageOf } from "@diskmesh/domain";
+import { CurrentTls } from "@diskmesh/tls";
 import type { ServiceConfig } from "./config.js";
 import type { ServiceLogger } from "./log.js";
 
-/** Reads the config of a running process again, and applies what can change while it runs: the log's level. */
+/**
+ * Reads the config of a running process again, and applies what can change while it runs: the log's level. The files of
+ * TLS are looked at, too.
+ */
 export class Reload {
   #config: ServiceConfig;
 
@@ -17,6 +21,7 @@ export class Reload {
 
   /** A config that is wrong changes nothing. What needs a restart is named. */
   run(): void {
+    CurrentTls.reloadAll();
     let config: ServiceConfig;
     try {
       config = this.load();

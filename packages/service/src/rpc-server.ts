@@ -1,5 +1,6 @@
 import type { Logger } from "@diskmesh/domain";
-import { RpcServer, type RpcServerLimits, readServerTlsFiles, type TlsFiles } from "@diskmesh/rpc";
+import { RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
+import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
 import { CertificateWatch } from "./certificate-watch.js";
 import { systemClock } from "./clock.js";
 import { Descriptors } from "./descriptors.js";
@@ -41,11 +42,12 @@ export async function createRpcServer(
     }),
   );
   readiness.onChange((report) => tellHealth(server, report));
-  const { cert: certPem } = readServerTlsFiles(config.tls, systemClock.nowMs());
+  readServerTlsFiles(config.tls, systemClock.nowMs());
+  const tls = lifecycle.use("TLS files", CurrentTls.open(config.tls, log));
   const { certFile } = config.tls;
   lifecycle.use(
     "certificate",
-    new CertificateWatch({ certPem, certFile, readiness, clock: systemClock, log, onEnded: onCertificateEnded }),
+    new CertificateWatch({ tls, certFile, readiness, clock: systemClock, log, onEnded: onCertificateEnded }),
   );
   lifecycle.stopping.addEventListener("abort", () => readiness.setServing(false), { once: true });
   if (config.health !== undefined) {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import { certificateFiles, createDevelopmentCertificates } from "@diskmesh/pki";
+import type { TlsFiles } from "@diskmesh/tls";
 import type { CallContext } from "../call-context.js";
 import type { RpcFailure } from "../call-gate.js";
 import type { ClientOptions } from "../client.js";
@@ -13,7 +14,6 @@ import { createClient } from "../following.js";
 import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "../limits.js";
 import type { RefusedConnection } from "../secure-listener.js";
 import { type AllowedRoles, RpcServer } from "../server.js";
-import type { TlsFiles } from "../tls.js";
 
 /** What the tests of this package share: certificates, and a service with a method of each kind. */
 
@@ -122,10 +122,11 @@ export class Bench {
       roles?: AllowedRoles<typeof NoteService>;
       port?: number;
       shortage?: () => string | undefined;
+      tls?: TlsFiles;
     } = {},
   ): Promise<RpcServer> {
     const server = new RpcServer({
-      tls: this.files("disk-registry"),
+      tls: options.tls ?? this.files("disk-registry"),
       limits: { ...DEFAULT_RPC_SERVER_LIMITS, ...options.limits },
       onError: (failure) => this.failures.push(failure),
       onRefused: (refused) => this.refused.push(refused),

@@ -1,9 +1,8 @@
-import { X509Certificate } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import type { Logger } from "@diskmesh/domain";
 import type { NatsConnection } from "@diskmesh/mbus";
 import { type Lifecycle, systemClock } from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
+import { CurrentTls } from "@diskmesh/tls";
 import type { DirectorConfig } from "../config.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { AgentCertificates } from "./agent-certificates.js";
@@ -32,21 +31,20 @@ export async function keepAgentAccess(parts: Parts, certificates: AgentCertifica
   });
   const users = lifecycle.use("agent users", new AgentUsers());
   await users.start(tablet);
-  const { caFile, certFile } = config.tls;
+  const tls = lifecycle.use("TLS files of NATS users", CurrentTls.open(config.tls, log));
   if ("callout" in settings.natsUsers) {
     const { issuerSeedFile, account } = settings.natsUsers.callout;
     const issuer = await openCalloutIssuer(issuerSeedFile, { makes: !isDatabaseUrl(config.tablet.storage) });
     log.info({ issuer: issuer.getPublicKey(), account }, "answers nats-server whom to let in");
-    const authority = new X509Certificate(await readFile(caFile));
     const checkMayAct = () => tablet.checkMayAct();
-    const callout = new CalloutUsers({ nats, issuer, account, authority, users, checkMayAct, clock, log });
+    const callout = new CalloutUsers({ nats, issuer, account, tls, users, checkMayAct, clock, log });
     lifecycle.use("NATS users", callout);
     callout.start();
     return;
   }
   const { folder, pidFile, certFiles } = settings.natsUsers.written;
-  const all = [certFile, ...certFiles];
-  const written = new WrittenUsers({ folder, pidFile, certFiles: all, caFile, tablet, users, clock, log });
+  const all = [config.tls.certFile, ...certFiles];
+  const written = new WrittenUsers({ folder, pidFile, certFiles: all, tls, tablet, users, clock, log });
   lifecycle.use("NATS users", written);
   written.start();
 }

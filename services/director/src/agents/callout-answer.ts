@@ -21,8 +21,8 @@ export interface Gate {
   readonly account: string;
   /** Keys by which the agent of a VM may come. */
   readonly pinsOf: (agentId: string) => readonly string[];
-  /** Signs certificates of agents of hosts. */
-  readonly authority: X509Certificate;
+  /** Whether the certificate of an agent of a host counts. */
+  readonly isTrusted: (certificate: X509Certificate) => boolean;
 }
 
 /** Answers nats-server whether it lets somebody in, and to which subjects, by the certificate alone. */
@@ -43,7 +43,7 @@ export function answerCallout(request: Uint8Array, gate: Gate, nowMs: number): s
 }
 
 /** Throws unless the certificate is one that is let in. */
-function identityOf(chains: readonly (readonly string[])[], { pinsOf, authority }: Gate): Identity {
+function identityOf(chains: readonly (readonly string[])[], { pinsOf, isTrusted }: Gate): Identity {
   const [leaf] = chains[0] ?? [];
   if (leaf === undefined) throw new PermissionDeniedError("there is no certificate that an authority vouches for");
   const certificate = new X509Certificate(leaf);
@@ -51,7 +51,7 @@ function identityOf(chains: readonly (readonly string[])[], { pinsOf, authority 
   const isAllowed =
     identity.role === "vm-agent"
       ? pinsOf(identity.name).includes(pin)
-      : identity.role === "disk-agent" && certificate.verify(authority.publicKey);
+      : identity.role === "disk-agent" && isTrusted(certificate);
   if (!isAllowed) throw new PermissionDeniedError(`${formatIdentity(identity)} is not let in with this certificate`);
   return identity;
 }

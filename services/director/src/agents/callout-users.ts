@@ -2,6 +2,7 @@ import { randomUUID, type X509Certificate } from "node:crypto";
 import { type Logger, messageOf, parseIdentityUri } from "@diskmesh/domain";
 import type { NatsConnection } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
+import type { CurrentTls } from "@diskmesh/tls";
 import type { KeyPair } from "nkeys.js";
 import * as z from "zod";
 import type { AgentUsers } from "./agent-users.js";
@@ -11,7 +12,8 @@ export interface CalloutUsersOptions {
   readonly nats: NatsConnection;
   readonly issuer: KeyPair;
   readonly account: string;
-  readonly authority: X509Certificate;
+  /** Says whose certificates count that are no VM agents'. */
+  readonly tls: CurrentTls;
   readonly users: AgentUsers;
   /** Throws while another director may lead. */
   readonly checkMayAct: () => void;
@@ -74,10 +76,12 @@ export class CalloutUsers {
   }
 
   #answer(request: Uint8Array, reply: string): void {
-    const { nats, issuer, account, authority, users, checkMayAct, clock, log } = this.#options;
+    const { nats, issuer, account, tls, users, checkMayAct, clock, log } = this.#options;
     try {
       checkMayAct();
-      const gate = { issuer, account, authority, pinsOf: (agentId: string) => users.pinsOf(agentId) };
+      const pinsOf = (agentId: string) => users.pinsOf(agentId);
+      const isTrusted = (certificate: X509Certificate) => tls.isTrusted(certificate);
+      const gate = { issuer, account, isTrusted, pinsOf };
       nats.publish(reply, Buffer.from(answerCallout(request, gate, clock.nowMs())));
     } catch (error) {
       log.warn({ error: messageOf(error) }, "cannot answer nats-server, which asks whom to let in");

@@ -5,6 +5,7 @@ import { InvalidStateError, type Logger, messageOf } from "@diskmesh/domain";
 import { type ServerUser, serverUsersFiles } from "@diskmesh/mbus";
 import { identifiedKey } from "@diskmesh/pki";
 import type { Clock } from "@diskmesh/service";
+import type { CurrentTls } from "@diskmesh/tls";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { AgentUsers } from "./agent-users.js";
 
@@ -14,8 +15,8 @@ export interface WrittenUsersOptions {
   readonly pidFile: string;
   /** Certificates of all others whom NATS lets in. */
   readonly certFiles: readonly string[];
-  /** The authority of those. */
-  readonly caFile: string;
+  /** Whose certificates count that are no VM agents'. */
+  readonly tls: CurrentTls;
   readonly tablet: DirectorTablet;
   readonly users: AgentUsers;
   readonly clock: Clock;
@@ -25,12 +26,15 @@ export interface WrittenUsersOptions {
 /** Changes that come sooner after each other are written together: deploys make many VMs at once. */
 const GATHER_MS = 100;
 const RETRY_MS = 2_000;
+/** Certificates of others are renewed without anybody saying so. */
+const LOOK_INTERVAL_MS = 2_000;
 
 /** Writes down for nats-server on this machine whom it lets in, and has it read that, whenever it changes. */
 export class WrittenUsers {
   readonly #options: WrittenUsersOptions;
   readonly #closed = new AbortController();
   #unwatch = () => {};
+  readonly #unreadable = new Map<string, string>();
   #isStale = true;
   #wake = () => {};
   #running = Promise.resolve();
@@ -44,6 +48,7 @@ export class WrittenUsers {
       this.#isStale = true;
       this.#wake();
     });
+    this.#options.tls.onChange(() => this.#wake());
     this.#running = this.#run();
   }
 
@@ -58,14 +63,12 @@ export class WrittenUsers {
     const { signal } = this.#closed;
     const { clock, log } = this.#options;
     for (let failures = 0; !signal.aborted; ) {
-      while (!this.#isStale && !signal.aborted)
-        await new Promise<void>((resolve) => {
-          this.#wake = resolve;
-        });
+      await this.#due();
       if (signal.aborted) return;
+      const isStale = this.#isStale;
       this.#isStale = false;
       try {
-        await this.#tell();
+        await this.#tell(isStale);
         failures = 0;
       } catch (error) {
         this.#isStale = true;
@@ -80,41 +83,63 @@ export class WrittenUsers {
     }
   }
 
-  async #tell(): Promise<void> {
-    const { folder, pidFile, caFile, tablet, users, log } = this.#options;
-    const [own, others, authorities] = await Promise.all([
-      readFile(caFile, "utf8"),
+  /** Resolves when users have come or gone, and from time to time. */
+  async #due(): Promise<void> {
+    const { clock } = this.#options;
+    if (this.#isStale || this.#closed.signal.aborted) return;
+    const woken = new AbortController();
+    this.#wake = () => woken.abort();
+    await clock.sleep(LOOK_INTERVAL_MS, woken.signal).catch(() => {});
+    this.#wake = () => {};
+  }
+
+  /** Writes what has changed; the server reads it again if anything has, or whenever `isStale`. */
+  async #tell(isStale: boolean): Promise<void> {
+    const { folder, pidFile, tls, tablet, users, log } = this.#options;
+    const own = String(tls.material.ca);
+    const [others, authorities] = await Promise.all([
       this.#others(),
       tablet.read((tables) => [...tables.agentAuthorities.entries()].map(({ certPem }) => certPem)),
     ]);
     const agents = users.all();
     tablet.checkMayAct();
     await mkdir(folder, { recursive: true });
+    let isChanged = isStale;
     for (const [path, text] of serverUsersFiles(folder, [...others, ...agents], [own, ...authorities]))
-      if (text !== (await readFile(path, "utf8").catch(() => undefined)))
+      if (text !== (await readFile(path, "utf8").catch(() => undefined))) {
+        isChanged = true;
         await replaceFile(path, text, { mode: 0o644 });
+      }
+    if (!isChanged) return;
     await reload(pidFile);
     log.info({ agents: agents.length, others: others.length }, "told nats-server who its users are");
   }
 
   /** One whose certificate cannot be read is left out: all others are still to be let in. */
   async #others(): Promise<ServerUser[]> {
-    const { certFiles, log } = this.#options;
+    const { certFiles, tls } = this.#options;
     const found = await Promise.all(
       certFiles.map(async (certFile) => {
         try {
-          const { identity, pin } = identifiedKey(new X509Certificate(await readFile(certFile, "utf8")));
+          const certificate = new X509Certificate(await readFile(certFile, "utf8"));
+          const { identity, pin } = identifiedKey(certificate);
+          if (tls.isRevoked(certificate.serialNumber)) return undefined;
           return { identity, pins: [pin] };
         } catch (error) {
-          log.warn(
-            { certFile, error: messageOf(error) },
-            "a certificate cannot be read: NATS does not let its holder in",
-          );
+          this.#tellUnreadable(certFile, messageOf(error));
           return undefined;
         }
       }),
     );
     return found.filter((user) => user !== undefined);
+  }
+
+  /** Once for each reason: it is looked at again and again. */
+  #tellUnreadable(certFile: string, error: string): void {
+    if (this.#unreadable.get(certFile) === error) return;
+    this.#unreadable.set(certFile, error);
+    const text = "a certificate cannot be read: NATS does not let its holder in";
+    this.#options.log.warn({ certFile, error }, text);
   }
 }
 

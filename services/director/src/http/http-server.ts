@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import type { AddressInfo, Socket } from "node:net";
 import { DomainError, formatHostPort, type Logger, messageOf, UnauthenticatedError } from "@diskmesh/domain";
 import { systemClock } from "@diskmesh/service";
+import { CurrentTls, readServerTlsFiles } from "@diskmesh/tls";
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from "fastify";
 import type { DirectorConfig } from "../config.js";
 import type { Context } from "../context.js";
@@ -49,6 +49,7 @@ export class HttpServer {
   readonly #config: HttpConfig;
   readonly #logins: Logins;
   readonly #requestLog: RequestLog;
+  readonly #tls: CurrentTls;
   readonly #toLeader: PassOn;
   readonly #fastify: FastifyInstance;
 
@@ -57,7 +58,10 @@ export class HttpServer {
     this.#config = config;
     this.#logins = new Logins(config, systemClock);
     this.#requestLog = new RequestLog(options.log);
-    this.#toLeader = new PassOn(options.config, config);
+    const files = { ...options.config.tls, ...config.tls };
+    readServerTlsFiles(files, systemClock.nowMs());
+    this.#tls = CurrentTls.open(files, options.log);
+    this.#toLeader = new PassOn(this.#tls, config);
     this.#fastify = this.#build();
   }
 
@@ -74,17 +78,15 @@ export class HttpServer {
     const timer = setTimeout(() => this.#fastify.server.closeAllConnections(), this.#config.drainTimeoutMs);
     await this.#fastify.close();
     clearTimeout(timer);
+    this.#tls.close();
   }
 
   #build(): FastifyInstance {
     const { bodySizeBytes, headerSizeBytes, headersTimeoutMs, handshakeTimeoutMs, keepAliveTimeoutMs } = this.#config;
-    const { tls } = this.#options.config;
-    const { certFile, keyFile } = this.#config.tls ?? tls;
+    const own = () => ({ cert: this.#tls.material.cert, key: this.#tls.material.key, minVersion: "TLSv1.2" }) as const;
     const app = fastify({
       https: {
-        cert: readFileSync(certFile),
-        key: readFileSync(keyFile),
-        minVersion: "TLSv1.2",
+        ...own(),
         handshakeTimeout: handshakeTimeoutMs,
         maxHeaderSize: headerSizeBytes,
         headersTimeout: headersTimeoutMs,
@@ -104,6 +106,7 @@ export class HttpServer {
         querystringParser: (query) => new URLSearchParams(query) as never,
       },
     });
+    this.#tls.onChange(() => app.server.setSecureContext(own()));
     limitConnections(app.server, this.#config);
     app.server.on("tlsClientError", (error) =>
       this.#options.log.debug({ error: messageOf(error) }, "a TLS handshake with the HTTPS face failed"),

@@ -10,9 +10,8 @@ import {
   messageOf,
   UnavailableError,
 } from "@diskmesh/domain";
-import { identityOfAlternativeNames, readTlsFiles } from "@diskmesh/rpc";
+import { type CurrentTls, identityOfAlternativeNames } from "@diskmesh/tls";
 import type { FastifyRequest } from "fastify";
-import type { DirectorConfig } from "../config.js";
 import type { Answer } from "./answer.js";
 import type { HttpConfig } from "./http-config.js";
 
@@ -39,15 +38,12 @@ const OF_CONNECTION = new Set([
  */
 export class PassOn {
   readonly #port: number;
-  readonly #ca: readonly (string | Buffer)[];
 
   constructor(
-    config: Pick<DirectorConfig, "tls">,
+    private readonly tls: CurrentTls,
     private readonly http: HttpConfig,
   ) {
     this.#port = http.listen.port;
-    const own = readTlsFiles(config.tls).ca;
-    this.#ca = http.tls === undefined ? [own] : [own, ...rootCertificates];
   }
 
   /**
@@ -80,7 +76,11 @@ export class PassOn {
     const { method, url: path = "/" } = request.raw;
     const headers = { ...kept(request.headers), [PASSED_ON]: "1", connection: "close" };
     const place = { host, port: this.#port, method, path, headers, agent: false };
-    const tls = { ca: [...this.#ca], checkServerIdentity: checkLeader };
+    const { ca } = this.tls.material;
+    const tls = {
+      ca: this.http.tls === undefined ? [ca] : [ca, ...rootCertificates],
+      checkServerIdentity: (name: string, certificate: PeerCertificate) => this.#checkLeader(name, certificate),
+    };
     return new Promise((resolve, reject) => {
       let connected = false;
       const fail = (error: Error): void => {
@@ -109,6 +109,14 @@ export class PassOn {
       }
     });
   }
+
+  /** The leader is a director by its certificate, or, where that is of another authority, the host that it is called. */
+  #checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
+    const { serialNumber } = certificate;
+    if (this.tls.isRevoked(serialNumber)) return new Error(`its certificate, number ${serialNumber}, is revoked`);
+    if (identityOfAlternativeNames(certificate.subjectaltname)?.role === "director") return undefined;
+    return checkServerIdentity(host, certificate);
+  }
 }
 
 /** Why the leader is another process than this; undefined when it is not, or when nothing serves at all. */
@@ -130,10 +138,4 @@ function kept(headers: IncomingHttpHeaders): Record<string, string> {
   const named = new Set((headers.connection ?? "").toLowerCase().split(/[ ,]+/));
   const lasting = Object.entries(headers).filter(([name]) => !OF_CONNECTION.has(name) && !named.has(name));
   return Object.fromEntries(lasting.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)]])));
-}
-
-/** The leader is a director by its certificate, or, where that is of another authority, the host that it is called. */
-function checkLeader(host: string, certificate: PeerCertificate): Error | undefined {
-  if (identityOfAlternativeNames(certificate.subjectaltname)?.role === "director") return undefined;
-  return checkServerIdentity(host, certificate);
 }

@@ -1,0 +1,137 @@
+import { X509Certificate } from "node:crypto";
+import { appendFileSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { type Identity, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
+import { CurrentTls, type TlsFiles } from "@diskmesh/tls";
+import { expect } from "chai";
+import { Bench, deferred, eventually, type Note } from "./testing/note-bench.js";
+
+const NOTE: Note = { text: "hello", count: 1 };
+
+describe("certificates that change while connections stand", () => {
+  const bench = new Bench();
+  let authority: KeyPair;
+  let revokedFile: string;
+  beforeEach(async () => {
+    authority = await createAuthority({ commonName: "one", validDays: 1 });
+    writeFileSync(join(bench.folder, "ca.pem"), authority.certPem);
+    revokedFile = join(bench.folder, "revoked");
+    writeFileSync(revokedFile, "");
+    await issue("disk-registry", { role: "disk-registry", name: "" });
+    await issue("operator", { role: "operator", name: "" });
+  });
+  afterEach(() => bench.closeAll());
+  after(() => bench.remove());
+
+  async function issue(name: string, identity: Identity, by = authority): Promise<void> {
+    const names = { commonName: name, dnsNames: [], ipAddresses: [] };
+    const made = await issueCertificate(by, { identity, ...names, validDays: 1, usages: ["server", "client"] });
+    writeFileSync(join(bench.folder, `${name}.pem`), made.certPem);
+    writeFileSync(join(bench.folder, `${name}-key.pem`), made.keyPem);
+  }
+  const files = (name: string): TlsFiles => ({ ...bench.files(name), revokedFile });
+  const serialOf = (name: string) => new X509Certificate(readFileSync(files(name).certFile)).serialNumber;
+  /** Returns once all who have the files open have taken them up. */
+  async function takenUp(name: string): Promise<void> {
+    const tls = CurrentTls.open(files(name));
+    CurrentTls.reloadAll();
+    const said = () =>
+      [files(name).certFile, files(name).caFile, revokedFile].map((file) => readFileSync(file, "utf8"));
+    await eventually(async () => {
+      const { cert, ca, revoked } = tls.material;
+      expect([cert, ca, revoked].map(String)).to.deep.equal(said());
+    });
+    tls.close();
+  }
+
+  it("count for the next calls on both ends, and no call under way hears of it", async () => {
+    await bench.serve({}, { tls: files("disk-registry") });
+    const client = bench.client({ tls: files("operator") });
+    const another = deferred();
+    const talk = client.talk(untilEnded(another.promise))[Symbol.asyncIterator]();
+    const first = await talk.next();
+    expect(first.value).to.deep.equal({ text: "HELLO", count: 1 });
+    const before = serialOf("disk-registry");
+    for (const name of ["disk-registry", "operator"] as const) {
+      await issue(name, { role: name, name: "" });
+      await takenUp(name);
+      expect(await client.get(NOTE)).to.deep.equal(NOTE);
+    }
+    const socket = bench.connectAs("operator");
+    await new Promise((resolve) => socket.once("secureConnect", resolve));
+    expect(socket.getPeerX509Certificate()?.serialNumber).to.equal(serialOf("disk-registry"));
+    socket.destroy();
+    expect(before).not.to.equal(serialOf("disk-registry"));
+    another.resolve();
+    expect((await talk.next()).value).to.deep.equal({ text: "HELLO", count: 2 });
+    expect((await talk.next()).done).to.equal(true);
+    expect(bench.failures).to.deep.equal([]);
+  });
+
+  it("of a caller that is revoked: its connection ends, and none comes again", async () => {
+    await bench.serve({}, { tls: files("disk-registry") });
+    const client = bench.client({ tls: bench.files("operator") });
+    const talk = client.talk(untilEnded())[Symbol.asyncIterator]();
+    await talk.next();
+    appendFileSync(revokedFile, `${serialOf("operator")}\n`);
+    await takenUp("disk-registry");
+    await rejection(() => talk.next(), UnavailableError);
+    await rejection(() => client.get(NOTE, { deadlineMs: 2_000 }));
+    expect(bench.refused[0]?.reason).to.equal(
+      `the certificate of operator with the serial number ${serialOf("operator")} is revoked`,
+    );
+  });
+
+  it("of a server that is revoked: calls under way end, and none is made again", async () => {
+    await bench.serve({}, { tls: bench.files("disk-registry") });
+    const client = bench.client({ tls: files("operator") });
+    const talk = client.talk(untilEnded())[Symbol.asyncIterator]();
+    await talk.next();
+    appendFileSync(revokedFile, `${serialOf("disk-registry").toLowerCase()}\n`);
+    await takenUp("operator");
+    const ended = await rejection(() => talk.next(), UnavailableError);
+    expect(ended.message).to.contain(`serial number ${serialOf("disk-registry")} is revoked`);
+    const refused = await rejection(() => client.get(NOTE, { deadlineMs: 5_000 }), UnavailableError);
+    expect(refused.message).to.contain("is revoked");
+    // It is made anew, and all is well.
+    await issue("disk-registry", { role: "disk-registry", name: "" });
+    await takenUp("disk-registry");
+    await eventually(async () => expect(await client.get(NOTE)).to.deep.equal(NOTE));
+  });
+
+  it("of an authority that replaces another one: both are trusted, then the new one alone", async () => {
+    mkdirSync(join(bench.folder, "old"), { recursive: true });
+    const old = bench.files("operator", join(bench.folder, "old"));
+    for (const file of ["caFile", "certFile", "keyFile"] as const)
+      writeFileSync(old[file], readFileSync(bench.files("operator")[file]));
+    const server = await bench.serve({}, { tls: files("disk-registry") });
+    const client = bench.client({ tls: files("operator") });
+    const next = await createAuthority({ commonName: "two", validDays: 1 });
+    const trust = async (...pems: string[]) => {
+      writeFileSync(files("operator").caFile, pems.join(""));
+      await Promise.all([takenUp("operator"), takenUp("disk-registry")]);
+      expect(await client.get(NOTE)).to.deep.equal(NOTE);
+    };
+    await trust(authority.certPem, next.certPem);
+    for (const name of ["operator", "disk-registry"] as const) {
+      await issue(name, { role: name, name: "" }, next);
+      await takenUp(name);
+      expect(await client.get(NOTE)).to.deep.equal(NOTE);
+    }
+    await trust(next.certPem);
+    await server.drain();
+    await bench.serve({}, { tls: files("disk-registry"), port: bench.port });
+    expect(await client.get(NOTE)).to.deep.equal(NOTE);
+    const stale = bench.client({ tls: old });
+    await rejection(() => stale.get(NOTE, { deadlineMs: 2_000 }), UnavailableError);
+  });
+});
+
+/** One note, and another one when that is wanted. */
+async function* untilEnded(another?: Promise<void>): AsyncGenerator<Note> {
+  yield { text: "hello", count: 1 };
+  await (another ?? new Promise(() => {}));
+  yield { text: "hello", count: 2 };
+}

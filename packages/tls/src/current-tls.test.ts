@@ -1,0 +1,113 @@
+import { X509Certificate } from "node:crypto";
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { type Logger, silentLogger } from "@diskmesh/domain";
+import { createAuthority, issueCertificate, type KeyPair } from "@diskmesh/pki";
+import { expect } from "chai";
+import { CurrentTls } from "./current-tls.js";
+
+describe("CurrentTls", () => {
+  let folder: string;
+  let authority: KeyPair;
+  const opened: CurrentTls[] = [];
+  const lines: string[] = [];
+  const note = (_fields: object, text: string) => lines.push(text);
+  const log = { ...silentLogger, warn: note, error: note } as Logger;
+  before(async () => {
+    authority = await createAuthority({ commonName: "any", validDays: 1 });
+  });
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "dm-tls-"));
+    lines.length = 0;
+  });
+  afterEach(() => {
+    for (const tls of opened.splice(0)) tls.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  const issue = () =>
+    issueCertificate(authority, {
+      identity: { role: "director", name: "" },
+      commonName: "director",
+      dnsNames: [],
+      ipAddresses: [],
+      validDays: 1,
+      usages: ["server"],
+    });
+  const write = (into: string, { certPem, keyPem }: KeyPair) => {
+    writeFileSync(join(into, "ca.pem"), authority.certPem);
+    writeFileSync(join(into, "tls.crt"), certPem);
+    writeFileSync(join(into, "tls.key"), keyPem);
+  };
+  const open = (within = folder) => {
+    const [caFile, certFile, keyFile] = ["ca.pem", "tls.crt", "tls.key"].map((name) => join(within, name));
+    const files = { caFile: caFile ?? "", certFile: certFile ?? "", keyFile: keyFile ?? "" };
+    const tls = CurrentTls.open({ ...files, revokedFile: join(within, "revoked") }, log);
+    opened.push(tls);
+    return tls;
+  };
+  const until = async (isSo: () => boolean) => {
+    for (let tries = 0; !isSo() && tries < 600; tries++) await delay(50);
+    expect(isSo()).to.equal(true);
+  };
+
+  it("keeps the former while key and certificate do not belong together, and says so by name", async () => {
+    const [first, second] = [await issue(), await issue()];
+    write(folder, first);
+    writeFileSync(join(folder, "revoked"), "");
+    const tls = open();
+    let changes = 0;
+    tls.onChange(() => changes++);
+    writeFileSync(join(folder, "tls.key"), second.keyPem);
+    CurrentTls.reloadAll();
+    await until(() => lines.length > 0);
+    expect(lines[0]).to.match(/^tls\.keyFile .*tls\.key is not the key .*; what was in use before stays so/);
+    expect(String(tls.material.key)).to.equal(first.keyPem);
+    writeFileSync(join(folder, "tls.crt"), second.certPem);
+    await until(() => changes === 1);
+    expect(tls.material).to.include({ key: tls.material.key });
+    expect(String(tls.material.cert) + tls.material.key).to.equal(second.certPem + second.keyPem);
+    expect(lines.at(-1)).to.match(/^the certificate in tls\.certFile .*: changed, and in use from now on$/);
+    expect(lines).to.have.length(2);
+  });
+
+  it("follows links to other folders, as Kubernetes replaces them", async () => {
+    const version = async (name: string) => {
+      const made = await issue();
+      mkdirSync(join(folder, name));
+      write(join(folder, name), made);
+      writeFileSync(join(folder, name, "revoked"), "");
+      symlinkSync(name, join(folder, "..next"));
+      renameSync(join(folder, "..next"), join(folder, "..data"));
+      return made.certPem;
+    };
+    const first = await version("..1");
+    for (const name of ["ca.pem", "tls.crt", "tls.key", "revoked"]) symlinkSync(`..data/${name}`, join(folder, name));
+    const tls = open();
+    expect(String(tls.material.cert)).to.equal(first);
+    const second = await version("..2");
+    rmSync(join(folder, "..1"), { recursive: true });
+    await until(() => String(tls.material.cert) === second);
+    expect(lines).to.have.length(1);
+  });
+
+  it("is shared by all who open the same files, until the last one closes", async () => {
+    const made = await issue();
+    write(folder, made);
+    writeFileSync(join(folder, "revoked"), "");
+    const { serialNumber } = new X509Certificate(made.certPem);
+    const [one, other] = [open(), open()];
+    expect(other.material).to.equal(one.material);
+    const heard: string[] = [];
+    one.onChange(() => heard.push("one"));
+    other.onChange(() => heard.push("other"));
+    one.close();
+    writeFileSync(join(folder, "revoked"), `${serialNumber}\n`);
+    CurrentTls.reloadAll();
+    await until(() => other.isRevoked(serialNumber.toLowerCase()));
+    expect(heard).to.deep.equal(["other"]);
+    expect(other.isTrusted(new X509Certificate(made.certPem))).to.equal(false);
+  });
+});

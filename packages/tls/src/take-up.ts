@@ -1,0 +1,92 @@
+import { X509Certificate } from "node:crypto";
+import { createSecureContext } from "node:tls";
+import { formatIdentity, InvalidArgumentError, messageOf } from "@diskmesh/domain";
+import { identityOfAlternativeNames } from "./identity.js";
+import { parseRevoked } from "./revoked.js";
+import { checkAuthorities, checkPair, type TlsFiles, type TlsMaterial } from "./tls-files.js";
+
+/** What the files say now; an error where one cannot be read. */
+export type Found = { readonly [Part in keyof TlsMaterial]: Buffer | Error };
+
+export interface TakenUp {
+  /** What is in use from now on. */
+  readonly material: TlsMaterial;
+  /** What is new in it, in words. */
+  readonly changes: readonly string[];
+  /** What is wrong with the files whose former content stays in use. */
+  readonly problems: readonly string[];
+}
+
+/**
+ * Decides what of the files is taken up. Authorities, certificate with key, and revoked serial numbers are three parts: one
+ * that is not whole keeps its former content and holds up no other.
+ */
+export function takeUp(current: TlsMaterial, found: Found, files: TlsFiles, nowMs: number): TakenUp {
+  const changes: string[] = [];
+  const problems: string[] = [];
+  let material = current;
+  const part = (names: readonly (keyof TlsMaterial)[], said: string, check: (next: TlsMaterial) => void): void => {
+    try {
+      const read = names.map((name) => [name, readOf(found[name])] as const);
+      if (read.every(([name, content]) => content.equals(current[name]))) return;
+      const next = { ...material, ...Object.fromEntries(read) };
+      check(next);
+      material = next;
+      changes.push(said);
+    } catch (error) {
+      problems.push(messageOf(error));
+    }
+  };
+  const { caFile, certFile, revokedFile } = files;
+  part(["ca"], `the authorities in tls.caFile ${caFile}`, (next) => {
+    checkAuthorities(caFile, next.ca);
+    checkAccepted(`tls.caFile ${caFile}`, { ca: next.ca });
+  });
+  part(["cert", "key"], `the certificate in tls.certFile ${certFile}`, (next) => {
+    checkPair(files, next, nowMs);
+    checkBegun(certFile, next.cert, nowMs);
+    checkSameHolder(certFile, current.cert, next.cert);
+    checkAccepted(`tls.certFile ${certFile}`, { cert: next.cert, key: next.key });
+  });
+  if (revokedFile !== undefined)
+    part(["revoked"], `the revoked serial numbers in tls.revokedFile ${revokedFile}`, (next) =>
+      parseRevoked(next.revoked, revokedFile),
+    );
+  return { material, changes, problems };
+}
+
+function readOf(content: Buffer | Error): Buffer {
+  if (content instanceof Error) throw content;
+  return content;
+}
+
+/** OpenSSL refuses what it finds too weak, which no parser does. */
+function checkAccepted(name: string, tls: Parameters<typeof createSecureContext>[0]): void {
+  try {
+    createSecureContext(tls);
+  } catch (error) {
+    throw new InvalidArgumentError(`${name} is not accepted by OpenSSL: make it anew, e.g. on P-256`, { cause: error });
+  }
+}
+
+function checkBegun(certFile: string, cert: Buffer, nowMs: number): void {
+  const beginsAtMs = Date.parse(new X509Certificate(cert).validFrom);
+  if (beginsAtMs > nowMs)
+    throw new InvalidArgumentError(
+      `the certificate in tls.certFile ${certFile} begins at ${new Date(beginsAtMs).toISOString()}, which is to come: check the clocks of both machines`,
+    );
+}
+
+/** Another host's certificate, copied to the wrong place, must not make a process that runs somebody else. */
+function checkSameHolder(certFile: string, before: Buffer, after: Buffer): void {
+  const [former, latter] = [holderOf(before), holderOf(after)];
+  if (former !== latter)
+    throw new InvalidArgumentError(
+      `the certificate in tls.certFile ${certFile} is of ${latter}, and this process runs as ${former}: put back the right one`,
+    );
+}
+
+function holderOf(cert: Buffer): string {
+  const identity = identityOfAlternativeNames(new X509Certificate(cert).subjectAltName);
+  return identity === undefined ? "nobody in the mesh" : formatIdentity(identity);
+}
