@@ -1,4 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
+import { X509Certificate } from "node:crypto";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import {
   CancelledError,
@@ -11,7 +14,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
-import { eventually } from "@diskmesh/testkit";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import {
   type Context,
   type ContextManager,
@@ -600,6 +603,38 @@ describe("mbus", () => {
         forget();
         expect(told[1]).to.contain(`the server has no user for a stranger's certificate "${certFile}"`);
         expect(told[1]).to.contain("URI:spiffe://diskmesh/<role>, and reload the server ('Authorization Violation')");
+      } finally {
+        await connection.close();
+      }
+    });
+
+    it("is refused to a server that is revoked, also one that stands; files that change count for the next one", async () => {
+      const folder = temporaryFolder();
+      const revokedFile = join(folder, "revoked");
+      const trust = (caFile: string) => copyFileSync(caFile, join(folder, "ca.pem"));
+      const { caFile, certFile: serverCertFile } = server.certs.files("nats");
+      writeFileSync(revokedFile, "");
+      trust(serverCertFile);
+      const connection = await connectNats({
+        servers: [server.nats.address],
+        tls: { ...server.certs.files("director"), caFile: join(folder, "ca.pem"), revokedFile },
+        name: "director",
+        reconnect: { stepMs: 20, maxMs: 100 },
+      });
+      try {
+        let why: string | undefined = "";
+        connection.onChange((told) => {
+          why = told;
+        });
+        await until(() => why?.includes("of an authority (CA) that this process does not trust") === true);
+        trust(caFile);
+        await until(() => connection.isConnected);
+        const { serialNumber } = new X509Certificate(readFileSync(serverCertFile));
+        writeFileSync(revokedFile, serialNumber);
+        await until(() => why?.includes(`serial number ${serialNumber} is revoked`) === true);
+        expect(connection.isConnected).to.equal(false);
+        writeFileSync(revokedFile, "");
+        await until(() => connection.isConnected);
       } finally {
         await connection.close();
       }

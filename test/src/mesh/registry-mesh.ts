@@ -1,7 +1,7 @@
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
 import { type Device, DiskRegistryServiceDefinition, FleetServiceDefinition } from "@diskmesh/api/registry";
 import type { Client, TlsFiles } from "@diskmesh/rpc";
-import type { ServiceProcess } from "@diskmesh/testkit";
+import type { ServiceProcess, TestCertificates } from "@diskmesh/testkit";
 import { ServiceGroup, type ServicePlan } from "./service-group.js";
 
 const DEADLINE_MS = 5_000;
@@ -10,6 +10,7 @@ export interface RegistryMeshOptions {
   readonly hostIds: readonly string[];
   /** Laid over the agent's config: its devices, or the rules that find them. */
   readonly agent: (hostId: string, folder: string) => object;
+  readonly certificates?: TestCertificates;
   /** Laid over the registry's config. */
   readonly registry?: object;
   /** Processes of the registry, of which one leads; more than 1 needs storage that several can have. */
@@ -39,9 +40,9 @@ export class RegistryMesh implements AsyncDisposable {
 
   /** Starts everything and waits until all of it serves. */
   static async start(options: RegistryMeshOptions): Promise<RegistryMesh> {
-    const { hostIds, registries = 1 } = options;
+    const { hostIds, certificates, registries = 1 } = options;
     const names = Array.from({ length: registries }, (_, index) => `disk-registry-${index + 1}`);
-    const group = await ServiceGroup.prepare({ names, hostIds });
+    const group = await ServiceGroup.prepare({ names, hostIds, ...(certificates && { certificates }) });
     const config = {
       tablet: { storage: group.dataFolder("disk-registry") },
       heartbeat: { intervalMs: 500, timeoutMs: 5_000, probationMs: 500 },

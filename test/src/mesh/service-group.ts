@@ -39,6 +39,8 @@ export interface ServiceGroupOptions {
   readonly hostIds: readonly string[];
   /** Certificates of agents that are no process of ours. */
   readonly moreAgents?: readonly string[];
+  /** Of all of them, and of the operator; those of the test process when absent. */
+  readonly certificates?: TestCertificates;
   /** Where each of them listens; all on 127.0.0.1 when absent. */
   readonly places?: Places;
 }
@@ -83,12 +85,18 @@ export class ServiceGroup implements AsyncDisposable {
   }
 
   /** Makes certificates and finds ports; starts nothing. */
-  static async prepare({ names, hostIds, moreAgents = [], places }: ServiceGroupOptions): Promise<ServiceGroup> {
+  static async prepare({
+    names,
+    hostIds,
+    moreAgents = [],
+    certificates,
+    places,
+  }: ServiceGroupOptions): Promise<ServiceGroup> {
     const addresses = new Map<string, string>();
     for (const name of [...names, ...hostIds])
       addresses.set(name, `${places?.host(name) ?? "127.0.0.1"}:${await freePort()}`);
-    const certificates = await testCertificates({ hostIds: [...hostIds, ...moreAgents] });
-    return new ServiceGroup(certificates, hostIds, addresses, places);
+    const own = certificates ?? (await testCertificates({ hostIds: [...hostIds, ...moreAgents] }));
+    return new ServiceGroup(own, hostIds, addresses, places);
   }
 
   get operatorFiles(): TlsFiles {

@@ -1,5 +1,10 @@
+import { X509Certificate } from "node:crypto";
+import { once } from "node:events";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { connect } from "node:tls";
-import { eventually } from "@diskmesh/testkit";
+import { issueCertificate } from "@diskmesh/pki";
+import { eventually, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { HttpClient } from "../testing/http-client.js";
 import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
@@ -8,8 +13,16 @@ describe("the HTTPS face", () => {
   let mesh: HttpDirector;
   let http: HttpClient;
 
+  /** Its own, which may be replaced. */
+  let tls: { readonly certFile: string; readonly keyFile: string };
+
   before(async () => {
-    mesh = await startHttpDirector({ headersTimeoutMs: 1_000, requestTimeoutMs: 2_000 });
+    const folder = temporaryFolder();
+    tls = { certFile: join(folder, "tls.crt"), keyFile: join(folder, "tls.key") };
+    const { certFile, keyFile } = (await testCertificates()).files("director");
+    copyFileSync(certFile, tls.certFile);
+    copyFileSync(keyFile, tls.keyFile);
+    mesh = await startHttpDirector({ headersTimeoutMs: 1_000, requestTimeoutMs: 2_000, tls });
     ({ http } = mesh);
   });
   after(() => mesh?.director.stop());
@@ -63,6 +76,32 @@ describe("the HTTPS face", () => {
     expect(told).to.match(/"audit":"refused".*"route":"\/tasks"|"route":"\/tasks".*"audit":"refused"/);
     expect(told).not.to.contain("not-the-password-7");
     expect(told).not.to.contain(Buffer.from("admin:not-the-password-7").toString("base64"));
+  });
+
+  it("a certificate that is renewed -> shown from the next connection on", async () => {
+    const read = (name: string) => readFileSync(join(mesh.director.certs.folder, name), "utf8");
+    const made = await issueCertificate(
+      { certPem: read("ca.pem"), keyPem: read("ca-key.pem") },
+      {
+        identity: { role: "director", name: "" },
+        commonName: "director",
+        dnsNames: ["localhost"],
+        ipAddresses: ["127.0.0.1"],
+        validDays: 1,
+        usages: ["server"],
+      },
+    );
+    writeFileSync(tls.keyFile, made.keyPem);
+    writeFileSync(tls.certFile, made.certPem);
+    const { serialNumber } = new X509Certificate(made.certPem);
+    await eventually(async () => {
+      const socket = connect({ port: http.port, host: "127.0.0.1", rejectUnauthorized: false });
+      await once(socket, "secureConnect");
+      const shown = socket.getPeerX509Certificate()?.serialNumber;
+      socket.destroy();
+      expect(shown).to.equal(serialNumber);
+    });
+    expect((await http.send("GET", "/healthz")).status).to.equal(200);
   });
 
   it("a route that is not there -> 404 with BOSH's words", async () => {
