@@ -30,20 +30,9 @@ const commands = {
   soak: () => runModule("test/dist/soak/main.js"),
   sim: () => runModule("test/dist/sim/main.js"),
   fuzz: () => runModule("test/dist/fuzz/main.js"),
-  backup: () => runModule("deploy/local/dist/backup.js"),
-  restore: () => runModule(`services/${serviceArgument()}/dist/restore.js`),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),
   policy: () => runModule("services/director/dist/print-policy.js"),
 };
-
-// Takes `--service NAME` out of the arguments: each service restores its own state.
-function serviceArgument() {
-  const at = process.argv.indexOf("--service");
-  const name = at < 0 ? undefined : process.argv.splice(at, 2)[1];
-  const service = { registry: "disk-registry", director: "director" }[name ?? ""];
-  if (!service) throw new Failure("say which state to restore: --service registry or --service director");
-  return service;
-}
 
 // The module's own exit code is the process's: it sets process.exitCode or exits.
 async function runModule(file) {

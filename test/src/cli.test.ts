@@ -1,4 +1,4 @@
-import { writeFileSync } from "node:fs";
+import { statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import type { ExplainResponse } from "@diskmesh/api/common";
@@ -137,6 +137,8 @@ describe("the diskmesh command and a mesh", function () {
       ["why disk nowhere", 1, /nowhere/],
       ["why volume x", 2, /"volume" is none of host, device, disk, vm, task, lock/],
       ["cancel 1", 1, /done/],
+      ["passthru driver/nobody", 1, /nobody/],
+      ["passthru node/host-1 nothing", 1, /nothing/],
       ["resume x", 2, /"x" is no task/],
       ["set-device-state odd d", 2, /"odd" is none of online, warning, error/],
     ];
@@ -145,6 +147,18 @@ describe("the diskmesh command and a mesh", function () {
       expect(ended.out + ended.err, line).to.match(said);
       expect(ended.code, line).to.equal(code);
     }
+  });
+
+  it("backs up the director, for its owner only, and restores it", async () => {
+    const { folder } = mesh.group;
+    const file = join(folder, "director.backup");
+    expect(await done(`backup director ${file}`)).to.match(/^.*director\.backup: \d+ documents of tablet director, /);
+    expect(statSync(file).mode & 0o777).to.equal(0o600);
+    await mesh.process("director").stop();
+    await done(`restore director ${file} --config ${join(folder, "director.yaml")} --replace`);
+    await mesh.process("director").start();
+    expect((await listed("instances demo")).length).to.equal(1);
+    await eventually(() => done("status"));
   });
 
   it("watch ends well when somebody has seen enough", async () => {

@@ -15,6 +15,7 @@ import { rejection } from "@diskmesh/domain/testing";
 import type { Client } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { backUpRegistry } from "./mesh/back-up-registry.js";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { ServiceGroup, type ServicePlan } from "./mesh/service-group.js";
 import { repositoryFolder } from "./repository-folder.js";
@@ -99,17 +100,7 @@ describe("a registry's store that was copied, and agents that stay up", function
 
   it("restored elsewhere while the original runs -> the original stands still once an agent has moved; nobody is ordered by both", async () => {
     const backup = join(group.folder, "registry.backup");
-    const { caFile, certFile, keyFile } = group.operatorFiles;
-    const tls = ["--ca", caFile, "--cert", certFile, "--key", keyFile];
-    await run("deploy/local/dist/backup.js", [
-      "--service",
-      "registry",
-      "--address",
-      group.address(FIRST),
-      ...tls,
-      "--to",
-      backup,
-    ]);
+    await backUpRegistry(group.address(FIRST), group.operatorFiles, backup);
     const config = join(group.folder, "restore.json");
     writeFileSync(
       config,

@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { databaseUrl, documentDatabase, withDatabase } from "@diskmesh/tablet/testing";
 import { eventually, skipBecause } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { backUpRegistry } from "./mesh/back-up-registry.js";
 import { makeDeviceFile } from "./mesh/device-files.js";
 import { RegistryMesh } from "./mesh/registry-mesh.js";
 import { repositoryFolder } from "./repository-folder.js";
@@ -63,11 +64,8 @@ for (const store of ["LMDB", "MongoDB"]) {
         expect(found).to.deep.equal(Array.from({ length: 4 }, () => "ATTACH_STATE_ATTACHED"));
       };
       await eventually(allAttached, PATIENCE);
-      const { caFile, certFile, keyFile } = files.call(mesh, "operator");
       const file = join(folder, "registry.backup");
-      const asked = ["--service", "registry", "--address", address.call(mesh, "disk-registry-1")];
-      const tls = ["--ca", caFile, "--cert", certFile, "--key", keyFile];
-      const { stdout } = await run("deploy/local/dist/backup.js", [...asked, ...tls, "--to", file]);
+      const stdout = await backUpRegistry(address.call(mesh, "disk-registry-1"), files.call(mesh, "operator"), file);
       expect(stdout).to.match(/documents of tablet registry, [0-9a-f-]{36}, generation 1/);
 
       const device = { hostId: "host-1", deviceId: "host-1-device-1", keepData: true };

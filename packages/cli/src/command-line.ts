@@ -61,7 +61,8 @@ function addAction(program: Command, action: Action, surroundings: Surroundings)
   command.addHelpText("after", `\nExample:\n  ${action.example}`);
   command.action(async () => {
     const options: Options = command.optsWithGlobals();
-    await run(action, command.processedArgs.flat() as string[], options, surroundings);
+    const args = command.processedArgs.flat().map((arg: string | undefined) => arg ?? "");
+    await run(action, args, options, surroundings);
   });
 }
 
@@ -76,7 +77,7 @@ async function run(
   const mesh = new Mesh({ state, environment, workingFolder });
   const output = new Output({ out, err, json: options.json === true, environment });
   try {
-    await action.run({ mesh, output, args: args.map((arg) => arg ?? ""), options, signal });
+    await action.run({ mesh, output, args, options, signal });
   } finally {
     mesh.close();
   }

@@ -8,6 +8,7 @@ import {
   EventServiceDefinition,
   LockServiceDefinition,
   TaskServiceDefinition,
+  VendorPassthruServiceDefinition,
 } from "@diskmesh/api/director";
 import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
@@ -68,6 +69,10 @@ export class Mesh {
 
   get locks() {
     return this.#client(LockServiceDefinition, "director");
+  }
+
+  get passthru() {
+    return this.#client(VendorPassthruServiceDefinition, "director");
   }
 
   get events() {

@@ -5,9 +5,9 @@ import { restoreBackup, type Schema } from "@diskmesh/tablet";
 import type { z } from "zod";
 import { storageOf, type TabletConfig } from "./open-tablet.js";
 
-const USAGE = `npm run restore -- --service registry|director --config FILE --from BACKUP [--replace]
+const USAGE = `restore.js --config FILE --from BACKUP [--replace]
   --config FILE   the service's own configuration: its tablet is what is restored, a folder or a database
-  --from BACKUP   the file that \`npm run backup\` made
+  --from BACKUP   the file that \`diskmesh backup\` made
   --replace       delete what the database holds, or give the folder another name, first`;
 
 /**

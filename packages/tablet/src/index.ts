@@ -1,4 +1,3 @@
-export { checkBackup } from "./backup/backup-file.js";
 export { restoreBackup, restoredClaim, restoredDocument } from "./backup/restore.js";
 export * from "./clock.js";
 export { openLmdbStorage } from "./lmdb/lmdb-storage.js";

@@ -4,6 +4,7 @@ import { promisify } from "node:util";
 import { AttachState, UnknownDiskVerdict } from "@diskmesh/api/registry";
 import { messageOf, NotFoundError } from "@diskmesh/domain";
 import { eventually } from "@diskmesh/testkit";
+import { backUpRegistry } from "../mesh/back-up-registry.js";
 import type { RegistryMesh } from "../mesh/registry-mesh.js";
 import { repositoryFolder } from "../repository-folder.js";
 import type { Account, DeviceAccount, Told } from "./account.js";
@@ -28,7 +29,6 @@ export interface Restoring {
 /** As an operator does, while callers go on: calls that are under way may be in the backup or not. Answers the file. */
 export function backUp({ mesh, registries, account, disks, killers }: Restoring): Promise<string> {
   const file = join(mesh.folder, "registry.backup");
-  const { caFile, certFile, keyFile } = mesh.files("operator");
   let tries = 0;
   return killers.hold(async () => {
     await Promise.all(registries.map((registry) => registry.comeUp()));
@@ -36,8 +36,7 @@ export function backUp({ mesh, registries, account, disks, killers }: Restoring)
       // Which of them leads, a backup finds out.
       const address = mesh.address(`disk-registry-${(tries++ % mesh.registries.length) + 1}`);
       const [mark, diskMark] = [account.mark(), disks.mark()];
-      const asked = ["--service", "registry", "--address", address, "--to", file];
-      await run("deploy/local/dist/backup.js", [...asked, "--ca", caFile, "--cert", certFile, "--key", keyFile]);
+      await backUpRegistry(address, mesh.files("operator"), file);
       account.backedUp(mark);
       disks.backedUp(diskMark);
       // Callers were at everything meanwhile: the next one will do.

@@ -1,5 +1,6 @@
 import type { Action } from "../action.js";
 import { addHost } from "./add-host.js";
+import { backup } from "./backup.js";
 import { cancel } from "./cancel.js";
 import { configs } from "./configs.js";
 import { deploy } from "./deploy.js";
@@ -11,8 +12,10 @@ import { fenceHost } from "./fence-host.js";
 import { hosts } from "./hosts.js";
 import { instances } from "./instances.js";
 import { locks } from "./locks.js";
+import { passthru } from "./passthru.js";
 import { provide } from "./provide.js";
 import { removeHost } from "./remove-host.js";
+import { restore } from "./restore.js";
 import { resume } from "./resume.js";
 import { setDeviceState } from "./set-device-state.js";
 import { setHostState } from "./set-host-state.js";
@@ -44,4 +47,7 @@ export const ACTIONS: readonly Action[] = [
   deploy,
   cancel,
   resume,
+  passthru,
+  backup,
+  restore,
 ];

@@ -1,0 +1,76 @@
+import { readFile } from "node:fs/promises";
+import { text } from "node:stream/consumers";
+import type { MethodTarget, PublishedMethod } from "@diskmesh/api/director";
+import { isJsonObject, type JsonObject, messageOf, quoted } from "@diskmesh/domain";
+import { type Action, type ActionCall, textOption } from "../action.js";
+import { UsageError } from "../exit-codes.js";
+import type { Columns } from "../output.js";
+import { followTask } from "../task-run.js";
+
+const COLUMNS: Columns<PublishedMethod> = {
+  method: ({ name }) => name,
+  verbs: ({ httpMethods }) => httpMethods.join(" "),
+  "": ({ async }) => (async ? "a task" : ""),
+  scope: ({ scope }) => scope,
+  driver: ({ driver }) => driver,
+  description: ({ description }) => description,
+};
+
+export const passthru: Action = {
+  usage: "passthru <target> [method]",
+  summary: "vendors' methods of node/HOST-ID or driver/NAME: lists them, or calls one",
+  options: [
+    ["--args <json>", "an object of its arguments; secret ones rather by --args-file"],
+    ["--args-file <file>", "the same from a file, or from standard input for -"],
+    ["--verb <verb>", "GET, POST, PUT, PATCH or DELETE (POST)"],
+    ["--no-wait", "do not wait for a node that is locked; of a task only say which it is"],
+  ],
+  example: "diskmesh passthru node/host-1 disk_health --verb GET",
+  run: async (call) => {
+    const { mesh, output, options } = call;
+    const [typed = "", method = ""] = call.args;
+    const target = targetOf(typed);
+    if (method === "") {
+      const { methods } = await mesh.passthru.listMethods({ target });
+      output.list(COLUMNS, methods, "no methods");
+      return;
+    }
+    const args = await argsOf(call);
+    const httpMethod = textOption(options, "verb").toUpperCase();
+    const wait = options.wait !== false;
+    const { outcome } = await mesh.passthru.callMethod(
+      { target, method, httpMethod, args, wait },
+      { signal: call.signal },
+    );
+    if (outcome?.$case === "task") await followTask(call, outcome.value);
+    else output.text(JSON.stringify(outcome?.value ?? null, undefined, 2));
+  },
+};
+
+function targetOf(typed: string): MethodTarget {
+  const [, kind, name = ""] = /^(node|driver)\/(.+)$/.exec(typed) ?? [];
+  if (kind === "node") return { target: { $case: "nodeId", value: name } };
+  if (kind === "driver") return { target: { $case: "driver", value: name } };
+  throw new UsageError(`${quoted(typed)} is neither node/HOST-ID nor driver/NAME`);
+}
+
+async function argsOf({ options }: ActionCall): Promise<JsonObject> {
+  const [json, file] = [textOption(options, "args"), textOption(options, "argsFile")];
+  if (json !== "" && file !== "") throw new UsageError("give --args or --args-file, not both");
+  const source = file === "" ? json || "{}" : await read(file);
+  try {
+    const args: unknown = JSON.parse(source);
+    if (isJsonObject(args)) return args;
+  } catch {
+    // What it is may be a secret: it is not shown.
+  }
+  throw new UsageError('the arguments are no JSON object, such as {"seconds": 30}');
+}
+
+async function read(file: string): Promise<string> {
+  try {
+    return file === "-" ? await text(process.stdin) : await readFile(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`cannot read the arguments: ${messageOf(error)}`);
+  }
+}

@@ -1,0 +1,41 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Action, textOption } from "../action.js";
+import { EndedWith, EXIT_CODES, UsageError } from "../exit-codes.js";
+import { statefulService } from "../stateful-service.js";
+
+export const restore: Action = {
+  usage: "restore <service> <file>",
+  summary: "a backup, into the tablet of a service of this machine that does not run",
+  options: [
+    ["--config <file>", "the service's own config: its tablet, a folder or a database, is what is restored"],
+    ["--replace", "first give the folder another name, or empty the database's tables"],
+  ],
+  example: "diskmesh restore registry registry.backup --config .diskmesh/config/disk-registry.yaml",
+  run: async ({ output, args: [typed = "", file = ""], options }) => {
+    const service = statefulService(typed);
+    const config = textOption(options, "config");
+    if (config === "") throw new UsageError("--config is needed: the service's own, whose tablet says where to");
+    // Only the service's own program knows what its documents are.
+    const program = fileURLToPath(new URL(`../../../../services/${service}/dist/restore.js`, import.meta.url));
+    if (!existsSync(program))
+      throw new UsageError(`there is no ${service} beside this command: restore where the service is installed`);
+    const restoreArgs = [
+      "--config",
+      resolve(config),
+      "--from",
+      resolve(file),
+      ...(options.replace ? ["--replace"] : []),
+    ];
+    const child = spawn(process.execPath, [program, ...restoreArgs], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child.stdout.setEncoding("utf8").on("data", (text: string) => output.text(text));
+    child.stderr.setEncoding("utf8").on("data", (text: string) => output.say(text));
+    const [code] = (await once(child, "close")) as [number | null];
+    if (code !== 0) throw new EndedWith(EXIT_CODES.failed);
+  },
+};

@@ -1,0 +1,10 @@
+import { quoted } from "@diskmesh/domain";
+import { UsageError } from "./exit-codes.js";
+
+/** Those that have state to back up, by what people type. */
+const STATEFUL = { registry: "disk-registry", "disk-registry": "disk-registry", director: "director" } as const;
+
+export function statefulService(typed: string): "disk-registry" | "director" {
+  if (Object.hasOwn(STATEFUL, typed)) return STATEFUL[typed as keyof typeof STATEFUL];
+  throw new UsageError(`${quoted(typed)} is none of registry, director: others have no state`);
+}
