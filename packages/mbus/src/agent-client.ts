@@ -18,6 +18,7 @@ import { AgentError } from "./agent-error.js";
 import type { Message, NatsConnection, Subscription } from "./connection.js";
 import { type AgentReply, decodeReply, encodeRequest, truncateMiddle } from "./envelope.js";
 import { type Notice, watchHeartbeats, watchNotices } from "./heartbeats.js";
+import { measured } from "./metrics.js";
 import { redactedArguments, redactorOf } from "./redaction.js";
 import { isRunningTask, unknownMethodText, unknownTaskText } from "./running-task.js";
 import { agentSubject, parseReplySubject, repliesSubject, replySubject } from "./subjects.js";
@@ -94,22 +95,25 @@ export class AgentClient {
    */
   async call(agentId: string, method: string, args: readonly unknown[], options: CallOptions = {}): Promise<unknown> {
     parseId("agent_id", agentId);
-    return inSpan(`mbus ${method}`, { kind: SpanKind.CLIENT, agentId }, async () => {
-      const limit = new TimeLimit(options.timeoutMs ?? this.#options.callTimeoutMs, options.signal);
-      const requestTimeoutMs = options.requestTimeoutMs ?? this.#options.requestTimeoutMs;
-      try {
-        const call = { agentId, method, args, limit, requestTimeoutMs, answerWithinMs: options.answerWithinMs ?? 0 };
-        const reply = await this.#request(call, method, args);
-        if ("exception" in reply && reply.exception === unknownMethodText(method)) {
-          if (options.unknownMethodIs === "ignored") return undefined;
-          throw new NotImplementedError(`agent ${agentId} does not know the method ${method}`);
-        }
-        const value = replyValue(reply, call);
-        return isRunningTask(value) ? await this.#awaitTask(call, value.agent_task_id) : value;
-      } finally {
-        limit.release();
+    const span = { kind: SpanKind.CLIENT, agentId };
+    return measured(method, () => inSpan(`mbus ${method}`, span, () => this.#call(agentId, method, args, options)));
+  }
+
+  async #call(agentId: string, method: string, args: readonly unknown[], options: CallOptions): Promise<unknown> {
+    const limit = new TimeLimit(options.timeoutMs ?? this.#options.callTimeoutMs, options.signal);
+    const requestTimeoutMs = options.requestTimeoutMs ?? this.#options.requestTimeoutMs;
+    try {
+      const call = { agentId, method, args, limit, requestTimeoutMs, answerWithinMs: options.answerWithinMs ?? 0 };
+      const reply = await this.#request(call, method, args);
+      if ("exception" in reply && reply.exception === unknownMethodText(method)) {
+        if (options.unknownMethodIs === "ignored") return undefined;
+        throw new NotImplementedError(`agent ${agentId} does not know the method ${method}`);
       }
-    });
+      const value = replyValue(reply, call);
+      return isRunningTask(value) ? await this.#awaitTask(call, value.agent_task_id) : value;
+    } finally {
+      limit.release();
+    }
   }
 
   /** Calls back whenever an agent is heard, by a reply or a heartbeat. Returns how to stop that. */

@@ -10,6 +10,7 @@ export {
   NatsConnection,
 } from "./connection.js";
 export { type Notice, watchHeartbeats } from "./heartbeats.js";
+export { mbusMetrics } from "./metrics.js";
 export { mbusPermissions } from "./permissions.js";
 export { whyOutdated, whyRefused } from "./server-advisories.js";
 export { type ServerUser, serverUsersFiles } from "./server-users.js";

@@ -1,3 +1,4 @@
+import { CancelledError } from "@diskmesh/domain";
 import { context, propagation, type SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 
 // Asked for with each span: a tracer that is kept stays with the SDK that it was first used under.
@@ -23,7 +24,8 @@ export function inSpan<Result>(
     try {
       return await work();
     } catch (error) {
-      span.setStatus({ code: SpanStatusCode.ERROR });
+      // What its caller gave up did not fail.
+      if (!(error instanceof CancelledError)) span.setStatus({ code: SpanStatusCode.ERROR });
       throw error;
     } finally {
       span.end();

@@ -19,7 +19,7 @@ import { type Caller, callerOfStream, streamOfCall } from "./peer-identity.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
 import { Room, type Share } from "./room.js";
 import { type GrpcStatus, statusOfError } from "./status-of-error.js";
-import { endSpan, startServerSpan, type TracedCall } from "./tracing.js";
+import { endCall, startServerSpan, type TracedCall } from "./tracing.js";
 
 /** A call that failed, for the log. */
 export interface RpcFailure {
@@ -124,7 +124,7 @@ export class CallGate {
         error,
         unexpected: !(error instanceof DomainError) && passingCause(error, requestId) === undefined,
       });
-      endSpan(traced.span, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
+      endCall(traced, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
       fail(answer);
     };
     try {

@@ -15,7 +15,7 @@ import { errorOfStatus, ServedElsewhereError } from "./error-of-status.js";
 import { DEFAULT_RPC_SERVER_LIMITS } from "./limits.js";
 import { Link, type LinkedCall } from "./link.js";
 import { REQUEST_ID_HEADER, REQUEST_ID_PATTERN } from "./request-id.js";
-import { endSpan, startClientSpan, type TracedCall } from "./tracing.js";
+import { describeCall, endCall, startClientSpan, type TracedCall } from "./tracing.js";
 
 export interface ClientOptions {
   /** `host:port` of the server, or of several of which one leads: the client finds that one and follows it. */
@@ -91,6 +91,7 @@ export class ClientChannel {
     refuseAborted(method, options);
     const bytes = this.#encode(method, request);
     const outgoing = this.#outgoing(method, options, this.options.defaultDeadlineMs);
+    describeCall(outgoing.traced, request, options.requestId);
     const link = this.#current();
     return this.#answer(method, options, outgoing, (callback) => {
       const { metadata, options: callOptions } = outgoing;
@@ -128,6 +129,7 @@ export class ClientChannel {
     refuseAborted(method, options);
     const bytes = this.#encode(method, request);
     const outgoing = this.#outgoing(method, options, undefined);
+    describeCall(outgoing.traced, request, options.requestId);
     const { metadata, options: callOptions } = outgoing;
     const link = this.#current();
     const call = link.begun(link.client.makeServerStreamRequest(method.path, pass, pass, bytes, metadata, callOptions));
@@ -186,13 +188,12 @@ export class ClientChannel {
     outgoing: Outgoing,
     start: (callback: (error: ServiceError | null, bytes?: Buffer) => void) => LinkedCall,
   ): Promise<unknown> {
-    const { span } = outgoing.traced;
     return new Promise((resolve, reject) => {
       let unlisten: () => void = nothing;
       const call = start((error, bytes) => {
         unlisten();
         const failure = error && this.#errorOf(method, error, call, options.signal);
-        endSpan(span, error?.code ?? status.OK, failure ?? undefined);
+        endCall(outgoing.traced, error?.code ?? status.OK, failure ?? undefined);
         if (failure) reject(failure);
         else
           try {
@@ -216,17 +217,17 @@ export class ClientChannel {
     try {
       for await (const bytes of call) yield this.#decode(method, bytes);
       ended = true;
-      endSpan(traced.span, status.OK);
+      endCall(traced, status.OK);
     } catch (error) {
       ended = true;
       const failure =
         error instanceof DomainError ? error : this.#errorOf(method, error as ServiceError, call, options.signal);
-      endSpan(traced.span, (error as Partial<ServiceError>).code ?? status.INTERNAL, failure);
+      endCall(traced, (error as Partial<ServiceError>).code ?? status.INTERNAL, failure);
       throw failure;
     } finally {
       unlisten();
       // Also reached when the caller stops reading early: then the server should stop too.
-      if (!ended) endSpan(traced.span, status.CANCELLED);
+      if (!ended) endCall(traced, status.CANCELLED);
       call.cancel();
     }
   }

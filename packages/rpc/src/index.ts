@@ -17,6 +17,7 @@ export { createClient } from "./following.js";
 export { waitForHealth } from "./health-client.js";
 export { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "./limits.js";
 export { allow, offer, type Serve } from "./methods.js";
+export { rpcMetrics } from "./metrics.js";
 export { KeptLists, parsePageSize, parsePlace, placeToken } from "./paging.js";
 export type { RefusedConnection } from "./secure-listener.js";
 export { RpcServer, type RpcServerOptions } from "./server.js";

@@ -12,7 +12,7 @@ import {
 import { context } from "@opentelemetry/api";
 import type { ActiveCall, CallContext } from "./call-context.js";
 import type { AdmittedCall, CallGate, GatedMethod } from "./call-gate.js";
-import { endSpan } from "./tracing.js";
+import { describeCall, endCall } from "./tracing.js";
 
 type UnaryHandler = (request: unknown, call: CallContext) => Promise<unknown>;
 type ServerStreamHandler = (request: unknown, call: CallContext) => AsyncIterable<unknown>;
@@ -33,6 +33,13 @@ export function tolerantDecoder(decode: (bytes: Buffer) => unknown): (bytes: Buf
       return new Undecodable(messageOf(error));
     }
   };
+}
+
+/** The one request of a call, told of in its span. */
+function onlyRequest(request: unknown, { active, traced }: AdmittedCall, path: string): unknown {
+  const only = decoded(request, path);
+  describeCall(traced, only, active.requestId);
+  return only;
 }
 
 function decoded(request: unknown, path: string): unknown {
@@ -80,7 +87,9 @@ function serveUnary(
     const admitted = gate.admit(method, call, (failure) => callback(failure));
     if (!admitted) return;
     watchCancel(call, admitted.active);
-    void answerOnce(admitted, method, callback, () => handler(decoded(call.request, method.path), admitted.active));
+    void answerOnce(admitted, method, callback, () =>
+      handler(onlyRequest(call.request, admitted, method.path), admitted.active),
+    );
   };
 }
 
@@ -109,7 +118,7 @@ async function answerOnce(
   try {
     const response = method.encode(await context.with(traced.context, run));
     if (active.takeAnswer()) {
-      endSpan(traced.span, status.OK);
+      endCall(traced, status.OK);
       callback(null, response);
     }
   } catch (error) {
@@ -130,7 +139,9 @@ function serveServerStream(
     const admitted = gate.admit(method, call, (failure) => call.emit("error", failure));
     if (!admitted) return;
     watchCancel(call, admitted.active);
-    void answerStream(admitted, method, call, () => handler(decoded(call.request, method.path), admitted.active));
+    void answerStream(admitted, method, call, () =>
+      handler(onlyRequest(call.request, admitted, method.path), admitted.active),
+    );
   };
 }
 
@@ -174,7 +185,7 @@ async function answerStream(
       }
     });
     if (active.takeAnswer()) {
-      endSpan(traced.span, status.OK);
+      endCall(traced, status.OK);
       stream.end();
     }
   } catch (error) {

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from "node:async_hooks";
-import { NotFoundError } from "@diskmesh/domain";
+import { NotFoundError, servedElsewhere, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import {
   type Context,
@@ -15,7 +15,7 @@ import {
   trace,
 } from "@opentelemetry/api";
 import { expect } from "chai";
-import { Bench, collect } from "./testing/note-bench.js";
+import { Bench, collect, eventually } from "./testing/note-bench.js";
 
 interface SeenSpan {
   readonly name: string;
@@ -167,7 +167,30 @@ describe("tracing", () => {
     expect(new Set(sdk.spans.map((span) => span.traceId)).size).to.equal(1);
   });
 
-  it("ends both spans, once, as failed with the status, however a call fails", async () => {
+  it("tells of a failure of the server in both spans, and of none where a standby says who leads", async () => {
+    const errors = [new UnavailableError("its database is away"), servedElsewhere("it stands by", "127.0.0.1:1")];
+    await bench.serve({
+      get: async ({ count }) => {
+        throw errors[count];
+      },
+    });
+    await rejection(bench.client().get({ text: "", count: 0 }));
+    expect(sdk.spans.map(({ failed }) => failed)).to.deep.equal([true, true]);
+    sdk.spans.length = 0;
+    await rejection(bench.client().get({ text: "", count: 1 }, { deadlineMs: 500 }));
+    const servers = sdk.spans.filter(({ kind }) => kind === SpanKind.SERVER);
+    expect(servers.map(({ failed }) => failed))
+      .to.include(false)
+      .and.not.include(true);
+  });
+
+  it("says in the server's span which call it is", async () => {
+    await bench.serve();
+    await bench.client().get({ text: "", count: 0 }, { requestId: "story-7" });
+    for (const { attributes } of sdk.spans) expect(attributes).to.include({ "diskmesh.request_id": "story-7" });
+  });
+
+  it("ends both spans, once, with the status, however a call fails", async () => {
     await bench.serve({
       get: async () => {
         throw new NotFoundError("none");
@@ -181,13 +204,15 @@ describe("tracing", () => {
     await rejection(collect(bench.client().list({ text: "", count: 0 })));
     await rejection(bench.client({ tls: bench.files("disk-agent-host-1") }).get({ text: "", count: 0 }));
     expect(sdk.spans).to.have.length(6);
-    for (const span of sdk.spans) expect(span).to.include({ ended: 1, failed: true });
+    // What a caller asked for wrongly is no failure of the server.
+    for (const span of sdk.spans) expect(span).to.include({ ended: 1, failed: span.kind === SpanKind.CLIENT });
     expect(sdk.spans.map((span) => span.attributes["rpc.grpc.status_code"])).to.deep.equal([5, 5, 5, 5, 7, 7]);
   });
 
-  it("ends the span of a stream that its reader leaves", async () => {
+  it("ends the spans of a stream that its reader leaves, and takes that for no failure", async () => {
     await bench.serve();
     for await (const _note of bench.client().list({ text: "", count: 100 })) break;
-    expect(sdk.spans[0]).to.include({ ended: 1 });
+    await eventually(async () => expect(sdk.spans.map(({ ended }) => ended)).to.deep.equal([1, 1]));
+    for (const span of sdk.spans) expect(span).to.include({ failed: false });
   });
 });

@@ -1,4 +1,5 @@
-import type { Metadata, status } from "@grpc/grpc-js";
+import { DomainError, LEADER_ADDRESS } from "@diskmesh/domain";
+import { type Metadata, status } from "@grpc/grpc-js";
 import {
   type Context,
   context,
@@ -9,6 +10,7 @@ import {
   SpanStatusCode,
   trace,
 } from "@opentelemetry/api";
+import { recordCall } from "./metrics.js";
 
 // Asked for with each span: a tracer that is kept stays with the SDK that it was first used under.
 const tracer = () => trace.getTracer("@diskmesh/rpc");
@@ -21,9 +23,13 @@ const SETTER = {
   set: (metadata: Metadata, key: string, value: string): void => metadata.set(key, value),
 };
 
+/** A call whose span and duration are kept until it ends. */
 export interface TracedCall {
   readonly span: Span;
   readonly context: Context;
+  readonly side: "server" | "client";
+  readonly path: string;
+  readonly startedMs: number;
 }
 
 /** Starts the span of a call that is served here, below the caller's span when it sent one. */
@@ -31,7 +37,7 @@ export function startServerSpan(path: string, metadata: Metadata): TracedCall {
   const parent = propagation.extract(ROOT_CONTEXT, metadata, GETTER);
   const { name, attributes } = methodSpanOf(path);
   const span = tracer().startSpan(name, { kind: SpanKind.SERVER, attributes }, parent);
-  return { span, context: trace.setSpan(parent, span) };
+  return { span, context: trace.setSpan(parent, span), side: "server", path, startedMs: performance.now() };
 }
 
 /** Starts the span of a call made from here, and writes it into the metadata for the server. */
@@ -41,19 +47,60 @@ export function startClientSpan(path: string, metadata: Metadata): TracedCall {
   const span = tracer().startSpan(name, { kind: SpanKind.CLIENT, attributes }, parent);
   const traced = trace.setSpan(parent, span);
   propagation.inject(traced, metadata, SETTER);
-  return { span, context: traced };
+  return { span, context: traced, side: "client", path, startedMs: performance.now() };
 }
 
 /** Ended spans wait in memory to be sent, and what an error says may be long. */
 const MAX_STATUS_MESSAGE_LENGTH = 2_048;
 
-export function endSpan(span: Span, code: status, error?: Error): void {
+/** A server's own failures; what a caller asked for wrongly is none of them. */
+const SERVER_FAILURES: ReadonlySet<status> = new Set([
+  status.UNKNOWN,
+  status.DEADLINE_EXCEEDED,
+  status.UNIMPLEMENTED,
+  status.INTERNAL,
+  status.UNAVAILABLE,
+  status.DATA_LOSS,
+]);
+
+/** Whether a call ended otherwise than it should: not when its caller had enough, nor when a standby says who leads. */
+function isFailure(side: TracedCall["side"], code: status, error: Error | undefined): boolean {
+  if (code === status.OK || code === status.CANCELLED) return false;
+  if (error instanceof DomainError && LEADER_ADDRESS in error.about) return false;
+  return side === "client" || SERVER_FAILURES.has(code);
+}
+
+export function endCall({ span, side, path, startedMs }: TracedCall, code: status, error?: Error): void {
+  recordCall(side, path, code, performance.now() - startedMs);
   if (span.isRecording()) {
     span.setAttribute("rpc.grpc.status_code", code);
-    if (error)
+    if (error && isFailure(side, code, error))
       span.setStatus({ code: SpanStatusCode.ERROR, message: error.message.slice(0, MAX_STATUS_MESSAGE_LENGTH) });
   }
   span.end();
+}
+
+/** What a request is about, by the names that its messages have for it. */
+const SUBJECTS = {
+  taskId: "diskmesh.task_id",
+  diskId: "diskmesh.disk_id",
+  diskCid: "diskmesh.disk_id",
+  diskName: "diskmesh.disk_name",
+  instanceId: "diskmesh.instance_id",
+  vmCid: "diskmesh.vm_cid",
+  hostId: "diskmesh.host_id",
+  deviceId: "diskmesh.device_id",
+} as const;
+
+/** Says in the span what the call is about. */
+export function describeCall({ span }: TracedCall, request: unknown, requestId?: string): void {
+  if (!span.isRecording()) return;
+  if (requestId !== undefined) span.setAttribute("diskmesh.request_id", requestId);
+  if (typeof request !== "object" || request === null) return;
+  for (const [field, attribute] of Object.entries(SUBJECTS)) {
+    const value = (request as Record<string, unknown>)[field];
+    if ((typeof value === "string" && value !== "") || typeof value === "number") span.setAttribute(attribute, value);
+  }
 }
 
 interface MethodSpan {

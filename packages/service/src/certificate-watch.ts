@@ -1,6 +1,8 @@
 import { InvalidStateError, type Logger } from "@diskmesh/domain";
+import { observe } from "@diskmesh/metrics";
 import type { CurrentTls } from "@diskmesh/tls";
 import type { Clock } from "./clock.js";
+import { processMetrics } from "./process-metrics.js";
 import type { Readiness } from "./readiness.js";
 
 const DAY_MS = 86_400_000;
@@ -24,17 +26,21 @@ export interface CertificateWatchOptions {
 export class CertificateWatch {
   readonly #options: CertificateWatchOptions;
   readonly #stop = new AbortController();
+  readonly #endObserving: () => void;
   #toldAtMs = Number.NEGATIVE_INFINITY;
   /** The end that was told. */
   #endedAtMs: number | undefined;
 
   constructor(options: CertificateWatchOptions) {
     this.#options = options;
+    const leftSeconds = (): number => (options.tls.endsAtMs - options.clock.nowMs()) / 1_000;
+    this.#endObserving = observe(processMetrics.certificateLeft, (say) => say(leftSeconds()));
     void this.#run();
   }
 
   close(): void {
     this.#stop.abort();
+    this.#endObserving();
   }
 
   async #run(): Promise<void> {

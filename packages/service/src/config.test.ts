@@ -43,7 +43,11 @@ describe("loadConfig", () => {
   it("fills in defaults", () => {
     expect(load(GOOD)).to.deep.include({
       log: { level: "info", backlogSizeBytes: 1024 * 1024 },
-      telemetry: { maxQueuedSpans: 2_048 },
+      telemetry: {
+        maxQueuedSpans: 2_048,
+        traceHeartbeats: false,
+        metricsIntervalMs: 60_000,
+      },
       stopTimeoutMs: 4_500,
       listen: { host: "127.0.0.1", port: 7030 },
     });
@@ -123,6 +127,7 @@ describe("loadConfig", () => {
     ["a wrong type", GOOD.replace("7030", "many"), ["listen.port", "expected number"]],
     ["a value out of range", GOOD.replace("7030", "70000"), ["listen.port", "65535"]],
     ["a wrong word", `${GOOD}log: { level: loud }`, ["log.level", '"info"']],
+    ["metrics for everybody", `${GOOD}metrics: { listen: { host: "0.0.0.0", port: 9464 } }`, ["metrics.tls"]],
     ["an endpoint that is no URL", `${GOOD}telemetry: { otlpEndpoint: "ftp://x" }`, ["telemetry.otlpEndpoint"]],
     ["no YAML", "listen: [", ["not valid YAML", "line"]],
     ["an alias of nothing", `${GOOD}log: *secret`, ["an alias", "quotes"]],

@@ -5,6 +5,7 @@ import { DomainError, hostPortOf, messageOf } from "@diskmesh/domain";
 import { DEFAULT_RPC_SERVER_LIMITS, type RpcServerLimits } from "@diskmesh/rpc";
 import { parseDocument } from "yaml";
 import * as z from "zod";
+import type { MetricsConfig, TelemetryConfig } from "./telemetry-options.js";
 
 /** The config file is missing, unreadable or wrong. The message names the file, each key and what is expected there. */
 export class ConfigError extends DomainError {
@@ -104,6 +105,8 @@ export const tlsConfig = z.strictObject({
   revokedFile: pathConfig.optional(),
 });
 
+const isLoopback = (host: string): boolean => host === "localhost" || host === "::1" || /^127(\.\d+){3}$/.test(host);
+
 const LOG_LEVELS = ["trace", "debug", "info", "warn", "error", "silent"] as const;
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
@@ -169,14 +172,33 @@ export const serviceConfig = {
         .default(1024 * 1024),
     })
     .prefault({}),
-  /** Without an endpoint no traces are made. The endpoint is the base URL; `/v1/traces` is added. */
+  /** What OTEL_* says holds as everywhere, where this does not say otherwise. */
   telemetry: z
     .strictObject({
+      /** The base URL of an OTLP receiver of traces and metrics; `/v1/traces` and `/v1/metrics` are added. */
       otlpEndpoint: z.url({ protocol: /^https?$/ }).optional(),
       /** Ended spans that wait to be sent, of about 4 KiB at most each; more are dropped. */
       maxQueuedSpans: z.int().min(1).max(1_000_000).default(2_048),
+      /** The part of traces that is made, from 0 to 1, where the caller has not decided; all by default. */
+      sampleRatio: z.number().min(0).max(1).optional(),
+      /** Spans of heartbeats and health checks that are part of no other trace. */
+      traceHeartbeats: z.boolean().default(false),
+      /** Metrics are sent to the receiver so often. */
+      metricsIntervalMs: durationMsConfig.default(60_000),
     })
     .prefault({}),
+  /** Metrics for Prometheus at /metrics; off unless it is given. */
+  metrics: z
+    .strictObject({
+      listen: z.strictObject({ host: z.string().min(1).default("127.0.0.1"), port: z.int().min(1).max(65_535) }),
+      /** Whoever has a certificate of this authority may read the metrics: one of its own for those who do. */
+      tls: tlsConfig.optional(),
+    })
+    .refine(({ listen, tls }) => tls !== undefined || isLoopback(listen.host), {
+      path: ["tls"],
+      message: "give one, or listen at 127.0.0.1: metrics name disks and CPIs, and are not for everybody on a network",
+    })
+    .optional(),
   /** Health over plain HTTP at /healthz and /readyz; off unless it is given. */
   health: z
     .strictObject({
@@ -190,7 +212,8 @@ export const serviceConfig = {
 
 export interface ServiceConfig {
   readonly log: { readonly level: LogLevel; readonly backlogSizeBytes: number };
-  readonly telemetry: { readonly otlpEndpoint?: string | undefined; readonly maxQueuedSpans: number };
+  readonly telemetry: TelemetryConfig;
+  readonly metrics?: MetricsConfig | undefined;
   readonly stopTimeoutMs: number;
 }
 

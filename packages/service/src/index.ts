@@ -19,6 +19,7 @@ export { EitherSignal } from "./either-signal.js";
 export type { Term, Waiting } from "./leadership.js";
 export { startLeadingService } from "./leading-service.js";
 export { Lifecycle } from "./lifecycle.js";
+export { processMetrics } from "./process-metrics.js";
 export { Readiness } from "./readiness.js";
 export { createRpcServer } from "./rpc-server.js";
 export { runService } from "./run-service.js";

@@ -1,18 +1,20 @@
 import type { Logger } from "@diskmesh/domain";
 import { RpcServer, type RpcServerLimits } from "@diskmesh/rpc";
 import { CurrentTls, readServerTlsFiles, type TlsFiles } from "@diskmesh/tls";
+import type { HttpListen } from "./brief-http.js";
 import { CertificateWatch } from "./certificate-watch.js";
 import { systemClock } from "./clock.js";
 import { Descriptors } from "./descriptors.js";
-import { HealthHttp, type HealthListen } from "./health-http.js";
+import { HealthHttp } from "./health-http.js";
 import type { Lifecycle } from "./lifecycle.js";
+import { observeReadiness } from "./process-metrics.js";
 import type { Readiness, ReadinessReport } from "./readiness.js";
 import { rpcLogging } from "./rpc-logging.js";
 
 export interface RpcServerConfig {
   readonly tls: TlsFiles;
   readonly rpc: RpcServerLimits & { readonly reservedDescriptors: number };
-  readonly health?: { readonly listen: HealthListen } | undefined;
+  readonly health?: { readonly listen: HttpListen } | undefined;
 }
 
 /** What a health check asks for to hear whether a process has descriptors left. */
@@ -42,6 +44,7 @@ export async function createRpcServer(
     }),
   );
   readiness.onChange((report) => tellHealth(server, report));
+  lifecycle.use("metrics of readiness", observeReadiness(readiness));
   readServerTlsFiles(config.tls, systemClock.nowMs());
   const tls = lifecycle.use("TLS files", CurrentTls.open(config.tls, log));
   const { certFile } = config.tls;

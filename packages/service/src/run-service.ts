@@ -48,7 +48,14 @@ async function runWith<Config extends ServiceConfig>(
 ): Promise<never> {
   const lifecycle = new Lifecycle(log);
   watchProcess(name, lifecycle, log, reload);
-  const telemetry = await startTelemetry({ service: name, ...config.telemetry, redactor });
+  const telemetry = await startTelemetry({
+    service: name,
+    ...config.telemetry,
+    metrics: config.metrics,
+    redactor,
+    log,
+    env: process.env,
+  });
   lifecycle.use("telemetry", telemetry);
   const stopRequested = new Promise<void>((resolve) => {
     lifecycle.stopping.addEventListener("abort", () => resolve(), { once: true });

@@ -1,10 +1,22 @@
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { Redactor } from "@diskmesh/domain";
-import { context, propagation, SpanStatusCode, trace } from "@opentelemetry/api";
+import { Redactor, silentLogger } from "@diskmesh/domain";
+import { context, metrics, propagation, SpanStatusCode, trace } from "@opentelemetry/api";
 import { expect } from "chai";
 import { createLogger } from "./log.js";
 import { startTelemetry } from "./telemetry.js";
+import type { TelemetryOptions } from "./telemetry-options.js";
+
+const optionsOf = (given: Partial<TelemetryOptions>): TelemetryOptions => ({
+  service: "test",
+  maxQueuedSpans: 10,
+  traceHeartbeats: false,
+  metricsIntervalMs: 60_000,
+  redactor: new Redactor([]),
+  log: silentLogger,
+  env: {},
+  ...given,
+});
 
 describe("startTelemetry", function () {
   // The SDK is large, and a busy machine loads it slowly.
@@ -12,11 +24,11 @@ describe("startTelemetry", function () {
 
   // Other tests of this process have their own.
   afterEach(() => {
-    for (const api of [trace, context, propagation]) api.disable();
+    for (const api of [trace, context, propagation, metrics]) api.disable();
   });
 
   it("does nothing without an endpoint", async () => {
-    const telemetry = await startTelemetry({ service: "test", maxQueuedSpans: 10, redactor: new Redactor([]) });
+    const telemetry = await startTelemetry(optionsOf({}));
     trace.getTracer("test").startActiveSpan("span", (span) => {
       expect(span.isRecording()).to.equal(false);
       span.end();
@@ -33,12 +45,9 @@ describe("startTelemetry", function () {
     }).listen(0, "127.0.0.1");
     await once(server, "listening");
     const { port } = server.address() as { port: number };
-    const telemetry = await startTelemetry({
-      service: "test",
-      otlpEndpoint: `http://127.0.0.1:${port}/`,
-      maxQueuedSpans: 10,
-      redactor: new Redactor(["hush-hush"]),
-    });
+    const telemetry = await startTelemetry(
+      optionsOf({ otlpEndpoint: `http://127.0.0.1:${port}/`, redactor: new Redactor(["hush-hush"]) }),
+    );
     const lines: Record<string, unknown>[] = [];
     const log = createLogger({
       service: "test",
@@ -53,7 +62,7 @@ describe("startTelemetry", function () {
     });
     await telemetry.stop();
     server.close();
-    expect(requests).to.deep.equal(["POST /v1/traces"]);
+    expect(requests.sort()).to.deep.equal(["POST /v1/metrics", "POST /v1/traces"]);
     expect(sent.join("")).to.include("no <redacted> here").and.not.include("hush");
     expect(lines[0]?.traceId).to.equal(traceId);
   });

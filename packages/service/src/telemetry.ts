@@ -1,5 +1,9 @@
 import type { Redactor } from "@diskmesh/domain";
 import type { tracing } from "@opentelemetry/sdk-node";
+import { startMetrics } from "./metrics-export.js";
+import { briefly, endpointOf, exporterOf } from "./otlp.js";
+import { samplerOf } from "./sampling.js";
+import type { TelemetryOptions } from "./telemetry-options.js";
 
 export interface Telemetry {
   /** Sends what is left and stops. */
@@ -8,37 +12,40 @@ export interface Telemetry {
 
 const MAX_SPANS_PER_EXPORT = 512;
 
-/** Starts to export traces, if there is somewhere to send them. The SDK is loaded only then: it is large. */
-export async function startTelemetry(options: {
-  readonly service: string;
-  readonly otlpEndpoint?: string | undefined;
-  /** More that wait to be sent are dropped. */
-  readonly maxQueuedSpans: number;
-  /** Hides the secrets that the process was started with. */
-  readonly redactor: Redactor;
-}): Promise<Telemetry> {
-  if (options.otlpEndpoint === undefined) return { stop: async () => {} };
-  const [{ NodeSDK, tracing }, { OTLPTraceExporter }] = await Promise.all([
-    import("@opentelemetry/sdk-node"),
-    import("@opentelemetry/exporter-trace-otlp-http"),
-  ]);
-  const exporter = new OTLPTraceExporter({ url: `${options.otlpEndpoint.replace(/\/$/, "")}/v1/traces` });
-  const maxQueueSize = options.maxQueuedSpans;
+/**
+ * Starts to export traces and metrics, if somebody wants them. The SDK is loaded only then: it is large. Whatever makes
+ * instruments comes after.
+ */
+export async function startTelemetry(options: TelemetryOptions): Promise<Telemetry> {
+  const parts = [await startMetrics(options), await startTraces(options)];
+  return {
+    stop: async () => {
+      await briefly(Promise.all(parts.map((stop) => stop())));
+    },
+  };
+}
+
+async function startTraces(options: TelemetryOptions): Promise<() => Promise<void>> {
+  const { otlpEndpoint, env, log, maxQueuedSpans: maxQueueSize } = options;
+  if (endpointOf("traces", otlpEndpoint, env) === undefined) return async () => {};
+  const { NodeSDK, tracing } = await import("@opentelemetry/sdk-node");
+  const exporter = await exporterOf("traces", otlpEndpoint, env, log);
   const maxExportBatchSize = Math.min(maxQueueSize, MAX_SPANS_PER_EXPORT);
   const sdk = new NodeSDK({
-    serviceName: options.service,
+    serviceName: env.OTEL_SERVICE_NAME || options.service,
+    sampler: samplerOf(tracing, options, env),
     spanProcessors: [
       redacting(options.redactor),
       new tracing.BatchSpanProcessor(exporter, { maxQueueSize, maxExportBatchSize }),
     ],
     // A span is about 4 KiB at most.
-    spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 8, eventCountLimit: 0, linkCountLimit: 0 },
+    spanLimits: { attributeValueLengthLimit: 256, attributeCountLimit: 12, eventCountLimit: 0, linkCountLimit: 0 },
     instrumentations: [],
     metricReaders: [],
     logRecordProcessors: [],
   });
   sdk.start();
-  return { stop: () => sdk.shutdown() };
+  return () => sdk.shutdown();
 }
 
 /** What errors say is the only text from outside that spans have. It comes before the processor that sends them. */

@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
 import { type BackoffLimits, backoffMs, CancelledError, DomainError } from "@diskmesh/domain";
+import { type Context, context, ROOT_CONTEXT, trace } from "@opentelemetry/api";
 import type { Clock } from "./clock.js";
 
 /** What a run found: nothing left to do, or something to look at again by itself after a time. */
@@ -54,6 +55,8 @@ export class WorkQueue {
   readonly #entries = new Map<string, Entry>();
   readonly #ready: string[] = [];
   readonly #runs = new Set<Promise<void>>();
+  /** By key, whose trace its next run is a part of: of the last one that asked for it in a trace. */
+  readonly #traces = new Map<string, Context>();
   readonly #closing = new AbortController();
 
   constructor(private readonly options: WorkQueueOptions) {
@@ -77,6 +80,8 @@ export class WorkQueue {
   /** Asks for a run of the key, soon. Nothing happens after `close`. */
   enqueue(key: string): void {
     if (this.#closing.signal.aborted) return;
+    const asked = context.active();
+    if (trace.getSpanContext(asked) !== undefined) this.#traces.set(key, asked);
     const entry = this.#entries.get(key);
     if (entry?.state === "ready") return;
     if (entry?.state === "running") {
@@ -91,6 +96,7 @@ export class WorkQueue {
   async close(): Promise<void> {
     this.#closing.abort(new CancelledError(`the queue ${this.options.name} is closing`));
     this.#ready.length = 0;
+    this.#traces.clear();
     await Promise.all(this.#runs);
     for (const entry of this.#entries.values()) if (entry.state === "waiting") entry.wait.abort();
     this.#entries.clear();
@@ -125,7 +131,10 @@ export class WorkQueue {
       if (this.#closing.signal.aborted) return;
       // What was enqueued up to here has not been looked at yet, so this run serves it.
       entry.again = false;
-      const result = await this.options.process(key, this.#closing.signal);
+      // Else a run would belong to whichever run ended before it.
+      const traced = this.#traces.get(key) ?? ROOT_CONTEXT;
+      this.#traces.delete(key);
+      const result = await context.with(traced, () => this.options.process(key, this.#closing.signal));
       entry.attempts = 0;
       entry.retryInMs = result === "done" ? undefined : result.retryAfterMs;
     } catch (error) {

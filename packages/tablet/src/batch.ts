@@ -1,5 +1,11 @@
 import type { StoredChange } from "./storage.js";
 
+/** Is told of each durable commit: what it changed, and what it was. */
+export type CommitListener = (
+  changes: readonly StoredChange[],
+  commit: { readonly transactions: number; readonly sizeBytes: number; readonly durationMs: number },
+) => void;
+
 /** Transactions that become durable together. */
 export interface Batch {
   readonly changes: Map<string, StoredChange>;

@@ -7,3 +7,4 @@ export * from "./schema.js";
 export { checkOf, shapeOf } from "./shape.js";
 export * from "./storage.js";
 export * from "./tablet.js";
+export { type Follows, follow, Tally, Waits } from "./tally.js";

@@ -92,6 +92,8 @@ export interface TabletStorage {
    * cannot have the storage at once it is left out.
    */
   checkLease?(): void;
+  /** How long `checkLease` will not throw, unless the lease is renewed; negative once it throws. Left out with it. */
+  leaseLeftMs?(): number;
   /** `handOver`: the next leader need not wait for a lease to run out. */
   close(options: { readonly handOver: boolean }): Promise<void>;
 }

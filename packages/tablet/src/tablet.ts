@@ -9,7 +9,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { backupPieces } from "./backup/backup-file.js";
-import { addToBatch, type Batch, newBatch } from "./batch.js";
+import { addToBatch, type Batch, type CommitListener, newBatch } from "./batch.js";
 import { monotonicClock, type TabletClock } from "./clock.js";
 import { commitSized } from "./commit-sized.js";
 import { loadDocument } from "./load-document.js";
@@ -68,7 +68,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
   readonly #storage: TabletStorage;
   readonly #limits: TabletLimits;
   readonly #clock: TabletClock;
-  readonly #listeners = new Set<(changes: readonly StoredChange[]) => void>();
+  readonly #listeners = new Set<CommitListener>();
   /** In order; only the first may be sealed. */
   readonly #batches: Batch[] = [];
   #memory: MemoryTables<S>;
@@ -243,15 +243,20 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     yield* backupPieces(header, documents);
   }
 
+  /** For how long this leader may act without another renewal; undefined where nobody else can lead. */
+  get leaseLeftMs(): number | undefined {
+    return this.#storage.leaseLeftMs?.();
+  }
+
   /** How many documents were read between claim and serving; undefined where nothing can be followed beforehand. */
   get documentsRead(): number | undefined {
     return this.#documentsRead;
   }
 
   /** Calls back after each durable commit, in order, with its changes. Returns what ends it. */
-  watch(listener: (changes: readonly StoredChange[]) => void): () => void {
+  watch(listener: CommitListener): () => void {
     // A wrapper, so that the same function can watch twice and each unsubscribe ends one of them.
-    const entry = (changes: readonly StoredChange[]): void => listener(changes);
+    const entry: CommitListener = (changes, commit) => listener(changes, commit);
     this.#listeners.add(entry);
     return () => this.#listeners.delete(entry);
   }
@@ -320,6 +325,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     for (let batch = this.#batches[0]; batch !== undefined; batch = this.#batches[0]) {
       batch.sealed = true;
       const changes = Object.freeze([...batch.changes.values()]);
+      const startedMs = performance.now();
       try {
         await this.#commit(changes);
       } catch (error) {
@@ -331,7 +337,7 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
       this.#batches.shift();
       this.#pendingSizeBytes -= batch.sizeBytes;
       this.#pendingTransactions -= batch.transactions;
-      this.#notify(changes);
+      this.#notify(changes, { ...batch, durationMs: performance.now() - startedMs });
       batch.resolve();
     }
     this.#committing = false;
@@ -353,10 +359,10 @@ export class Tablet<S extends Schema> implements AsyncDisposable {
     }
   }
 
-  #notify(changes: readonly StoredChange[]): void {
+  #notify(changes: readonly StoredChange[], commit: Parameters<CommitListener>[1]): void {
     for (const listener of [...this.#listeners]) {
       try {
-        listener(changes);
+        listener(changes, commit);
       } catch (error) {
         process.emitWarning(`a listener of tablet ${this.#name} threw: ${messageOf(error)}`, "TabletListenerWarning");
       }

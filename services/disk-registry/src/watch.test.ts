@@ -3,6 +3,7 @@ import { DomainError, ResourceExhaustedError } from "@diskmesh/domain";
 import type { StoredChange } from "@diskmesh/tablet";
 import { eventually } from "@diskmesh/testkit";
 import { expect } from "chai";
+import type { RegistryTablet } from "./stored-schema.js";
 import { keysIn, TableChanges } from "./table-changes.js";
 import { SharedRegistry } from "./testing/shared-registry.js";
 import { TestRegistry } from "./testing/test-registry.js";
@@ -174,10 +175,11 @@ describe("WatchHosts and WatchDisks", () => {
 });
 
 describe("the list of what changed", () => {
+  const NO_COMMIT = { transactions: 1, sizeBytes: 0, durationMs: 0 };
   const changesOf = (...keys: string[]): StoredChange[] =>
     keys.map((key) => ({ table: "devices", key, document: {}, version: 1, previous: null }));
   const listOf = (max: number) => {
-    let tell: (changes: readonly StoredChange[]) => void = () => {};
+    let tell: Parameters<RegistryTablet["watch"]>[0] = () => {};
     const list = new TableChanges(
       {
         watch: (listener) => {
@@ -188,7 +190,7 @@ describe("the list of what changed", () => {
       max,
       keysIn("devices"),
     );
-    return { list, tell: (...keys: string[]) => tell(changesOf(...keys)) };
+    return { list, tell: (...keys: string[]) => tell(changesOf(...keys), NO_COMMIT) };
   };
 
   it("each device once, from the position on, at most so many at once", () => {

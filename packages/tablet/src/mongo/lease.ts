@@ -118,10 +118,15 @@ export class Lease {
     });
   }
 
+  /** How long no other process can have the lease. */
+  get leftMs(): number {
+    return this.#safeUntilMs - this.#options.clock.monotonicMs();
+  }
+
   /** Throws UnavailableError when another process may have the lease already. */
   check(): void {
-    const { clock, tabletName } = this.#options;
-    const overdueMs = clock.monotonicMs() - this.#safeUntilMs;
+    const { tabletName } = this.#options;
+    const overdueMs = -this.leftMs;
     if (overdueMs < 0) return;
     throw servedElsewhere(
       `tablet ${tabletName}: the lease ran out ${Math.round(overdueMs)} ms ago, since the database has not answered its renewal yet, and another process may lead by now; check the database, and try again`,

@@ -200,6 +200,10 @@ export class MongoStorage implements TabletStorage {
     this.#claimed().lease.check();
   }
 
+  leaseLeftMs(): number {
+    return this.#claimed().lease.leftMs;
+  }
+
   async close({ handOver }: { readonly handOver: boolean }): Promise<void> {
     const attempt = this.#attempt;
     this.#attempt = undefined;

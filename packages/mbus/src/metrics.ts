@@ -1,0 +1,29 @@
+import { DURATION_BUCKETS_SECONDS, histogramOf, metric } from "@diskmesh/metrics";
+
+/** What goes over NATS between a director and agents. */
+export const mbusMetrics = {
+  requests: metric({
+    kind: "histogram",
+    name: "diskmesh.mbus.request.duration",
+    unit: "s",
+    description:
+      "Requests that a director sent to agents over NATS, until their result was known, by method and outcome.",
+    labels: { method: "the methods of the agent protocol", outcome: ["done", "failed"] },
+    buckets: DURATION_BUCKETS_SECONDS,
+  }),
+};
+
+/** Makes a request, and notes how long it took and whether it was done. */
+export async function measured<Result>(method: string, request: () => Promise<Result>): Promise<Result> {
+  const startedMs = performance.now();
+  const note = (outcome: "done" | "failed"): void =>
+    histogramOf(mbusMetrics.requests).record((performance.now() - startedMs) / 1_000, { method, outcome });
+  try {
+    const result = await request();
+    note("done");
+    return result;
+  } catch (error) {
+    note("failed");
+    throw error;
+  }
+}
