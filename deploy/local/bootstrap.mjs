@@ -31,6 +31,7 @@ const commands = {
   sim: () => runModule("test/dist/sim/main.js"),
   fuzz: () => runModule("test/dist/fuzz/main.js"),
   "password-hash": () => runModule("services/director/dist/hash-password.js"),
+  metrics: () => runModule("test/dist/metrics/main.js"),
   policy: () => runModule("services/director/dist/print-policy.js"),
 };
 

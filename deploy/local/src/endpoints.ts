@@ -1,16 +1,22 @@
 import { replaceFile } from "@diskmesh/atomic-file";
-import { agentName, HOSTS, type MeshLayout } from "./layout.js";
+import { agentName, HOSTS, type MeshLayout, type ServiceName } from "./layout.js";
 
 /** Writes where everything serves, for scripts. */
 export async function writeEndpoints(layout: MeshLayout): Promise<void> {
+  const metricsOf = (name: string): string => `http://${layout.metricsAddresses.get(name)}/metrics`;
+  const of = (name: ServiceName) => ({ grpc: layout.addressOf(name), metrics: metricsOf(name) });
   const endpoints = {
-    director: { grpc: layout.addressOf("director"), https: layout.directorHttpsAddress },
-    "cpi-dispatcher": { grpc: layout.addressOf("cpi-dispatcher") },
-    "disk-registry": { grpc: layout.addressOf("disk-registry") },
+    director: { ...of("director"), https: layout.directorHttpsAddress },
+    "cpi-dispatcher": of("cpi-dispatcher"),
+    "disk-registry": of("disk-registry"),
     "disk-agents": Object.fromEntries(
       HOSTS.map(({ hostId }) => [
         hostId,
-        { grpc: layout.agentAddress(hostId), base_folder: layout.dataFolder(agentName(hostId)) },
+        {
+          grpc: layout.agentAddress(hostId),
+          metrics: metricsOf(agentName(hostId)),
+          base_folder: layout.dataFolder(agentName(hostId)),
+        },
       ]),
     ),
     nats: { tls: layout.natsAddress },

@@ -23,9 +23,11 @@ const SERVICE_PORTS = { director: 10, "cpi-dispatcher": 20, "disk-registry": 30 
 const DIRECTOR_HTTPS_PORT = 25;
 const FIRST_AGENT_PORT = 40;
 const NATS_PORT = 50;
+/** Of metrics, one port for each process. */
+const FIRST_METRICS_PORT = 60;
 
 /** How far above the base port the highest port lies. */
-export const PORT_SPAN = NATS_PORT;
+export const PORT_SPAN = FIRST_METRICS_PORT + Object.keys(SERVICE_PORTS).length + HOSTS.length - 1;
 
 export type ServiceName = keyof typeof SERVICE_PORTS;
 
@@ -61,6 +63,12 @@ export class MeshLayout {
       ...services.map((name) => [name, this.addressOf(name)] as const),
       ...HOSTS.map(({ hostId }) => [agentName(hostId), this.agentAddress(hostId)] as const),
     ]);
+  }
+
+  /** Where a process answers Prometheus, of every process that does. */
+  get metricsAddresses(): ReadonlyMap<string, string> {
+    const processes = [...Object.keys(SERVICE_PORTS), ...HOSTS.map(({ hostId }) => agentName(hostId))];
+    return new Map(processes.map((name, index) => [name, `127.0.0.1:${this.basePort + FIRST_METRICS_PORT + index}`]));
   }
 
   get certFolder(): string {

@@ -5,7 +5,8 @@ import type { MeshLayout } from "./layout.js";
 /** Refuses, in one line, when something listens already where the mesh will. */
 export async function checkPorts(layout: MeshLayout): Promise<void> {
   const taken: string[] = [];
-  const all = [...layout.addresses, ["the director's HTTPS", layout.directorHttpsAddress] as const];
+  const metrics = [...layout.metricsAddresses].map(([name, address]) => [`metrics of ${name}`, address] as const);
+  const all = [...layout.addresses, ["the director's HTTPS", layout.directorHttpsAddress] as const, ...metrics];
   for (const [name, address] of all) if (!(await isFree(address))) taken.push(`${address} (for ${name})`);
   if (taken.length > 0)
     throw new UnavailableError(

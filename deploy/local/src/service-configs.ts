@@ -16,7 +16,10 @@ export async function writeConfigs(layout: MeshLayout): Promise<void> {
     ["disk-registry", registryConfig(layout)],
     ...HOSTS.map((host) => [agentName(host.hostId), agentConfig(layout, host)] as const),
   ]);
-  for (const [name, config] of configs) await replaceFile(layout.configFile(name), stringify(config));
+  for (const [name, config] of configs) {
+    const metrics = { listen: parseHostPort("address", layout.metricsAddresses.get(name) ?? "") };
+    await replaceFile(layout.configFile(name), stringify({ ...config, metrics }));
+  }
   await writeNatsConfig(layout);
 }
 

@@ -5,7 +5,7 @@ import type { AgentClient } from "@diskmesh/mbus";
 import { KeptLists } from "@diskmesh/rpc";
 import { Changes, type Clock, type Lifecycle, systemClock, type Waiting } from "@diskmesh/service";
 import { type EventLog, openEventLog } from "@diskmesh/tablet";
-import { openServiceTablet } from "@diskmesh/tablet-admin";
+import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import type { AgentCertificates } from "./agents/agent-certificates.js";
 import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config.js";
@@ -15,6 +15,7 @@ import { CpiEvents } from "./cpi/cpi-events.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import { prepareJob } from "./jobs/prepare.js";
+import { observeDirector, observeLocks } from "./metrics/observe-director.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
@@ -104,6 +105,8 @@ export async function openState(
 ): Promise<{ readonly tablet: DirectorTablet; readonly eventLog: EventLog }> {
   const { storage, name } = config.tablet;
   const tablet = scope.use("tablet", await openServiceTablet(config.tablet, storedSchema, address, waiting));
+  scope.use("metrics of the tablet", observeTablet(tablet));
+  scope.use("metrics of tasks", await observeDirector(tablet, systemClock));
   return { tablet, eventLog: scope.use("event log", openEventLog(storage, name)) };
 }
 
@@ -220,6 +223,10 @@ export function createDirector(
     clock,
     onGranted: (taskIds) => runner.resume(taskIds),
   });
+  lifecycle.use(
+    "metrics of locks",
+    observeLocks(() => locks.list()),
+  );
   const times = new TaskTimes({ tablet, locks, clock, log, timeoutsMs, checkIntervalMs: CHECK_INTERVAL_MS });
   const workers = {
     urgent: config.queues.urgent.workers,

@@ -264,6 +264,7 @@ const task = shapeOf<Task>()({
   startedAtMs: z.number().nullable(),
   endedAtMs: z.number().nullable(),
   contextId: text.optional(),
+  traceParent: text.optional(),
   eventCount: whole.optional(),
   outputSizeBytes: whole.optional(),
 });

@@ -29,6 +29,7 @@ import { ExportTable, type OpenRemotePart } from "./exports/export-table.js";
 import { DiskLinks } from "./mbus/disk-links.js";
 import { agentMethods, heartbeat } from "./mbus/methods.js";
 import { clearDeadSockets } from "./nbd/dead-socket.js";
+import { IoCounters } from "./nbd/io-counters.js";
 import { type ListenNbd, NbdServer } from "./nbd/server.js";
 import { diskIdOfSocket } from "./nbd/socket-path.js";
 import { RegistrationDue } from "./registration-due.js";
@@ -43,7 +44,9 @@ export async function startAgent(lifecycle: Lifecycle, config: AgentConfig, log:
   // Two agents on one cache would grant sessions behind each other's back.
   const lock = await FolderLock.take(config.baseFolder, { required: config.requireFileLocks });
   lifecycle.use("base folder lock", async () => lock.release());
-  const edges = systemEdges(config, log);
+  const io = new IoCounters();
+  lifecycle.use("metrics of I/O", io.observe());
+  const edges = systemEdges(config, log, io);
   const context = await startHolding(lifecycle, config, { folders, edges, log });
   const links = diskLinks(folders, context);
   await clearLeftovers(folders, context, Object.values(links));
@@ -102,7 +105,7 @@ export interface AgentEdges {
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }
 
-function systemEdges(config: AgentConfig, log: Logger): AgentEdges {
+function systemEdges(config: AgentConfig, log: Logger, io: IoCounters): AgentEdges {
   const { tls, rpc, registry, timeouts } = config;
   const common = { tls, defaultDeadlineMs: timeouts.registerTimeoutMs, maxMessageBytes: rpc.maxMessageBytes };
   return {
@@ -112,7 +115,7 @@ function systemEdges(config: AgentConfig, log: Logger): AgentEdges {
     machineBootId: async () => (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim(),
     opener: makeFileOpener({ requireLocks: config.requireFileLocks }),
     cacheFiles: nodeFiles,
-    listenNbd: NbdServer.listen,
+    listenNbd: (options) => NbdServer.listen(options, io),
     connectAgent: ({ hostId, address }) =>
       createClient(DiskAgentServiceDefinition, { ...common, address, serverRole: "disk-agent", serverName: hostId }),
     connectRegistry: () =>

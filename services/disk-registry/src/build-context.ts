@@ -8,6 +8,7 @@ import { Liveness } from "./agents/liveness.js";
 import { Turns } from "./agents/turns.js";
 import type { Config } from "./config.js";
 import type { Context } from "./context.js";
+import { observeFleet, observeWork } from "./metrics/observe-fleet.js";
 import { type Doing, noteEvents } from "./model/events.js";
 import type { RegistryTables } from "./model/schema.js";
 import { eventLimits } from "./requests/limits.js";
@@ -45,6 +46,7 @@ export async function buildContext(
   tablet.concludeWith((tx, changed, note) =>
     noteEvents(tx, changed, note as Doing | undefined, eventLimits(config), clock.nowMs()),
   );
+  lifecycle.use("metrics of the fleet", await observeFleet(tablet, clock));
   const fleet = await Fleet.open(tablet, clock, config.fleet, log);
   const agents = lifecycle.use(
     "connections to agents",
@@ -66,6 +68,10 @@ export async function buildContext(
   };
   const lists = lifecycle.use("lists", new KeptLists<RegistryTables>(tablet, config.paging));
   const workers = lifecycle.use("workers", new Workers(work));
+  lifecycle.use(
+    "metrics of work",
+    observeWork(() => workers.counts),
+  );
   await workers.wakeAll();
   const registrationTurns = new Turns(REGISTRATIONS_PER_TURN, edges.afterTurn);
   return {

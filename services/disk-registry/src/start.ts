@@ -1,7 +1,7 @@
 import type { Logger } from "@diskmesh/domain";
 import { type Lifecycle, startLeadingService, systemClock, type Term, type Waiting } from "@diskmesh/service";
 import { isDatabaseUrl } from "@diskmesh/tablet";
-import { openServiceTablet } from "@diskmesh/tablet-admin";
+import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import { grpcAgents } from "./agents/agent-clients.js";
 import { buildContext } from "./build-context.js";
 import type { Config } from "./config.js";
@@ -31,6 +31,7 @@ async function lead(
   const connectAgent = grpcAgents({ tls: config.tls, defaultDeadlineMs: config.orders.rpcTimeoutMs });
   const edges = { clock: systemClock, random: Math.random, connectAgent, afterTurn: setImmediate };
   const context = await buildContext(scope, { config, log, tablet, edges });
+  scope.use("metrics of the tablet", observeTablet(tablet));
   const { id: tabletId, incarnation, generation: tabletGeneration, documentsRead } = tablet;
   const stateLoaded = await counts(tablet);
   log.info({ address, tabletId, incarnation, tabletGeneration, stateLoaded, documentsRead }, "disk-registry serves");

@@ -14,6 +14,7 @@ import type { DispatcherContext } from "../context.js";
 import type { Offered } from "../cpi-configs.js";
 import type { ChosenCpi } from "../cpi-set.js";
 import type { DirectorGeneration } from "../fence.js";
+import { measured } from "../metrics.js";
 import type { Wanted } from "../model/choice.js";
 import type { CpiMethod } from "../model/methods.js";
 
@@ -38,7 +39,8 @@ export function cpiMethod<Request extends ContextOnly, Response>(
   return (context, request, call) =>
     withCpis(context, request.context, call, async ({ set }, wanted, cpiCall) => {
       const { cpis } = await set.choose({ ...wanted, method, stemcellFormats: [], exceptCpis: [] }, cpiCall);
-      const ask = (chosen: ChosenCpi) => chosen.offered.run((cpi) => act(cpi, request, cpiCall, chosen));
+      const ask = (chosen: ChosenCpi) =>
+        measured(chosen.offered.name, method, () => chosen.offered.run((cpi) => act(cpi, request, cpiCall, chosen)));
       return firstThatKnows(method, cpis, ask, isAbsent);
     });
 }

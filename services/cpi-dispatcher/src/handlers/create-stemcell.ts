@@ -5,6 +5,7 @@ import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import type { ChosenCpi } from "../cpi-set.js";
 import { endingEarly } from "../ending-early.js";
+import { measured } from "../metrics.js";
 import { withCpis } from "./cpi-method.js";
 
 /** Asks every CPI that fits; what one of them meets is no failure of the others, and is said in its place. */
@@ -37,8 +38,8 @@ async function make(
 ): Promise<CreatedStemcell> {
   const cpi = chosen.recordedName;
   try {
-    const stemcellCid = await chosen.offered.run((one) =>
-      endingEarly(call, (bounded) => one.createStemcell(stemcell, bounded)),
+    const stemcellCid = await measured(chosen.offered.name, "create_stemcell", () =>
+      chosen.offered.run((one) => endingEarly(call, (bounded) => one.createStemcell(stemcell, bounded))),
     );
     return { cpi, stemcellCid, error: "" };
   } catch (error) {

@@ -1,3 +1,4 @@
+import { notePhase } from "../metrics/observe-director.js";
 import { diskTypeNamed } from "../model/cloud-config.js";
 import { decideProvide } from "../model/disk-decisions.js";
 import { instanceNamed, targetOf } from "../model/instance.js";
@@ -56,6 +57,7 @@ async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promi
     });
     if (step.do === "nothing") return step.result;
     const made = wanted.made ?? disk;
+    const startedMs = context.clock.monotonicMs();
     if (step.do === "create" && made) {
       const { pool, sizeMib } = made;
       // What was asked for first is asked for again, whatever became of the disk type since.
@@ -73,6 +75,7 @@ async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promi
     } else {
       throw new TypeError(`a provide cannot ${step.do}`);
     }
+    notePhase(step.do, context.clock.monotonicMs() - startedMs);
   }
 }
 

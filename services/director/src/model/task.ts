@@ -165,6 +165,8 @@ export interface Task {
   readonly result: string;
   /** What the client called the chain of requests that it is a part of; absent for none. */
   readonly contextId?: string | undefined;
+  /** The W3C trace context of the request that started it; absent where that was part of no trace. */
+  readonly traceParent?: string | undefined;
   /** How many directors have taken it. */
   readonly attempts: number;
   readonly createdAtMs: number;
@@ -182,7 +184,10 @@ export function hasEnded(task: Task): boolean {
   return task.endedAtMs !== null;
 }
 
-export type NewTask = Pick<Task, "taskId" | "description" | "queue" | "user" | "deployment" | "contextId"> & {
+export type NewTask = Pick<
+  Task,
+  "taskId" | "description" | "queue" | "user" | "deployment" | "contextId" | "traceParent"
+> & {
   readonly job: Job;
 };
 

@@ -1,7 +1,9 @@
 import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
+import { histogramOf } from "@diskmesh/metrics";
 import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
 import type { Planners, Step } from "../jobs/job.js";
+import { directorMetrics } from "../metrics/declarations.js";
 import { type DirectorTables, taskKey } from "../model/schema.js";
 import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
 import { end, hasEnded, putBack, TASK_QUEUES, take } from "../model/task.js";
@@ -11,6 +13,7 @@ import type { JobContext } from "../steps/job-context.js";
 import type { LockKeeper } from "./lock-keeper.js";
 import type { TaskLog } from "./task-log.js";
 import { TaskRun } from "./task-run.js";
+import { inTaskSpan } from "./task-span.js";
 import type { TaskTimes } from "./task-times.js";
 
 export interface TaskRunnerOptions {
@@ -50,8 +53,8 @@ export class TaskRunner {
   readonly #running = new Map<number, TaskRun>();
   /** Tasks that count as taken by this director. */
   readonly #taken = new Set<number>();
-  /** The queues of tasks that wait for a lock. */
-  readonly #waiting = new Map<number, TaskQueue>();
+  /** Tasks that wait for a lock: their queues, and since when. */
+  readonly #waiting = new Map<number, { readonly queue: TaskQueue; readonly sinceMs: number }>();
   #started = false;
   #closing = false;
   #unwatch: () => void = () => {};
@@ -81,8 +84,8 @@ export class TaskRunner {
   /** These were granted a lock they waited for. */
   resume(taskIds: readonly number[]): void {
     for (const taskId of taskIds) {
-      const queue = this.#waiting.get(taskId);
-      if (queue !== undefined) this.enqueue({ taskId, queue });
+      const waits = this.#waiting.get(taskId);
+      if (waits !== undefined) this.enqueue({ taskId, queue: waits.queue });
     }
   }
 
@@ -139,7 +142,8 @@ export class TaskRunner {
     this.#running.set(taskId, run);
     let outcome: "waiting" | "waiting_for_worker" | "ended" = "waiting";
     try {
-      outcome = await this.#advance(taskId, run);
+      const task = await this.#options.context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+      outcome = await inTaskSpan(task, run, () => this.#advance(taskId, run));
     } finally {
       this.#running.delete(taskId);
       if (outcome !== "waiting_for_worker") this.#releaseWorker(taskId);
@@ -212,10 +216,12 @@ export class TaskRunner {
       }
       const settled = this.#options.locks.settle(taskId, step.locks);
       if (settled === "waiting") {
-        this.#waiting.set(taskId, task.queue);
+        const sinceMs = this.#waiting.get(taskId)?.sinceMs ?? this.#options.clock.monotonicMs();
+        this.#waiting.set(taskId, { queue: task.queue, sinceMs });
         await this.#putBack(task);
         return "waiting";
       }
+      this.#noteWait(taskId);
       // What the plan was made from may have changed before the locks were held.
       if (settled === "acquired") continue;
       if (!(await this.#take(taskId))) continue;
@@ -230,6 +236,15 @@ export class TaskRunner {
         return "ended";
       }
     }
+  }
+
+  /** It waits for a lock no more, if it did. */
+  #noteWait(taskId: number): void {
+    const waits = this.#waiting.get(taskId);
+    if (waits === undefined) return;
+    this.#waiting.delete(taskId);
+    const waitedMs = this.#options.clock.monotonicMs() - waits.sinceMs;
+    histogramOf(directorMetrics.lockWait).record(waitedMs / 1_000, { queue: waits.queue });
   }
 
   /** A task that gets no worker keeps what orders it among its like alone, so that it is in nobody else's way. */

@@ -15,6 +15,7 @@ import {
 import type { DirectorTablet } from "../stored-schema.js";
 import type { EndedTasks } from "./ended-tasks.js";
 import type { QueueRoom } from "./queue-room.js";
+import { activeTraceParent } from "./task-span.js";
 
 /** Node takes more for 1. */
 const MAX_TIMER_MS = 2_147_483_647;
@@ -54,6 +55,7 @@ export class Tasks {
   /** Records a task. Once this resolves it will be run, whatever happens to this process. */
   start(call: Pick<CallContext, "identity" | "contextId">, wanted: WantedTask): Promise<Task> {
     const { tablet, clock, room } = this.#options;
+    const traceParent = activeTraceParent();
     return tablet.transact((tx) => {
       const { job, queue, description } = wanted;
       const note = room.admit(job, queue, tx);
@@ -68,6 +70,7 @@ export class Tasks {
           deployment,
           job,
           ...(call.contextId !== undefined && { contextId: call.contextId }),
+          ...(traceParent !== undefined && { traceParent }),
         },
         clock.nowMs(),
       );

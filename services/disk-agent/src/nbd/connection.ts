@@ -5,6 +5,7 @@ import { Slots } from "@diskmesh/service";
 import type { DiskPart } from "../exports/disk-part.js";
 import { ByteReader, ConnectionEndedError } from "./byte-reader.js";
 import { type NbdExport, negotiate } from "./handshake.js";
+import { countIo, type IoCounters, type IoOperation } from "./io-counters.js";
 import {
   COMMAND,
   COMMAND_FLAG,
@@ -30,6 +31,7 @@ export class NbdConnection {
   readonly #disk: DiskPart;
   readonly #limits: NbdConnectionLimits;
   readonly #log: Logger;
+  readonly #sums: ReturnType<IoCounters["ofDisk"]>;
   readonly #running = new Set<Promise<void>>();
   #draining = false;
 
@@ -39,6 +41,7 @@ export class NbdConnection {
     disk: DiskPart;
     limits: NbdConnectionLimits;
     log: Logger;
+    io: IoCounters;
   }) {
     this.#socket = options.socket;
     this.#reader = new ByteReader(options.socket);
@@ -46,6 +49,7 @@ export class NbdConnection {
     this.#disk = options.disk;
     this.#limits = options.limits;
     this.#log = options.log;
+    this.#sums = options.io.ofDisk(options.served.name);
   }
 
   /** Resolves when the connection has ended; what the client does wrong ends this connection alone. */
@@ -108,12 +112,15 @@ export class NbdConnection {
     let data: Uint8Array | undefined;
     let error = this.#refusal(request);
     if (error === 0) {
+      const startedMs = performance.now();
       try {
         data = await this.#perform(request, payload);
       } catch (thrown) {
         error = nbdErrorOf(thrown);
         this.#log.warn({ diskId: this.#served.name, error: messageOf(thrown) }, "an NBD request failed");
       }
+      const durationMs = performance.now() - startedMs;
+      countIo(this.#sums, operationOf(request), { sizeBytes: request.lengthBytes, durationMs, failed: error !== 0 });
     }
     await this.#send(encodeSimpleReply(request.cookie, error), data);
   }
@@ -156,6 +163,11 @@ export class NbdConnection {
       }
     });
   }
+}
+
+function operationOf({ command }: NbdRequest): IoOperation {
+  if (command === COMMAND.READ) return "read";
+  return command === COMMAND.WRITE ? "write" : "flush";
 }
 
 /** The number that an NBD client is told. */

@@ -6,6 +6,7 @@ import type { DiskPart } from "../exports/disk-part.js";
 import { NbdConnection, type NbdConnectionLimits } from "./connection.js";
 import { clearDeadSocket } from "./dead-socket.js";
 import type { NbdExport } from "./handshake.js";
+import { IoCounters } from "./io-counters.js";
 import { shortSocketPath } from "./socket-path.js";
 
 export interface NbdServerLimits extends NbdConnectionLimits {
@@ -43,9 +44,9 @@ export class NbdServer {
 
   /**
    * Replaces the socket that an agent left at the path that was killed. Throws UnavailableError when something else is
-   * there, or it cannot listen.
+   * there, or it cannot listen. What is done is counted in `io`.
    */
-  static async listen(options: NbdListenOptions): Promise<NbdServer> {
+  static async listen(options: NbdListenOptions, io = new IoCounters()): Promise<NbdServer> {
     const { socketPath, served, disk, limits, log } = options;
     const text = `cannot serve disk ${served.name} at ${JSON.stringify(socketPath)}`;
     const found = await clearDeadSocket(socketPath);
@@ -54,7 +55,7 @@ export class NbdServer {
     const connections = new Set<NbdConnection>();
     const accept = (socket: Socket) => {
       socket.on("error", (error) => log.info({ diskId: served.name, error: messageOf(error) }, "NBD socket failed"));
-      const connection = new NbdConnection({ socket, served, disk, limits, log });
+      const connection = new NbdConnection({ socket, served, disk, limits, log, io });
       connections.add(connection);
       void connection.run().finally(() => connections.delete(connection));
     };

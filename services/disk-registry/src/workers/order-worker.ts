@@ -1,6 +1,7 @@
 import type { Stamp } from "@diskmesh/domain";
 import { backoffMs, type HostId, messageOf } from "@diskmesh/domain";
 import type { WorkResult } from "@diskmesh/service";
+import { notePhase } from "../metrics/phases.js";
 import {
   applyOutcomes,
   type DeviceOutcome,
@@ -78,6 +79,7 @@ export class OrderWorker {
     const answers = await this.#send(orders, leader, signal);
     this.#answeredAtMs.set(hostId, this.context.clock.monotonicMs());
     const settled = await this.#apply(orders.host, answers, leader);
+    this.#noteTotals(answers, settled);
     this.#countTries(hostId, answers, settled);
     const confirmed = new Set(settled.flatMap((part) => part.confirmed));
     this.onConfirmed(orders.attach.filter((device) => confirmed.has(device.deviceId)));
@@ -115,10 +117,14 @@ export class OrderWorker {
     };
     const deadlineMs = config.orders.rpcTimeoutMs;
     const options = { signal, deadlineMs };
+    const [sentAtMs, startedMs] = [this.context.clock.nowMs(), this.context.clock.monotonicMs()];
+    for (const { attempts, stateChangedAtMs } of ordered)
+      if (attempts === 0) notePhase(kind, "queue", sentAtMs - stateChangedAtMs);
     try {
       const response = await agents.order(host, { leader, deadlineMs }, (client) =>
         kind === "attach" ? client.attachDevices(request, options) : client.detachDevices(request, options),
       );
+      notePhase(kind, "order", this.context.clock.monotonicMs() - startedMs);
       return { kind, ordered, outcomes: response.outcomes.map(outcomeOf), error: "" };
     } catch (error) {
       signal.throwIfAborted();
@@ -139,6 +145,14 @@ export class OrderWorker {
         return { confirmed: [], unsettled: ordered.map((device) => device.deviceId) };
       }),
     );
+  }
+
+  #noteTotals(answers: readonly Answer[], settled: readonly Settled[]): void {
+    const nowMs = this.context.clock.nowMs();
+    const confirmed = new Set<string>(settled.flatMap((part) => part.confirmed));
+    for (const { kind, ordered } of answers)
+      for (const { deviceId, stateChangedAtMs } of ordered)
+        if (confirmed.has(deviceId)) notePhase(kind, "total", nowMs - stateChangedAtMs);
   }
 
   #countTries(hostId: HostId, answers: readonly Answer[], settled: readonly Settled[]): void {

@@ -10,6 +10,7 @@ import {
 } from "@diskmesh/domain";
 import { EitherSignal, type WorkResult } from "@diskmesh/service";
 import type { AgentClient } from "../agents/agent-clients.js";
+import { notePhase } from "../metrics/phases.js";
 import { type DeviceOutcome, type Leader, whyNotTold, whyNotToldToLetGo } from "../model/orders.js";
 import { pendingOf, pendingText } from "../model/pending.js";
 import {
@@ -99,6 +100,7 @@ export class PublicationWorker {
       return "done";
     }
     const plan: OrderedSession = { ...planned, leader };
+    const startedMs = this.context.clock.monotonicMs();
     try {
       const complete = await (plan.publication.state === "PUBLISHING"
         ? this.#publish(plan, signal)
@@ -108,6 +110,7 @@ export class PublicationWorker {
         // Something newer may have been wanted meanwhile.
         return planSession(tx, diskId) !== undefined;
       });
+      notePhase(operationOf(plan), "total", this.context.clock.monotonicMs() - startedMs);
       return more ? { retryAfterMs: 0 } : "done";
     } catch (error) {
       closing.throwIfAborted();
@@ -155,6 +158,7 @@ export class PublicationWorker {
     const asked = groups.flatMap((group) => group.deviceIds);
     const answers = new Map(asked.map((deviceId) => [deviceId, "its agent has not answered yet"]));
     this.#answers.set(plan.disk.diskId, answers);
+    const startedMs = this.context.clock.monotonicMs();
     const grants = await Promise.all(
       groups.map(async (group) => {
         const grant = await this.#openSession(plan, group, signal);
@@ -166,7 +170,8 @@ export class PublicationWorker {
     );
     await this.#requireCurrent(plan);
     const refused = grants.filter((grant) => grant.kind !== "granted");
-    if (refused.length === 0) return;
+    if (refused.length === 0)
+      return notePhase(operationOf(plan), "session", this.context.clock.monotonicMs() - startedMs);
     if (refused.some((grant) => grant.kind === "outdated")) await this.#renew(plan);
     throw new NotGrantedError(refused);
   }
@@ -255,8 +260,11 @@ export class PublicationWorker {
     };
     try {
       const deadlineMs = config.publications.rpcTimeoutMs;
+      const startedMs = this.context.clock.monotonicMs();
       const send = (client: AgentClient) => client.exportDisk(request, { signal, deadlineMs });
-      return await agents.order(host, { leader: plan.leader, deadlineMs }, send);
+      const answer = await agents.order(host, { leader: plan.leader, deadlineMs }, send);
+      notePhase("publish", "export", this.context.clock.monotonicMs() - startedMs);
+      return answer;
     } catch (error) {
       signal.throwIfAborted();
       if (error instanceof OutdatedError && openDeviceIds.length === 0) await this.#renew(plan);
@@ -287,9 +295,11 @@ export class PublicationWorker {
     };
     try {
       const deadlineMs = config.publications.unexportTimeoutMs;
+      const startedMs = this.context.clock.monotonicMs();
       const { outcomes } = await agents.order(host, { leader: plan.leader, deadlineMs }, (client) =>
         client.unexportDisk(request, { signal, deadlineMs }),
       );
+      notePhase("unpublish", "export", this.context.clock.monotonicMs() - startedMs);
       return grantedOf(outcomes);
     } catch (error) {
       log.info({ hostId: host.hostId, diskId: disk.diskId, error: messageOf(error) }, "the export could not be ended");
@@ -329,6 +339,10 @@ export class PublicationWorker {
       recordPublicationFailure(tx, disk.diskId, publication, messageOf(error), pending),
     );
   }
+}
+
+function operationOf({ publication }: SessionPlan): "publish" | "unpublish" {
+  return publication.state === "PUBLISHING" ? "publish" : "unpublish";
 }
 
 /** The disk's devices that its host has itself. */

@@ -70,6 +70,12 @@ export class Workers {
     });
   }
 
+  /** How much there is to do in each queue. */
+  get counts() {
+    const [orders, publications] = [this.#orders.counts, this.#publications.counts];
+    return { orders, publications, erases: this.#erases.counts, unexports: this.#unexports.counts };
+  }
+
   /** What is known of the work on a device and lives in memory only. */
   progressOf(device: Device): Pick<DeviceProgress, "nextAttemptAtMs" | "erasedBytes" | "pending"> {
     const { clock } = this.#context;

@@ -1,0 +1,21 @@
+import { expect } from "chai";
+import { countIo, IoCounters } from "./io-counters.js";
+
+describe("IoCounters", () => {
+  it("counts by disk and operation, and not the bytes of what failed", () => {
+    const sums = new IoCounters().ofDisk("a");
+    countIo(sums, "read", { sizeBytes: 512, durationMs: 2, failed: false });
+    countIo(sums, "read", { sizeBytes: 512, durationMs: 3, failed: true });
+    expect(sums.read).to.deep.equal({ operations: 2, sizeBytes: 512, errors: 1, timeMs: 5 });
+    expect(sums.write).to.include({ operations: 0 });
+  });
+
+  it("names so many disks, and sums the rest, however many come", () => {
+    const counters = new IoCounters();
+    const named = Array.from({ length: 256 }, (_, index) => counters.ofDisk(`disk-${index}`));
+    expect(new Set(named).size).to.equal(256);
+    expect(counters.ofDisk("disk-300")).to.equal(counters.ofDisk("disk-301"));
+    expect(counters.ofDisk("disk-300")).not.to.equal(named[255]);
+    expect(counters.ofDisk("disk-0")).to.equal(named[0]);
+  });
+});

@@ -1,0 +1,110 @@
+import { allEnded, DURATION_BUCKETS_SECONDS, histogramOf, metric, observe } from "@diskmesh/metrics";
+
+const OPERATIONS = ["read", "write", "flush"] as const;
+export type IoOperation = (typeof OPERATIONS)[number];
+
+/** So many disks are told of by name; a host serves hundreds, and their names come and go. */
+const MAX_NAMED_DISKS = 256;
+const OTHERS = "others";
+
+const DISK_LABEL = {
+  disk_id: `the first ${MAX_NAMED_DISKS} disks since the agent's start; all others are "${OTHERS}"`,
+};
+const LABELS = { ...DISK_LABEL, operation: OPERATIONS };
+const LATENCY_BUCKETS_SECONDS = [0.00025, ...DURATION_BUCKETS_SECONDS];
+
+/** What an agent tells of the I/O that its exports serve. */
+export const nbdMetrics = {
+  operations: metric({
+    kind: "observed counter",
+    name: "diskmesh.nbd.operations",
+    unit: "{operation}",
+    description: "Requests of NBD clients that were answered, failed ones too, by disk and operation.",
+    labels: LABELS,
+  }),
+  size: metric({
+    kind: "observed counter",
+    name: "diskmesh.nbd.io",
+    unit: "By",
+    description: "Bytes that NBD clients read and wrote, by disk and operation.",
+    labels: LABELS,
+  }),
+  errors: metric({
+    kind: "observed counter",
+    name: "diskmesh.nbd.errors",
+    unit: "{operation}",
+    description: "Requests of NBD clients that failed, by disk and operation.",
+    labels: LABELS,
+  }),
+  time: metric({
+    kind: "observed counter",
+    name: "diskmesh.nbd.operation.time",
+    unit: "s",
+    description: "Time that requests of NBD clients took, summed, by disk and operation: divide it by their number.",
+    labels: LABELS,
+  }),
+  latency: metric({
+    kind: "histogram",
+    name: "diskmesh.nbd.operation.duration",
+    unit: "s",
+    description: "How long requests of NBD clients took, of all disks together, by operation.",
+    labels: { operation: OPERATIONS },
+    buckets: LATENCY_BUCKETS_SECONDS,
+  }),
+};
+
+interface Sums {
+  operations: number;
+  sizeBytes: number;
+  errors: number;
+  timeMs: number;
+}
+
+type SumsByOperation = Readonly<Record<IoOperation, Sums>>;
+
+const noSums = (): Sums => ({ operations: 0, sizeBytes: 0, errors: 0, timeMs: 0 });
+const LATENCY_LABELS = { read: { operation: "read" }, write: { operation: "write" }, flush: { operation: "flush" } };
+
+/** Counts the I/O of an agent's exports, by disk. */
+export class IoCounters {
+  readonly #disks = new Map<string, SumsByOperation>();
+
+  /** The sums of a disk: whoever serves it asks once, and counts there. */
+  ofDisk(diskId: string): SumsByOperation {
+    const known = this.#disks.get(diskId);
+    if (known !== undefined) return known;
+    const name = this.#disks.size < MAX_NAMED_DISKS ? diskId : OTHERS;
+    const sums = this.#disks.get(name) ?? { read: noSums(), write: noSums(), flush: noSums() };
+    this.#disks.set(name, sums);
+    return sums;
+  }
+
+  /** Tells them when metrics are asked for; returns what ends that. */
+  observe(): () => void {
+    const each = (declaration: (typeof nbdMetrics)["operations"], read: (sums: Sums) => number) =>
+      observe(declaration, (say) => {
+        for (const [disk_id, sums] of this.#disks)
+          for (const operation of OPERATIONS) say(read(sums[operation]), { disk_id, operation });
+      });
+    return allEnded([
+      each(nbdMetrics.operations, ({ operations }) => operations),
+      each(nbdMetrics.size, ({ sizeBytes }) => sizeBytes),
+      each(nbdMetrics.errors, ({ errors }) => errors),
+      each(nbdMetrics.time, ({ timeMs }) => timeMs / 1_000),
+    ]);
+  }
+}
+
+/** Counts one request that was answered. */
+export function countIo(
+  sums: SumsByOperation,
+  operation: IoOperation,
+  of: { readonly sizeBytes: number; readonly durationMs: number; readonly failed: boolean },
+): void {
+  const sum = sums[operation];
+  sum.operations += 1;
+  sum.timeMs += of.durationMs;
+  if (of.failed) sum.errors += 1;
+  else sum.sizeBytes += of.sizeBytes;
+  histogramOf(nbdMetrics.latency).record(of.durationMs / 1_000, LATENCY_LABELS[operation]);
+}

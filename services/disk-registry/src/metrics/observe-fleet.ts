@@ -1,0 +1,98 @@
+import { allEnded, observe } from "@diskmesh/metrics";
+import type { Clock } from "@diskmesh/service";
+import { follow, Tally, Waits } from "@diskmesh/tablet";
+import {
+  awaitsOrder,
+  type Device,
+  type Disk,
+  type Host,
+  isAway,
+  isErasable,
+  isFree,
+  schema,
+  type Vigil,
+} from "../model/schema.js";
+import type { RegistryTablet } from "../stored-schema.js";
+import {
+  ATTACH_STATES,
+  HEALTHS,
+  HOST_STATES,
+  PUBLICATION_STATES,
+  QUEUE_STATES,
+  QUEUES,
+  registryMetrics,
+  USES,
+} from "./declarations.js";
+
+type Use = (typeof USES)[number];
+type QueueCounts = Readonly<Record<(typeof QUEUES)[number], Readonly<Record<(typeof QUEUE_STATES)[number], number>>>>;
+
+/** Of a device in operation; undefined when it is in none. */
+function useOf(device: Device): Use | undefined {
+  if (device.attachState === "UNKNOWN" || device.attachState === "DETACHED") return undefined;
+  if (device.diskId !== "") return "disk";
+  if (isFree(device)) return "free";
+  return isErasable(device) ? "dirty" : "unusable";
+}
+
+function* worthOfDevice(device: Device): Generator<readonly [string, number]> {
+  yield [`${device.attachState} ${device.health}`, 1];
+  const use = useOf(device);
+  if (use !== undefined) yield [use, device.sizeBytes];
+}
+
+function* worthOfDisk({ publication }: Disk): Generator<readonly [string, number]> {
+  yield [publication?.state ?? "UNPUBLISHED", 1];
+  if (publication?.state === "PUBLISHED") yield [`on ${publication.hostId}`, 1];
+}
+
+/**
+ * Keeps the numbers of the fleet up from here on, and tells them when metrics are asked for; returns what ends that. Only
+ * before the tablet's first transaction.
+ */
+export async function observeFleet(tablet: RegistryTablet, clock: Clock): Promise<() => void> {
+  const hosts = new Tally<Host>(({ state }) => [[state, 1]]);
+  const away = new Waits<Host>((host) => (isAway(host) ? host.stateChangedAtMs : undefined));
+  const devices = new Tally<Device>(worthOfDevice);
+  const orders = new Waits<Device>((device) => (awaitsOrder(device) ? device.stateChangedAtMs : undefined));
+  const disks = new Tally<Disk>(worthOfDisk);
+  const vigils = new Tally<Vigil>(({ massSilence }) => [["mass silence", massSilence ? 1 : 0]]);
+  const end = await follow(tablet, schema, {
+    hosts: [hosts, away],
+    devices: [devices, orders],
+    disks: [disks],
+    vigils: [vigils],
+  });
+  return allEnded([
+    end,
+    observe(registryMetrics.hosts, (say) => {
+      for (const state of HOST_STATES) say(hosts.get(state), { state });
+    }),
+    observe(registryMetrics.devices, (say) => {
+      for (const state of ATTACH_STATES)
+        for (const health of HEALTHS) say(devices.get(`${state} ${health}`), { state, health });
+    }),
+    observe(registryMetrics.capacity, (say) => {
+      for (const use of USES) say(devices.get(use), { use });
+    }),
+    observe(registryMetrics.disks, (say) => {
+      for (const state of PUBLICATION_STATES) say(disks.get(state), { state });
+    }),
+    observe(registryMetrics.disksWithoutExport, (say) => {
+      let sum = 0;
+      for (const hostId of away.keys()) sum += disks.get(`on ${hostId}`);
+      say(sum);
+    }),
+    observe(registryMetrics.pendingOrders, (say) => say(orders.size)),
+    observe(registryMetrics.oldestOrder, (say) => say(Math.max(0, orders.oldestMs(clock.nowMs())) / 1_000)),
+    observe(registryMetrics.massSilence, (say) => say(vigils.get("mass silence"))),
+  ]);
+}
+
+/** Tells how much work there is in each queue; returns what ends that. */
+export function observeWork(counts: () => QueueCounts): () => void {
+  return observe(registryMetrics.work, (say) => {
+    const now = counts();
+    for (const queue of QUEUES) for (const state of QUEUE_STATES) say(now[queue][state], { queue, state });
+  });
+}

@@ -1,0 +1,7 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { repositoryFolder } from "../repository-folder.js";
+import { metricsPage } from "./page.js";
+
+mkdirSync(join(repositoryFolder, "docs"), { recursive: true });
+writeFileSync(join(repositoryFolder, "docs/metrics.md"), metricsPage());

@@ -1,0 +1,52 @@
+import { dispatcherMetrics } from "@diskmesh/cpi-dispatcher/metrics";
+import { directorMetrics } from "@diskmesh/director/metrics";
+import { nbdMetrics } from "@diskmesh/disk-agent/metrics";
+import { registryMetrics } from "@diskmesh/disk-registry/metrics";
+import { mbusMetrics } from "@diskmesh/mbus";
+import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
+import { rpcMetrics } from "@diskmesh/rpc";
+import { processMetrics } from "@diskmesh/service";
+import { tabletMetrics } from "@diskmesh/tablet-admin";
+
+/** Who tells what. */
+export const METRICS: ReadonlyMap<string, readonly MetricDeclaration[]> = new Map([
+  ["Every process", [...Object.values(processMetrics), ...Object.values(rpcMetrics)]],
+  ["The leader of a tablet: director and disk-registry", Object.values(tabletMetrics)],
+  ["disk-registry, while it leads", Object.values(registryMetrics)],
+  ["director, while it leads", [...Object.values(directorMetrics), ...Object.values(mbusMetrics)]],
+  ["cpi-dispatcher", Object.values(dispatcherMetrics)],
+  ["disk-agent", Object.values(nbdMetrics)],
+]);
+
+const HEAD = `# Metrics
+
+Made from the code by \`npm run metrics\`; do not edit it. README.md ("Metrics and traces") says how to read them, and
+\`deploy/monitoring/\` has alert rules, their runbook and a dashboard.
+
+Names are as Prometheus has them; an OTLP receiver gets OpenTelemetry's name, which stands behind in brackets. Histograms are
+in \`_bucket\`, \`_sum\` and \`_count\`. No label takes whatever somebody writes: its values are listed, or bounded as said; an
+instrument keeps 2,000 combinations of them at most.
+`;
+
+/** docs/metrics.md */
+export function metricsPage(): string {
+  const parts = [...METRICS].map(
+    ([who, metrics]) => `## ${who}\n\n${metrics.map((declaration) => entryOf(declaration)).join("\n")}`,
+  );
+  return [HEAD, ...parts].join("\n");
+}
+
+function entryOf(declaration: MetricDeclaration): string {
+  const { kind, name, unit, description, labels = {} } = declaration;
+  const [first = ""] = prometheusNames(declaration);
+  const shown = kind === "histogram" ? first.replace(/_bucket$/, "") : first;
+  const lines = [
+    `- **\`${shown}\`** (\`${name}\`, ${kind === "observed counter" ? "counter" : kind}, unit \`${unit}\`)`,
+  ];
+  lines.push(`  ${description}`);
+  for (const [label, bound] of Object.entries(labels)) {
+    const values = typeof bound === "string" ? bound : (bound as readonly string[]).join(", ");
+    lines.push(`  - \`${label.replaceAll(".", "_")}\`: ${values}`);
+  }
+  return `${lines.join("\n")}\n`;
+}
