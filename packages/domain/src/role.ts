@@ -5,6 +5,10 @@
  */
 export const ROLES = [
   "operator",
+  "operator-reader",
+  "operator-disks",
+  "operator-hosts",
+  "operator-deployments",
   "director",
   "cpi-dispatcher",
   "disk-registry",
@@ -13,6 +17,13 @@ export const ROLES = [
   "nats",
 ] as const;
 export type Role = (typeof ROLES)[number];
+
+/** Of people and their scripts. The first may do everything; all may read, and each of the others does what its name says. */
+export const OPERATOR_ROLES: readonly Role[] = ROLES.filter((role) => /^operator(-|$)/.test(role));
+
+export function isOperator(role: Role): boolean {
+  return OPERATOR_ROLES.includes(role);
+}
 
 export interface Identity {
   readonly role: Role;

@@ -3,7 +3,9 @@ import {
   DomainError,
   formatIdentity,
   type Identity,
+  isOperator,
   messageOf,
+  OPERATOR_ROLES,
   PermissionDeniedError,
   ResourceExhaustedError,
   type Role,
@@ -63,7 +65,7 @@ const RETRY_WHEN_FULL_MS = 200;
 const RESERVED_STREAMS = 32;
 
 /** Roles of which there are many peers. Each of the others is one service, which may do as much as there is room for. */
-const BOUNDED_ROLES: ReadonlySet<Role> = new Set(["operator", "disk-agent", "vm-agent", "nats"]);
+const BOUNDED_ROLES: ReadonlySet<Role> = new Set([...OPERATOR_ROLES, "disk-agent", "vm-agent", "nats"]);
 
 const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
 
@@ -71,7 +73,7 @@ const READS = /\/(?:Get|List|Watch|Explain)(?:[A-Z]\w*)?$/;
 function shareOf({ role }: Identity, method: GatedMethod): Share {
   if (role === "disk-registry") return "orders";
   if (role === "disk-agent" && !method.streams) return "reports";
-  return role === "operator" && READS.test(method.path) ? "operator reads" : "others";
+  return isOperator(role) && READS.test(method.path) ? "operator reads" : "others";
 }
 
 function limitName(method: GatedMethod, full: "peer" | "room") {

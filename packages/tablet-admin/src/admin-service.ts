@@ -4,7 +4,7 @@ import {
   type ExplainRequest,
   type ExplainResponse,
 } from "@diskmesh/api/common";
-import type { Role } from "@diskmesh/domain";
+import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { Schema, Tablet } from "@diskmesh/tablet";
 
@@ -18,7 +18,7 @@ export function addAdminService<S extends Schema, Context extends { readonly tab
 ): void {
   offer(server, AdminServiceDefinition, current, {
     createBackup: allow(["operator"], createBackup),
-    explain: allow(["operator", ...others], explain),
+    explain: allow([...OPERATOR_ROLES, ...others], explain),
   });
 }
 

@@ -1,5 +1,5 @@
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
-import type { Role } from "@diskmesh/domain";
+import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { DispatcherContext } from "./context.js";
 import { cpiMethods } from "./handlers/cpi-methods.js";
@@ -11,7 +11,7 @@ import { setCpiConfig } from "./handlers/set-cpi-config.js";
 import { watchCpiLog } from "./handlers/watch-cpi-log.js";
 
 const DIRECTORS: readonly Role[] = ["director"];
-const READERS: readonly Role[] = ["director", "operator"];
+const READERS: readonly Role[] = ["director", ...OPERATOR_ROLES];
 
 /** Offers the CPI contract: to directors all of it, to operators what changes nothing. */
 export function addServices(server: Pick<RpcServer, "addService">, current: () => DispatcherContext): void {

@@ -1,7 +1,10 @@
 import { readFileSync } from "node:fs";
+import { PermissionDeniedError } from "@diskmesh/domain";
+import { methodsOfRole } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { allRoutes } from "./http/routes.js";
-import { isAllowed, policyTable } from "./policy.js";
+import { checkRole, isAllowed, policyTable } from "./policy.js";
+import { addServices } from "./services.js";
 
 describe("the policy", () => {
   it("the table in ARCHITECTURE.md -> what the command prints", () => {
@@ -18,6 +21,24 @@ describe("the policy", () => {
     expect(allowed(["bosh.d2.admin", "bosh.d2.read"])).to.deep.equal([false, false]);
     expect(allowed(["bosh.d1.read"])).to.deep.equal([false, true]);
     expect(isAllowed("provideDisk", ["bosh.dynamic-disks.create"], "d1")).to.equal(false);
+  });
+
+  it("over gRPC each operator's role does what its name says, and none but the first more", () => {
+    const of = methodsOfRole((server) => addServices(server, () => expect.fail()));
+    const reads = of("operator-reader");
+    for (const method of reads) expect(method).to.match(/^(get|list|watch|explain)/);
+    expect(of("operator-hosts")).to.deep.equal(reads);
+    const disks = ["provideDisk", "createDisk", "attachDisk", "detachDisk", "deleteDisk"];
+    expect(of("operator-disks")).to.have.members([...reads, ...disks]);
+    const kept = ["updateConfig", "deleteConfig", "diffConfig", "deleteOrphanedDisk", "forgetPossibleOrphan"];
+    const more = ["forgetAgentAuthority", "deleteSnapshots", "callMethod", "createBackup"];
+    const others = of("operator").filter((method) => !of("operator-deployments").includes(method));
+    expect(others).to.have.members([...disks, ...kept, ...more]);
+    for (const operation of ["readCpiConfigs", "getTaskDebugOutput"] as const)
+      expect(() => checkRole(operation, { role: "operator-reader", name: "bob" })).to.throw(
+        PermissionDeniedError,
+        `operator-reader bob may not ${operation}: allowed are operator`,
+      );
   });
 
   it("routes that look by themselves -> only those of one task", () => {

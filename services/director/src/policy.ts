@@ -1,4 +1,4 @@
-import type { Role } from "@diskmesh/domain";
+import { formatIdentity, type Identity, OPERATOR_ROLES, PermissionDeniedError, type Role } from "@diskmesh/domain";
 
 /** Scopes any one set of which suffices. */
 type ScopeSets = readonly (readonly string[])[];
@@ -14,17 +14,20 @@ export interface Rule {
 
 export const ADMIN = "bosh.admin";
 const READ = "bosh.read";
-const OPERATORS: readonly Role[] = ["operator"];
 
-const disks = (...rights: readonly string[]): ScopeSets => [rights.map((right) => `bosh.dynamic-disks.${right}`)];
-const rule = (scopes: ScopeSets): Rule => ({ roles: OPERATORS, scopes });
+const rule = (scopes: ScopeSets, roles: readonly Role[] = []): Rule => ({ roles: ["operator", ...roles], scopes });
+const reading = (scopes: ScopeSets): Rule => ({ roles: OPERATOR_ROLES, scopes });
+const ofDisks = (...rights: readonly string[]): ScopeSets => [rights.map((right) => `bosh.dynamic-disks.${right}`)];
+const disks = (...rights: readonly string[]): Rule => rule(ofDisks(...rights), ["operator-disks"]);
 
 const admins = rule([]);
-const readers = rule([[READ]]);
+const deployers = rule([], ["operator-deployments"]);
+const readers = reading([[READ]]);
+const diskReaders = reading(ofDisks("list"));
 const readersAndCreator: Rule = { ...readers, creator: true };
 const vendorCallers = rule([["bosh.vendor-methods.call"]]);
-const vendorReaders = rule([[READ], ...vendorCallers.scopes]);
-const uploaders = rule([["bosh.stemcells.upload"]]);
+const vendorReaders = reading([[READ], ...vendorCallers.scopes]);
+const uploaders = rule([["bosh.stemcells.upload"]], ["operator-deployments"]);
 
 /** What callers of either face may do, and who. */
 export const POLICY = {
@@ -34,51 +37,51 @@ export const POLICY = {
   readCpiConfigs: admins,
   deleteConfig: admins,
   diffConfig: admins,
-  deploy: admins,
-  diffDeployment: admins,
-  deleteDeployment: admins,
+  deploy: deployers,
+  diffDeployment: deployers,
+  deleteDeployment: deployers,
   listDeployments: readers,
   listInstances: readers,
   listPersistentDisks: readers,
-  attachOrphanedDisk: admins,
+  attachOrphanedDisk: deployers,
   deleteOrphanedDisk: admins,
   listPossibleOrphans: readers,
   forgetPossibleOrphan: admins,
-  provideDisk: rule(disks("create", "attach")),
-  createDisk: rule(disks("create")),
-  attachDisk: rule(disks("attach")),
-  detachDisk: rule(disks("detach")),
-  deleteDisk: rule(disks("delete")),
-  getDisk: rule(disks("list")),
-  listDisks: rule(disks("list")),
+  provideDisk: disks("create", "attach"),
+  createDisk: disks("create"),
+  attachDisk: disks("attach"),
+  detachDisk: disks("detach"),
+  deleteDisk: disks("delete"),
+  getDisk: diskReaders,
+  listDisks: diskReaders,
   listOwedRemovals: readers,
   getTask: readersAndCreator,
   listTasks: readers,
-  cancelTask: admins,
-  resumeTask: admins,
+  cancelTask: deployers,
+  resumeTask: deployers,
   watchTask: readers,
   getTaskOutput: readersAndCreator,
-  getTaskDebugOutput: admins,
+  getTaskDebugOutput: deployers,
   uploadStemcell: uploaders,
   listStemcells: readers,
-  deleteStemcell: admins,
-  startInstances: admins,
-  stopInstances: admins,
-  restartInstances: admins,
-  recreateInstances: admins,
-  ignoreInstances: admins,
-  deleteVm: admins,
+  deleteStemcell: deployers,
+  startInstances: deployers,
+  stopInstances: deployers,
+  restartInstances: deployers,
+  recreateInstances: deployers,
+  ignoreInstances: deployers,
+  deleteVm: deployers,
   cleanUp: admins,
   listAgentCertificates: readers,
   listAgentAuthorities: readers,
   forgetAgentAuthority: admins,
-  takeSnapshots: admins,
+  takeSnapshots: deployers,
   listSnapshots: readers,
   deleteSnapshots: admins,
-  scanDeployment: admins,
+  scanDeployment: deployers,
   listProblems: readers,
-  resolveProblems: admins,
-  updateResurrection: admins,
+  resolveProblems: deployers,
+  updateResurrection: deployers,
   getResurrection: readers,
   listEvents: readers,
   listLocks: readers,
@@ -97,6 +100,14 @@ export function scopesFor(operation: Operation, directorId: string): ScopeSets {
   return [[ADMIN], [`bosh.${directorId}.admin`], ...scopes, ...others];
 }
 
+/** Throws PermissionDeniedError for a caller by gRPC whose role is not one that may do that. */
+export function checkRole(operation: Operation, identity: Identity): void {
+  const { roles }: Rule = POLICY[operation];
+  if (roles.includes(identity.role)) return;
+  const text = `${formatIdentity(identity)} may not ${operation}: allowed are ${roles.join(", ")}`;
+  throw new PermissionDeniedError(text);
+}
+
 export function isAllowed(operation: Operation, scopes: readonly string[], directorId: string): boolean {
   return scopesFor(operation, directorId).some((set) => set.every((scope) => scopes.includes(scope)));
 }
@@ -111,7 +122,8 @@ export function policyTable(): string {
   const rows = Object.entries(POLICY).map(([operation, each]: [string, Rule]) => {
     const scopes = each.scopes.map((set) => set.map((scope) => `\`${scope}\``).join(" and "));
     const creator = each.creator ? ["who started the task"] : [];
-    return `| \`${operation}\` | ${each.roles.join(", ")} | ${[`\`${ADMIN}\``, ...scopes, ...creator].join(", or ")} |`;
+    const roles = each.roles.length === OPERATOR_ROLES.length ? "any operator's" : each.roles.join(", ");
+    return `| \`${operation}\` | ${roles} | ${[`\`${ADMIN}\``, ...scopes, ...creator].join(", or ")} |`;
   });
   return ["| to | gRPC: role | HTTPS: scopes |", "| --- | --- | --- |", ...rows].join("\n");
 }

@@ -3,6 +3,8 @@ import {
   DeploymentServiceDefinition,
   DynamicDiskServiceDefinition,
   EventServiceDefinition,
+  type GetConfigRequest,
+  type GetTaskOutputRequest,
   LifecycleServiceDefinition,
   LockServiceDefinition,
   ProblemServiceDefinition,
@@ -13,7 +15,7 @@ import {
   VendorPassthruServiceDefinition,
   VmServiceDefinition,
 } from "@diskmesh/api/director";
-import { allow, offer, type RpcServer } from "@diskmesh/rpc";
+import { allow, type CallContext, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
 import { attachDisk } from "./handlers/attach-disk.js";
@@ -65,9 +67,25 @@ import { updateResurrection } from "./handlers/update-resurrection.js";
 import { uploadStemcell } from "./handlers/upload-stemcell.js";
 import { callMethod, getNode, listDrivers, listMethods } from "./handlers/vendor-passthru.js";
 import { watchTask } from "./handlers/watch-task.js";
-import { type Operation, POLICY } from "./policy.js";
+import { checkRole, type Operation, POLICY } from "./policy.js";
+import { CPI } from "./yaml/cpi-configs.js";
 
 const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY[operation].roles, handler);
+
+/** What some requests of a method need beside the right to call it. */
+const permitting = <Request, Response>(
+  operationOf: (request: Request) => Operation | undefined,
+  handler: (context: Context, request: Request, call: CallContext) => Promise<Response>,
+) => {
+  return async (context: Context, request: Request, call: CallContext): Promise<Response> => {
+    const operation = operationOf(request);
+    if (operation !== undefined) checkRole(operation, call.identity);
+    return handler(context, request, call);
+  };
+};
+const configSecrets = ({ type }: GetConfigRequest) => (type === CPI ? "readCpiConfigs" : undefined);
+const outputSecrets = ({ type }: GetTaskOutputRequest) =>
+  type === "debug" || type === "cpi" ? "getTaskDebugOutput" : undefined;
 
 /**
  * Everything is for operators; nothing else calls a director. `current` throws UnavailableError while this process does
@@ -76,7 +94,7 @@ const permit = <Handler>(operation: Operation, handler: Handler) => allow(POLICY
 export function addServices(server: Pick<RpcServer, "addService">, current: () => Context): void {
   offer(server, ConfigServiceDefinition, current, {
     updateConfig: permit("updateConfig", updateConfig),
-    getConfig: permit("getConfig", getConfig),
+    getConfig: permit("getConfig", permitting(configSecrets, getConfig)),
     listConfigs: permit("listConfigs", listConfigs),
     deleteConfig: permit("deleteConfig", deleteConfig),
     diffConfig: permit("diffConfig", diffConfig),
@@ -108,7 +126,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     cancelTask: permit("cancelTask", cancelTask),
     resumeTask: permit("resumeTask", resumeTask),
     watchTask: permit("watchTask", watchTask),
-    getTaskOutput: permit("getTaskOutput", getTaskOutput),
+    getTaskOutput: permit("getTaskOutput", permitting(outputSecrets, getTaskOutput)),
   });
   offer(server, VmServiceDefinition, current, {
     deleteVm: permit("deleteVm", deleteVm),

@@ -1,5 +1,5 @@
 import { AgentDriverServiceDefinition, DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import type { Role } from "@diskmesh/domain";
+import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import type { AgentContext } from "./context.js";
 import { attachDevices } from "./handlers/attach-devices.js";
@@ -15,7 +15,8 @@ import { unexportDisk } from "./handlers/unexport-disk.js";
 import { callMethod, cancelMethod, joinMethod, listMethods } from "./handlers/vendor-methods.js";
 
 const REGISTRY: readonly Role[] = ["disk-registry"];
-const LOOKERS: readonly Role[] = ["disk-registry", "operator"];
+const LOOKERS: readonly Role[] = ["disk-registry", ...OPERATOR_ROLES];
+const RESCANNERS: readonly Role[] = ["disk-registry", "operator", "operator-hosts"];
 const DIRECTORS: readonly Role[] = ["director"];
 const AGENTS: readonly Role[] = ["disk-agent"];
 
@@ -25,7 +26,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     attachDevices: allow(REGISTRY, attachDevices),
     detachDevices: allow(REGISTRY, detachDevices),
     listDevices: allow(LOOKERS, listDevices),
-    rescanDevices: allow(LOOKERS, rescanDevices),
+    rescanDevices: allow(RESCANNERS, rescanDevices),
     openSession: allow(REGISTRY, openSession),
     closeSession: allow(REGISTRY, closeSession),
     eraseDevice: allow(REGISTRY, eraseDevice),

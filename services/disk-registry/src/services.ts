@@ -3,7 +3,7 @@ import {
   DiskRegistryServiceDefinition,
   FleetServiceDefinition,
 } from "@diskmesh/api/registry";
-import type { Role } from "@diskmesh/domain";
+import { OPERATOR_ROLES, type Role } from "@diskmesh/domain";
 import { allow, offer, type RpcServer } from "@diskmesh/rpc";
 import { addAdminService } from "@diskmesh/tablet-admin";
 import type { Context } from "./context.js";
@@ -43,9 +43,11 @@ import { watchDisks } from "./handlers/watch-disks.js";
 import { watchHosts } from "./handlers/watch-hosts.js";
 import { changing, noted } from "./requests/changing.js";
 
-const INFRASTRUCTURE: readonly Role[] = ["operator"];
-const READERS: readonly Role[] = ["operator", "cpi-dispatcher", "director"];
-const DISK_USERS: readonly Role[] = ["operator", "cpi-dispatcher"];
+const INFRASTRUCTURE: readonly Role[] = ["operator", "operator-hosts"];
+/** What changes the whole fleet at once, after a disaster. */
+const WHOLE_FLEET: readonly Role[] = ["operator"];
+const READERS: readonly Role[] = [...OPERATOR_ROLES, "cpi-dispatcher", "director"];
+const DISK_USERS: readonly Role[] = ["operator", "operator-disks", "cpi-dispatcher"];
 
 const AGENTS: readonly Role[] = ["disk-agent"];
 
@@ -77,14 +79,14 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     publishDisk: allow(DISK_USERS, changing("PublishDisk", publishDisk)),
     unpublishDisk: allow(DISK_USERS, changing("UnpublishDisk", unpublishDisk)),
     assignHost: allow(DISK_USERS, changing("AssignHost", assignHost)),
-    listEvents: allow(INFRASTRUCTURE, listEvents),
+    listEvents: allow(OPERATOR_ROLES, listEvents),
     unassignHost: allow(DISK_USERS, changing("UnassignHost", unassignHost)),
   });
   offer(server, FleetServiceDefinition, current, {
-    getFleet: allow(INFRASTRUCTURE, getFleet),
-    adoptFleet: allow(INFRASTRUCTURE, noted("AdoptFleet", adoptFleet)),
-    raiseNumbers: allow(INFRASTRUCTURE, changing("RaiseNumbers", raiseNumbers)),
-    decideUnknownDisks: allow(INFRASTRUCTURE, changing("DecideUnknownDisks", decideUnknownDisks)),
+    getFleet: allow(OPERATOR_ROLES, getFleet),
+    adoptFleet: allow(WHOLE_FLEET, noted("AdoptFleet", adoptFleet)),
+    raiseNumbers: allow(WHOLE_FLEET, changing("RaiseNumbers", raiseNumbers)),
+    decideUnknownDisks: allow(WHOLE_FLEET, changing("DecideUnknownDisks", decideUnknownDisks)),
   });
   offer(server, AgentRegistrationServiceDefinition, current, {
     registerAgent: allow(AGENTS, registerAgent),

@@ -2,6 +2,7 @@ import {
   DomainError,
   formatIdentity,
   InvalidArgumentError,
+  isOperator,
   messageOf,
   parseDeviceId,
   parseDiskId,
@@ -33,7 +34,7 @@ export function noted<Request extends object, Response>(
     const doing: Doing = {
       user,
       action,
-      routine: call.identity.role !== "operator",
+      routine: !isOperator(call.identity.role),
       answer: "OK",
       message: "",
       isNoted: false,
