@@ -12,6 +12,7 @@ import { CallMemory } from "../passthru/call-memory.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { callVendorMethod } from "./call-vendor-method.js";
+import type { Step } from "./job.js";
 
 const TASK_ID = 7;
 
@@ -31,7 +32,7 @@ describe("a driver's asynchronous method in the director", () => {
     file = join(temporaryFolder(), "noted");
   });
 
-  function attempt(begunOn: string | undefined, startId = "this start"): Promise<string | undefined> {
+  function attempt(begunOn: string | undefined, startId = "this start"): ReturnType<Step["run"]> {
     const job: JobOf<"call_vendor_method"> = {
       type: "call_vendor_method",
       nodeId: "",

@@ -1,4 +1,5 @@
 import { surplusOf } from "../model/clean-up.js";
+import type { JobContext } from "../steps/job-context.js";
 import { deleteOrphanedDisk } from "./delete-orphaned-disk.js";
 import { deleteStemcell } from "./delete-stemcell.js";
 import type { Planner, Step } from "./job.js";
@@ -9,22 +10,23 @@ export const cleanUp: Planner<"clean_up"> = (context, job, tables, taskId) => {
   const [stemcell] = stemcells;
   if (stemcell !== undefined) {
     const deletion = { type: "delete_stemcell", ...stemcell, force: false } as const;
-    return andOn(deleteStemcell(context, deletion, tables, taskId));
+    return andOn(context, deleteStemcell(context, deletion, tables, taskId));
   }
   const [disk] = disks;
   if (disk !== undefined) {
     const deletion = { type: "delete_orphaned_disk", diskCid: disk.diskCid } as const;
-    return andOn(deleteOrphanedDisk(context, deletion, tables, taskId));
+    return andOn(context, deleteOrphanedDisk(context, deletion, tables, taskId));
   }
   return { locks: [], cpis: [], run: async () => "nothing is left to clean up" };
 };
 
-function andOn(step: Step): Step {
+function andOn(context: JobContext, step: Step): Step {
   return {
     ...step,
     run: async (run) => {
       run.checkpoint();
-      await step.run(run);
+      const done = await step.run(run);
+      if (typeof done === "object") await context.tablet.transact(done.record);
       return undefined;
     },
   };

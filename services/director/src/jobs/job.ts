@@ -1,8 +1,15 @@
 import type { LockName } from "../model/locks.js";
-import type { DirectorTables } from "../model/schema.js";
+import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { JobOf, JobType } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
 import type { TaskRun } from "../workers/task-run.js";
+
+/** A task is through, all but what it records last. */
+export interface Through {
+  readonly result: string;
+  /** Runs in the transaction that ends the task. */
+  readonly record: (tx: DirectorTransaction) => void;
+}
 
 /** The next thing to do for a task, and the locks under which. */
 export interface Step {
@@ -10,8 +17,13 @@ export interface Step {
   readonly locks: readonly LockName[];
   /** All CPIs that the task may have to ask, as far as is known now, by their present names: see WorkerShares. */
   readonly cpis: readonly string[];
+  /**
+   * Its run waits for a transaction or a read of the tablet before it does anything: it may begin while the task's own
+   * record is being written, so that both share a commit.
+   */
+  readonly recordsFirst?: true;
   /** Returns the task's result when it is through, nothing when there is more to do. Throws to fail the task. */
-  run(run: TaskRun): Promise<string | undefined>;
+  run(run: TaskRun): Promise<string | Through | undefined>;
 }
 
 /**

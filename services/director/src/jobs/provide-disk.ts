@@ -10,6 +10,7 @@ import {
   attachDisk,
   createDisk,
   type DiskWish,
+  intendAttachIn,
   setDiskMetadata,
   tellAgentOfDisk,
   wantedDisk,
@@ -42,18 +43,25 @@ function plan(context: JobContext, tables: DirectorTables, wanted: Wanted): Step
     { type: "instance", resource: wanted.instanceId },
     { type: "disk", resource: wanted.diskName },
   ];
-  return { locks, ...cpisOfStep(context, tables, cpi), run: (run) => provide(context, run, wanted) };
+  return {
+    locks,
+    ...cpisOfStep(context, tables, cpi),
+    recordsFirst: true,
+    run: (run) => provide(context, run, wanted),
+  };
 }
 
 async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promise<string> {
   let agentTold = false;
   for (;;) {
     run.checkpoint();
-    const { disk, target, metadata, step } = await context.tablet.read((tables) => {
-      const target = targetOf(wanted.instanceId, tables.instances.get(wanted.instanceId));
-      const disk = tables.disks.get(wanted.diskName);
-      const row = wantedDisk(context, tables, target, wanted);
-      return { disk, target, metadata: row.metadata, step: decideProvide(disk, row, target, { agentTold }) };
+    const { disk, target, metadata, step, intended } = await context.tablet.transact((tx) => {
+      const target = targetOf(wanted.instanceId, tx.instances.get(wanted.instanceId));
+      const disk = tx.disks.get(wanted.diskName);
+      const row = wantedDisk(context, tx, target, wanted);
+      const step = decideProvide(disk, row, target, { agentTold });
+      const intended = step.do === "attach" && disk ? intendAttachIn(context, run, tx, disk, target) : undefined;
+      return { disk, target, metadata: row.metadata, step, intended };
     });
     if (step.do === "nothing") return step.result;
     const made = wanted.made ?? disk;
@@ -66,7 +74,7 @@ async function provide(context: JobContext, run: TaskRun, wanted: Wanted): Promi
       const intent = { name: wanted.diskName, deployment, az, cpi, pool, sizeMib, cloudProperties };
       await createDisk(context, run, intent, target.vmCid);
     } else if (step.do === "attach" && disk) {
-      await attachDisk(context, run, disk, target);
+      await attachDisk(context, run, disk, target, intended);
     } else if (step.do === "set_metadata" && disk && metadata) {
       await setDiskMetadata(context, run, disk, metadata);
     } else if (step.do === "tell_agent" && disk) {

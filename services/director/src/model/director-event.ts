@@ -34,11 +34,13 @@ export type Deed = Pick<DirectorEvent, "action" | "objectType" | "objectName">;
 
 const MAX_ERROR_LENGTH = 1_000;
 
-/** Without what is empty. */
-export function encodeDirectorEvent(event: DirectorEvent): string {
+/** Without what is empty. `parentBefore`: so many events before this one stands its parent, where that has no id yet. */
+export function encodeDirectorEvent(event: DirectorEvent, parentBefore = 0): string {
   const error = event.error.length > MAX_ERROR_LENGTH ? `${event.error.slice(0, MAX_ERROR_LENGTH)}...` : event.error;
-  const entries = Object.entries({ ...event, error });
-  return JSON.stringify(Object.fromEntries(entries.filter(([, value]) => value !== "" && value !== 0)));
+  const line: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries({ ...event, error, parentBefore }))
+    if (value !== "" && value !== 0) line[name] = value;
+  return JSON.stringify(line);
 }
 
 const NOTHING: DirectorEvent = {
@@ -56,7 +58,9 @@ const NOTHING: DirectorEvent = {
 };
 
 export function decodeDirectorEvent(line: string, eventId: number): NumberedEvent {
-  return { ...NOTHING, ...(JSON.parse(line) as Partial<DirectorEvent>), eventId };
+  const { parentBefore = 0, ...event } = JSON.parse(line) as Partial<DirectorEvent> & { parentBefore?: number };
+  const parentId = parentBefore === 0 ? 0 : eventId - parentBefore;
+  return { ...NOTHING, parentId, ...event, eventId };
 }
 
 /** Lists are asked for so often that they would push out what was done. */

@@ -192,19 +192,18 @@ describe("disk decisions", () => {
     });
   }
 
-  const DETACH: [DiskState | undefined, boolean, string][] = [
-    [undefined, false, "refused: disk `d` not found"],
-    ["creating", false, "disk `d` was already detached"],
-    ["detached", false, "disk `disk-t` was already detached"],
-    ["detached", true, "detached disk `disk-t`"],
-    ["deleting", false, "disk `disk-t` was already detached"],
-    ["attaching", false, "detach"],
-    ["attached", false, "detach"],
-    ["detaching", false, "detach"],
+  const DETACH: [DiskState | undefined, string][] = [
+    [undefined, "refused: disk `d` not found"],
+    ["creating", "disk `d` was already detached"],
+    ["detached", "disk `disk-t` was already detached"],
+    ["deleting", "disk `disk-t` was already detached"],
+    ["attaching", "detach"],
+    ["attached", "detach"],
+    ["detaching", "detach"],
   ];
-  for (const [state, detached, effect] of DETACH) {
-    it(`detach: ${state ?? "no disk"}${detached ? ", by this task" : ""} -> ${effect}`, () => {
-      expect(decided(() => decideDetach(state && inState(state), "d", ANY_ATTACHMENT, { detached }))).to.equal(effect);
+  for (const [state, effect] of DETACH) {
+    it(`detach: ${state ?? "no disk"} -> ${effect}`, () => {
+      expect(decided(() => decideDetach(state && inState(state), "d", ANY_ATTACHMENT))).to.equal(effect);
     });
   }
 
@@ -259,9 +258,7 @@ describe("disk decisions", () => {
     it(`${what}: ${disk.state}, by ${JSON.stringify(meant)} -> ${effect}`, () => {
       const named = { ...ANY_ATTACHMENT, ...meant };
       const decide = () =>
-        what === "detach"
-          ? decideDetach(disk, "d", named, { detached: false })
-          : decideDelete(disk, "d", named, { deletedCid: "" });
+        what === "detach" ? decideDetach(disk, "d", named) : decideDelete(disk, "d", named, { deletedCid: "" });
       expect(decided(decide)).to.equal(effect);
     });
   }

@@ -80,23 +80,13 @@ export interface MeantAttachment {
 export const ANY_ATTACHMENT: MeantAttachment = { instanceId: "", attachmentId: "" };
 
 /** An attachment that is not the present one has ended, so who wants its end has it: nothing is changed. */
-export function decideDetach(
-  disk: Disk | undefined,
-  diskName: string,
-  meant: MeantAttachment,
-  progress: { readonly detached: boolean },
-): DiskStep {
+export function decideDetach(disk: Disk | undefined, diskName: string, meant: MeantAttachment): DiskStep {
   if (disk === undefined) throw diskNotFound(diskName);
   switch (disk.state) {
     case "creating":
     case "deleting":
     case "detached":
-      return {
-        do: "nothing",
-        result: progress.detached
-          ? `detached disk \`${disk.diskCid}\``
-          : `disk \`${disk.diskCid || disk.name}\` was already detached`,
-      };
+      return { do: "nothing", result: `disk \`${disk.diskCid || disk.name}\` was already detached` };
     case "attaching":
     case "attached":
     case "detaching":

@@ -232,9 +232,8 @@ export class Passthru {
     const deed = { action: "call", objectType: "vendor_method", objectName };
     const shown = JSON.stringify(shownArguments(schema, args)).slice(0, MAX_SHOWN_LENGTH);
     const origin = { user: userOf(call), context: { http_method: httpMethod, args: shown } };
-    const begun = events.record(deed, origin);
-    return (error, taskId = 0) =>
-      void begun.then((parentId) => events.record(deed, { ...origin, taskId }, { parentId, error }));
+    const begun = events.open(deed, origin);
+    return (error, taskId = 0) => begun.end({ error, taskId });
   }
 
   async #callable(target: Target, signal: AbortSignal, fresh: boolean): Promise<Callable> {

@@ -17,6 +17,14 @@ import type { JobContext } from "./job-context.js";
 import { cpiFacts, type Making, makeOnce } from "./make-once.js";
 import { forgetOwedRemovals, settleBeforeAttach } from "./owed-removals.js";
 
+/** What a disk was, and what it is. */
+export interface Changed<Kept> {
+  readonly before: Kept;
+  readonly disk: Kept;
+}
+
+type AttachTarget = Omit<Target, "deployment" | "az" | "cpi">;
+
 /** What is done to a dynamic or a persistent disk alike, in a task that holds the lock on its record. */
 class DiskSteps<Kept extends DiskRecord> {
   constructor(
@@ -32,15 +40,18 @@ class DiskSteps<Kept extends DiskRecord> {
   ) {}
 
   /** Records what the disk becomes; returns what it was, and what it is. */
-  change(next: (disk: Kept, tx: DirectorTransaction) => Kept): Promise<{ readonly before: Kept; readonly disk: Kept }> {
-    return this.context.tablet.transact((tx) => {
-      const before = this.table(tx).get(this.key);
-      // The lock is held: nobody else can have deleted it.
-      if (before === undefined) throw new TypeError("a disk vanished while it was locked");
-      const disk = next(before, tx);
-      this.table(tx).put(disk);
-      return { before, disk };
-    });
+  change(next: (disk: Kept, tx: DirectorTransaction) => Kept): Promise<Changed<Kept>> {
+    return this.context.tablet.transact((tx) => this.changeIn(tx, next));
+  }
+
+  /** The same within a transaction. */
+  changeIn(tx: DirectorTransaction, next: (disk: Kept, tx: DirectorTransaction) => Kept): Changed<Kept> {
+    const before = this.table(tx).get(this.key);
+    // The lock is held: nobody else can have deleted it.
+    if (before === undefined) throw new TypeError("a disk vanished while it was locked");
+    const disk = next(before, tx);
+    this.table(tx).put(disk);
+    return { before, disk };
   }
 
   /** Makes a disk whose intent is recorded. Its record is gone when it surely was not made, or nobody could tell. */
@@ -60,12 +71,23 @@ class DiskSteps<Kept extends DiskRecord> {
   }
 
   /** Attaches the disk to the VM. Its agent is told by another step. */
-  async attach(diskCid: string, target: Omit<Target, "deployment" | "az" | "cpi">): Promise<void> {
-    const { kind } = this;
-    const { vmCid, stemcellApiVersion, agentId } = target;
+  async attach(diskCid: string, target: AttachTarget): Promise<void> {
     await settleBeforeAttach(this.context, this.run, target, diskCid);
+    const intended = await this.context.tablet.transact((tx) => this.intendAttachIn(tx, target));
+    await this.attachIntended(intended, target);
+  }
+
+  /** Within a transaction. What its VM's agent owes is settled. */
+  intendAttachIn(tx: DirectorTransaction, target: AttachTarget): Changed<Kept> {
     const attachmentId = this.context.newId();
-    const { before, disk } = await this.change((current) => kind.intendAttach(current, target, attachmentId));
+    return this.changeIn(tx, (current) => this.kind.intendAttach(current, target, attachmentId));
+  }
+
+  /** Attaches a disk whose attaching is intended. */
+  async attachIntended({ before, disk }: Changed<Kept>, target: AttachTarget): Promise<void> {
+    const { kind } = this;
+    const { diskCid } = disk;
+    const { vmCid, stemcellApiVersion, agentId } = target;
     const cpi = { ...recorded(disk), stemcellApiVersion };
     try {
       const request = { vmCid, diskCid };
@@ -82,16 +104,18 @@ class DiskSteps<Kept extends DiskRecord> {
     }
   }
 
-  /** Detaches a disk whose detaching is intended; `owed` is recorded with it. */
-  async detach(disk: Kept, stemcellApiVersion: number, owed?: OwedRemoval): Promise<void> {
+  /** Has the CPI detach a disk whose detaching is intended. That it is detached is to be recorded by `detachedIn`. */
+  async detach(disk: Kept, stemcellApiVersion: number): Promise<void> {
     const { vmCid, diskCid } = disk;
     const target = { ...recorded(disk), stemcellApiVersion };
     const call = this.context.cpi.call("detachDisk", target, { vmCid, diskCid }, this.run);
     await tolerate(call, (error) => error.isOf(...NOT_ATTACHED));
-    await this.change((current, tx) => {
-      if (owed !== undefined) tx.owedRemovals.put(owed);
-      return this.kind.detached(current);
-    });
+  }
+
+  /** Within a transaction. `owed` is recorded with it. */
+  detachedIn(tx: DirectorTransaction, owed?: OwedRemoval): void {
+    if (owed !== undefined) tx.owedRemovals.put(owed);
+    this.changeIn(tx, (current) => this.kind.detached(current));
   }
 
   /** Has the infrastructure remember it, if it can: that is optional in the CPI contract. */

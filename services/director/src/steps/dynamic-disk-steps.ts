@@ -7,13 +7,13 @@ import type { Target } from "../model/instance.js";
 import type { JsonObject } from "../model/json.js";
 import { owedRemoval } from "../model/owed-removal.js";
 import { refuseUnlessOpen } from "../model/recorded-deployments.js";
-import type { DirectorTables } from "../model/schema.js";
+import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import { recorded } from "./cpi-target.js";
-import { deleteWithCpi, dynamicDisk, tellToForget } from "./disk-steps.js";
+import { type Changed, deleteWithCpi, dynamicDisk, tellToForget } from "./disk-steps.js";
 import type { JobContext } from "./job-context.js";
-import { forgetForGood } from "./owed-removals.js";
+import { forgetForGood, owesBeforeAttach } from "./owed-removals.js";
 
 /** Steps on one dynamic disk. All need its lock, and the lock of the instance it is or will be attached to. */
 
@@ -42,14 +42,30 @@ export async function createDisk(
   });
 }
 
+/** `intended` where that is recorded already. */
 export async function attachDisk(
   context: JobContext,
   run: TaskRun,
   { name, diskCid }: Pick<Disk, "name" | "diskCid">,
   target: Target,
+  intended?: Changed<Disk>,
 ): Promise<void> {
   const steps = dynamicDisk(context, run, name);
-  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () => steps.attach(diskCid, target));
+  await run.stage("Attaching disk", `${name} to ${target.vmCid}`, () =>
+    intended === undefined ? steps.attach(diskCid, target) : steps.attachIntended(intended, target),
+  );
+}
+
+/** Within a transaction; undefined when there is something to settle before. */
+export function intendAttachIn(
+  context: JobContext,
+  run: TaskRun,
+  tx: DirectorTransaction,
+  { name, diskCid }: Disk,
+  target: Target,
+): Changed<Disk> | undefined {
+  if (owesBeforeAttach(tx, target.agentId, diskCid)) return undefined;
+  return dynamicDisk(context, run, name).intendAttachIn(tx, target);
 }
 
 /** What a caller asks for. */
@@ -109,14 +125,31 @@ class AgentNotToldError extends DomainError {
 
 /** Detaches the disk from wherever it is. An agent that does not answer delays that for a bounded time only. */
 export async function detachDisk(context: JobContext, run: TaskRun, name: string): Promise<void> {
+  const disk = await context.tablet.transact((tx) => intendDetachIn(context, run, tx, name));
+  await context.tablet.transact(await detachIntended(context, run, disk));
+}
+
+/** Within a transaction. */
+export function intendDetachIn(context: JobContext, run: TaskRun, tx: DirectorTransaction, name: string): Disk {
+  const { disk } = dynamicDisk(context, run, name).changeIn(tx, (disk) => dynamicDisks.moved(disk, "intend_detach"));
+  return disk;
+}
+
+/** Detaches a disk whose detaching is intended. Returns what is to be recorded of it in a transaction. */
+export async function detachIntended(
+  context: JobContext,
+  run: TaskRun,
+  disk: Disk,
+): Promise<(tx: DirectorTransaction) => void> {
+  const { name } = disk;
   const steps = dynamicDisk(context, run, name);
-  const { disk } = await steps.change((current) => dynamicDisks.moved(current, "intend_detach"));
   const instance = await context.tablet.read((tables) => tables.instances.get(disk.instanceId));
   const { agentId = "", stemcellApiVersion = 0 } = instance ?? {};
   const isTold = agentId === "" || (await tellAgentToForget(context, run, disk, agentId));
   const owed = isTold ? undefined : owedRemoval(disk, { agentId }, context.clock.nowMs());
-  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () => steps.detach(disk, stemcellApiVersion, owed));
+  await run.stage("Detaching disk", `${name} from ${disk.vmCid}`, () => steps.detach(disk, stemcellApiVersion));
   context.endedAdds.delete(disk.attachmentId);
+  return (tx) => steps.detachedIn(tx, owed);
 }
 
 /** Returns whether it surely has no link for the disk, and makes none. */

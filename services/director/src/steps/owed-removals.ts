@@ -1,7 +1,7 @@
 import { DomainError, UnavailableError } from "@diskmesh/domain";
 import { AgentError } from "@diskmesh/mbus";
 import { owedRemovalKey } from "../model/owed-removal.js";
-import type { DirectorTransaction } from "../model/schema.js";
+import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { tellAgent } from "./agent-steps.js";
 import type { JobContext } from "./job-context.js";
@@ -73,6 +73,12 @@ export async function settleBeforeAttach(
       { cause: error, about: { agent_id: agentId, disk_cid: diskCid } },
     );
   }
+}
+
+/** Whether there is anything to settle before a VM is given that disk. */
+export function owesBeforeAttach(tables: DirectorTables, agentId: string, diskCid: string): boolean {
+  for (const owed of tables.owedRemovals.by("byAgent", agentId)) if (owed.diskCid !== diskCid) return true;
+  return false;
 }
 
 /** Within a transaction: what the agent owes is settled, for one disk or for all. */

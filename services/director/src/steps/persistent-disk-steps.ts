@@ -275,6 +275,7 @@ async function unmountAndDetach(
     if (agentId !== "")
       await tellToForget(run, event, unmount(context, run, agentId, diskCid), { mustLetGo: mustUnmount });
     await steps.detach(disk, stemcellApiVersion);
+    await context.tablet.transact((tx) => steps.detachedIn(tx));
   });
 }
 

@@ -23,14 +23,20 @@ export interface EventsOptions {
   readonly log: Logger;
 }
 
-interface Pending {
-  readonly line: string;
+/** An event that was told. */
+interface Told {
+  readonly event: Omit<DirectorEvent, "parentId">;
+  /** What it ends, or is a part of. */
+  readonly parent: Told | undefined;
+  /** Undefined until it is durable, 0 when it was lost. */
+  eventId: number | undefined;
+  readonly written: Promise<number>;
   readonly resolve: (eventId: number) => void;
 }
 
 /** Something that was begun, whose end is to be told. */
 export interface Begun {
-  end(outcome: { readonly objectName?: string; readonly error?: string }): void;
+  end(outcome: { readonly objectName?: string; readonly error?: string; readonly taskId?: number }): void;
 }
 
 /** What an event tells of who and where. */
@@ -51,16 +57,12 @@ const MAX_PENDING = 10_000;
 export class Events {
   readonly #options: EventsOptions;
   readonly #unwatch: () => void;
-  readonly #pending: Pending[] = [];
+  readonly #pending: Told[] = [];
   /** Tasks that run, by their attempt. */
-  readonly #tasks = new Map<
-    number,
-    { readonly attempts: number; readonly task: Task; readonly eventId: Promise<number> }
-  >();
+  readonly #tasks = new Map<number, { readonly attempts: number; readonly task: Task; readonly begun: Told }>();
   readonly #gathering = new Gathering(GATHER_MS);
   #writing: Promise<void> | undefined;
-  /** Of the event that was told last. */
-  #latest: Promise<number> = Promise.resolve(0);
+  #latest: Promise<unknown> = Promise.resolve();
 
   constructor(options: EventsOptions) {
     this.#options = options;
@@ -80,33 +82,50 @@ export class Events {
   }
 
   /** Resolves with its id when it is durable, with 0 when it was lost. What a task does is done by who asked for it. */
-  record(deed: Deed, origin: Origin, rest: Partial<Pick<DirectorEvent, "parentId" | "error">> = {}): Promise<number> {
-    const eventId = this.#add(deed, origin, rest);
+  record(deed: Deed, origin: Origin): Promise<number> {
+    const { written } = this.#add(deed, origin);
     this.#gathering.hurry();
-    return eventId;
+    return written;
   }
 
-  #add(deed: Deed, origin: Origin, rest: Partial<Pick<DirectorEvent, "parentId" | "error">>): Promise<number> {
-    const { clock, log } = this.#options;
-    const { user = "", deployment = "" } = this.#tasks.get(origin.taskId ?? 0)?.task ?? {};
-    const unless = { user, taskId: 0, deployment, instance: "", context: {}, parentId: 0, error: "" };
-    const event = { timeMs: clock.nowMs(), ...unless, ...deed, ...origin, ...rest };
-    if (this.#pending.length >= MAX_PENDING) {
-      log.error({ event }, "too many events wait to be written: this one is lost");
-      return Promise.resolve(0);
-    }
-    this.#latest = new Promise((resolve) => this.#pending.push({ line: encodeDirectorEvent(event), resolve }));
-    this.#writing ??= this.#write();
-    return this.#latest;
+  /** Tells of something as it begins, and, by what is returned, as it ends. Nothing waits for either to be written. */
+  open(deed: Deed, origin: Origin): Begun {
+    return this.#begun(this.#add(deed, origin), deed, origin);
   }
 
   /** Resolves when the beginning is durable: only then it is begun. It is a part of what its task does. */
   async begin(deed: Deed, origin: Origin & { readonly taskId: number }): Promise<Begun> {
-    const parentId = await this.record(deed, origin, { parentId: await this.#tasks.get(origin.taskId)?.eventId });
+    const told = this.#add(deed, origin, { parent: this.#tasks.get(origin.taskId)?.begun });
+    this.#gathering.hurry();
+    await told.written;
+    return this.#begun(told, deed, origin);
+  }
+
+  #begun(parent: Told, deed: Deed, origin: Origin): Begun {
     return {
-      end: ({ objectName = deed.objectName, error = "" }) =>
-        void this.#add({ ...deed, objectName }, origin, { parentId, error }),
+      end: ({ objectName = deed.objectName, error = "", taskId = origin.taskId ?? 0 }) =>
+        void this.#add({ ...deed, objectName }, { ...origin, taskId }, { parent, error }),
     };
+  }
+
+  #add(
+    deed: Deed,
+    origin: Origin,
+    { parent, error = "" }: { readonly parent?: Told | undefined; readonly error?: string } = {},
+  ): Told {
+    const { clock, log } = this.#options;
+    const { user = "", deployment = "" } = this.#tasks.get(origin.taskId ?? 0)?.task ?? {};
+    const unless = { user, taskId: 0, deployment, instance: "", context: {}, error };
+    const told = newTold({ timeMs: clock.nowMs(), ...unless, ...deed, ...origin }, parent);
+    if (this.#pending.length >= MAX_PENDING) {
+      log.error({ event: told.event }, "too many events wait to be written: this one is lost");
+      settle(told, 0);
+      return told;
+    }
+    this.#pending.push(told);
+    this.#latest = told.written;
+    this.#writing ??= this.#write();
+    return told;
   }
 
   /** Of all that was told so far. */
@@ -134,9 +153,10 @@ export class Events {
     }
   }
 
+  /** Written with what the task does first: then it is known whose part that is. */
   #beginTask(task: Task): void {
     const { taskId, attempts } = task;
-    this.#tasks.set(taskId, { attempts, task, eventId: this.record(deedOf(task), originOf(task)) });
+    this.#tasks.set(taskId, { attempts, task, begun: this.#add(deedOf(task), originOf(task)) });
   }
 
   #endTask(task: Task): void {
@@ -144,8 +164,7 @@ export class Events {
     this.#tasks.delete(task.taskId);
     const error = task.state === "done" ? "" : task.result;
     // Its job, which says what it was to do, is known from its beginning alone.
-    if (begun === undefined) void this.#add(deedOf(task), originOf(task), { error });
-    else void begun.eventId.then((parentId) => this.#add(deedOf(begun.task), originOf(task), { parentId, error }));
+    this.#add(deedOf(begun?.task ?? task), originOf(task), { parent: begun?.begun, error });
   }
 
   async #write(): Promise<void> {
@@ -153,16 +172,14 @@ export class Events {
     while (this.#pending.length > 0) {
       await this.#gathering.whole();
       const batch = this.#pending.splice(0, BATCH);
+      const lines = linesOf(batch);
       try {
-        const next = await eventLog.append(
-          STREAM,
-          batch.map(({ line }) => line),
-        );
-        for (const [i, { resolve }] of batch.entries()) resolve(next - batch.length + i + 1);
+        const next = await eventLog.append(STREAM, lines);
+        for (const [i, told] of batch.entries()) settle(told, next - batch.length + i + 1);
         await this.#forgetSurplus(next, batch.length);
       } catch (error) {
-        log.error({ error: messageOf(error), events: batch.map(({ line }) => line) }, "events could not be written");
-        for (const { resolve } of batch) resolve(0);
+        log.error({ error: messageOf(error), events: lines }, "events could not be written");
+        for (const told of batch) settle(told, 0);
       }
     }
     this.#writing = undefined;
@@ -175,6 +192,30 @@ export class Events {
     if (next <= maxCount || Math.floor(next / every) === Math.floor((next - added) / every)) return;
     await eventLog.trim(STREAM, next - maxCount);
   }
+}
+
+function newTold(event: Told["event"], parent: Told | undefined): Told {
+  let resolve: Told["resolve"] = () => {};
+  const written = new Promise<number>((onWritten) => {
+    resolve = onWritten;
+  });
+  return { event, parent, eventId: undefined, written, resolve };
+}
+
+function settle(told: Told, eventId: number): void {
+  // A second one comes when the surplus could not be forgotten.
+  told.eventId ??= eventId;
+  told.resolve(told.eventId);
+}
+
+/** What is written together has no ids yet: its parts say how far before them their parents stand. */
+function linesOf(batch: readonly Told[]): string[] {
+  const placeOf = new Map(batch.map((told, place) => [told, place]));
+  return batch.map(({ event, parent }, place) => {
+    const parentPlace = parent && placeOf.get(parent);
+    const parentBefore = parentPlace === undefined ? 0 : place - parentPlace;
+    return encodeDirectorEvent({ ...event, parentId: parent?.eventId ?? 0 }, parentBefore);
+  });
 }
 
 function originOf({ user, taskId, deployment }: Task): Origin & { readonly taskId: number } {

@@ -6,7 +6,7 @@ import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import type { Planner, Planners } from "../jobs/job.js";
 import type { LockName } from "../model/locks.js";
-import { nextNumber, taskKey } from "../model/schema.js";
+import { type DirectorTransaction, nextNumber, taskKey } from "../model/schema.js";
 import { hasEnded, newTask, requestStop, type Task } from "../model/task.js";
 import type { JobContext } from "../steps/job-context.js";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
@@ -158,6 +158,47 @@ describe("task runner", () => {
     const taskId = await add();
     await ended(taskId);
     expect((await taskLog.read({ taskId }, 0, 10)).map((event) => event.state)).to.deep.equal(["started", "finished"]);
+  });
+
+  it("what a task records first and last shares the commits of its own begin and end", async () => {
+    const record = (manifest: string) => (tx: DirectorTransaction) =>
+      tx.deployments.put({ name: "d", manifest, deleting: false, checkedByTaskId: 0 });
+    let heldBeforeActing: string | undefined;
+    await start((context) => ({
+      locks: [DISK],
+      cpis: [],
+      recordsFirst: true,
+      run: async () => {
+        await context.tablet.transact(record("intended"));
+        heldBeforeActing = commits.at(-1);
+        return { result: "done", record: record("done") };
+      },
+    }));
+    const commits: string[] = [];
+    const unwatch = tablet.watch((changes) => {
+      const shown = changes.map(({ document }) => document as { state?: string; manifest?: string } | null);
+      commits.push(shown.map((one) => one?.state ?? one?.manifest ?? "-").join(", "));
+    });
+    await ended(await add());
+    unwatch();
+    expect(commits).to.deep.equal(["-, queued", "processing, intended", "done, done"]);
+    expect(heldBeforeActing, "durable by then").to.equal("processing, intended");
+  });
+
+  it("a step that records nothing first -> begins when it is durable that its task was taken", async () => {
+    const commits: string[] = [];
+    let atBegin: string | undefined;
+    await start(() => ({
+      locks: [],
+      cpis: [],
+      run: async () => {
+        atBegin = commits.at(-1);
+        return "done";
+      },
+    }));
+    tablet.watch((changes) => void commits.push((changes.at(-1)?.document as Task | null)?.state ?? ""));
+    await ended(await add());
+    expect(atBegin).to.equal("processing");
   });
 
   it("a bug in a job -> an error of the task that tells nothing of the inside", async () => {

@@ -2,7 +2,7 @@ import { DomainError, type Logger, messageOf } from "@diskmesh/domain";
 import { histogramOf } from "@diskmesh/metrics";
 import { type Changes, type Clock, WorkQueue } from "@diskmesh/service";
 import type { Change } from "@diskmesh/tablet";
-import type { Planners, Step } from "../jobs/job.js";
+import type { Planners, Step, Through } from "../jobs/job.js";
 import { directorMetrics } from "../metrics/declarations.js";
 import { type DirectorTables, taskKey } from "../model/schema.js";
 import type { Job, JobOf, JobType, Task, TaskEnd, TaskQueue } from "../model/task.js";
@@ -35,6 +35,9 @@ export interface TaskRunnerOptions {
   readonly random: () => number;
   readonly log: Logger;
 }
+
+/** How a task ends, and what is recorded along with it. */
+type Ending = { readonly how: TaskEnd; readonly record?: Through["record"] };
 
 type Planned =
   | { readonly kind: "step"; readonly task: Task; readonly step: Step }
@@ -184,7 +187,7 @@ export class TaskRunner {
       prepared = await this.#prepare(taskId, run);
     } catch (error) {
       if (run.stopping.aborted) return "waiting";
-      await this.#end(run, this.#endBy(run, error));
+      await this.#end(run, { how: this.#endBy(run, error) });
       return "ended";
     }
     try {
@@ -206,7 +209,7 @@ export class TaskRunner {
       const planned = await this.#plan(taskId);
       if (planned.kind === "over") return "ended";
       if (planned.kind === "end") {
-        await this.#end(run, planned.how);
+        await this.#end(run, planned);
         return "ended";
       }
       const { task, step } = planned;
@@ -224,15 +227,17 @@ export class TaskRunner {
       this.#noteWait(taskId);
       // What the plan was made from may have changed before the locks were held.
       if (settled === "acquired") continue;
-      if (!(await this.#take(taskId))) continue;
-      const how = await this.#runStep(step, run);
-      if (how === "interrupted") {
+      const { isTaken, durable } = this.#take(taskId);
+      if (!isTaken || !step.recordsFirst) await durable;
+      if (!isTaken) continue;
+      const [ending] = await Promise.all([this.#runStep(step, run), durable]);
+      if (ending === "interrupted") {
         // The event log closes after the runner.
         await this.#options.taskLog.flush(taskId);
         return "waiting";
       }
-      if (how !== "more") {
-        await this.#end(run, how);
+      if (ending !== "more") {
+        await this.#end(run, ending);
         return "ended";
       }
     }
@@ -275,22 +280,21 @@ export class TaskRunner {
     return planner(this.#options.context, job, tables, task.taskId);
   }
 
-  /** False when it was stopped in the meantime. */
-  async #take(taskId: number): Promise<boolean> {
+  /** It is not taken when it was stopped in the meantime. */
+  #take(taskId: number): { readonly isTaken: boolean; readonly durable: Promise<void> } {
     const { context, clock, times } = this.#options;
     const again = this.#taken.has(taskId);
-    const taken = await context.tablet.transact((tx) => {
+    let isTaken = false;
+    const durable = context.tablet.transact((tx) => {
       const task = tx.tasks.get(taskKey(taskId));
-      if (task === undefined || hasEnded(task) || task.state === "cancelling") return undefined;
-      if (task.state === "processing" && again) return task;
-      const next = take(task, clock.nowMs(), { again });
-      tx.tasks.put(next);
-      return next;
+      if (task === undefined || hasEnded(task) || task.state === "cancelling") return;
+      isTaken = true;
+      const taken = task.state === "processing" && again ? task : take(task, clock.nowMs(), { again });
+      if (taken !== task) tx.tasks.put(taken);
+      this.#taken.add(taskId);
+      times.begin(taken);
     });
-    if (taken === undefined) return false;
-    this.#taken.add(taskId);
-    times.begin(taken);
-    return true;
+    return { isTaken, durable };
   }
 
   async #putBack(task: Task): Promise<void> {
@@ -301,12 +305,14 @@ export class TaskRunner {
     });
   }
 
-  async #runStep(step: Step, run: TaskRun): Promise<TaskEnd | "more" | "interrupted"> {
+  async #runStep(step: Step, run: TaskRun): Promise<Ending | "more" | "interrupted"> {
     try {
-      const result = await step.run(run);
-      return result === undefined ? "more" : { event: "succeed", result };
+      const done = await step.run(run);
+      if (done === undefined) return "more";
+      if (typeof done === "string") return { how: { event: "succeed", result: done } };
+      return { how: { event: "succeed", result: done.result }, record: done.record };
     } catch (error) {
-      return run.stopping.aborted ? "interrupted" : this.#endBy(run, error);
+      return run.stopping.aborted ? "interrupted" : { how: this.#endBy(run, error) };
     }
   }
 
@@ -316,12 +322,12 @@ export class TaskRunner {
     return isUnknown ? { event: "heed", unknown: messageOf(error) } : { event: "heed" };
   }
 
-  async #end(run: TaskRun, how: TaskEnd): Promise<void> {
+  async #end(run: TaskRun, { how, record }: Ending): Promise<void> {
     const { context, taskLog, clock } = this.#options;
     const { taskId } = run;
-    const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
-    if (task === undefined || hasEnded(task)) return;
     if (how.event !== "succeed") {
+      const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
+      if (task === undefined || hasEnded(task)) return;
       const { result } = end(task, how, clock.nowMs());
       run.failure(result, how.event === "heed" ? ERROR_CODES.cancelled : ERROR_CODES.any);
     }
@@ -329,6 +335,7 @@ export class TaskRunner {
     void context.events.flush();
     await taskLog.flush(taskId);
     await context.tablet.transact((tx) => {
+      record?.(tx);
       const current = tx.tasks.get(taskKey(taskId));
       if (current === undefined || hasEnded(current)) return;
       const outputSizeBytes = (current.outputSizeBytes ?? 0) + taskLog.sizeBytes(taskId);
