@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { AttachState, DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
+import { AttachState, type Device, DiskRegistryServiceDefinition, Health } from "@diskmesh/api/registry";
 import { allPages, type Client, createClient } from "@diskmesh/rpc";
 import { eventually, freePort, spawnService, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { open } from "lmdb";
@@ -88,16 +88,11 @@ async function benchAttachOrder(
   await using ordered = agent;
   // In ERROR: such devices are attached as all others are, but erasing them adds no commits of its own.
   await ordered.register(ORDER_DEVICES, Health.ERROR);
-  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+  // What a registration is followed by: its own order, and the commit of what came of that.
+  await untilAll(registry, "let go", ({ detachConfirmed }) => detachConfirmed);
   const commitsBefore = commitsOf(storage);
   await registry.addHost({ hostId: "order" });
-  await eventually(
-    async () => {
-      const attached = await countAttached(registry);
-      if (attached < ORDER_DEVICES) throw new Error(`${attached} of ${ORDER_DEVICES} devices are ATTACHED`);
-    },
-    { timeoutMs: 120_000, everyMs: 200 },
-  );
+  await untilAll(registry, "ATTACHED", ({ attachState }) => attachState === AttachState.ATTACHED);
   await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
   // One of them is the CMS action's own.
   const commits = commitsOf(storage) - commitsBefore;
@@ -108,13 +103,22 @@ async function benchAttachOrder(
   ];
 }
 
-async function countAttached(registry: Registry): Promise<number> {
-  const filter = { hostId: "order", attachState: AttachState.ATTACHED, pageSize: 1_000 };
-  const attached = await allPages(async (pageToken) => {
-    const { devices, nextPageToken } = await registry.listDevices({ ...filter, pageToken });
-    return { items: devices, nextPageToken };
-  });
-  return attached.length;
+/** All devices of the host that is ordered. */
+async function untilAll(registry: Registry, what: string, isSo: (device: Device) => boolean): Promise<void> {
+  const count = async (): Promise<number> => {
+    const devices = await allPages(async (pageToken) => {
+      const page = await registry.listDevices({ hostId: "order", pageSize: 1_000, pageToken });
+      return { items: page.devices, nextPageToken: page.nextPageToken };
+    });
+    return devices.filter(isSo).length;
+  };
+  await eventually(
+    async () => {
+      const found = await count();
+      if (found < ORDER_DEVICES) throw new Error(`${found} of ${ORDER_DEVICES} devices are ${what}`);
+    },
+    { timeoutMs: 120_000, everyMs: 200 },
+  );
 }
 
 async function benchAddDevice(
