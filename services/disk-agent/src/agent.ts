@@ -10,7 +10,7 @@ import { AgentServer, connectNats } from "@diskmesh/mbus";
 import { type Client, createClient } from "@diskmesh/rpc";
 import { type Clock, createRpcServer, type Lifecycle, Readiness, systemClock } from "@diskmesh/service";
 import { type BaseFolder, makeBaseFolder } from "./base-folder.js";
-import { RemotePart, type RemotePartOptions } from "./block-io/remote-part.js";
+import { type RemoteAgent, RemotePart } from "./block-io/remote-part.js";
 import type { CacheFileSystem } from "./cache/cache-file.js";
 import type { Ledger } from "./cache/ledger.js";
 import { openLedger } from "./cache/open-ledger.js";
@@ -101,7 +101,7 @@ export interface AgentEdges {
   readonly opener: FileOpener;
   readonly cacheFiles: CacheFileSystem;
   readonly listenNbd: ListenNbd;
-  readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemotePartOptions["client"];
+  readonly connectAgent: (agent: { readonly hostId: string; readonly address: string }) => RemoteAgent;
   readonly connectRegistry: () => Client<typeof AgentRegistrationServiceDefinition>;
 }
 
@@ -249,7 +249,7 @@ function openRemotePart(config: AgentConfig, edges: AgentEdges, log: Logger): Op
   const { remoteIoTimeoutMs: operationTimeoutMs } = config.timeouts;
   return (extent, spec) =>
     new RemotePart({
-      client: edges.connectAgent(extent),
+      connect: () => edges.connectAgent(extent),
       diskId: spec.diskId,
       deviceId: extent.deviceId,
       sessionNumber: spec.sessionNumber,

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { DiskAgentServiceDefinition } from "@diskmesh/api/agent";
-import { type DeviceId, type DiskId, silentLogger } from "@diskmesh/domain";
+import { type DeviceId, type DiskId, InvalidArgumentError, silentLogger } from "@diskmesh/domain";
 import { createClient, DEFAULT_RPC_SERVER_LIMITS, RpcServer } from "@diskmesh/rpc";
 import { systemClock } from "@diskmesh/service";
 import { eventually, fakeHandlers, testCertificates } from "@diskmesh/testkit";
@@ -21,10 +21,14 @@ describe("a device of another host", () => {
   let proxy: CuttableProxy;
   let remote: RemotePart;
   let machineBootId: string;
+  let connections: number;
+  let failures: number;
 
   beforeEach(async () => {
     const certs = await testCertificates({ hostIds: ["host-1", "host-2"] });
     machineBootId = "machine-1";
+    connections = 0;
+    failures = 0;
     fixture = new DeviceFixture([{ id: "a", file: "a" }]);
     makeDeviceFile(fixture.folder, "a", SIZE);
     await fixture.order("attach", "a", 1);
@@ -43,13 +47,17 @@ describe("a device of another host", () => {
     });
     proxy = await CuttableProxy.start(await server.listen({ host: "127.0.0.1", port: 0 }));
     remote = new RemotePart({
-      client: createClient(DiskAgentServiceDefinition, {
-        address: `127.0.0.1:${proxy.port}`,
-        tls: certs.files("disk-agent-host-2"),
-        serverRole: "disk-agent",
-        serverName: "host-1",
-        defaultDeadlineMs: 60_000,
-      }),
+      connect: () => {
+        if (failures-- > 0) throw new InvalidArgumentError("cannot read the key");
+        connections++;
+        return createClient(DiskAgentServiceDefinition, {
+          address: `127.0.0.1:${proxy.port}`,
+          tls: certs.files("disk-agent-host-2"),
+          serverRole: "disk-agent",
+          serverName: "host-1",
+          defaultDeadlineMs: 60_000,
+        });
+      },
       diskId: "disk-1" as DiskId,
       deviceId: "a" as DeviceId,
       sessionNumber: 1,
@@ -86,6 +94,16 @@ describe("a device of another host", () => {
     await remote.flush();
     expect(Buffer.from(await remote.read(10, data.length)).equals(data)).to.equal(true);
     expect(bytes().subarray(10).equals(data)).to.equal(true);
+  });
+
+  it("is connected to with the first operation, once, and tried again where that fails", async () => {
+    expect(connections).to.equal(0);
+    failures = 2;
+    await remote.write(0, Buffer.alloc(4096, 1), false);
+    proxy.cut();
+    await remote.write(0, Buffer.alloc(4096, 2), false);
+    expect([failures, connections]).to.deep.equal([-1, 1]);
+    expect(bytes().subarray(0, 4096).equals(Buffer.alloc(4096, 2))).to.equal(true);
   });
 
   it("names what is wrong as the device does", async () => {

@@ -29,8 +29,11 @@ interface RemotePartLimits {
   readonly reconnect: BackoffLimits;
 }
 
-export interface RemotePartOptions {
-  readonly client: Pick<Client<typeof DiskAgentServiceDefinition>, "blockIo" | "close">;
+export type RemoteAgent = Pick<Client<typeof DiskAgentServiceDefinition>, "blockIo" | "close">;
+
+interface RemotePartOptions {
+  /** Called with the first operation: taking in keys costs more than all else that an export takes to begin. */
+  readonly connect: () => RemoteAgent;
   readonly diskId: DiskId;
   readonly deviceId: DeviceId;
   readonly sessionNumber: number;
@@ -69,6 +72,7 @@ export class RemotePart implements DiskPart {
   #stream: AbortController | undefined;
   /** Set once no operation can succeed any more. */
   #ended: DomainError | undefined;
+  #agent: RemoteAgent | undefined;
   #machineBootId = "";
   #acknowledgedWrites = 0;
   #flushedWrites = 0;
@@ -120,7 +124,7 @@ export class RemotePart implements DiskPart {
     if (this.#closed.signal.aborted) return;
     this.#closed.abort();
     this.#end(new UnavailableError(`the export of disk ${this.#options.diskId} has ended`));
-    this.#options.client.close();
+    this.#agent?.close();
   }
 
   async #submit(operation: Operation): Promise<Uint8Array> {
@@ -167,14 +171,15 @@ export class RemotePart implements DiskPart {
   }
 
   async #runStream(onOpened: () => void): Promise<void> {
-    const { client, diskId, deviceId, sessionNumber } = this.#options;
+    const { diskId, deviceId, sessionNumber } = this.#options;
+    const agent = this.#connected();
     const stream = new AbortController();
     const outgoing = new AsyncQueue<Request>();
     this.#stream = stream;
     using ended = new EitherSignal(stream.signal, this.#closed.signal);
     try {
       void outgoing.push({ operationId: 0, operation: { $case: "open", value: { diskId, deviceId, sessionNumber } } });
-      for await (const answer of client.blockIo(outgoing, { signal: ended.signal })) {
+      for await (const answer of agent.blockIo(outgoing, { signal: ended.signal })) {
         if (this.#outgoing) this.#settle(answer);
         else {
           onOpened();
@@ -189,6 +194,16 @@ export class RemotePart implements DiskPart {
       outgoing.end();
       stream.abort();
       for (const pending of this.#pending.values()) pending.sent = false;
+    }
+  }
+
+  #connected(): RemoteAgent {
+    try {
+      this.#agent ??= this.#options.connect();
+      return this.#agent;
+    } catch (error) {
+      // Keys that are just being replaced are there at the next try.
+      throw new UnavailableError(`cannot connect to the agent of the device: ${messageOf(error)}`, { cause: error });
     }
   }
 
