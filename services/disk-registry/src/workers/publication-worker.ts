@@ -31,6 +31,8 @@ import type { WorkContext } from "./work-context.js";
 
 /** How long a fence that is complete waits for the host's word that it serves the disk no more. */
 const FENCED_HOST_MS = 200;
+/** Without a reason, abort() makes an error with its stack each time. */
+const OVER = "the host has said it";
 
 /** What remains to be stored once everything outside is done. */
 type Complete = (tx: RegistryTransaction) => void;
@@ -315,7 +317,7 @@ export class PublicationWorker {
       () => false,
     );
     const isTold = await Promise.race([told, timeIsUp]);
-    timer.abort();
+    timer.abort(OVER);
     return isTold;
   }
 
