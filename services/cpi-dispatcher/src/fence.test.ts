@@ -1,10 +1,11 @@
-import { CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
+import { AbortedError, CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
 import { Fence } from "./fence.js";
 
 const never = new AbortController().signal;
 const director = (generation: number, directorId = "d1") => ({ directorId, generation });
+const named = (requestId: string, callId = "") => ({ requestId, callId });
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 /** Work that ends only when told, and tells whether it was aborted. */
@@ -67,14 +68,14 @@ describe("the fence", () => {
   it("ends a director's calls of one request id alone, and answers once they have ended", async () => {
     const [one, same, other, foreign] = [new Work(), new Work(), new Work(), new Work()];
     const running = [
-      fence.run(director(1), never, one.run, "task-1"),
-      fence.run(director(1), never, same.run, "task-1"),
-      fence.run(director(1), never, other.run, "task-2"),
-      fence.run(director(1, "d2"), never, foreign.run, "task-1"),
+      fence.run(director(1), never, one.run, named("task-1")),
+      fence.run(director(1), never, same.run, named("task-1")),
+      fence.run(director(1), never, other.run, named("task-2")),
+      fence.run(director(1, "d2"), never, foreign.run, named("task-1")),
     ];
     await settled();
     let calls = -1;
-    const ending = fence.endCalls(director(1), "task-1", never).then((count) => {
+    const ending = fence.endCalls(director(1), named("task-1"), never).then((count) => {
       calls = count;
     });
     await settled();
@@ -87,9 +88,29 @@ describe("the fence", () => {
     expect(calls).to.equal(2);
     for (const work of [other, foreign]) work.end();
     await Promise.all(running);
-    expect(await fence.endCalls(director(1), "task-1", never)).to.equal(0);
+    expect(await fence.endCalls(director(1), named("task-1"), never)).to.equal(0);
     await fence.raise(director(2), never);
-    await rejection(fence.endCalls(director(1), "task-2", never), OutdatedError);
+    await rejection(fence.endCalls(director(1), named("task-2"), never), OutdatedError);
+  });
+
+  it("ends one call alone, and refuses it if it comes later", async () => {
+    const [one, same] = [new Work(), new Work()];
+    const running = [
+      fence.run(director(1), never, one.run, named("task-1", "call-1")),
+      fence.run(director(1), never, same.run, named("task-1", "call-2")),
+    ];
+    await settled();
+    const ending = fence.endCalls(director(1), named("task-1", "call-1"), never);
+    expect([one, same].map(({ signal }) => signal?.aborted)).to.deep.equal([true, false]);
+    one.end();
+    expect(await ending).to.equal(1);
+    expect(await fence.endCalls(director(1), named("task-1", "call-3"), never)).to.equal(0);
+    const late = new Work();
+    await rejection(fence.run(director(1), never, late.run, named("task-1", "call-3")), AbortedError, "before it came");
+    expect(late.signal).to.equal(undefined);
+    same.end();
+    await Promise.all(running);
+    expect(await fence.run(director(1), never, async () => "nameless", named("task-1"))).to.equal("nameless");
   });
 
   it("holds a higher generation's call back until lower ones have ended, even when nobody fenced", async () => {

@@ -1,4 +1,4 @@
-import { CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
+import { AbortedError, CancelledError, OutdatedError, ResourceExhaustedError } from "@diskmesh/domain";
 
 /** A director, by the generation of its tablet that leads. */
 export interface DirectorGeneration {
@@ -6,9 +6,15 @@ export interface DirectorGeneration {
   readonly generation: number;
 }
 
-interface FencedCall {
-  readonly generation: number;
+/** Which call of a director it is. */
+export interface CallName {
   readonly requestId: string;
+  /** Empty for a call that nobody ends alone. */
+  readonly callId: string;
+}
+
+interface FencedCall extends CallName {
+  readonly generation: number;
   readonly controller: AbortController;
   readonly ended: Promise<void>;
 }
@@ -16,7 +22,13 @@ interface FencedCall {
 interface Director {
   highestGeneration: number;
   readonly calls: Set<FencedCall>;
+  /** Calls that were ended, perhaps before they came; the oldest first. */
+  readonly endedCallIds: Set<string>;
 }
+
+const NAMELESS: CallName = { requestId: "", callId: "" };
+/** What overtakes a call does so by seconds at most. */
+const ENDED_CALLS_KEPT = 10_000;
 
 /**
  * Lets only the newest generation of each director act. Kept in memory alone: a new director fences every dispatcher
@@ -42,23 +54,31 @@ export class Fence {
     caller: DirectorGeneration,
     signal: AbortSignal,
     work: (signal: AbortSignal) => Promise<Result>,
-    requestId = "",
+    name = NAMELESS,
   ): Promise<Result> {
     const director = this.#raise(caller);
     await this.#lowerCallsEnded(director, caller.generation, signal);
     this.#refuseOutdated(director, caller);
+    if (director.endedCallIds.has(name.callId))
+      throw new AbortedError(`call ${name.callId} was ended by its director before it came`);
     signal.throwIfAborted();
-    return track(director.calls, { generation: caller.generation, requestId }, signal, work);
+    return track(director.calls, { generation: caller.generation, ...name }, signal, work);
   }
 
   /** Runs a call of somebody who has no generation, since it changes nothing. */
   runUnfenced<Result>(signal: AbortSignal, work: (signal: AbortSignal) => Promise<Result>): Promise<Result> {
-    return track(this.#unfenced, { generation: 0, requestId: "" }, signal, work);
+    return track(this.#unfenced, { generation: 0, ...NAMELESS }, signal, work);
   }
 
-  /** Aborts a director's calls of that request id, and returns how many these were when they have ended. */
-  async endCalls(caller: DirectorGeneration, requestId: string, signal: AbortSignal): Promise<number> {
-    const calls = [...this.#raise(caller).calls].filter((call) => call.requestId === requestId);
+  /**
+   * Aborts a director's calls of that request id, or the one of them that is named, and returns how many these were when
+   * they have ended. The one that is named is refused if it comes later.
+   */
+  async endCalls(caller: DirectorGeneration, { requestId, callId }: CallName, signal: AbortSignal): Promise<number> {
+    const director = this.#raise(caller);
+    if (callId !== "") rememberEnded(director.endedCallIds, callId);
+    const isMeant = (call: FencedCall) => call.requestId === requestId && (callId === "" || call.callId === callId);
+    const calls = [...director.calls].filter(isMeant);
     const reason = new CancelledError("its director ended it, and what it has done is not known");
     for (const { controller } of calls) controller.abort(reason);
     await unlessAborted(Promise.all(calls.map((call) => call.ended)), signal);
@@ -97,7 +117,7 @@ export class Fence {
     const { maxDirectors } = this.limits;
     if (this.#directors.size >= maxDirectors)
       throw new ResourceExhaustedError(`this dispatcher serves ${maxDirectors} directors already (maxDirectors)`);
-    const director: Director = { highestGeneration: 0, calls: new Set() };
+    const director: Director = { highestGeneration: 0, calls: new Set(), endedCallIds: new Set() };
     this.#directors.set(directorId, director);
     return director;
   }
@@ -117,9 +137,17 @@ export class Fence {
   }
 }
 
+function rememberEnded(endedCallIds: Set<string>, callId: string): void {
+  endedCallIds.add(callId);
+  for (const oldest of endedCallIds) {
+    if (endedCallIds.size <= ENDED_CALLS_KEPT) return;
+    endedCallIds.delete(oldest);
+  }
+}
+
 async function track<Result>(
   calls: Set<FencedCall>,
-  what: Pick<FencedCall, "generation" | "requestId">,
+  what: Pick<FencedCall, "generation" | keyof CallName>,
   signal: AbortSignal,
   work: (signal: AbortSignal) => Promise<Result>,
 ): Promise<Result> {

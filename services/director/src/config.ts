@@ -75,7 +75,11 @@ const fields = z.strictObject({
   /** Where others reach this process; `listen` by default. */
   advertisedAddress: hostPortConfig.optional(),
   tablet: tabletConfig("director"),
-  dispatcher: z.strictObject({ address: hostPortConfig }),
+  /**
+   * All dispatchers: the first of them that answers is used. Taking one out says that nothing of this director runs there,
+   * as when its machine is off for good.
+   */
+  dispatcher: z.strictObject({ address: addressesConfig }),
   nats: z.strictObject({
     servers: z.array(text).min(1),
     /** Advisories about nats-server that its packager has dealt with under the same version, e.g. CVE-2026-33249. */
@@ -181,7 +185,7 @@ const fields = z.strictObject({
       callTimeoutMs: durationMsConfig.default(660_000),
       /** How long a call that failed in passing is repeated. */
       retryMs: durationMsConfig.default(60_000),
-      /** When a task is cancelled, how long the dispatcher may take to end its CPI calls: above its endGraceMs. */
+      /** How long a dispatcher may take to end a CPI call, when a task is cancelled or the call was lost: above its endGraceMs. */
       endTimeoutMs: durationMsConfig.default(10_000),
       /** The version of the CPI contract to speak with CPIs that know it; 0 for the highest. */
       preferredApiVersion: z.int().min(0).max(100).default(0),
@@ -334,6 +338,9 @@ const fields = z.strictObject({
 /** The director's config file. */
 export const directorConfig = fields.superRefine((config, context) => {
   for (const { path, message } of contradictions(config)) context.addIssue({ code: "custom", path, message });
+  const addresses = [config.dispatcher.address].flat();
+  if (new Set(addresses).size < addresses.length)
+    context.addIssue({ code: "custom", path: ["dispatcher", "address"], message: "names a dispatcher twice" });
   const { settings, certificates } = config.agents;
   if (certificates !== undefined && settings.mbus?.cert !== undefined)
     context.addIssue({

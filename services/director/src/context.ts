@@ -9,10 +9,12 @@ import { observeTablet, openServiceTablet } from "@diskmesh/tablet-admin";
 import type { AgentCertificates } from "./agents/agent-certificates.js";
 import { BoshRegistryServer } from "./bosh-registry/bosh-registry-server.js";
 import type { DirectorConfig } from "./config.js";
-import { CpiCalls, type CpiClient } from "./cpi/cpi-calls.js";
+import { CallRecords } from "./cpi/call-records.js";
+import { CpiCalls } from "./cpi/cpi-calls.js";
 import { CpiConfigTeller } from "./cpi/cpi-config-teller.js";
 import { CpiEvents } from "./cpi/cpi-events.js";
 import { CpiLogs } from "./cpi/cpi-logs.js";
+import type { Dispatchers } from "./cpi/dispatchers.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import { prepareJob } from "./jobs/prepare.js";
 import { observeDirector, observeLocks } from "./metrics/observe-director.js";
@@ -78,6 +80,7 @@ export interface Director {
   readonly runner: TaskRunner;
   readonly times: TaskTimes;
   readonly teller: CpiConfigTeller;
+  readonly callRecords: CallRecords;
   readonly owedRemovals: OwedRemovals;
   /** Undefined when agents get no certificates of their own. */
   readonly renewals: AgentRenewals | undefined;
@@ -87,7 +90,7 @@ export interface Director {
 }
 
 export interface Connections {
-  readonly cpi: CpiClient;
+  readonly dispatchers: Dispatchers;
   readonly agents: AgentClient;
   readonly agentCertificates: AgentCertificates | undefined;
   readonly nodes: Nodes;
@@ -142,8 +145,9 @@ export function createDirector(
   );
   const boshRegistry = lifecycle.use("bosh-registry", new BoshRegistryServer({ config: config.registry, tablet, log }));
   const { callTimeoutMs } = config.cpi;
+  const { dispatchers } = connections;
   const teller = new CpiConfigTeller({
-    client: connections.cpi,
+    dispatchers,
     tablet,
     cpiConfigs,
     cloudConfigs,
@@ -151,10 +155,13 @@ export function createDirector(
     log,
   });
   lifecycle.use("CPI config teller", teller);
-  const logs = new CpiLogs({ client: connections.cpi, directorId: tablet.id, clock, random, log });
+  const clients = dispatchers.all.map(({ client }) => client);
+  const logs = new CpiLogs({ clients, directorId: tablet.id, clock, random, log });
   const events = lifecycle.use("events", new Events({ ...config.events, eventLog, tablet, clock, log }));
+  const callRecords = new CallRecords({ tablet, endTimeoutMs: config.cpi.endTimeoutMs, clock, log });
   const cpi = new CpiCalls({
-    client: connections.cpi,
+    dispatchers,
+    records: callRecords,
     directorId: tablet.id,
     // Not the number of this moment: a director that was restored may yet claim a higher one.
     directorGeneration: () => tablet.generation,
@@ -163,6 +170,7 @@ export function createDirector(
     events: new CpiEvents(events, tablet),
     checkMayAct: () => tablet.checkMayAct(),
     ...config.cpi,
+    newId: randomUUID,
     clock,
     random,
   });
@@ -298,7 +306,18 @@ export function createDirector(
     agentsAreHeard: () => agents.isConnected,
     clock,
   };
-  return { context, runner, times, teller, owedRemovals, renewals, agentNotices, resurrector, boshRegistry };
+  return {
+    context,
+    runner,
+    times,
+    teller,
+    callRecords,
+    owedRemovals,
+    renewals,
+    agentNotices,
+    resurrector,
+    boshRegistry,
+  };
 }
 
 /** Config keys are camel case, names of queues are BOSH's. */

@@ -2,8 +2,9 @@ import { randomUUID } from "node:crypto";
 import { AgentDriverServiceDefinition } from "@diskmesh/api/agent";
 import { AdminServiceDefinition } from "@diskmesh/api/common";
 import { CpiServiceDefinition } from "@diskmesh/api/cpi";
+import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
-import { backoffMs, type Logger, messageOf, OutdatedError } from "@diskmesh/domain";
+import { type Logger, OutdatedError } from "@diskmesh/domain";
 import { AgentClient, connectNats, type NatsConnection } from "@diskmesh/mbus";
 import { createClient } from "@diskmesh/rpc";
 import {
@@ -19,8 +20,7 @@ import { keepAgentAccess } from "./agents/agent-access.js";
 import { AgentCertificates } from "./agents/agent-certificates.js";
 import type { DirectorConfig } from "./config.js";
 import { type Connections, type Context, createDirector, openState } from "./context.js";
-import type { CpiClient } from "./cpi/cpi-calls.js";
-import { watchDispatcher } from "./dispatcher-health.js";
+import { type Dispatcher, Dispatchers } from "./cpi/dispatchers.js";
 import { HttpServer } from "./http/http-server.js";
 import { Nodes } from "./passthru/nodes.js";
 import { Registries } from "./registries.js";
@@ -29,8 +29,6 @@ import type { DirectorTablet } from "./stored-schema.js";
 
 /** A dispatcher's word raises the tablet's generation so far and no further. */
 const RESTORED_GENERATIONS_MAX = 2 ** 20;
-
-const FENCE_BACKOFF = { minDelayMs: 100, maxDelayMs: 2_000 };
 
 /** Starts a director: it listens at once, serves whenever it leads, and runs tasks once the dispatcher obeys it alone. */
 export async function startDirector(lifecycle: Lifecycle, config: DirectorConfig, log: Logger): Promise<void> {
@@ -65,7 +63,18 @@ async function lead(
   const connections = { ...clients, agentCertificates };
   if (agentCertificates) await keepAgentAccess({ config, tablet: state.tablet, nats, scope, log }, agentCertificates);
   const director = createDirector(config, state, connections, scope, log);
-  const { context, runner, times, teller, owedRemovals, renewals, agentNotices, resurrector, boshRegistry } = director;
+  const {
+    context,
+    runner,
+    times,
+    teller,
+    callRecords,
+    owedRemovals,
+    renewals,
+    agentNotices,
+    resurrector,
+    boshRegistry,
+  } = director;
   const { cloudConfigs, cpiConfigs } = context;
   await Promise.all([cloudConfigs.load(state.tablet), cpiConfigs.load(state.tablet)]);
   const { generation, documentsRead } = state.tablet;
@@ -73,23 +82,28 @@ async function lead(
   times.start();
   context.stemcellFiles.sweep();
   await boshRegistry.start();
-  let isFenced = false;
-  scope.use("health of the dispatcher", () => readiness.forget("dispatcher"));
-  const { address: dispatcherAddress } = config.dispatcher;
-  void watchDispatcher(scope, { address: dispatcherAddress, tls: config.tls }, readiness, () => isFenced);
-  void fence(connections.cpi, state.tablet, config, scope, log)
-    .then(async (fenced) => {
-      if (!fenced) return;
-      isFenced = true;
-      teller.start();
-      await runner.start();
-      await owedRemovals.start();
-      renewals?.start();
-      await context.agentHealths.start();
-      agentNotices.start();
-      resurrector.start();
-    })
-    .catch((error: unknown) => scope.fail(error));
+  const { dispatchers } = connections;
+  await callRecords.forgetAllBut(dispatchers.all.map((one) => one.address));
+  let tasksRun = false;
+  const runTasks = async () => {
+    tasksRun = true;
+    log.info({ generation: state.tablet.generation }, "a dispatcher obeys this director; tasks run");
+    teller.start();
+    await runner.start();
+    await owedRemovals.start();
+    renewals?.start();
+    await context.agentHealths.start();
+    agentNotices.start();
+    resurrector.start();
+  };
+  scope.use("looks at dispatchers", dispatchers).start({
+    fence: fencing(state.tablet, config, scope, log, () => tasksRun),
+    obeys: (dispatcher) => {
+      if (tasksRun) teller.tellSoon(dispatcher);
+      else runTasks().catch((error: unknown) => scope.fail(error));
+    },
+    settle: (dispatcher) => callRecords.settle(dispatcher),
+  });
   return { context, lost: state.tablet.lost, checkMayAct: () => state.tablet.checkMayAct() };
 }
 
@@ -99,14 +113,7 @@ async function connect(
   readiness: Readiness,
   log: Logger,
 ): Promise<Omit<Connections, "agentCertificates"> & { readonly nats: NatsConnection }> {
-  const cpi = createClient(CpiServiceDefinition, {
-    address: config.dispatcher.address,
-    tls: config.tls,
-    serverRole: "cpi-dispatcher",
-    defaultDeadlineMs: config.cpi.callTimeoutMs,
-    maxMessageBytes: config.rpc.maxMessageBytes,
-  });
-  lifecycle.use("CPI client", cpi);
+  const dispatchers = connectDispatchers(config, lifecycle, readiness, log);
   const nats = await connectNats({ ...config.nats, tls: config.tls, name: "director", log });
   lifecycle.use("NATS connection", nats);
   const forget = nats.onChange((why) => (why === undefined ? readiness.met("nats") : readiness.missing("nats", why)));
@@ -125,7 +132,24 @@ async function connect(
     log,
   });
   lifecycle.use("agent client", agents);
-  return { cpi, agents, nats, ...connectFleet(config, lifecycle) };
+  return { dispatchers, agents, nats, ...connectFleet(config, lifecycle) };
+}
+
+function connectDispatchers(
+  { dispatcher, tls, cpi, rpc }: DirectorConfig,
+  lifecycle: Lifecycle,
+  readiness: Readiness,
+  log: Logger,
+): Dispatchers {
+  const dispatchers = [dispatcher.address].flat().map((address) => {
+    const common = { address, tls, serverRole: "cpi-dispatcher", defaultDeadlineMs: cpi.callTimeoutMs } as const;
+    const client = createClient(CpiServiceDefinition, { ...common, maxMessageBytes: rpc.maxMessageBytes });
+    const health = createClient(HealthDefinition, common);
+    lifecycle.use("CPI client", client);
+    lifecycle.use("health client of a dispatcher", health);
+    return { address, client, health };
+  });
+  return new Dispatchers({ dispatchers, readiness, clock: systemClock, random: Math.random, log });
 }
 
 function connectFleet(
@@ -153,38 +177,46 @@ function connectFleet(
 }
 
 /**
- * Makes the dispatcher refuse former directors. Until it answers, what they had started may still be at work. True
- * once it has; false when the service stops before.
+ * Makes a dispatcher refuse former directors. Until it answers, what they had started there may still be at work. A
+ * director that was restored from a backup claims above what one of them has seen, once.
  */
-async function fence(
-  cpi: CpiClient,
+function fencing(
   tablet: DirectorTablet,
   config: DirectorConfig,
-  lifecycle: Lifecycle,
+  scope: Lifecycle,
   log: Logger,
-): Promise<boolean> {
-  const signal = lifecycle.stopping;
-  let hasClaimedAbove = false;
-  for (let attempts = 0; ; attempts++) {
-    try {
-      const request = { directorId: tablet.id, directorGeneration: tablet.generation };
-      await cpi.fence(request, { signal, deadlineMs: config.cpi.callTimeoutMs });
-      log.info({ generation: tablet.generation }, "the dispatcher obeys this director; tasks run");
-      return true;
-    } catch (error) {
-      if (signal.aborted) return false;
-      if (error instanceof OutdatedError) {
-        const above = hasClaimedAbove ? undefined : generationToClaimAbove(error, tablet);
-        if (above === undefined) throw error;
-        hasClaimedAbove = true;
-        const generation = await tablet.claimAbove(above);
-        log.warn({ above, generation }, "was restored from a backup, and claims above what the dispatcher has seen");
-        continue;
+  tasksRun: () => boolean,
+): (dispatcher: Dispatcher) => Promise<void> {
+  let claiming: Promise<number> | undefined;
+  const claimAbove = async (error: OutdatedError, generation: number): Promise<void> => {
+    if (claiming === undefined) {
+      const above = generationToClaimAbove(error, tablet);
+      if (above === undefined) throw error;
+      claiming = tablet.claimAbove(above);
+      log.warn(
+        { above, generation: await claiming },
+        "was restored from a backup, and claims above what a dispatcher saw",
+      );
+      // Dispatchers that obeyed before take calls under way for a former director's.
+      if (tasksRun()) throw error;
+    } else if (generation >= (await claiming)) throw error;
+  };
+  return async ({ client }) => {
+    for (;;) {
+      const { id: directorId, generation: directorGeneration } = tablet;
+      try {
+        const request = { directorId, directorGeneration };
+        await client.fence(request, { signal: scope.stopping, deadlineMs: config.cpi.callTimeoutMs });
+        return;
+      } catch (error) {
+        if (!(error instanceof OutdatedError)) throw error;
+        await claimAbove(error, directorGeneration).catch((outdated: unknown) => {
+          scope.fail(outdated);
+          throw outdated;
+        });
       }
-      if (attempts % 10 === 0) log.warn({ error: messageOf(error) }, "cannot fence the dispatcher yet; tasks wait");
-      await systemClock.sleep(backoffMs(attempts, FENCE_BACKOFF, Math.random()), signal).catch(() => {});
     }
-  }
+  };
 }
 
 /** What a director that was restored from a backup was outdated by: a former life of its tablet, perhaps another restore. */

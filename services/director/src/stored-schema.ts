@@ -6,6 +6,7 @@ import type { AgentHealth } from "./model/agent-health.js";
 import type { AgentKey } from "./model/agent-key.js";
 import type { BoshRegistrySettings } from "./model/bosh-registry-settings.js";
 import type { Config } from "./model/config.js";
+import type { CpiCall } from "./model/cpi-call.js";
 import type { Deployment } from "./model/deployment.js";
 import type { Disk } from "./model/disk.js";
 import type { Instance } from "./model/instance.js";
@@ -165,6 +166,17 @@ const possibleOrphan = shapeOf<PossibleOrphan>()({
   sinceMs: z.number(),
 });
 
+const cpiCall = shapeOf<CpiCall>()({
+  callId: text,
+  dispatcher: text,
+  directorGeneration: whole,
+  taskId: whole,
+  requestId: text,
+  method: text,
+  things: z.array(text).readonly(),
+  sinceMs: z.number(),
+});
+
 const snapshot = shapeOf<Snapshot>()({
   token: text,
   snapshotCid: text,
@@ -290,6 +302,7 @@ export const storedSchema: DirectorSchema = {
   instances: { ...schema.instances, check: checkOf(instance) },
   disks: { ...schema.disks, check: checkOf(disk), version: 2, upgrade: withAttachmentId },
   tasks: { ...schema.tasks, check: checkOf(task) },
+  cpiCalls: { ...schema.cpiCalls, check: checkOf(cpiCall) },
   nodeErrors: { ...schema.nodeErrors, check: checkOf(nodeError) },
   counters: { ...schema.counters, check: checkOf(counter) },
 };

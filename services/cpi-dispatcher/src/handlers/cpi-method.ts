@@ -97,13 +97,14 @@ export async function withCpis<Response>(
     preferredApiVersion: parseVersion("context.preferred_api_version", said.preferredApiVersion),
   };
   const logId = parseOptionalName("context.log_id", said.logId) ?? "";
+  const callId = parseOptionalName("context.call_id", said.callId) ?? "";
   // Found behind the fence: what a new director told is not for calls of an old one.
   const run = (signal: AbortSignal) =>
     context.log.during({ logId, directorId: said.directorId }, (onLogLine) =>
       work(context.configs.find(said.directorId, said.cpiConfigVersion), wanted, { ...cpiCall, signal, onLogLine }),
     );
   return director
-    ? context.fence.run(director, call.signal, run, cpiCall.requestId)
+    ? context.fence.run(director, call.signal, run, { requestId: cpiCall.requestId, callId })
     : context.fence.runUnfenced(call.signal, run);
 }
 

@@ -1,5 +1,5 @@
 import type { EndCallsRequest, EndCallsResponse } from "@diskmesh/api/cpi";
-import { parseName } from "@diskmesh/domain";
+import { parseName, parseOptionalName } from "@diskmesh/domain";
 import type { CallContext } from "@diskmesh/rpc";
 import type { DispatcherContext } from "../context.js";
 import { parseDirector } from "./cpi-method.js";
@@ -11,5 +11,6 @@ export async function endCalls(
 ): Promise<EndCallsResponse> {
   const director = parseDirector(request.directorId, request.directorGeneration);
   const requestId = parseName("request_id", request.requestId);
-  return { calls: await context.fence.endCalls(director, requestId, call.signal) };
+  const callId = parseOptionalName("call_id", request.callId) ?? "";
+  return { calls: await context.fence.endCalls(director, { requestId, callId }, call.signal) };
 }

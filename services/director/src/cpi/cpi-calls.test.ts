@@ -14,33 +14,51 @@ import {
 } from "@diskmesh/domain";
 import { ManualClock } from "@diskmesh/service";
 import { expect } from "chai";
-import { CpiCalls, type CpiClient } from "./cpi-calls.js";
+import { CpiCalls } from "./cpi-calls.js";
 import { CpiCallError } from "./cpi-error.js";
 import { CpiLogs } from "./cpi-logs.js";
+import type { Dispatcher } from "./dispatchers.js";
 
 const unknown = new UnavailableError("lost", { outcome: "unknown" });
 
-/** Each answer is thrown, or a disk's cid. */
-function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualClock; requests: CreateDiskRequest[] } {
+/** Each answer is thrown, or a disk's cid. Of what the dispatchers say when they are to end a call, each is thrown, too. */
+function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as Error[] } = {}) {
   const clock = new ManualClock();
   const requests: CreateDiskRequest[] = [];
+  const made: string[] = [];
   // What the network answers is this test's input; the real client is used by all tests of the process.
-  const client = {
-    createDisk: async (request: CreateDiskRequest) => {
-      requests.push(request);
-      const answer = answers.length > 1 ? answers.shift() : answers[0];
-      if (answer instanceof Error) throw answer;
-      return CreateDiskResponse.fromPartial({ diskCid: answer ?? "" });
+  const dispatchers = addresses.map((address) => ({
+    address,
+    client: {
+      createDisk: async (request: CreateDiskRequest) => {
+        requests.push(request);
+        made.push(`call at ${address}`);
+        const answer = answers.length > 1 ? answers.shift() : answers[0];
+        if (answer instanceof Error) throw answer;
+        return CreateDiskResponse.fromPartial({ diskCid: answer ?? "" });
+      },
+      endCalls: async ({ callId }: { callId: string }) => {
+        const error = ends.length > 1 ? ends.shift() : ends[0];
+        made.push(`end ${callId} at ${address}${error === undefined ? "" : " in vain"}`);
+        if (error !== undefined) throw error;
+      },
     },
-    endCalls: async () => ({}),
-  } as unknown as CpiClient;
+  })) as unknown as Dispatcher[];
+  let ids = 0;
   const calls = new CpiCalls({
-    client,
+    dispatchers: {
+      choose: (failedAt) => dispatchers.find((one) => one !== failedAt) ?? (dispatchers[0] as Dispatcher),
+    },
+    records: {
+      begin: async ({ address }, { callId }) => void made.push(`${callId} recorded at ${address}`),
+      end: (callId) => void made.push(`${callId} ended`),
+      abandon: (callId) => void made.push(`${callId} abandoned`),
+    },
     directorId: "d",
     directorGeneration: () => 7,
     cpiConfig: { version: async () => "", tell: async () => {} },
     logs: new CpiLogs({
-      client: { watchCpiLog: async function* () {} },
+      clients: [],
       directorId: "d",
       clock,
       random: () => 0.5,
@@ -52,17 +70,18 @@ function callsOf(answers: (Error | string)[]): { calls: CpiCalls; clock: ManualC
     callTimeoutMs: 1_000,
     retryMs: 10_000,
     endTimeoutMs: 5_000,
+    newId: () => `call-${++ids}`,
     clock,
     random: () => 0.5,
   });
-  return { calls, clock, requests };
+  return { calls, clock, requests, made };
 }
 
 async function outcomeOf(
   answers: (Error | string)[],
-  stop = new AbortController(),
-): Promise<{ result: unknown; requests: CreateDiskRequest[] }> {
-  const { calls, clock, requests } = callsOf(answers);
+  { stop = new AbortController(), ...more }: { stop?: AbortController; addresses?: string[]; ends?: Error[] } = {},
+): Promise<{ result: unknown; requests: CreateDiskRequest[]; made: string[] }> {
+  const { calls, clock, requests, made } = callsOf(answers, more);
   const request = { sizeMib: 1, cloudProperties: {}, vmCid: "", az: "z1", token: "t" };
   const signals = {
     stopping: new AbortController().signal,
@@ -80,7 +99,7 @@ async function outcomeOf(
     settled = true;
   });
   for (let turns = 0; !settled && turns < 200; turns++) await clock.advance(100);
-  return { result: await result, requests };
+  return { result: await result, requests, made };
 }
 
 describe("CPI calls", () => {
@@ -132,6 +151,7 @@ describe("CPI calls", () => {
         unknownId: false,
         preferredApiVersion: 0,
         logId: "d-task-1",
+        callId: "call-1",
       });
     });
   }
@@ -145,6 +165,49 @@ describe("CPI calls", () => {
   it("the task was stopped -> not repeated", async () => {
     const stop = new AbortController();
     stop.abort();
-    expect((await outcomeOf([new UnavailableError("away")], stop)).requests).to.have.lengthOf(1);
+    expect((await outcomeOf([new UnavailableError("away")], { stop })).requests).to.have.lengthOf(1);
+  });
+
+  const TWO: [string, (Error | string)[], Error[], string[]][] = [
+    ["an answer", ["disk"], [], ["call-1 recorded at a", "call at a", "call-1 ended"]],
+    [
+      "away -> the other one, at once",
+      [new UnavailableError("away"), "disk"],
+      [],
+      ["call-1 recorded at a", "call at a", "call-1 ended", "call-2 recorded at b", "call at b", "call-2 ended"],
+    ],
+    [
+      "lost -> the other one, once the first says that it has ended",
+      [unknown, "disk"],
+      [new UnavailableError("starting"), new UnavailableError("starting"), undefined as unknown as Error],
+      [
+        ...[
+          "call-1 recorded at a",
+          "call at a",
+          "end call-1 at a in vain",
+          "end call-1 at a in vain",
+          "end call-1 at a",
+        ],
+        ...["call-1 ended", "call-2 recorded at b", "call at b", "call-2 ended"],
+      ],
+    ],
+  ];
+  for (const [cause, answers, ends, expected] of TWO)
+    it(`with two dispatchers: ${cause}`, async () => {
+      const { result, made } = await outcomeOf([...answers], { addresses: ["a", "b"], ends: [...ends] });
+      expect(result).to.equal("disk");
+      expect(made).to.deep.equal(expected);
+    });
+
+  it("lost with its dispatcher -> never repeated by the other one, and what came of it is unknown", async () => {
+    const options = { addresses: ["a", "b"], ends: [new UnavailableError("gone")] };
+    const { result, made } = await outcomeOf([unknown, "disk"], options);
+    expect(result).to.be.instanceOf(CpiCallError).and.include({ outcome: "unknown", refused: false });
+    expect(String(result)).to.include("dispatcher a, which may still run it, does not answer");
+    expect(made.filter((one) => !one.startsWith("end "))).to.deep.equal([
+      "call-1 recorded at a",
+      "call at a",
+      "call-1 abandoned",
+    ]);
   });
 });

@@ -1,13 +1,13 @@
-import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { isCpiError } from "@diskmesh/cpi";
-import { type BackoffLimits, backoffMs, DomainError, messageOf } from "@diskmesh/domain";
-import type { CallOptions, Client } from "@diskmesh/rpc";
+import { type BackoffLimits, backoffMs, DomainError, messageOf, UnavailableError } from "@diskmesh/domain";
+import type { CallOptions } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
+import type { CallRecords } from "./call-records.js";
 import { CpiCallError, passes } from "./cpi-error.js";
 import type { CpiEvents } from "./cpi-events.js";
 import type { CpiLogs, LogSink } from "./cpi-logs.js";
+import type { CpiClient, Dispatcher, Dispatchers } from "./dispatchers.js";
 
-export type CpiClient = Client<typeof CpiServiceDefinition>;
 type CpiMethod = Exclude<keyof CpiClient, "close" | "endCalls" | "fence" | "listCpis" | "setCpiConfig" | "watchCpiLog">;
 type RequestOf<Method extends CpiMethod> = Omit<Parameters<CpiClient[Method]>[0], "context">;
 type ResponseOf<Method extends CpiMethod> = Awaited<ReturnType<CpiClient[Method]>>;
@@ -29,12 +29,13 @@ export interface CpiTarget {
 export interface CpiConfigSource {
   /** Empty when there is no cpi-config. */
   version(): Promise<string>;
-  /** Tells the dispatcher about it. */
-  tell(signal: AbortSignal): Promise<void>;
+  /** Tells a dispatcher about it. */
+  tell(dispatcher: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void>;
 }
 
 export interface CpiCallsOptions {
-  readonly client: CpiClient;
+  readonly dispatchers: Pick<Dispatchers, "choose">;
+  readonly records: Pick<CallRecords, "begin" | "end" | "abandon">;
   readonly directorId: string;
   readonly directorGeneration: () => number;
   readonly cpiConfig: CpiConfigSource;
@@ -44,9 +45,10 @@ export interface CpiCallsOptions {
   readonly checkMayAct: () => void;
   readonly callTimeoutMs: number;
   readonly retryMs: number;
-  /** How long the dispatcher may take to end the calls of a task that shall stop. Then they are cut off. */
+  /** How long a dispatcher may take to end a call of a task that shall stop. Then it is cut off. */
   readonly endTimeoutMs: number;
   readonly preferredApiVersion: number;
+  readonly newId: () => string;
   readonly clock: Clock;
   readonly random: () => number;
 }
@@ -68,10 +70,24 @@ export interface RepeatOptions {
   readonly repeatUnknown?: boolean;
 }
 
+interface CallAt {
+  readonly dispatcher: Dispatcher;
+  readonly callId: string;
+}
+
+interface LostCall extends CallAt {
+  /** On the monotonic clock: from then on nothing is repeated. */
+  readonly untilMs: number;
+}
+
+interface OneCall extends Pick<RepeatOptions, "timeoutMs">, Omit<LostCall, "callId"> {
+  readonly logId: string;
+}
+
 const BACKOFF: BackoffLimits = { minDelayMs: 100, maxDelayMs: 5_000 };
 /** Without a reason, abort() makes an error with its stack each time. */
 const SETTLED = "the call has ended";
-/** A call may still be on its way to the dispatcher when that is told to end it. */
+/** A dispatcher that could not be reached is told again. */
 const END_AGAIN_MS = 250;
 
 /** Calls of CPI methods on behalf of tasks: with the director's generation, a time limit, and repeated while that helps. */
@@ -114,41 +130,109 @@ export class CpiCalls {
     target: CpiTarget,
     request: RequestOf<Method>,
     signals: CallerSignals,
-    { logId, timeoutMs, repeatUnknown = true }: RepeatOptions & { readonly logId: string },
+    options: RepeatOptions & { readonly logId: string },
   ): Promise<ResponseOf<Method>> {
-    const { client, clock, retryMs, callTimeoutMs, random, checkMayAct } = this.#options;
-    const start = client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
-    const startedAtMs = clock.monotonicMs();
+    const { dispatchers, clock, retryMs, random } = this.#options;
+    const { repeatUnknown = true } = options;
+    const untilMs = clock.monotonicMs() + retryMs;
     let someUnknown = false;
+    let dispatcher: Dispatcher | undefined;
     for (let attempts = 0; ; attempts++) {
       try {
-        const context = await this.#contextOf(target, signals.requestId, logId);
-        checkMayAct();
-        const deadlineMs = timeoutMs ?? callTimeoutMs;
-        const call = (signal: AbortSignal) =>
-          start({ ...request, context }, { signal, deadlineMs, requestId: signals.requestId });
-        return await this.#untilStopped(call, signals);
+        dispatcher = dispatchers.choose(dispatcher);
+        return await this.#callOnce(method, target, request, signals, { ...options, dispatcher, untilMs });
       } catch (error) {
-        someUnknown ||= !(error instanceof DomainError) || error.outcome === "unknown";
+        if (error instanceof CpiCallError) throw error;
+        someUnknown ||= isUnknown(error);
         const delayMs = Math.max(backoffMs(attempts, BACKOFF, random()), retryAfterMs(error));
-        const late = clock.monotonicMs() + delayMs - startedAtMs > retryMs;
+        const late = clock.monotonicMs() + delayMs > untilMs;
         const untold = isCpiError(error, "CPI_CONFIG_UNKNOWN");
         const repeatable = untold || (passes(error) && (repeatUnknown || !someUnknown));
         if (!repeatable || late || signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
         // A dispatcher that was restarted knows nothing any more.
-        const told = untold && (await this.#tell(method, signals, someUnknown));
-        if (!told) await clock.sleep(delayMs, signals.stopped).catch(() => {});
+        const told = untold && dispatcher !== undefined && (await this.#tell(dispatcher, method, signals, someUnknown));
+        if (told) dispatcher = undefined;
+        else {
+          signals.output("debug", `${method} is tried again: ${messageOf(error)}`);
+          await clock.sleep(delayMs, signals.stopped).catch(() => {});
+        }
         if (signals.stopped.aborted) throw new CpiCallError(method, error, { someUnknown });
       }
     }
   }
 
+  /** Makes a call at a dispatcher. It has ended when this returns, however it does, unless nobody could find out. */
+  async #callOnce<Method extends CpiMethod>(
+    method: Method,
+    target: CpiTarget,
+    request: RequestOf<Method>,
+    signals: CallerSignals,
+    { dispatcher, untilMs, logId, timeoutMs }: OneCall,
+  ): Promise<ResponseOf<Method>> {
+    const { records, callTimeoutMs, checkMayAct, newId } = this.#options;
+    const { requestId, taskId } = signals;
+    const callId = newId();
+    const start = dispatcher.client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
+    const context = await this.#contextOf(target, { requestId, logId, callId });
+    await records.begin(dispatcher, { callId, taskId, requestId, method, request });
+    try {
+      checkMayAct();
+      const deadlineMs = timeoutMs ?? callTimeoutMs;
+      const call = (signal: AbortSignal) => start({ ...request, context }, { signal, deadlineMs, requestId });
+      const response = await this.#untilStopped(call, signals, { dispatcher, callId });
+      records.end(callId);
+      return response;
+    } catch (error) {
+      if (!isUnknown(error) || (await this.#hasEnded(signals, { dispatcher, callId, untilMs }))) {
+        records.end(callId);
+        throw error;
+      }
+      records.abandon(callId);
+      const { address } = dispatcher;
+      const text = `${messageOf(error)}; dispatcher ${address}, which may still run it, does not answer`;
+      const lost = new UnavailableError(text, { cause: error, outcome: "unknown" });
+      throw new CpiCallError(method, lost, { someUnknown: true });
+    }
+  }
+
+  /** Has a dispatcher end a call whose answer was lost, before anybody repeats it. False when it did not answer in time. */
+  async #hasEnded(signals: CallerSignals, { dispatcher, callId, untilMs }: LostCall): Promise<boolean> {
+    const { clock, random, endTimeoutMs } = this.#options;
+    const giveUpMs = Math.max(untilMs, clock.monotonicMs() + endTimeoutMs);
+    for (let attempts = 0; !signals.stopping.aborted; attempts++) {
+      const options = { signal: signals.stopping, deadlineMs: endTimeoutMs };
+      if (await this.#askToEnd(signals, { dispatcher, callId }, options)) return true;
+      const delayMs = backoffMs(attempts, BACKOFF, random());
+      if (signals.stopped.aborted || clock.monotonicMs() + delayMs > giveUpMs) return false;
+      await clock.sleep(delayMs, signals.stopped).catch(() => {});
+    }
+    return false;
+  }
+
+  /** Whether the dispatcher answered that nothing of the call runs. */
+  async #askToEnd(
+    { requestId }: CallerSignals,
+    { dispatcher, callId }: CallAt,
+    options: CallOptions,
+  ): Promise<boolean> {
+    const { directorId, directorGeneration } = this.#options;
+    const request = { directorId, directorGeneration: directorGeneration(), requestId, callId };
+    return dispatcher.client.endCalls(request, options).then(
+      () => true,
+      () => false,
+    );
+  }
+
   /** Makes a call. When its task shall stop, it is ended, and its answer still heard if that comes in time. */
-  async #untilStopped<Result>(call: (signal: AbortSignal) => Promise<Result>, signals: CallerSignals): Promise<Result> {
+  async #untilStopped<Result>(
+    call: (signal: AbortSignal) => Promise<Result>,
+    signals: CallerSignals,
+    at: CallAt,
+  ): Promise<Result> {
     const { stopped, stopping } = signals;
     const [cut, settled] = [new AbortController(), new AbortController()];
     const cutOff = () => cut.abort(stopping.reason);
-    const end = () => void this.#endCalls(signals, cut, settled.signal);
+    const end = () => void this.#endCall(signals, at, cut, settled.signal);
     stopping.addEventListener("abort", cutOff);
     stopped.addEventListener("abort", end);
     if (stopping.aborted) cutOff();
@@ -162,14 +246,13 @@ export class CpiCalls {
     }
   }
 
-  /** Has the dispatcher end what runs for a task; cuts the call off if that does not help in time. */
-  async #endCalls(signals: CallerSignals, cut: AbortController, settled: AbortSignal): Promise<void> {
-    const { client, directorId, directorGeneration, clock, endTimeoutMs } = this.#options;
-    const request = { directorId, directorGeneration: directorGeneration(), requestId: signals.requestId };
+  /** Has the dispatcher end a call of a task that shall stop; cuts the call off if that does not help in time. */
+  async #endCall(signals: CallerSignals, at: CallAt, cut: AbortController, settled: AbortSignal): Promise<void> {
+    const { clock, endTimeoutMs } = this.#options;
     const untilMs = clock.monotonicMs() + endTimeoutMs;
     for (let leftMs = endTimeoutMs; leftMs > 0 && !cut.signal.aborted; leftMs = untilMs - clock.monotonicMs()) {
       // A dispatcher that is away, or too old to know how: the call is cut off in the end.
-      await client.endCalls(request, { signal: settled, deadlineMs: leftMs }).catch(() => {});
+      await this.#askToEnd(signals, at, { signal: settled, deadlineMs: leftMs });
       await clock.sleep(END_AGAIN_MS, settled).catch(() => {});
       if (settled.aborted) return;
     }
@@ -177,9 +260,14 @@ export class CpiCalls {
   }
 
   /** False when the dispatcher could not be told now. One that refuses the config does so next time, too. */
-  async #tell(method: CpiMethod, signals: CallerSignals, someUnknown: boolean): Promise<boolean> {
+  async #tell(
+    dispatcher: Dispatcher,
+    method: CpiMethod,
+    signals: CallerSignals,
+    someUnknown: boolean,
+  ): Promise<boolean> {
     try {
-      await this.#options.cpiConfig.tell(signals.stopping);
+      await this.#options.cpiConfig.tell(dispatcher, signals.stopping);
       return true;
     } catch (error) {
       if (passes(error) || signals.stopping.aborted) return false;
@@ -187,23 +275,29 @@ export class CpiCalls {
     }
   }
 
-  async #contextOf(target: CpiTarget, requestId: string, logId: string) {
+  async #contextOf(
+    target: CpiTarget,
+    ids: { readonly requestId: string; readonly logId: string; readonly callId: string },
+  ) {
     const { directorId, directorGeneration, cpiConfig, preferredApiVersion } = this.#options;
     const { cpi, az = "", azCpi = "", unknownId = false, stemcellApiVersion = 0 } = target;
     return {
       cpi,
       directorId,
       directorGeneration: directorGeneration(),
-      requestId,
+      ...ids,
       stemcellApiVersion,
       cpiConfigVersion: await cpiConfig.version(),
       az,
       azCpi,
       unknownId,
       preferredApiVersion,
-      logId,
     };
   }
+}
+
+function isUnknown(error: unknown): boolean {
+  return !(error instanceof DomainError) || error.outcome === "unknown";
 }
 
 function retryAfterMs(error: unknown): number {

@@ -4,10 +4,11 @@ import { currentCpi } from "../model/cpi-choice.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { CloudConfigs } from "../yaml/cloud-configs.js";
 import type { CpiConfigs } from "../yaml/cpi-configs.js";
-import type { CpiClient, CpiConfigSource } from "./cpi-calls.js";
+import type { CpiConfigSource } from "./cpi-calls.js";
+import type { Dispatcher, Dispatchers } from "./dispatchers.js";
 
 export interface CpiConfigTellerOptions {
-  readonly client: Pick<CpiClient, "setCpiConfig">;
+  readonly dispatchers: Pick<Dispatchers, "obeying">;
   readonly tablet: DirectorTablet;
   readonly cpiConfigs: CpiConfigs;
   /** Which azs they serve is told too, for those who list CPIs. */
@@ -17,7 +18,7 @@ export interface CpiConfigTellerOptions {
 }
 
 /**
- * Tells the dispatcher which CPIs there are: after each change, and when it says that it does not know. A failure here
+ * Tells dispatchers which CPIs there are: after each change, and when one says that it does not know. A failure here
  * is no failure of anything: the next call that needs the config finds out, and has it told again.
  */
 export class CpiConfigTeller implements CpiConfigSource {
@@ -36,9 +37,9 @@ export class CpiConfigTeller implements CpiConfigSource {
   /** Only the one director that dispatchers obey may do so. */
   start(): void {
     this.#unwatch = this.#options.tablet.watch((changes) => {
-      if (changes.some(({ table }) => table === "configs")) this.#tellSoon();
+      if (changes.some(({ table }) => table === "configs")) this.#tellAllSoon();
     });
-    this.#tellSoon();
+    this.#tellAllSoon();
   }
 
   close(): void {
@@ -46,8 +47,8 @@ export class CpiConfigTeller implements CpiConfigSource {
     this.#stopping.abort();
   }
 
-  async tell(signal: AbortSignal): Promise<void> {
-    const { client, tablet, cpiConfigs, cloudConfigs, callTimeoutMs } = this.#options;
+  async tell({ client }: Pick<Dispatcher, "client">, signal: AbortSignal): Promise<void> {
+    const { tablet, cpiConfigs, cloudConfigs, callTimeoutMs } = this.#options;
     const { version, cpis, azs } = await tablet.read((tables) => ({
       ...cpiConfigs.current(tables),
       azs: cloudConfigs.current(tables).azs,
@@ -72,10 +73,15 @@ export class CpiConfigTeller implements CpiConfigSource {
     );
   }
 
-  #tellSoon(): void {
-    this.tell(this.#stopping.signal).catch((error: unknown) => {
-      if (!this.#stopping.signal.aborted)
-        this.#options.log.warn({ error: messageOf(error) }, "cannot tell the dispatcher the cpi-config yet");
+  /** One that has just come to obey knows nothing yet. */
+  tellSoon(dispatcher: Dispatcher): void {
+    this.tell(dispatcher, this.#stopping.signal).catch((error: unknown) => {
+      const what = { dispatcher: dispatcher.address, error: messageOf(error) };
+      if (!this.#stopping.signal.aborted) this.#options.log.warn(what, "cannot tell the dispatcher the cpi-config yet");
     });
+  }
+
+  #tellAllSoon(): void {
+    for (const dispatcher of this.#options.dispatchers.obeying) this.tellSoon(dispatcher);
   }
 }

@@ -9,6 +9,8 @@ export interface LogSink {
   output(type: "cpi" | "debug", line: string): void;
 }
 
+type LogClient = Pick<Client<typeof CpiServiceDefinition>, "watchCpiLog">;
+
 interface Listening {
   readonly sink: LogSink;
   holders: number;
@@ -16,7 +18,8 @@ interface Listening {
 }
 
 export interface CpiLogsOptions {
-  readonly client: Pick<Client<typeof CpiServiceDefinition>, "watchCpiLog">;
+  /** Of every dispatcher. */
+  readonly clients: readonly LogClient[];
   readonly directorId: string;
   readonly clock: Clock;
   readonly random: () => number;
@@ -29,14 +32,14 @@ const LINGER_MS = 250;
 const BACKOFF = { minDelayMs: 100, maxDelayMs: 5_000 };
 
 /**
- * Listens to what CPIs write, by one stream for all calls of this director: one for each task would cost more than all
+ * Listens to what CPIs write, by one stream from each dispatcher for all calls of this director: one for each task would cost more than all
  * else that a short task asks of a CPI. It is about a log alone: when listening fails, the calls go on.
  */
 export class CpiLogs {
   readonly #options: CpiLogsOptions;
   readonly #listening = new Map<string, Listening>();
   readonly #closed = new AbortController();
-  #reading = false;
+  readonly #reading = new Set<LogClient>();
 
   constructor(options: CpiLogsOptions) {
     this.#options = options;
@@ -48,7 +51,7 @@ export class CpiLogs {
     this.#listening.set(logId, listening);
     clearTimeout(listening.timer);
     listening.holders++;
-    if (!this.#reading) void this.#read();
+    for (const client of this.#options.clients) if (!this.#reading.has(client)) void this.#read(client);
     return {
       release: () => {
         if (--listening.holders > 0) return;
@@ -65,13 +68,13 @@ export class CpiLogs {
   }
 
   /** Reads on while somebody listens; a stream that stands is kept for whoever listens next. */
-  async #read(): Promise<void> {
+  async #read(client: LogClient): Promise<void> {
     const { clock, random, log } = this.#options;
     const { signal } = this.#closed;
-    this.#reading = true;
+    this.#reading.add(client);
     for (let failures = 0; this.#listening.size > 0 && !signal.aborted; failures++) {
       try {
-        await this.#readStream(signal, () => {
+        await this.#readStream(client, signal, () => {
           failures = 0;
         });
       } catch (error) {
@@ -79,11 +82,11 @@ export class CpiLogs {
       }
       await clock.sleep(backoffMs(failures, BACKOFF, random()), signal).catch(() => {});
     }
-    this.#reading = false;
+    this.#reading.delete(client);
   }
 
-  async #readStream(signal: AbortSignal, onLine: () => void): Promise<void> {
-    const { client, directorId } = this.#options;
+  async #readStream(client: LogClient, signal: AbortSignal, onLine: () => void): Promise<void> {
+    const { directorId } = this.#options;
     for await (const { logId, line } of client.watchCpiLog({ directorId }, { signal })) {
       onLine();
       this.#listening.get(logId)?.sink.output("cpi", line);

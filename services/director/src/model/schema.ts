@@ -3,6 +3,7 @@ import type { RecordedAuthority } from "./agent-authority.js";
 import type { AgentHealth } from "./agent-health.js";
 import type { BoshRegistrySettings } from "./bosh-registry-settings.js";
 import type { Config } from "./config.js";
+import type { CpiCall } from "./cpi-call.js";
 import type { Deployment } from "./deployment.js";
 import type { Disk } from "./disk.js";
 import { addressKey, type Instance } from "./instance.js";
@@ -113,6 +114,10 @@ export const schema = {
       byEnd: (task) => (hasEnded(task) ? "ended" : "live"),
       liveByQueue: (task) => (hasEnded(task) ? undefined : task.queue),
     },
+  }),
+  cpiCalls: table<CpiCall>()({
+    key: (call) => call.callId,
+    indexes: { byDispatcher: (call) => call.dispatcher, byThing: (call) => call.things },
   }),
   nodeErrors: table<NodeError>()({ key: (error) => error.nodeId, indexes: {} }),
   counters: table<Counter>()({

@@ -1,4 +1,5 @@
 export { type HttpAnswer, HttpClient } from "./http-client.js";
 export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";
+export { TestAgent } from "./test-agent.js";
 export { TestDirector } from "./test-director.js";

@@ -35,6 +35,8 @@ export interface CallContext {
   preferredApiVersion: number;
   /** Lines that the CPI writes to stderr are answered by WatchCpiLog under this id as they come; empty for none. */
   logId: string;
+  /** Names this one call, and no repetition of it, for EndCalls; empty for a call that nobody ends alone. */
+  callId: string;
 }
 
 /** One CPI of a cpi-config. */
@@ -374,6 +376,8 @@ export interface EndCallsRequest {
   directorGeneration: number;
   /** What the calls' context has as request_id. */
   requestId: string;
+  /** Only the call whose context has this call_id, which is refused as ABORTED if it comes later; empty for all of them. */
+  callId: string;
 }
 
 /** None of them runs. Others may have come under the same request id meanwhile. */
@@ -577,6 +581,7 @@ function createBaseCallContext(): CallContext {
     unknownId: false,
     preferredApiVersion: 0,
     logId: "",
+    callId: "",
   };
 }
 
@@ -614,6 +619,9 @@ export const CallContext: MessageFns<CallContext> = {
     }
     if (message.logId !== "") {
       writer.uint32(90).string(message.logId);
+    }
+    if (message.callId !== "") {
+      writer.uint32(98).string(message.callId);
     }
     return writer;
   },
@@ -719,6 +727,14 @@ export const CallContext: MessageFns<CallContext> = {
             message.logId = reader.string();
             continue;
           }
+          case 12: {
+            if (tag !== 98) {
+              break;
+            }
+
+            message.callId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -747,6 +763,7 @@ export const CallContext: MessageFns<CallContext> = {
     message.unknownId = object.unknownId ?? false;
     message.preferredApiVersion = object.preferredApiVersion ?? 0;
     message.logId = object.logId ?? "";
+    message.callId = object.callId ?? "";
     return message;
   },
 };
@@ -3106,7 +3123,7 @@ export const FenceResponse: MessageFns<FenceResponse> = {
 };
 
 function createBaseEndCallsRequest(): EndCallsRequest {
-  return { directorId: "", directorGeneration: 0, requestId: "" };
+  return { directorId: "", directorGeneration: 0, requestId: "", callId: "" };
 }
 
 export const EndCallsRequest: MessageFns<EndCallsRequest> = {
@@ -3119,6 +3136,9 @@ export const EndCallsRequest: MessageFns<EndCallsRequest> = {
     }
     if (message.requestId !== "") {
       writer.uint32(26).string(message.requestId);
+    }
+    if (message.callId !== "") {
+      writer.uint32(34).string(message.callId);
     }
     return writer;
   },
@@ -3160,6 +3180,14 @@ export const EndCallsRequest: MessageFns<EndCallsRequest> = {
             message.requestId = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.callId = reader.string();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -3180,6 +3208,7 @@ export const EndCallsRequest: MessageFns<EndCallsRequest> = {
     message.directorId = object.directorId ?? "";
     message.directorGeneration = object.directorGeneration ?? 0;
     message.requestId = object.requestId ?? "";
+    message.callId = object.callId ?? "";
     return message;
   },
 };
@@ -4864,9 +4893,10 @@ export const CpiServiceDefinition = {
       options: {},
     },
     /**
-     * Ends the calls that a director has under way under a request id, and answers once nothing of them runs. A process
-     * gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result if the
-     * CPI had one by then, else CANCELLED, and what it has done is not known.
+     * Ends the calls that a director has under way under a request id, or one of them, and answers once nothing of them runs.
+     * A process gets SIGTERM first, SIGKILL after executables.endGraceMs. Each of the calls answers by itself: with its result
+     * if the CPI had one by then, else CANCELLED, and what it has done is not known. A director that lost a call asks for this
+     * before it repeats that, here or at another dispatcher; one that was started anew answers once what it found has ended.
      */
     endCalls: {
       name: "EndCalls",

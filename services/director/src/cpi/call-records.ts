@@ -1,0 +1,101 @@
+import { type Logger, UnavailableError } from "@diskmesh/domain";
+import type { Clock } from "@diskmesh/service";
+import { type CpiCall, type NamedThings, thingsChanged, whyHeldUp } from "../model/cpi-call.js";
+import type { DirectorTablet } from "../stored-schema.js";
+import type { Dispatcher } from "./dispatchers.js";
+
+export interface CallRecordsOptions {
+  readonly tablet: DirectorTablet;
+  readonly endTimeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** What is known of a call before it is made. */
+export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "requestId" | "method"> {
+  readonly request: NamedThings;
+}
+
+/**
+ * Which calls that change something may be running, at which dispatcher. Each is recorded before it is made, until it has
+ * ended: by its answer, or by its dispatcher's word. While nobody can say, no other call about the same things is made
+ * at any dispatcher, by this director or the next; all else goes on.
+ */
+export class CallRecords {
+  readonly #options: CallRecordsOptions;
+  /** Calls that somebody here waits for. */
+  readonly #awaited = new Set<string>();
+
+  constructor(options: CallRecordsOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Forgets calls at dispatchers that the config does not name: by taking one out an operator says that nothing runs there.
+   */
+  async forgetAllBut(addresses: readonly string[]): Promise<void> {
+    const { tablet, log } = this.#options;
+    const isGone = ({ dispatcher }: CpiCall) => !addresses.includes(dispatcher);
+    const gone = await tablet.read((tables) => [...tables.cpiCalls.entries()].filter(isGone));
+    await this.#forget(gone);
+    for (const { dispatcher, method, taskId, things } of gone) {
+      const what = { dispatcher, method, taskId, things };
+      log.warn(what, "the dispatcher of a call is not configured any more: the call is taken to have ended");
+    }
+  }
+
+  /** Resolves when it is durable that the call is made now; throws UnavailableError while another one holds it up. */
+  async begin({ address }: Pick<Dispatcher, "address">, { request, ...call }: CallToMake): Promise<void> {
+    const { tablet, clock } = this.#options;
+    const things = thingsChanged(call.method, request);
+    if (things === undefined) return;
+    this.#awaited.add(call.callId);
+    try {
+      await tablet.transact((tx) => {
+        const others = things.flatMap((thing) => [...tx.cpiCalls.by("byThing", thing)]);
+        const inTheWay = others.find((other) => !this.#awaited.has(other.callId));
+        if (inTheWay) throw new UnavailableError(whyHeldUp(inTheWay, clock.nowMs()));
+        const [directorGeneration, sinceMs] = [tablet.generation, clock.nowMs()];
+        tx.cpiCalls.put({ ...call, dispatcher: address, directorGeneration, things, sinceMs });
+      });
+    } catch (error) {
+      this.#awaited.delete(call.callId);
+      throw error;
+    }
+  }
+
+  /** The call has ended. That becomes durable with what is recorded next of its result. */
+  end(callId: string): void {
+    if (!this.#awaited.delete(callId)) return;
+    // When that fails this director is deposed, and the next one finds out.
+    this.#options.tablet.transact((tx) => tx.cpiCalls.delete(callId)).catch(() => {});
+  }
+
+  /** Nobody waits any more for a call that may be running. */
+  abandon(callId: string): void {
+    this.#awaited.delete(callId);
+  }
+
+  /** Ends what may still run at a dispatcher that obeys this director, and that nobody waits for. */
+  async settle({ address, client }: Dispatcher): Promise<void> {
+    const { tablet, endTimeoutMs } = this.#options;
+    const isLeft = ({ callId }: CpiCall) => !this.#awaited.has(callId);
+    const left = await tablet.read((tables) => [...tables.cpiCalls.by("byDispatcher", address)].filter(isLeft));
+    const { id: directorId, generation: directorGeneration } = tablet;
+    // Those of former directors have ended: it would not obey otherwise.
+    const ended = left.filter((call) => call.directorGeneration < directorGeneration);
+    await this.#forget(ended);
+    for (const call of left.filter((one) => !ended.includes(one))) {
+      const { requestId, callId } = call;
+      await client.endCalls({ directorId, directorGeneration, requestId, callId }, { deadlineMs: endTimeoutMs });
+      await this.#forget([call]);
+    }
+  }
+
+  async #forget(calls: readonly CpiCall[]): Promise<void> {
+    if (calls.length === 0) return;
+    await this.#options.tablet.transact((tx) => {
+      for (const { callId } of calls) tx.cpiCalls.delete(callId);
+    });
+  }
+}

@@ -1,0 +1,59 @@
+/** A call of a CPI that changes something, recorded before it is made and until it is known to have ended. */
+export interface CpiCall {
+  /** The dispatcher's name for it: of one call, not of its repetition. */
+  readonly callId: string;
+  /** The address of the dispatcher that it is made at. */
+  readonly dispatcher: string;
+  /** Of the tablet, when it was made. */
+  readonly directorGeneration: number;
+  readonly taskId: number;
+  readonly requestId: string;
+  readonly method: string;
+  /** What it changes: no other call that changes one of these is made before this one has ended. */
+  readonly things: readonly string[];
+  readonly sinceMs: number;
+}
+
+/** Of a request: what it may name. */
+export interface NamedThings {
+  readonly agentId?: string;
+  readonly vmCid?: string;
+  readonly diskCid?: string;
+  readonly token?: string;
+  readonly snapshotCid?: string;
+  readonly stemcellCid?: string;
+  readonly imagePath?: string;
+}
+
+/** By method, which fields name what it changes: not the VM that a new disk shall be near. Methods that only look have none. */
+const CHANGED: Readonly<Record<string, readonly (keyof NamedThings)[]>> = {
+  createVm: ["agentId"],
+  deleteVm: ["vmCid"],
+  rebootVm: ["vmCid"],
+  setVmMetadata: ["vmCid"],
+  createDisk: ["token"],
+  deleteDisk: ["diskCid"],
+  attachDisk: ["diskCid", "vmCid"],
+  detachDisk: ["diskCid", "vmCid"],
+  setDiskMetadata: ["diskCid"],
+  resizeDisk: ["diskCid"],
+  updateDisk: ["diskCid"],
+  snapshotDisk: ["diskCid"],
+  deleteSnapshot: ["snapshotCid"],
+  createStemcell: ["imagePath"],
+  deleteStemcell: ["stemcellCid"],
+};
+
+/** What a call changes; undefined for one that only looks. */
+export function thingsChanged(method: string, request: NamedThings): readonly string[] | undefined {
+  return CHANGED[method]?.flatMap((field) => (request[field] ? [`${field} ${request[field]}`] : []));
+}
+
+/** Why nothing is done to a thing for now. Operators read it: it says what they can do. */
+export function whyHeldUp({ dispatcher, method, taskId, sinceMs }: CpiCall, nowMs: number): string {
+  const ageSeconds = Math.max(0, Math.round((nowMs - sinceMs) / 1_000));
+  return (
+    `dispatcher ${dispatcher} may still run ${method} of task ${taskId}, which began ${ageSeconds} s ago: ` +
+    "start that dispatcher; if its machine is off for good, take its address out of dispatcher.address and restart the director"
+  );
+}
