@@ -1,8 +1,20 @@
 import { parseArgs } from "node:util";
+import { runTakeovers } from "../takeover/run.js";
+import type { StormOptions } from "../takeover/storm.js";
 import { runKillTest } from "./run.js";
-import { openStore, STORE_NAMES, type StoreName } from "./stores.js";
+import { openStore, STORE_NAMES, type Store, type StoreName } from "./stores.js";
 
-const USAGE = `npm run kill-test -- [--seconds N] [--seed S] [--hosts N] [--devices N] [--store ${STORE_NAMES.join("|")}]`;
+/** What is killed: registries and agents under adds and removes, or directors and dispatchers under tasks. */
+const KILLED = ["registries", "directors"] as const;
+
+const USAGE = `npm run kill-test -- [--only ${KILLED.join("|")}] [--store ${STORE_NAMES.join("|")}] [--seed S]
+  registries: [--seconds N] [--hosts N] [--devices N]
+  directors:  [--kills N] [--pauses N]`;
+
+/** What runs while directors are killed. */
+const TASKS = { targets: 10, provides: 100, detaches: 50, instances: 50 };
+/** Beyond the lease, that no director answers. */
+const BEYOND_LEASE_MS = 2_000;
 
 function whole(name: string, text: string | undefined, fallback: number): number {
   const value = text === undefined ? fallback : Number(text);
@@ -10,13 +22,19 @@ function whole(name: string, text: string | undefined, fallback: number): number
   throw new Error(`--${name} is ${text}: give a whole number from 1`);
 }
 
-/** Both, one after the other, unless one is asked for. */
-function storeNames(text: string | undefined): readonly StoreName[] {
-  if (text === undefined) return STORE_NAMES;
-  const named = STORE_NAMES.filter((name) => name === text);
-  if (named.length === 0) throw new Error(`--store is ${text}: give ${STORE_NAMES.join(" or ")}`);
+/** All, one after the other, unless one is asked for. */
+function oneOrAll<Name extends string>(
+  option: string,
+  text: string | undefined,
+  all: readonly Name[],
+): readonly Name[] {
+  if (text === undefined) return all;
+  const named = all.filter((name) => name === text);
+  if (named.length === 0) throw new Error(`--${option} is ${text}: give ${all.join(" or ")}`);
   return named;
 }
+
+type Killing = Pick<StormOptions, "kills" | "pauses" | "dispatcherKills" | "seed" | "report">;
 
 const report = (line: string) => void process.stdout.write(`kill-test: ${line}\n`);
 
@@ -28,6 +46,9 @@ async function main(): Promise<void> {
       hosts: { type: "string" },
       devices: { type: "string" },
       store: { type: "string" },
+      only: { type: "string" },
+      kills: { type: "string" },
+      pauses: { type: "string" },
       help: { type: "boolean" },
     },
   });
@@ -38,36 +59,70 @@ async function main(): Promise<void> {
     hosts: whole("hosts", values.hosts, 3),
     devicesPerHost: whole("devices", values.devices, 6),
   };
-  for (const name of storeNames(values.store)) if (!(await runOn(name, options))) process.exitCode = 1;
+  const { seed } = options;
+  const kills = whole("kills", values.kills, 20);
+  const killing = { seed, kills, dispatcherKills: kills, pauses: whole("pauses", values.pauses, 5), report };
+  for (const killed of oneOrAll("only", values.only, KILLED))
+    for (const name of oneOrAll("store", values.store, STORE_NAMES)) {
+      const run = (store: Store) =>
+        killed === "registries" ? killRegistries(store, options) : killDirectors(store, killing);
+      if (!(await onStore(name, run))) process.exitCode = 1;
+    }
 }
 
-/** Whether all went well. */
-async function runOn(
-  name: StoreName,
-  options: { seconds: number; seed: number; hosts: number; devicesPerHost: number },
-) {
+async function onStore(name: StoreName, run: (store: Store) => Promise<boolean>): Promise<boolean> {
   const store = await openStore(name);
   if (typeof store === "string")
     throw new Error(`${name} was not tested: ${store}; --store lmdb tests the other alone`);
-  if (name === "mongodb" && store.database === undefined)
-    report(`${store.title} is not this test's own: it is not killed`);
   try {
-    const result = await runKillTest({ ...options, store, report });
-    report(
-      `${result.calls.retried} calls repeated; ${result.descriptorChecks} looks at descriptors of what was let go of; ` +
-        `${result.diskReads} of disks`,
-    );
-    for (const violation of result.violations) report(`VIOLATION: ${violation}`);
-    const failed = result.violations.length > 0;
-    report(
-      failed
-        ? `failed; --store ${name} --seed ${options.seed} makes the same choices again`
-        : `nothing acknowledged was lost; all as it was told ${Math.round(result.convergedMs)} ms after the last kill`,
-    );
-    return !failed;
+    return await run(store);
   } finally {
     await store.remove();
   }
+}
+
+/** Whether all went well. */
+async function killDirectors(store: Store, killing: Killing): Promise<boolean> {
+  report(`${store.title}: ${killing.kills} kills and ${killing.pauses} pauses of the director that leads`);
+  const { unansweredMs, leaseMs, rounds, repeated, possibleOrphans, violations, kills } = await runTakeovers(store, {
+    ...TASKS,
+    ...killing,
+  });
+  const longestMs = Math.max(...unansweredMs);
+  const tooLong = leaseMs !== undefined && longestMs > leaseMs + BEYOND_LEASE_MS;
+  const medianMs = unansweredMs.toSorted((a, b) => a - b)[Math.floor(unansweredMs.length / 2)];
+  const lease = leaseMs === undefined ? "it is started again" : `the lease time is ${leaseMs} ms`;
+  report(
+    `${kills.directors} kills, ${kills.pauses} pauses, ${kills.dispatchers} kills of dispatchers, ${rounds} rounds; no ` +
+      `director answered for ${medianMs} ms (median), ${longestMs} ms (longest; ${lease}); ${repeated.calls} calls and ` +
+      `${repeated.requests} requests repeated; ${possibleOrphans} possible orphans listed`,
+  );
+  for (const violation of violations) report(`VIOLATION: ${violation}`);
+  if (tooLong) report(`TOO LONG: more than ${BEYOND_LEASE_MS} ms beyond the lease time`);
+  return violations.length === 0 && !tooLong;
+}
+
+/** Whether all went well. */
+async function killRegistries(
+  store: Store,
+  options: { seconds: number; seed: number; hosts: number; devicesPerHost: number },
+): Promise<boolean> {
+  const { name } = store;
+  if (name === "mongodb" && store.database === undefined)
+    report(`${store.title} is not this test's own: it is not killed`);
+  const result = await runKillTest({ ...options, store, report });
+  report(
+    `${result.calls.retried} calls repeated; ${result.descriptorChecks} looks at descriptors of what was let go of; ` +
+      `${result.diskReads} of disks`,
+  );
+  for (const violation of result.violations) report(`VIOLATION: ${violation}`);
+  const failed = result.violations.length > 0;
+  report(
+    failed
+      ? `failed; --store ${name} --seed ${options.seed} makes the same choices again`
+      : `nothing acknowledged was lost; all as it was told ${Math.round(result.convergedMs)} ms after the last kill`,
+  );
+  return !failed;
 }
 
 try {

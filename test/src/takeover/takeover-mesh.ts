@@ -6,8 +6,10 @@ import {
   type Task,
   TaskServiceDefinition,
 } from "@diskmesh/api/director";
+import { HealthDefinition } from "@diskmesh/api/grpc-health";
 import { TestAgent } from "@diskmesh/director/testing";
 import { identityUri } from "@diskmesh/domain";
+import type { Client } from "@diskmesh/rpc";
 import type { NatsServer, ServiceProcess } from "@diskmesh/testkit";
 import { ServiceGroup } from "../mesh/service-group.js";
 import { FileCloud } from "./file-cloud.js";
@@ -17,6 +19,7 @@ const VM_AGENTS = "vm-agents";
 const DISPATCHERS = ["dispatcher-1", "dispatcher-2"];
 const CLOUD_CONFIG = "azs:\n- name: z1\ndisk_types:\n- {name: fast, disk_size: 1024}\n";
 const AGENT_LOOK_MS = 50;
+const LEADS_TIMEOUT_MS = 2_000;
 
 export interface TakeoverMeshOptions {
   /** Names of the directors. */
@@ -34,6 +37,7 @@ export class TakeoverMesh implements AsyncDisposable {
   readonly clients;
   /** By agent id. */
   readonly agents = new Map<string, TestAgent>();
+  readonly #healths = new Map<string, Client<typeof HealthDefinition>>();
   #closing = false;
   #lookingAfterAgents: Promise<void> = Promise.resolve();
 
@@ -85,6 +89,14 @@ export class TakeoverMesh implements AsyncDisposable {
 
   get dispatchers(): readonly ServiceProcess[] {
     return DISPATCHERS.map((name) => this.process(name));
+  }
+
+  /** Whether a director leads, as it says itself. One that does not answer does not. */
+  async leads(name: string): Promise<boolean> {
+    const client = this.#healths.get(name) ?? this.group.client(HealthDefinition, "director", { names: [name] });
+    this.#healths.set(name, client);
+    const answer = await client.check({ service: "leader" }, { deadlineMs: LEADS_TIMEOUT_MS }).catch(() => undefined);
+    return answer?.status === "SERVING";
   }
 
   /** Of a director; `dispatchers` are those that it knows. */

@@ -1,0 +1,108 @@
+import { join } from "node:path";
+import { silentLogger, UnavailableError } from "@diskmesh/domain";
+import { rejection } from "@diskmesh/domain/testing";
+import { ManualClock } from "@diskmesh/service";
+import { openStorage, Tablet } from "@diskmesh/tablet";
+import { temporaryFolder } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { type DirectorTablet, storedSchema } from "../stored-schema.js";
+import { CallRecords } from "./call-records.js";
+import type { Dispatcher } from "./dispatchers.js";
+
+describe("the records of calls of CPIs", () => {
+  const folder = join(temporaryFolder(), "state");
+  const open = () =>
+    Tablet.open({ name: "director", schema: storedSchema, storage: openStorage(folder, "director"), address: "" });
+  let tablet: DirectorTablet;
+  let records: CallRecords;
+  /** What dispatchers were asked to end, and what they say. */
+  const asked: string[] = [];
+  let refusal: Error | undefined;
+  const dispatcher = (address: string) =>
+    ({
+      address,
+      client: {
+        endCalls: async ({ callId }: { callId: string }) => {
+          asked.push(`${callId} at ${address}`);
+          if (refusal !== undefined) throw refusal;
+          return { calls: 1 };
+        },
+      },
+    }) as unknown as Dispatcher;
+  const [a, b] = [dispatcher("a"), dispatcher("b")];
+
+  const reopened = async () => {
+    await tablet?.close();
+    tablet = await open();
+    records = new CallRecords({ tablet, endTimeoutMs: 1_000, clock: new ManualClock(), log: silentLogger });
+  };
+  const begin = (at: Dispatcher, callId: string, method: string, request: object) =>
+    records.begin(at, { callId, taskId: 7, requestId: "task-7", method, request });
+  const recorded = () => tablet.read((tables) => [...tables.cpiCalls.entries()].map(({ callId }) => callId));
+
+  beforeEach(async () => {
+    asked.length = 0;
+    refusal = undefined;
+    await reopened();
+  });
+  afterEach(() =>
+    tablet.transact((tx) => void [...tx.cpiCalls.entries()].map(({ callId }) => tx.cpiCalls.delete(callId))),
+  );
+  after(() => tablet.close());
+
+  it("a call that somebody waits for -> holds nothing up; when it has ended it is no more", async () => {
+    await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
+    await begin(b, "2", "detachDisk", { diskCid: "d", vmCid: "v" });
+    expect(await recorded()).to.have.members(["1", "2"]);
+    records.end("1");
+    expect(await recorded()).to.deep.equal(["2"]);
+    await records.settle(b);
+    expect(asked).to.deep.equal([]);
+    records.end("2");
+  });
+
+  it("a call that only looks -> is not recorded", async () => {
+    await begin(a, "1", "hasVm", { vmCid: "v" });
+    expect(await recorded()).to.deep.equal([]);
+  });
+
+  it("one that was given up -> holds up what changes the same, until its dispatcher says that it has ended", async () => {
+    await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
+    records.abandon("1");
+    const held = await rejection(
+      begin(b, "2", "deleteVm", { vmCid: "v" }),
+      UnavailableError,
+      "may still run attachDisk",
+    );
+    expect(held.outcome).to.equal("not_done");
+    await begin(b, "3", "deleteVm", { vmCid: "w" });
+    records.end("3");
+    await records.settle(b);
+    refusal = new UnavailableError("starting");
+    await rejection(records.settle(a), UnavailableError);
+    await rejection(begin(b, "4", "deleteDisk", { diskCid: "d" }), UnavailableError);
+    refusal = undefined;
+    await records.settle(a);
+    expect(asked).to.deep.equal(["1 at a", "1 at a"]);
+    expect(await recorded()).to.deep.equal([]);
+    await begin(b, "5", "deleteVm", { vmCid: "v" });
+    records.end("5");
+  });
+
+  it("one of a former director -> holds up, too, until its dispatcher obeys", async () => {
+    await begin(a, "1", "deleteDisk", { diskCid: "d" });
+    await reopened();
+    await rejection(begin(b, "2", "attachDisk", { diskCid: "d", vmCid: "v" }), UnavailableError);
+    await records.settle(a);
+    expect(asked).to.deep.equal([]);
+    expect(await recorded()).to.deep.equal([]);
+  });
+
+  it("one at a dispatcher that is configured no more -> has ended, as its operator said", async () => {
+    await begin(a, "1", "deleteDisk", { diskCid: "d" });
+    await begin(b, "2", "deleteDisk", { diskCid: "e" });
+    await reopened();
+    await records.forgetAllBut(["b"]);
+    expect(await recorded()).to.deep.equal(["2"]);
+  });
+});

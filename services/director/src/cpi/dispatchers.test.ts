@@ -1,0 +1,92 @@
+import { silentLogger, UnavailableError } from "@diskmesh/domain";
+import { ManualClock, Readiness } from "@diskmesh/service";
+import { expect } from "chai";
+import { type Dispatcher, Dispatchers } from "./dispatchers.js";
+
+/** Dispatchers whose health is what the test says: SERVING, another status, or an error. */
+function dispatchersOf(addresses: readonly string[]) {
+  const health = new Map<string, string | Error>(addresses.map((address) => [address, "SERVING"]));
+  const done: string[] = [];
+  const clock = new ManualClock();
+  const readiness = new Readiness({ needs: ["dispatcher"], log: silentLogger });
+  readiness.setServing(true);
+  const all = addresses.map((address) => ({
+    address,
+    client: {},
+    health: {
+      check: async () => {
+        const status = health.get(address);
+        if (status instanceof Error) throw status;
+        return { status };
+      },
+    },
+  })) as unknown as Dispatcher[];
+  const dispatchers = new Dispatchers({ dispatchers: all, readiness, clock, random: () => 0.5, log: silentLogger });
+  dispatchers.start({
+    fence: async ({ address }) => void done.push(`fence ${address}`),
+    obeys: ({ address }) => void done.push(`${address} obeys`),
+    settle: async () => {},
+  });
+  const looked = async () => {
+    for (let turn = 0; turn < 30; turn++) await clock.advance(100);
+  };
+  const obeying = () => dispatchers.obeying.map(({ address }) => address);
+  return { dispatchers, health, done, readiness, looked, obeying };
+}
+
+const gone = new UnavailableError("h2:7020 is away");
+
+describe("the dispatchers of a director", () => {
+  it("all answer -> calls go to the first, and after a failure there to another", async () => {
+    const { dispatchers, looked, obeying, done, readiness } = dispatchersOf(["h1:7020", "h2:7020"]);
+    expect(() => dispatchers.choose()).to.throw(
+      UnavailableError,
+      "h1:7020: it does not obey this director yet; h2:7020: it",
+    );
+    await looked();
+    expect(obeying()).to.deep.equal(["h1:7020", "h2:7020"]);
+    expect(done).to.have.members(["fence h1:7020", "h1:7020 obeys", "fence h2:7020", "h2:7020 obeys"]);
+    expect(dispatchers.choose().address).to.equal("h1:7020");
+    expect(dispatchers.choose(dispatchers.choose()).address).to.equal("h2:7020");
+    expect(readiness.report().ready).to.equal(true);
+    dispatchers.close();
+  });
+
+  it("one that was away -> is fenced again before it is used", async () => {
+    const { health, looked, obeying, done, readiness, dispatchers } = dispatchersOf(["h1:7020", "h2:7020"]);
+    await looked();
+    health.set("h1:7020", "NOT_SERVING");
+    await looked();
+    expect(obeying()).to.deep.equal(["h2:7020"]);
+    expect(readiness.report().ready).to.equal(true);
+    done.length = 0;
+    health.set("h1:7020", "SERVING");
+    await looked();
+    expect(obeying()).to.deep.equal(["h1:7020", "h2:7020"]);
+    expect(done).to.deep.equal(["fence h1:7020", "h1:7020 obeys"]);
+    dispatchers.close();
+  });
+
+  it("none answers -> the director is not ready, and says why of each", async () => {
+    const { health, looked, dispatchers, readiness } = dispatchersOf(["h1:7020", "h2:7020"]);
+    await looked();
+    health.set("h1:7020", "NOT_SERVING");
+    health.set("h2:7020", gone);
+    await looked();
+    expect(readiness.report()).to.include({ ready: false });
+    expect(readiness.report().why).to.equal("dispatcher: h1:7020: it says that it does not serve; h2:7020 is away");
+    expect(() => dispatchers.choose()).to.throw(UnavailableError, "no dispatcher can be used: h1:7020: it says");
+    dispatchers.close();
+  });
+
+  it("closed -> nobody looks any more", async () => {
+    const { health, looked, dispatchers, done, readiness } = dispatchersOf(["h1:7020"]);
+    await looked();
+    dispatchers.close();
+    health.set("h1:7020", gone);
+    done.length = 0;
+    await looked();
+    expect(done).to.deep.equal([]);
+    expect(readiness.report().needs.get("dispatcher")).to.include({ met: undefined });
+  });
+});

@@ -1,0 +1,123 @@
+import { TaskServiceDefinition } from "@diskmesh/api/director";
+import type { ServiceProcess } from "@diskmesh/testkit";
+import type { Random } from "../random.js";
+import type { TakeoverMesh } from "./takeover-mesh.js";
+
+export interface Kills {
+  readonly directors: number;
+  readonly pauses: number;
+  readonly dispatchers: number;
+}
+
+interface Killing {
+  readonly kills: number;
+  readonly pauses: number;
+  readonly dispatcherKills: number;
+  readonly random: Random;
+  readonly report: (line: string) => void;
+}
+
+/** Between one kill and the next: something is to be done meanwhile. */
+const REST_MS = { least: 500, most: 2_500 };
+const ASK_MS = 20;
+const LOOK = { deadlineMs: 2_000 };
+
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const rest = (random: Random) => sleep(REST_MS.least + random.next() * (REST_MS.most - REST_MS.least));
+
+const answers = (call: Promise<unknown>): Promise<boolean> =>
+  call.then(
+    () => true,
+    () => false,
+  );
+
+export interface Answers {
+  /** Resolves with the time of the next answer to a question that was asked after now. */
+  next(): Promise<number>;
+  stop(): void;
+}
+
+/** Asks each director something small, again and again: the answer of the one that leads counts. */
+export function watchAnswers(mesh: TakeoverMesh): Answers {
+  let isOver = false;
+  let waiting: { readonly sinceMs: number; readonly resolve: (ms: number) => void }[] = [];
+  const ask = async (name: string) => {
+    const client = mesh.group.client(TaskServiceDefinition, "director", { names: [name] });
+    while (!isOver) {
+      const askedMs = performance.now();
+      // A client of one that stands by would follow it to the leader that it knows.
+      const leads = (await mesh.leads(name)) && (await answers(client.listTasks({ pageSize: 1 }, LOOK)));
+      const nowMs = performance.now();
+      if (leads) {
+        const served = waiting.filter(({ sinceMs }) => sinceMs <= askedMs);
+        waiting = waiting.filter((one) => !served.includes(one));
+        for (const { resolve } of served) resolve(nowMs);
+      }
+      await sleep(ASK_MS);
+    }
+  };
+  for (const name of mesh.options.directors) void ask(name);
+  return {
+    next: () => new Promise((resolve) => waiting.push({ sinceMs: performance.now(), resolve })),
+    stop: () => {
+      isOver = true;
+    },
+  };
+}
+
+/** Kills and pauses whichever director leads; a paused one goes on when another has answered. */
+export async function killDirectors(
+  mesh: TakeoverMesh,
+  asked: Answers,
+  { kills, pauses, random, report }: Killing,
+): Promise<{ readonly directors: number; readonly pauses: number; readonly unansweredMs: number[] }> {
+  const unansweredMs: number[] = [];
+  const order = [...Array.from({ length: kills }, () => false), ...Array.from({ length: pauses }, () => true)];
+  for (let at = order.length - 1; at > 0; at--) {
+    const other = Math.floor(random.next() * (at + 1));
+    [order[at], order[other]] = [order[other] ?? false, order[at] ?? false];
+  }
+  for (const isPause of order) {
+    await rest(random);
+    const leader = await leaderOf(mesh);
+    const beginMs = performance.now();
+    if (isPause) leader.signal("SIGSTOP");
+    else await leader.kill();
+    const answered = asked.next();
+    // Alone it is what the answer waits for.
+    const [single] = mesh.directors.length === 1 ? [leader] : [];
+    if (!isPause) await single?.start();
+    else if (single !== undefined) await sleep(REST_MS.most).then(() => single.signal("SIGCONT"));
+    unansweredMs.push(Math.round((await answered) - beginMs));
+    if (isPause && single === undefined) leader.signal("SIGCONT");
+    if (!isPause && single === undefined) await leader.start();
+    report(`a leader was ${isPause ? "paused" : "killed"}: no answer for ${unansweredMs.at(-1)} ms`);
+  }
+  return { directors: kills, pauses, unansweredMs };
+}
+
+/** Kills a dispatcher, and starts it again, so many times. */
+export async function killDispatchers(
+  mesh: TakeoverMesh,
+  { dispatcherKills, random }: Pick<Killing, "dispatcherKills" | "random">,
+): Promise<number> {
+  for (let done = 0; done < dispatcherKills; done++) {
+    await rest(random);
+    const { dispatchers } = mesh;
+    const killed = dispatchers[Math.floor(random.next() * dispatchers.length)];
+    await killed?.kill();
+    await rest(random);
+    await killed?.start();
+  }
+  return dispatcherKills;
+}
+
+async function leaderOf(mesh: TakeoverMesh): Promise<ServiceProcess> {
+  for (;;) {
+    for (const [index, name] of mesh.options.directors.entries()) {
+      const found = mesh.directors[index];
+      if (found !== undefined && (await mesh.leads(name))) return found;
+    }
+    await sleep(ASK_MS);
+  }
+}

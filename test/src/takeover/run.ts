@@ -1,0 +1,21 @@
+import type { Store } from "../kill-test/stores.js";
+import { runStorm, type StormOptions, type StormResult } from "./storm.js";
+import { TakeoverMesh } from "./takeover-mesh.js";
+
+/** Long beside what a busy machine makes a renewal wait. */
+const LEASE_MS = 4_000;
+
+export interface TakeoverResult extends StormResult {
+  /** Undefined where a director that was killed is started again instead of another one taking over. */
+  readonly leaseMs: number | undefined;
+}
+
+/** The storm on a store: two directors where one can take over, else one, which is started again. */
+export async function runTakeovers(store: Store, options: Omit<StormOptions, "mesh">): Promise<TakeoverResult> {
+  const lease = { timeMs: LEASE_MS, safeTimeMs: 3_600, renewIntervalMs: 300 };
+  const tablet = store.tablet && { ...store.tablet("director"), lease };
+  const directors = tablet === undefined ? ["director-1"] : ["director-1", "director-2"];
+  await using mesh = await TakeoverMesh.start({ directors, tablet });
+  const result = await runStorm({ ...options, mesh });
+  return { ...result, leaseMs: tablet === undefined ? undefined : LEASE_MS };
+}

@@ -1,0 +1,160 @@
+import { type Task, TaskState } from "@diskmesh/api/director";
+import { DomainError, messageOf } from "@diskmesh/domain";
+import { allPages } from "@diskmesh/rpc";
+import { eventually } from "@diskmesh/testkit";
+import { Random } from "../random.js";
+import { type Kills, killDirectors, killDispatchers, watchAnswers } from "./killing.js";
+import type { TakeoverMesh } from "./takeover-mesh.js";
+import { violationsOf } from "./verdict.js";
+
+export interface StormOptions {
+  readonly mesh: TakeoverMesh;
+  /** What runs at once, again and again until all kills are done. */
+  readonly provides: number;
+  readonly detaches: number;
+  readonly instances: number;
+  /** VMs that disks are attached to. */
+  readonly targets: number;
+  /** Of the leader: SIGKILL, and SIGSTOP until another leads. One director alone is killed, and started again. */
+  readonly kills: number;
+  readonly pauses: number;
+  readonly dispatcherKills: number;
+  readonly seed: number;
+  readonly report: (line: string) => void;
+}
+
+export interface StormResult {
+  readonly violations: readonly string[];
+  readonly kills: Kills;
+  /** Longest time in which no director answered, for each kill or pause of one. */
+  readonly unansweredMs: readonly number[];
+  readonly rounds: number;
+  /** Calls that were made again since no answer came, and requests that were made again since their task had failed. */
+  readonly repeated: { calls: number; requests: number };
+  /** What the CPI, which finds nothing again, may have made unknown to anybody. */
+  readonly possibleOrphans: number;
+}
+
+/** On a machine that does much else. */
+const PATIENCE_MS = 600_000;
+const AGAIN_MS = 50;
+
+/** Callers who ask until what they want is done. */
+class Callers {
+  readonly repeated = { calls: 0, requests: 0 };
+
+  constructor(
+    private readonly mesh: TakeoverMesh,
+    private readonly targets: readonly string[],
+  ) {}
+
+  provide(diskName: string, target: number): Promise<void> {
+    const instanceId = this.targets[target % this.targets.length] ?? "";
+    const request = { diskName, instanceId, diskPoolName: "fast", sizeBytes: 1024 * 1024, wait: true };
+    return this.#ask(`provide ${diskName}`, () => this.mesh.clients.disks.provideDisk(request));
+  }
+
+  detach(diskName: string): Promise<void> {
+    return this.#ask(`detach ${diskName}`, () => this.mesh.clients.disks.detachDisk({ diskName, wait: true }));
+  }
+
+  deploy(name: string, instances: number): Promise<void> {
+    return this.#ask(`deploy ${name}`, async () => ({ task: await this.mesh.deploy(name, instances) }));
+  }
+
+  deleteDeployment(deployment: string): Promise<void> {
+    const ask = () => this.mesh.clients.deployments.deleteDeployment({ deployment, wait: true });
+    return this.#ask(`delete ${deployment}`, ask);
+  }
+
+  async #ask(what: string, call: () => Promise<{ readonly task?: Task | undefined }>): Promise<void> {
+    const untilMs = performance.now() + PATIENCE_MS;
+    for (;;) {
+      let why: string;
+      try {
+        const { task } = await call();
+        if (task?.state === TaskState.DONE) return;
+        this.repeated.requests++;
+        why = `task ${task?.taskId} is ${task?.state}: ${task?.result}`;
+      } catch (error) {
+        if (!(error instanceof DomainError)) throw error;
+        this.repeated.calls++;
+        why = messageOf(error);
+      }
+      if (performance.now() > untilMs) throw new Error(`${what} was asked for in vain: ${why}`);
+      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
+    }
+  }
+}
+
+/**
+ * Provides, detaches and deploys while directors and dispatchers are killed. In the end all that was asked for is done, what
+ * is recorded is what the infrastructure has, and nothing was done twice.
+ */
+export async function runStorm(options: StormOptions): Promise<StormResult> {
+  const { mesh, seed, report } = options;
+  const { deployments } = mesh.clients;
+  await mesh.deploy("base", options.targets);
+  const { instances } = await deployments.listInstances({ deployment: "base" });
+  const callers = new Callers(
+    mesh,
+    instances.map(({ instanceId }) => instanceId),
+  );
+  const named = (kind: string, round: number, count: number) =>
+    Array.from({ length: count }, (_, index) => `${kind}-${round}-${index}`);
+  let leaving = named("disk", 0, options.detaches);
+  await Promise.all(leaving.map((name, index) => callers.provide(name, index)));
+  const wanted = new Map(leaving.map((name) => [name, true]));
+  report(`${options.targets} VMs, ${leaving.length} disks; killing, seed ${seed}`);
+
+  const answers = watchAnswers(mesh);
+  const killing = Promise.all([
+    killDirectors(mesh, answers, { ...options, random: new Random(seed) }),
+    killDispatchers(mesh, { ...options, random: new Random(seed + 1) }),
+  ]).then(([{ unansweredMs, ...ofDirectors }, dispatchers]) => ({
+    unansweredMs,
+    kills: { ...ofDirectors, dispatchers },
+  }));
+  const isOver = killing.then(
+    () => true,
+    () => true,
+  );
+  let rounds = 0;
+  do {
+    rounds++;
+    const [provided, wave] = [named("disk", rounds, options.provides), `wave-${rounds}`];
+    await Promise.all([
+      ...provided.map((name, index) => callers.provide(name, index)),
+      ...leaving.map((name) => callers.detach(name)),
+      callers.deploy(wave, options.instances),
+    ]);
+    for (const name of provided) wanted.set(name, true);
+    for (const name of leaving) wanted.set(name, false);
+    leaving = provided.slice(0, options.detaches);
+    report(
+      `round ${rounds} is done: ${provided.length} provides, ${leaving.length} detaches, ${options.instances} VMs`,
+    );
+    if (rounds > 1) await callers.deleteDeployment(`wave-${rounds - 1}`);
+  } while (!(await Promise.race([isOver, false])));
+  const { kills, unansweredMs } = await killing;
+  answers.stop();
+
+  const violations = await eventually(() => settledViolations(mesh, wanted), { timeoutMs: PATIENCE_MS });
+  const { length: possibleOrphans } = (await deployments.listPossibleOrphans({})).possibleOrphans;
+  return { violations, kills, unansweredMs, rounds, repeated: callers.repeated, possibleOrphans };
+}
+
+/** Once nothing is under way any more. */
+async function settledViolations(mesh: TakeoverMesh, wanted: ReadonlyMap<string, boolean>): Promise<string[]> {
+  const { tasks, disks } = mesh.clients;
+  const live = await allPages(async (pageToken) => {
+    const page = await tasks.listTasks({ states: LIVE, pageToken });
+    return { items: page.tasks, nextPageToken: page.nextPageToken };
+  });
+  if (live.length > 0) throw new Error(`${live.length} tasks are under way: ${live[0]?.description}`);
+  const { owedRemovals } = await disks.listOwedRemovals({});
+  if (owedRemovals.length > 0) throw new Error(`${owedRemovals.length} agents have yet to be told to let go of a disk`);
+  return violationsOf(mesh, wanted);
+}
+
+const LIVE = [TaskState.QUEUED, TaskState.PROCESSING, TaskState.CANCELLING];
