@@ -1,5 +1,5 @@
 import { type Task, TaskState } from "@diskmesh/api/director";
-import { DomainError, messageOf } from "@diskmesh/domain";
+import { DomainError } from "@diskmesh/domain";
 import { allPages } from "@diskmesh/rpc";
 import { eventually } from "@diskmesh/testkit";
 import { Random } from "../random.js";
@@ -37,9 +37,12 @@ export interface StormResult {
 
 /** On a machine that does much else. */
 const PATIENCE_MS = 600_000;
-const AGAIN_MS = 50;
+const AGAIN_MS = 200;
+const LOOK_MS = 200;
 
-/** Callers who ask until what they want is done. */
+const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** Callers who ask until what they want is done: for a task, then how that is going, and for another one if it failed. */
 class Callers {
   readonly repeated = { calls: 0, requests: 0 };
 
@@ -50,39 +53,53 @@ class Callers {
 
   provide(diskName: string, target: number): Promise<void> {
     const instanceId = this.targets[target % this.targets.length] ?? "";
-    const request = { diskName, instanceId, diskPoolName: "fast", sizeBytes: 1024 * 1024, wait: true };
+    const request = { diskName, instanceId, diskPoolName: "fast", sizeBytes: 1024 * 1024 };
     return this.#ask(`provide ${diskName}`, () => this.mesh.clients.disks.provideDisk(request));
   }
 
   detach(diskName: string): Promise<void> {
-    return this.#ask(`detach ${diskName}`, () => this.mesh.clients.disks.detachDisk({ diskName, wait: true }));
+    return this.#ask(`detach ${diskName}`, () => this.mesh.clients.disks.detachDisk({ diskName }));
   }
 
   deploy(name: string, instances: number): Promise<void> {
-    return this.#ask(`deploy ${name}`, async () => ({ task: await this.mesh.deploy(name, instances) }));
+    return this.#ask(`deploy ${name}`, () => this.mesh.deploy(name, instances));
   }
 
   deleteDeployment(deployment: string): Promise<void> {
-    const ask = () => this.mesh.clients.deployments.deleteDeployment({ deployment, wait: true });
+    const ask = () => this.mesh.clients.deployments.deleteDeployment({ deployment });
     return this.#ask(`delete ${deployment}`, ask);
   }
 
-  async #ask(what: string, call: () => Promise<{ readonly task?: Task | undefined }>): Promise<void> {
+  async #ask(what: string, request: () => Promise<{ readonly task?: Task | undefined }>): Promise<void> {
     const untilMs = performance.now() + PATIENCE_MS;
+    while (performance.now() < untilMs) {
+      const { task } = await this.#answered(untilMs, request);
+      const ended = await this.#ended(task, untilMs);
+      if (ended?.state === TaskState.DONE) return;
+      this.repeated.requests++;
+    }
+    throw new Error(`${what} was asked for in vain`);
+  }
+
+  async #ended(task: Task | undefined, untilMs: number): Promise<Task | undefined> {
+    for (let seen = task; ; ) {
+      if (seen === undefined || seen.endedAt !== undefined) return seen;
+      const { taskId } = seen;
+      await pause(LOOK_MS);
+      seen = (await this.#answered(untilMs, () => this.mesh.clients.tasks.getTask({ taskId }))).task;
+    }
+  }
+
+  /** Whoever leads answers in the end. */
+  async #answered<Answer>(untilMs: number, call: () => Promise<Answer>): Promise<Answer> {
     for (;;) {
-      let why: string;
       try {
-        const { task } = await call();
-        if (task?.state === TaskState.DONE) return;
-        this.repeated.requests++;
-        why = `task ${task?.taskId} is ${task?.state}: ${task?.result}`;
+        return await call();
       } catch (error) {
-        if (!(error instanceof DomainError)) throw error;
+        if (!(error instanceof DomainError) || performance.now() > untilMs) throw error;
         this.repeated.calls++;
-        why = messageOf(error);
+        await pause(AGAIN_MS);
       }
-      if (performance.now() > untilMs) throw new Error(`${what} was asked for in vain: ${why}`);
-      await new Promise((resolve) => setTimeout(resolve, AGAIN_MS));
     }
   }
 }
@@ -94,12 +111,10 @@ class Callers {
 export async function runStorm(options: StormOptions): Promise<StormResult> {
   const { mesh, seed, report } = options;
   const { deployments } = mesh.clients;
-  await mesh.deploy("base", options.targets);
+  await new Callers(mesh, []).deploy("base", options.targets);
   const { instances } = await deployments.listInstances({ deployment: "base" });
-  const callers = new Callers(
-    mesh,
-    instances.map(({ instanceId }) => instanceId),
-  );
+  const targets = instances.map(({ instanceId }) => instanceId);
+  const callers = new Callers(mesh, targets);
   const named = (kind: string, round: number, count: number) =>
     Array.from({ length: count }, (_, index) => `${kind}-${round}-${index}`);
   let leaving = named("disk", 0, options.detaches);

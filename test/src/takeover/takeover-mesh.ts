@@ -77,10 +77,10 @@ export class TakeoverMesh implements AsyncDisposable {
     return this.group.process(name);
   }
 
-  /** A deployment of a group of so many VMs; returns its task when that has ended. */
-  async deploy(name: string, instances: number): Promise<Task | undefined> {
+  /** Asks for a deployment of a group of so many VMs. */
+  deploy(name: string, instances: number, wait = false): Promise<{ readonly task?: Task | undefined }> {
     const manifest = `name: ${name}\ninstance_groups:\n- {name: db, instances: ${instances}, azs: [z1]}\n`;
-    return (await this.clients.deployments.deploy({ manifest, wait: true }, { deadlineMs: 600_000 })).task;
+    return this.clients.deployments.deploy({ manifest, wait });
   }
 
   get directors(): readonly ServiceProcess[] {
@@ -129,10 +129,10 @@ export class TakeoverMesh implements AsyncDisposable {
   }
 
   #directors() {
-    return this.options.directors.map((name, index) => {
-      const waitFor = index === 0 ? "serving" : "listening";
-      return { name, service: "director", config: this.configOf(name), waitFor } as const;
-    });
+    const { directors } = this.options;
+    // Which of them leads nobody knows.
+    const waitFor = directors.length === 1 ? "serving" : "listening";
+    return directors.map((name) => ({ name, service: "director", config: this.configOf(name), waitFor }) as const);
   }
 
   /** Each VM has its agent while it is there. */

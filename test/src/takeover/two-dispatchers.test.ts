@@ -10,7 +10,7 @@ describe("a director with two dispatchers", function () {
   let mesh: TakeoverMesh;
   before(async () => {
     mesh = await TakeoverMesh.start({ directors: ["director"] });
-    const task = await mesh.deploy("base", 1);
+    const { task } = await mesh.deploy("base", 1, true);
     expect(task?.state, task?.result).to.equal(TaskState.DONE);
   });
   after(() => mesh?.[Symbol.asyncDispose]());
