@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { messageOf } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import type { CallerSignals } from "../cpi/cpi-calls.js";
@@ -31,6 +32,8 @@ export class TaskRun implements CallerSignals {
     this.requestId = `task-${taskId}`;
     this.#stopping = lane === undefined ? new AbortController() : lane.of.#stopping;
     this.#stop = lane === undefined ? new AbortController() : lane.of.#stop;
+    // As many calls listen as the task has lanes: Node would take them for a leak, and say so beside the log.
+    setMaxListeners(0, this.#stopping.signal, this.#stop.signal);
   }
 
   /** Does a part of the work that holds locks of its own, beside other such parts. */

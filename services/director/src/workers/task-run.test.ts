@@ -1,0 +1,17 @@
+import { ManualClock } from "@diskmesh/service";
+import { expect } from "chai";
+import { TaskRun } from "./task-run.js";
+
+describe("one task while a worker runs it", () => {
+  it("as many calls listen for its end as it has lanes -> Node warns of no leak", async () => {
+    const warnings: string[] = [];
+    const onWarning = ({ name }: Error) => void warnings.push(name);
+    process.on("warning", onWarning);
+    const run = new TaskRun(1, {} as never, new ManualClock(), {} as never);
+    for (const signal of [run.stopping, run.stopped])
+      for (let lane = 0; lane < 40; lane++) signal.addEventListener("abort", () => {});
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("warning", onWarning);
+    expect(warnings).to.deep.equal([]);
+  });
+});
