@@ -24,7 +24,7 @@ const SKIPS_ALLOWED_IN_CI = [
 ];
 /** Parts of the paths of those that take longest: begun last, they would keep everybody waiting alone. */
 const FIRST =
-  /kill-test|crash-places|local\/dist\/start|slow-yaml|registry\/dist\/takeover|recreation|removals|soak|multi-cpi|reference-cpi|director\/dist\/restore|fuzz|bootstrap|agent\/dist\/agent|faults|vendor-passthru|fleet\.test|mongo-storage|devices\.test/;
+  /kill-test|crash-places|local\/dist\/start|slow-yaml|registry\/dist\/takeover|dist\/takeover\/takeover|recreation|removals|soak|multi-cpi|reference-cpi|director\/dist\/restore|fuzz|bootstrap|agent\/dist\/agent|faults|vendor-passthru|fleet\.test|mongo-storage|devices\.test/;
 const FILE_TIMEOUT_MS = 20 * 60_000;
 const PROGRESS_EVERY_MS = 15_000;
 /** Of each failure, as it is told again at the end. */
