@@ -158,7 +158,13 @@ export function createDirector(
   const clients = dispatchers.all.map(({ client }) => client);
   const logs = new CpiLogs({ clients, directorId: tablet.id, clock, random, log });
   const events = lifecycle.use("events", new Events({ ...config.events, eventLog, tablet, clock, log }));
-  const callRecords = new CallRecords({ tablet, endTimeoutMs: config.cpi.endTimeoutMs, clock, log });
+  const callRecords = new CallRecords({
+    tablet,
+    addresses: connections.dispatchers.all.map(({ address }) => address),
+    endTimeoutMs: config.cpi.endTimeoutMs,
+    clock,
+    log,
+  });
   const cpi = new CpiCalls({
     dispatchers,
     records: callRecords,

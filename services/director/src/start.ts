@@ -83,7 +83,7 @@ async function lead(
   context.stemcellFiles.sweep();
   await boshRegistry.start();
   const { dispatchers } = connections;
-  await callRecords.forgetAllBut(dispatchers.all.map((one) => one.address));
+  await callRecords.start();
   let tasksRun = false;
   const runTasks = async () => {
     tasksRun = true;

@@ -31,10 +31,11 @@ describe("the records of calls of CPIs", () => {
     }) as unknown as Dispatcher;
   const [a, b] = [dispatcher("a"), dispatcher("b")];
 
-  const reopened = async () => {
+  const reopened = async (addresses: readonly string[] = ["a", "b"]) => {
     await tablet?.close();
     tablet = await open();
-    records = new CallRecords({ tablet, endTimeoutMs: 1_000, clock: new ManualClock(), log: silentLogger });
+    records = new CallRecords({ tablet, addresses, endTimeoutMs: 1_000, clock: new ManualClock(), log: silentLogger });
+    await records.start();
   };
   const begin = (at: Dispatcher, callId: string, method: string, request: object) =>
     records.begin(at, { callId, taskId: 7, requestId: "task-7", method, request });
@@ -101,8 +102,44 @@ describe("the records of calls of CPIs", () => {
   it("one at a dispatcher that is configured no more -> has ended, as its operator said", async () => {
     await begin(a, "1", "deleteDisk", { diskCid: "d" });
     await begin(b, "2", "deleteDisk", { diskCid: "e" });
-    await reopened();
-    await records.forgetAllBut(["b"]);
+    await reopened(["b", "c"]);
     expect(await recorded()).to.deep.equal(["2"]);
+  });
+
+  describe("where there is one dispatcher", () => {
+    it("a call that somebody waits for -> is not recorded; one that was given up is, and holds up", async () => {
+      await reopened(["a"]);
+      await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
+      await begin(a, "2", "deleteDisk", { diskCid: "e" });
+      expect(await recorded()).to.deep.equal(["all"]);
+      records.end("2");
+      records.abandon("1");
+      await rejection(begin(a, "3", "deleteVm", { vmCid: "v" }), UnavailableError, "may still run attachDisk");
+      expect(await recorded()).to.have.members(["all", "1"]);
+      await records.settle(a);
+      expect(asked).to.deep.equal(["1 at a"]);
+      await begin(a, "4", "deleteVm", { vmCid: "v" });
+      expect(await recorded()).to.deep.equal(["all"]);
+    });
+
+    it("the next director has another one, too -> it calls that only once the first one obeys", async () => {
+      await reopened(["a"]);
+      await begin(a, "1", "attachDisk", { diskCid: "d", vmCid: "v" });
+      await reopened(["b", "a"]);
+      const early = begin(b, "2", "deleteVm", { vmCid: "w" });
+      await rejection(early, UnavailableError, "dispatcher a may still run calls of a director that had no other");
+      await begin(a, "3", "deleteVm", { vmCid: "w" });
+      await records.settle(a);
+      expect(asked).to.deep.equal([]);
+      await begin(b, "4", "deleteVm", { vmCid: "x" });
+      expect(await recorded()).to.have.members(["3", "4"]);
+    });
+
+    it("the next director has another one instead -> its operator said that nothing runs at the first", async () => {
+      await reopened(["a"]);
+      await reopened(["b"]);
+      await begin(b, "1", "deleteVm", { vmCid: "w" });
+      expect(await tablet.read(({ cpiCalls }) => cpiCalls.get("all")?.dispatcher)).to.equal("b");
+    });
   });
 });

@@ -1,11 +1,13 @@
 import { type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
-import { type CpiCall, type NamedThings, thingsChanged, whyHeldUp } from "../model/cpi-call.js";
+import { ANYTHING, type CpiCall, callsOfOnly, type NamedThings, thingsChanged, whyHeldUp } from "../model/cpi-call.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Dispatcher } from "./dispatchers.js";
 
 export interface CallRecordsOptions {
   readonly tablet: DirectorTablet;
+  /** Of the dispatchers that the config names. */
+  readonly addresses: readonly string[];
   readonly endTimeoutMs: number;
   readonly clock: Clock;
   readonly log: Logger;
@@ -20,21 +22,27 @@ export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "request
  * Which calls that change something may be running, at which dispatcher. Each is recorded before it is made, until it has
  * ended: by its answer, or by its dispatcher's word. While nobody can say, no other call about the same things is made
  * at any dispatcher, by this director or the next; all else goes on.
+ *
+ * Where there is one dispatcher, the next director makes no call before that has ended all of this one. So one record
+ * stands for all calls, in case the next director has several, and those alone that nobody waits for get their own.
  */
 export class CallRecords {
   readonly #options: CallRecordsOptions;
+  readonly #isOnly: boolean;
   /** Calls that somebody here waits for. */
-  readonly #awaited = new Set<string>();
+  readonly #awaited = new Map<string, CpiCall>();
 
   constructor(options: CallRecordsOptions) {
     this.#options = options;
+    this.#isOnly = options.addresses.length === 1;
   }
 
   /**
-   * Forgets calls at dispatchers that the config does not name: by taking one out an operator says that nothing runs there.
+   * Before the first call. Forgets calls at dispatchers that the config does not name: by taking one out an operator says
+   * that nothing runs there.
    */
-  async forgetAllBut(addresses: readonly string[]): Promise<void> {
-    const { tablet, log } = this.#options;
+  async start(): Promise<void> {
+    const { tablet, addresses, clock, log } = this.#options;
     const isGone = ({ dispatcher }: CpiCall) => !addresses.includes(dispatcher);
     const gone = await tablet.read((tables) => [...tables.cpiCalls.entries()].filter(isGone));
     await this.#forget(gone);
@@ -42,6 +50,10 @@ export class CallRecords {
       const what = { dispatcher, method, taskId, things };
       log.warn(what, "the dispatcher of a call is not configured any more: the call is taken to have ended");
     }
+    if (!this.#isOnly) return;
+    const all = callsOfOnly(addresses[0] ?? "", tablet.generation, clock.nowMs());
+    this.#awaited.set(all.callId, all);
+    await tablet.transact((tx) => tx.cpiCalls.put(all));
   }
 
   /** Resolves when it is durable that the call is made now; throws UnavailableError while another one holds it up. */
@@ -49,14 +61,16 @@ export class CallRecords {
     const { tablet, clock } = this.#options;
     const things = thingsChanged(call.method, request);
     if (things === undefined) return;
-    this.#awaited.add(call.callId);
+    const [directorGeneration, sinceMs] = [tablet.generation, clock.nowMs()];
+    const made = { ...call, dispatcher: address, directorGeneration, things, sinceMs };
+    this.#awaited.set(call.callId, made);
     try {
       await tablet.transact((tx) => {
-        const others = things.flatMap((thing) => [...tx.cpiCalls.by("byThing", thing)]);
-        const inTheWay = others.find((other) => !this.#awaited.has(other.callId));
+        const inTheWay = [...things, ANYTHING]
+          .flatMap((thing) => [...tx.cpiCalls.by("byThing", thing)])
+          .find((other) => !this.#awaited.has(other.callId) && !this.#isOfFormer(other, address));
         if (inTheWay) throw new UnavailableError(whyHeldUp(inTheWay, clock.nowMs()));
-        const [directorGeneration, sinceMs] = [tablet.generation, clock.nowMs()];
-        tx.cpiCalls.put({ ...call, dispatcher: address, directorGeneration, things, sinceMs });
+        if (!this.#isOnly) tx.cpiCalls.put(made);
       });
     } catch (error) {
       this.#awaited.delete(call.callId);
@@ -64,16 +78,28 @@ export class CallRecords {
     }
   }
 
+  /** A dispatcher that obeys this director has ended all calls of former ones. */
+  #isOfFormer({ dispatcher, directorGeneration }: CpiCall, address: string): boolean {
+    return dispatcher === address && directorGeneration < this.#options.tablet.generation;
+  }
+
   /** The call has ended. That becomes durable with what is recorded next of its result. */
   end(callId: string): void {
-    if (!this.#awaited.delete(callId)) return;
+    if (!this.#awaited.delete(callId) || this.#isOnly) return;
     // When that fails this director is deposed, and the next one finds out.
     this.#options.tablet.transact((tx) => tx.cpiCalls.delete(callId)).catch(() => {});
   }
 
   /** Nobody waits any more for a call that may be running. */
   abandon(callId: string): void {
-    this.#awaited.delete(callId);
+    const call = this.#awaited.get(callId);
+    if (call === undefined) return;
+    const give = this.#options.tablet.transact((tx) => {
+      tx.cpiCalls.put(call);
+      this.#awaited.delete(callId);
+    });
+    // When that fails this director is deposed.
+    give.catch(() => {});
   }
 
   /** Ends what may still run at a dispatcher that obeys this director, and that nobody waits for. */

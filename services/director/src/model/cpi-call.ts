@@ -14,6 +14,15 @@ export interface CpiCall {
   readonly sinceMs: number;
 }
 
+/** The one thing of a record that stands for all calls at a dispatcher. */
+export const ANYTHING = "anything";
+
+/** Stands for the calls at the only dispatcher of a director, which are not recorded one by one. */
+export function callsOfOnly(dispatcher: string, directorGeneration: number, sinceMs: number): CpiCall {
+  const nobody = { taskId: 0, requestId: "", method: "" };
+  return { ...nobody, callId: "all", dispatcher, directorGeneration, things: [ANYTHING], sinceMs };
+}
+
 /** Of a request: what it may name. */
 export interface NamedThings {
   readonly agentId?: string;
@@ -52,8 +61,12 @@ export function thingsChanged(method: string, request: NamedThings): readonly st
 /** Why nothing is done to a thing for now. Operators read it: it says what they can do. */
 export function whyHeldUp({ dispatcher, method, taskId, sinceMs }: CpiCall, nowMs: number): string {
   const ageSeconds = Math.max(0, Math.round((nowMs - sinceMs) / 1_000));
+  const what =
+    method === ""
+      ? "calls of a director that had no other dispatcher"
+      : `${method} of task ${taskId}, which began ${ageSeconds} s ago`;
   return (
-    `dispatcher ${dispatcher} may still run ${method} of task ${taskId}, which began ${ageSeconds} s ago: ` +
+    `dispatcher ${dispatcher} may still run ${what}: ` +
     "start that dispatcher; if its machine is off for good, take its address out of dispatcher.address and restart the director"
   );
 }
