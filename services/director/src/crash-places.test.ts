@@ -119,6 +119,17 @@ const JOBS: readonly CrashJob[] = [
     },
   },
   {
+    name: "orphan a disk",
+    prepare: async (world) => {
+      await deploy(world, vmOf(1));
+      await world.director.lifecycle.stop({ selection: WEB, wait: true });
+    },
+    ask: async ({ director }) => {
+      const { disks } = await director.deployments.listPersistentDisks({ deployment: "web" });
+      return (await director.deployments.orphanPersistentDisk({ diskCid: disks[0]?.diskCid ?? "", wait: true })).task;
+    },
+  },
+  {
     name: "scan",
     isForWhole: true,
     ask: async ({ director }) => (await director.problems.scanDeployment({ deployment: "base", wait: true })).task,

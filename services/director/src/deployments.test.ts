@@ -36,7 +36,7 @@ describe("deployments", () => {
     expect((await deploy(text))?.state).to.equal(TaskState.DONE);
     expect(await instances("web")).to.deep.equal(before);
     const { deployments } = await director.deployments.listDeployments({});
-    expect(deployments).to.deep.equal([{ name: "web", manifest: text }]);
+    expect(deployments).to.deep.equal([{ name: "web", manifest: text, teams: [] }]);
   });
 
   it("a group without azs -> VMs of the default CPI in no az; disks follow; again -> nothing changes", async () => {

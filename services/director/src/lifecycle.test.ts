@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Instance, TaskState } from "@diskmesh/api/director";
+import { type Instance, type Task, TaskState } from "@diskmesh/api/director";
 import { InvalidArgumentError, InvalidStateError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { expect } from "chai";
@@ -142,6 +142,82 @@ describe("the lifecycle of instances", function () {
     await done(restart(ONE, { options: { skipDrain: true } }));
     expect(await agentCalls()).to.deep.equal([...STOP.slice(2), ...START]);
     expect((await first()).vmCid).to.equal(vmCid);
+  });
+
+  it("skip_drain of groups -> those are not drained, others are", async () => {
+    await deployed(manifest());
+    await done(restart(DB, { options: { skipDrainGroups: ["other", "db"] } }));
+    expect(await agentCalls()).to.deep.equal([...STOP.slice(2), ...START]);
+    (await agentCalls()).length = 0;
+    await done(restart(DB, { options: { skipDrainGroups: ["other"] } }));
+    expect((await agentCalls()).slice(0, 2)).to.deep.equal(["script pre-stop", "drain update"]);
+    await rejection(
+      restart(DB, { options: { skipDrainGroups: ["../db"] } }),
+      InvalidArgumentError,
+      "skip_drain_groups",
+    );
+  });
+
+  describe("dry_run", () => {
+    const DRY = { options: { dryRun: true } };
+    const told = async (call: Promise<{ readonly task?: Task | undefined }>) => {
+      const { task } = await call;
+      expect(task).to.include({ state: TaskState.DONE, result: "/deployments/web" });
+      expect(task?.description).to.match(/ \(dry run\)$/);
+      const texts = await director.eventTexts(task?.taskId ?? 0);
+      return texts.filter((text) => /^Dry run .* finished: $/.test(text)).map((text) => text.slice(8, -11));
+    };
+    const dryDeploy = (text: string, more: object = {}) =>
+      director.deployments.deploy({ manifest: text, wait: true, ...more, ...DRY });
+    const untouched = async (work: () => Promise<void>): Promise<void> => {
+      const before = [await instances(), (await director.deployments.listDeployments({})).deployments];
+      for (const agent of director.agents) agent.calls.length = 0;
+      director.cpi.calls.length = 0;
+      await work();
+      expect([await instances(), (await director.deployments.listDeployments({})).deployments]).to.deep.equal(before);
+      expect(director.agents.flatMap(({ calls }) => calls)).to.deep.equal([]);
+      expect(director.cpi.calls.filter((call) => !/^(info|getCpi)/.test(call))).to.deep.equal([]);
+    };
+
+    it("of a deploy -> what each instance would go through; nothing of it happens", async () => {
+      await deployed(manifest(2));
+      const [zero, one] = (await instances()).map(({ instanceId }) => instanceId);
+      await untouched(async () => {
+        expect(await told(dryDeploy(manifest(2)))).to.deep.equal([]);
+        const [first, second, ...more] = await told(dryDeploy(manifest(2, "vm_type: large")));
+        expect(first).to.match(new RegExp(`^db/${zero} would lose its vm: .+`));
+        expect(second).to.match(new RegExp(`^db/${one} would lose its vm: .+`));
+        expect(more).to.deep.equal([]);
+        expect(await told(dryDeploy(manifest(3)))).to.deep.equal(["db/2 would get a vm"]);
+        expect(await told(dryDeploy(manifest(1)))).to.deep.equal([`db/${one} would be deleted`]);
+        const recreated = await told(dryDeploy(manifest(2), { recreate: true }));
+        expect(recreated).to.deep.equal([zero, one].map((id) => `db/${id} would lose its vm: it was asked for`));
+        const disks = manifest(2).replace("persistent_disk: 64", "persistent_disk: 128");
+        expect(await told(dryDeploy(disks))).to.deep.equal(
+          [zero, one].map((id) => `db/${id} would have its persistent disk changed`),
+        );
+      });
+      await rejection(dryDeploy(manifest(1, "vm_type: none")), InvalidStateError, "vm_type `none`");
+    });
+
+    it("of a deployment that is not there -> its VMs, and it stays away", async () => {
+      expect(await told(dryDeploy(manifest(1)))).to.deep.equal(["db/0 would get a vm"]);
+      expect((await director.deployments.listDeployments({})).deployments).to.deep.equal([]);
+    });
+
+    it("of stop, start, restart and recreate -> the same", async () => {
+      await deployed(manifest());
+      const { instanceId } = await first();
+      await untouched(async () => {
+        expect(await told(stop(DB, DRY))).to.deep.equal([`db/${instanceId} would be stopped`]);
+        expect(await told(stop(DB, { hard: true, ...DRY }))).to.deep.equal([
+          `db/${instanceId} would lose its vm: it is to be without a VM`,
+        ]);
+        expect(await told(start(DB, DRY))).to.deep.equal([]);
+        expect(await told(restart(DB, DRY))).to.deep.equal([`db/${instanceId} would be restarted`]);
+        expect(await told(recreate(ONE, DRY))).to.deep.equal([`db/${instanceId} would lose its vm: it was asked for`]);
+      });
+    });
   });
 
   it("a drain that takes its time -> waited for and asked again; one beyond the limit -> told", async () => {

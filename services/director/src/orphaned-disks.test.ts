@@ -138,6 +138,69 @@ describe("disks, VMs and deployments that operators take apart", function () {
     });
   });
 
+  describe("OrphanPersistentDisk", () => {
+    const orphan = async (diskCid: string) =>
+      (await director.deployments.orphanPersistentDisk({ diskCid, wait: true })).task;
+    const selection = { deployment: "web", group: "db", instance: "0" };
+    const stop = (hard = false) => director.lifecycle.stop({ selection, hard, wait: true });
+    const start = () => director.lifecycle.start({ selection, wait: true });
+    const presentCid = async (): Promise<string> => (await present())[0]?.diskCid ?? "";
+
+    it("of a stopped instance -> left over with its data; again -> nothing; started -> a new one", async () => {
+      const instanceId = await deploy(WITH_DISK);
+      const diskCid = await presentCid();
+      await stop();
+      expect(await orphan(diskCid)).to.include({ ...done(`disk ${diskCid} orphaned`), deployment: "web" });
+      expect(await orphans()).to.have.length(1);
+      expect(director.cpi.disks.get(diskCid)?.vmCid).to.equal("");
+      expect(director.agent((await instance()).agentId).mountedCid).to.equal(undefined);
+      const calls = director.cpi.calls.length;
+      expect(await orphan(diskCid)).to.include(done(`disk \`${diskCid}\` is no instance's`));
+      expect(director.cpi.calls.length).to.equal(calls);
+      await start();
+      expect(await presentCid()).not.to.equal(diskCid);
+      const { task } = await director.deployments.attachOrphanedDisk({ diskCid, instanceId, wait: true });
+      expect(task?.state).to.equal(TaskState.DONE, task?.result);
+      expect(await presentCid()).to.equal(diskCid);
+    });
+
+    it("of an instance without a VM -> left over, and no agent asked", async () => {
+      await deploy(WITH_DISK);
+      await stop(true);
+      for (const agent of director.agents) agent.calls.length = 0;
+      expect((await orphan(await presentCid()))?.state).to.equal(TaskState.DONE);
+      expect(await present()).to.deep.equal([]);
+      expect(director.agents.flatMap(({ calls }) => calls)).to.deep.equal([]);
+    });
+
+    it("whose jobs may use it, or that is ignored, or a dynamic disk -> refused, and it stays", async () => {
+      const instanceId = await deploy(WITH_DISK);
+      const diskCid = await presentCid();
+      expect((await orphan(diskCid))?.result).to.contain("whose jobs may use it: stop the instance first");
+      await stop();
+      await director.lifecycle.ignore({ selection });
+      expect((await orphan(diskCid))?.result).to.contain("is ignored: unignore it first");
+      await director.lifecycle.unignore({ selection });
+      await director.provide("data", instanceId);
+      const { disk } = await director.disks.getDisk({ diskName: "data" });
+      expect((await orphan(disk?.diskCid ?? ""))?.result).to.contain("is the dynamic disk `data`");
+      expect((await present()).map((each) => each.diskCid)).to.deep.equal([diskCid]);
+      expect((await orphan("disk-never"))?.state).to.equal(TaskState.DONE);
+      await rejection(director.deployments.orphanPersistentDisk({ diskCid: "../x" }), InvalidArgumentError);
+    });
+
+    it("the agent cannot let go of it -> an error, and it is the instance's as before", async () => {
+      await deploy(WITH_DISK);
+      const diskCid = await presentCid();
+      await stop();
+      director.agent((await instance()).agentId).failureOf.set("unmount", new Error("target is busy"));
+      expect((await orphan(diskCid))?.result).to.contain("target is busy");
+      expect(await presentCid()).to.equal(diskCid);
+      expect((await orphan(diskCid))?.state).to.equal(TaskState.DONE);
+      expect((await orphans()).map((each) => each.diskCid)).to.deep.equal([diskCid]);
+    });
+  });
+
   describe("DeleteVm", () => {
     const deleteVm = async (vmCid: string) => (await director.vms.deleteVm({ vmCid, wait: true })).task;
 

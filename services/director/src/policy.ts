@@ -10,6 +10,8 @@ export interface Rule {
   readonly scopes: ScopeSets;
   /** Whoever started the task may, too. */
   readonly creator?: true;
+  /** Who administers the team whose deployment, or task on one, it is about, may, too; or who reads for the team. */
+  readonly team?: "admin" | "read";
 }
 
 export const ADMIN = "bosh.admin";
@@ -22,9 +24,12 @@ const disks = (...rights: readonly string[]): Rule => rule(ofDisks(...rights), [
 
 const admins = rule([]);
 const deployers = rule([], ["operator-deployments"]);
+const teamAdmins: Rule = { ...admins, team: "admin" };
+const teamDeployers: Rule = { ...deployers, team: "admin" };
 const readers = reading([[READ]]);
 const diskReaders = reading(ofDisks("list"));
-const readersAndCreator: Rule = { ...readers, creator: true };
+const teamReaders: Rule = { ...readers, team: "read" };
+const teamReadersAndCreator: Rule = { ...teamReaders, creator: true };
 const vendorCallers = rule([["bosh.vendor-methods.call"]]);
 const vendorReaders = reading([[READ], ...vendorCallers.scopes]);
 const uploaders = rule([["bosh.stemcells.upload"]], ["operator-deployments"]);
@@ -33,17 +38,18 @@ const uploaders = rule([["bosh.stemcells.upload"]], ["operator-deployments"]);
 export const POLICY = {
   updateConfig: admins,
   getConfig: readers,
-  listConfigs: readers,
+  listConfigs: teamReaders,
   readCpiConfigs: admins,
   deleteConfig: admins,
   diffConfig: admins,
-  deploy: deployers,
-  diffDeployment: deployers,
-  deleteDeployment: deployers,
-  listDeployments: readers,
-  listInstances: readers,
+  deploy: teamDeployers,
+  diffDeployment: teamDeployers,
+  deleteDeployment: teamDeployers,
+  listDeployments: teamReaders,
+  listInstances: teamReaders,
   listPersistentDisks: readers,
   attachOrphanedDisk: deployers,
+  orphanPersistentDisk: deployers,
   deleteOrphanedDisk: admins,
   listPossibleOrphans: readers,
   forgetPossibleOrphan: admins,
@@ -55,35 +61,35 @@ export const POLICY = {
   getDisk: diskReaders,
   listDisks: diskReaders,
   listOwedRemovals: readers,
-  getTask: readersAndCreator,
-  listTasks: readers,
-  cancelTask: deployers,
+  getTask: teamReadersAndCreator,
+  listTasks: teamReaders,
+  cancelTask: teamDeployers,
   resumeTask: deployers,
   watchTask: readers,
-  getTaskOutput: readersAndCreator,
-  getTaskDebugOutput: deployers,
+  getTaskOutput: teamReadersAndCreator,
+  getTaskDebugOutput: teamDeployers,
   uploadStemcell: uploaders,
-  listStemcells: readers,
+  listStemcells: teamReaders,
   deleteStemcell: deployers,
-  startInstances: deployers,
-  stopInstances: deployers,
-  restartInstances: deployers,
-  recreateInstances: deployers,
-  ignoreInstances: deployers,
+  startInstances: teamDeployers,
+  stopInstances: teamDeployers,
+  restartInstances: teamDeployers,
+  recreateInstances: teamDeployers,
+  ignoreInstances: teamDeployers,
   deleteVm: deployers,
   cleanUp: admins,
   listAgentCertificates: readers,
   listAgentAuthorities: readers,
   forgetAgentAuthority: admins,
-  takeSnapshots: deployers,
-  listSnapshots: readers,
-  deleteSnapshots: admins,
-  scanDeployment: deployers,
-  listProblems: readers,
-  resolveProblems: deployers,
+  takeSnapshots: teamDeployers,
+  listSnapshots: teamReaders,
+  deleteSnapshots: teamAdmins,
+  scanDeployment: teamDeployers,
+  listProblems: teamReaders,
+  resolveProblems: teamDeployers,
   updateResurrection: deployers,
   getResurrection: readers,
-  listEvents: readers,
+  listEvents: teamReaders,
   listLocks: readers,
   readByVendorMethod: vendorReaders,
   callVendorMethod: vendorCallers,
@@ -92,12 +98,17 @@ export const POLICY = {
 
 export type Operation = keyof typeof POLICY;
 
-/** The sets of scopes with which a login may do that on the director of that id, in the order in which BOSH tells them. */
-export function scopesFor(operation: Operation, directorId: string): ScopeSets {
-  const { scopes }: Rule = POLICY[operation];
+/**
+ * The sets of scopes with which a login may do that on the director of that id, in the order in which BOSH tells them.
+ * `teams` are those of what it is about.
+ */
+export function scopesFor(operation: Operation, directorId: string, teams: readonly string[] = []): ScopeSets {
+  const { scopes, team }: Rule = POLICY[operation];
+  const rights = team === undefined ? [] : team === "read" ? ["admin", "read"] : ["admin"];
+  const ofTeams = rights.flatMap((right) => teams.map((name) => [`bosh.teams.${name}.${right}`]));
   const own = scopes.map((set) => set.map((scope) => (scope === READ ? `bosh.${directorId}.read` : scope)));
   const others = own.filter((set, index) => set.join() !== scopes[index]?.join());
-  return [[ADMIN], [`bosh.${directorId}.admin`], ...scopes, ...others];
+  return [[ADMIN], [`bosh.${directorId}.admin`], ...ofTeams, ...scopes, ...others];
 }
 
 /** Throws PermissionDeniedError for a caller by gRPC whose role is not one that may do that. */
@@ -108,8 +119,22 @@ export function checkRole(operation: Operation, identity: Identity): void {
   throw new PermissionDeniedError(text);
 }
 
-export function isAllowed(operation: Operation, scopes: readonly string[], directorId: string): boolean {
-  return scopesFor(operation, directorId).some((set) => set.every((scope) => scopes.includes(scope)));
+export function isAllowed(
+  operation: Operation,
+  scopes: readonly string[],
+  directorId: string,
+  teams: readonly string[] = [],
+): boolean {
+  return scopesFor(operation, directorId, teams).some((set) => set.every((scope) => scopes.includes(scope)));
+}
+
+const TEAM_SCOPE = /^bosh\.teams\.([^.]+)\.(admin|read)$/;
+
+/** The teams that a login with these scopes administers, or also those that it reads for. */
+export function teamsOfLogin(scopes: readonly string[], right: "admin" | "any"): string[] {
+  const found = scopes.map((scope) => TEAM_SCOPE.exec(scope));
+  const names = found.flatMap((match) => (match !== null && (right === "any" || match[2] === right) ? match[1] : []));
+  return [...new Set(names.filter((name) => name !== undefined))];
 }
 
 /** As BOSH tells whoever has none of them. */
@@ -121,9 +146,13 @@ export function formatScopes(sets: ScopeSets): string {
 export function policyTable(): string {
   const rows = Object.entries(POLICY).map(([operation, each]: [string, Rule]) => {
     const scopes = each.scopes.map((set) => set.map((scope) => `\`${scope}\``).join(" and "));
+    const team =
+      each.team === undefined
+        ? []
+        : [`\`bosh.teams.TEAM.admin\``, ...(each.team === "read" ? ["`bosh.teams.TEAM.read`"] : [])];
     const creator = each.creator ? ["who started the task"] : [];
     const roles = each.roles.length === OPERATOR_ROLES.length ? "any operator's" : each.roles.join(", ");
-    return `| \`${operation}\` | ${roles} | ${[`\`${ADMIN}\``, ...scopes, ...creator].join(", or ")} |`;
+    return `| \`${operation}\` | ${roles} | ${[`\`${ADMIN}\``, ...scopes, ...team, ...creator].join(", or ")} |`;
   });
   return ["| to | gRPC: role | HTTPS: scopes |", "| --- | --- | --- |", ...rows].join("\n");
 }

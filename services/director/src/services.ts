@@ -57,6 +57,7 @@ import { listProblems } from "./handlers/list-problems.js";
 import { listSnapshots } from "./handlers/list-snapshots.js";
 import { listStemcells } from "./handlers/list-stemcells.js";
 import { listTasks } from "./handlers/list-tasks.js";
+import { orphanPersistentDisk } from "./handlers/orphan-persistent-disk.js";
 import { provideDisk } from "./handlers/provide-disk.js";
 import { resolveProblems } from "./handlers/resolve-problems.js";
 import { resumeTask } from "./handlers/resume-task.js";
@@ -106,6 +107,7 @@ export function addServices(server: Pick<RpcServer, "addService">, current: () =
     listInstances: permit("listInstances", listInstances),
     listPersistentDisks: permit("listPersistentDisks", listPersistentDisks),
     attachOrphanedDisk: permit("attachOrphanedDisk", attachOrphanedDisk),
+    orphanPersistentDisk: permit("orphanPersistentDisk", orphanPersistentDisk),
     deleteOrphanedDisk: permit("deleteOrphanedDisk", deleteOrphanedDisk),
     listPossibleOrphans: permit("listPossibleOrphans", listPossibleOrphans),
     forgetPossibleOrphan: permit("forgetPossibleOrphan", forgetPossibleOrphan),

@@ -42,6 +42,7 @@ const deployment = shapeOf<Deployment>()({
   manifest: text,
   deleting: flag,
   checkedByTaskId: whole,
+  teams: z.array(text).readonly().optional(),
 });
 
 const disk = shapeOf<Disk>()({
@@ -247,6 +248,7 @@ const jobType = z.enum([
   "clean_up",
   "retrieve_vm_stats",
   "delete_orphaned_disk",
+  "orphan_persistent_disk",
   "attach_orphaned_disk",
   "take_snapshots",
   "delete_snapshots",
@@ -277,6 +279,7 @@ const task = shapeOf<Task>()({
   endedAtMs: z.number().nullable(),
   contextId: text.optional(),
   traceParent: text.optional(),
+  teams: z.array(text).readonly().optional(),
   eventCount: whole.optional(),
   outputSizeBytes: whole.optional(),
 });

@@ -56,7 +56,7 @@ export function decodeTaskState(state: WireTaskState): TaskState | undefined {
 }
 
 export function encodeTask(task: Task): WireTask {
-  const { taskId, type, description, result, user, deployment, attempts, contextId = "" } = task;
+  const { taskId, type, description, result, user, deployment, attempts, contextId = "", teams = [] } = task;
   return {
     taskId,
     type,
@@ -68,6 +68,7 @@ export function encodeTask(task: Task): WireTask {
     deployment,
     attempts,
     contextId,
+    teams: [...teams],
     createdAt: new Date(task.createdAtMs),
     startedAt: task.startedAtMs === null ? undefined : new Date(task.startedAtMs),
     endedAt: task.endedAtMs === null ? undefined : new Date(task.endedAtMs),
@@ -180,8 +181,8 @@ export function encodeStemcell(stemcell: Stemcell, deployments: readonly string[
   };
 }
 
-export function encodeDeployment({ name, manifest }: Deployment): WireDeployment {
-  return { name, manifest };
+export function encodeDeployment({ name, manifest, teams = [] }: Deployment): WireDeployment {
+  return { name, manifest, teams: [...teams] };
 }
 
 export function encodeConfig(config: Config): WireConfig {

@@ -63,7 +63,7 @@ async function change(context: Context, call: CallContext, request: WantedChange
   const task = await startTask(context, call, request.wait, {
     job: { type: "update_instances", deployment, selection, wanted, fix, ...options },
     queue: "normal",
-    description: `${VERBS[wanted]} \`${place}\``,
+    description: `${VERBS[wanted]} \`${place}\`${options.dryRun ? " (dry run)" : ""}`,
     deployment: () => deployment,
     check: (tables) => {
       refuseUnlessOpen(tables, deployment);

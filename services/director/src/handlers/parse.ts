@@ -58,7 +58,8 @@ export function parseSelection(value: InstanceSelection | undefined): Selection 
 }
 
 export function parseUpdateOptions(value: InstanceUpdateOptions | undefined): UpdateOptions {
-  const { skipDrain = false, canaries = "", maxInFlight = "" } = value ?? {};
+  const { skipDrain = false, skipDrainGroups = [], canaries = "", maxInFlight = "", dryRun = false } = value ?? {};
+  for (const group of skipDrainGroups) parseName("skip_drain_groups", group);
   for (const [field, count] of Object.entries({ canaries, max_in_flight: maxInFlight })) {
     try {
       if (count !== "") checkCount(count);
@@ -66,7 +67,8 @@ export function parseUpdateOptions(value: InstanceUpdateOptions | undefined): Up
       throw new InvalidArgumentError(`${field}: ${messageOf(error)}`, { about: { field } });
     }
   }
-  return { skipDrain, canaries, maxInFlight };
+  const skips = skipDrain || skipDrainGroups.length === 0 ? skipDrain : [...skipDrainGroups];
+  return { skipDrain: skips, canaries, maxInFlight, dryRun };
 }
 
 const MAX_METADATA_DEPTH = 16;

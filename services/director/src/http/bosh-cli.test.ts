@@ -329,7 +329,9 @@ describe("the requests of the bosh CLI", () => {
       }
       for (const query of ["state=odd", "", "state=constructor"])
         expect((await http.send("PUT", `/deployments/dep/jobs/*?${query}`)).status).to.equal(400);
-      expect((await http.send("PUT", "/deployments/dep/jobs/*?state=stopped&dry_run=true")).status).to.equal(501);
+      const dryRun = await put("*", "state=stopped&dry_run=true&skip_drain=web%2Cdb");
+      expect(dryRun.events.map(({ task }) => task)).to.include(`web/${first?.id} would be stopped`);
+      expect((await states()).map(({ state }) => state)).to.deep.equal(["started", "started"]);
       expect((await http.send("PUT", "/deployments/none/jobs/*?state=stopped")).status).to.equal(404);
       expect((await mesh.as("reader").send("PUT", "/deployments/dep/jobs/*?state=stopped")).status).to.equal(401);
     }));
@@ -339,7 +341,12 @@ describe("the requests of the bosh CLI", () => {
       const send = (query: string, body = MANIFEST) =>
         http.send("POST", `/deployments?${query}`, { headers: YAML, body });
       expect((await send(`context=${encodeURIComponent('{"cloud_config_ids":[99]}')}`)).status).to.equal(409);
-      expect((await send("dry_run=true")).status).to.equal(501);
+      expect((await send("recreate_persistent_disks=true")).status).to.equal(501);
+      const fewer = MANIFEST.replace("instances: 2", "instances: 1");
+      const { task, events } = await http.task("POST", "/deployments?dry_run=true", { headers: YAML, body: fewer });
+      expect([task.state, task.description]).to.deep.equal(["done", "create deployment `dep` (dry run)"]);
+      expect(events.filter(({ task: told }) => / would be deleted$/.test(String(told)))).to.have.length(2);
+      expect(await http.json("/deployments/dep/instances")).to.have.length(2);
       const bad = await send("", "name: [");
       expect([bad.status, parsed<{ code: number }>(bad).code]).to.deep.equal([400, 440_001]);
       const diff = await http.send("POST", "/deployments/dep/diff?redact=true", { headers: YAML, body: "name: [" });

@@ -51,7 +51,9 @@ export const configRoutes: readonly Route[] = [
     method: "GET",
     path: "/configs",
     operation: "listConfigs",
-    serve: async (http) => json(await listed(http)),
+    teams: "own",
+    // None is a team's.
+    serve: async (http) => json(http.may("listConfigs", []) ? await listed(http) : []),
   },
   {
     method: "GET",

@@ -13,6 +13,7 @@ import { deploy } from "../handlers/deploy.js";
 import { listDeployments } from "../handlers/list-deployments.js";
 import { instancesOf, requireDeployment } from "../model/recorded-deployments.js";
 import { parseStemcell } from "../model/stemcell.js";
+import { teamsOfLogin } from "../policy.js";
 import { CLOUD } from "../yaml/cloud-configs.js";
 import { latestConfigs } from "../yaml/latest-configs.js";
 import { json, jsonList, toTask } from "./answer.js";
@@ -24,17 +25,18 @@ import type { HttpCall, Route } from "./route.js";
 import { refuseOptions, updateOptionsOf } from "./update-options.js";
 
 /** Ways to deploy that this director does not have: nobody is to believe that they were heeded. */
-const UNKNOWN_OPTIONS = ["recreate_persistent_disks", "recreate_vms_created_before", "dry_run"];
+const UNKNOWN_OPTIONS = ["recreate_persistent_disks", "recreate_vms_created_before"];
 
 export const deploymentRoutes: readonly Route[] = [
   {
     method: "GET",
     path: "/deployments",
     operation: "listDeployments",
-    serve: async ({ context, call }) => {
+    teams: "own",
+    serve: async ({ context, call, may }) => {
       const pages = pagesOf(
         (page) => listDeployments(context, page, call),
-        ({ deployments }) => deployments,
+        ({ deployments }) => deployments.filter(({ teams }) => may("listDeployments", teams)),
       );
       return jsonList(shown(context, pages));
     },
@@ -43,6 +45,7 @@ export const deploymentRoutes: readonly Route[] = [
     method: "POST",
     path: "/deployments",
     operation: "deploy",
+    teams: "own",
     serve: async (http) => {
       const { context, call, request } = http;
       refuseOptions(http, UNKNOWN_OPTIONS);
@@ -51,7 +54,8 @@ export const deploymentRoutes: readonly Route[] = [
       const recreate = http.query.get("recreate") === "true";
       return withManifest(async () => {
         const wanted = { manifest: bodyText(request), options: updateOptionsOf(http), recreate, wait: false };
-        const { task } = await deploy(context, wanted, call);
+        const teams = http.may("deploy", []) ? [] : teamsOfLogin(http.login.scopes, "admin");
+        const { task } = await deploy(context, wanted, call, teams);
         return toTask(task?.taskId);
       });
     },
@@ -60,6 +64,7 @@ export const deploymentRoutes: readonly Route[] = [
     method: "POST",
     path: "/deployments/:deployment/diff",
     operation: "diffDeployment",
+    teams: "own",
     serve: async (http) => {
       const context = { cloud_config_ids: await cloudConfigIds(http.context), runtime_config_ids: [] };
       try {
@@ -92,13 +97,15 @@ export const deploymentRoutes: readonly Route[] = [
     method: "GET",
     path: "/deployment_configs",
     operation: "listDeployments",
-    serve: async ({ context, query }) => {
+    teams: "own",
+    serve: async ({ context, query, may }) => {
       const asked = query.getAll("deployment[]");
       return json(
         await context.tablet.read((tables) => {
           const configs = latestConfigs(tables, CLOUD);
           return asked
             .filter((name) => tables.deployments.has(name))
+            .filter((name) => may("listDeployments", tables.deployments.get(name)?.teams ?? []))
             .flatMap((deployment) =>
               configs.map(({ configId: id, type, name }) => ({ id, deployment, config: { id, type, name } })),
             );
@@ -117,9 +124,9 @@ async function* shown(
     const locked = new Set(locks.map(({ resource }) => resource));
     yield await context.tablet.read((tables) => {
       const cloud_config = latestConfigs(tables, CLOUD).length === 0 ? "none" : "latest";
-      return deployments.map(({ name }) => ({
+      return deployments.map(({ name, teams }) => ({
         name,
-        teams: [],
+        teams,
         cloud_config,
         releases: [],
         stemcells: stemcellsOf(instancesOf(tables, name)),

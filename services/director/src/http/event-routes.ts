@@ -13,8 +13,10 @@ export const eventRoutes: readonly Route[] = [
     method: "GET",
     path: "/events",
     operation: "listEvents",
+    teams: "own",
     serve: async (http) => {
       const filters = filtersOf(http);
+      if (!http.may("listEvents", [])) await requireOfDeployment(http, filters.deployment);
       const events: Event[] = [];
       let pageToken = "";
       do {
@@ -32,6 +34,12 @@ export const eventRoutes: readonly Route[] = [
     serve: async (http) => json(eventObject(await eventOf(http))),
   },
 ];
+
+/** Those of a team ask for the events of one of its deployments. */
+async function requireOfDeployment(http: HttpCall, name: string): Promise<void> {
+  const deployment = await http.context.tablet.read(({ deployments }) => deployments.get(name));
+  http.require("listEvents", deployment?.teams ?? []);
+}
 
 /** One event, which may have been forgotten. */
 async function eventOf(http: HttpCall): Promise<Event> {

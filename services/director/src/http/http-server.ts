@@ -151,7 +151,7 @@ export class HttpServer {
       onRequest: async (request) => {
         const served = request.served as ServedRequest;
         await served.login(request.headers.authorization);
-        if (route.operation !== undefined) served.require(route.operation);
+        await served.authorise(route);
       },
       handler: async (request, reply): Promise<FastifyReply> =>
         send(reply, await (request.served as ServedRequest).serve(route)),

@@ -25,7 +25,7 @@ const OPERATIONS: Readonly<Record<Verb, Operation>> = {
   recreate: "recreateInstances",
 };
 
-const UNKNOWN_OPTIONS = ["dry_run", "recreate_vms_created_before", "force"];
+const UNKNOWN_OPTIONS = ["recreate_vms_created_before", "force"];
 
 /** Stop, start, restart and recreate: of a deployment, a group or an instance. */
 export const lifecycleRoutes: readonly Route[] = [

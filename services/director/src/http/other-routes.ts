@@ -5,7 +5,6 @@ import type { Route } from "./route.js";
 
 /** Lists of what this director never has. */
 const EMPTY = [
-  "/releases",
   "/networks",
   "/orphaned_vms",
   "/director/certificate_expiry",
@@ -42,6 +41,7 @@ export const otherRoutes: readonly Route[] = [
       );
     },
   },
+  { method: "GET", path: "/releases", operation: "listDeployments", teams: "own", serve: async () => json([]) },
   ...EMPTY.map((path): Route => ({ method: "GET", path, operation: "listDeployments", serve: async () => json([]) })),
   ...REFUSED.map(
     ([method, path, what]): Route => ({

@@ -21,6 +21,8 @@ const SETS: readonly (readonly string[])[] = [
   ["bosh.dynamic-disks.detach"],
   ["bosh.dynamic-disks.delete"],
   ["bosh.dynamic-disks.list"],
+  ["bosh.teams.some.admin"],
+  ["bosh.teams.some.read"],
 ];
 
 /** Of one task, which are for who may see that. */
@@ -71,7 +73,7 @@ describe("every route over HTTPS", function () {
       const http = as(index);
       for (const route of guarded) {
         const what = `${route.method} ${route.path}`;
-        const sets = scopesFor(route.operation, directorId);
+        const sets = scopesFor(route.operation, directorId, route.teams === "own" ? ["some"] : []);
         const granted = sets.some((set) => set.every((scope) => scopes.includes(scope)));
         const { status, body } = await http.send(route.method, pathOf(route), { body: "" });
         if (granted) expect(status, what).to.be.oneOf([200, 204, 302, 400, 404, 501]);

@@ -16,9 +16,9 @@ export interface HttpCall {
   readonly request: FastifyRequest;
   /** A part of the path, decoded. */
   param(name: string): string;
-  /** Throws unless the login may do that. */
-  require(operation: Operation): void;
-  may(operation: Operation): boolean;
+  /** Throws unless the login may do that, with something of these teams: those of the deployment in the path, unless told. */
+  require(operation: Operation, teams?: readonly string[]): void;
+  may(operation: Operation, teams?: readonly string[]): boolean;
 }
 
 export interface Route {
@@ -26,6 +26,8 @@ export interface Route {
   readonly path: string;
   /** What the login must be allowed; undefined where the route itself looks, once it knows what it is about. */
   readonly operation: Operation | undefined;
+  /** It is not about one deployment that is there: who is of any team may ask, and is answered what is for that team. */
+  readonly teams?: "own";
   /** The body is not read before the route asks for it. */
   readonly streams?: true;
   readonly serve: (http: HttpCall) => Promise<Answer>;

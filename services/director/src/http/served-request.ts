@@ -8,7 +8,7 @@ import {
 import type { CallContext } from "@diskmesh/rpc";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Context } from "../context.js";
-import { formatScopes, isAllowed, type Operation, scopesFor } from "../policy.js";
+import { formatScopes, isAllowed, type Operation, scopesFor, teamsOfLogin } from "../policy.js";
 import type { Answer } from "./answer.js";
 import { BadRequestError, CODES } from "./http-error.js";
 import type { Login } from "./login.js";
@@ -34,6 +34,8 @@ export class ServedRequest {
   readonly #span: RequestSpan;
   #timer: NodeJS.Timeout | undefined;
   #login: Login | undefined;
+  /** Of what it is about. */
+  #teams: readonly string[] = [];
 
   constructor(options: ServedRequestOptions) {
     const { request, reply, timeoutMs } = options;
@@ -62,10 +64,20 @@ export class ServedRequest {
     return this.#login;
   }
 
+  /** Throws PermissionDeniedError unless the login may ask for the route. */
+  async authorise({ operation, teams }: Route): Promise<void> {
+    const { deployment: name } = this.#options.request.params as { readonly deployment?: string };
+    const { tablet } = this.#options.current();
+    const deployment = name === undefined ? undefined : await tablet.read(({ deployments }) => deployments.get(name));
+    if (deployment !== undefined) this.#teams = deployment.teams ?? [];
+    else if (teams === "own") this.#teams = teamsOfLogin(this.#known().scopes, "any");
+    if (operation !== undefined) this.require(operation);
+  }
+
   /** Throws PermissionDeniedError unless the login may do that. */
-  require(operation: Operation): void {
-    if (this.#may(operation)) return;
-    const scopes = formatScopes(scopesFor(operation, this.#options.current().tablet.id));
+  require(operation: Operation, teams = this.#teams): void {
+    if (this.#may(operation, teams)) return;
+    const scopes = formatScopes(scopesFor(operation, this.#options.current().tablet.id, teams));
     throw new PermissionDeniedError(`Require one of the scopes: ${scopes}`, { about: { operation } });
   }
 
@@ -79,8 +91,8 @@ export class ServedRequest {
       query: request.query as URLSearchParams,
       request,
       param: (name) => params[name] ?? "",
-      require: (operation) => this.require(operation),
-      may: (operation) => this.#may(operation),
+      require: (operation, teams) => this.require(operation, teams),
+      may: (operation, teams) => this.#may(operation, teams),
     };
     return this.#span.within(() => route.serve(http));
   }
@@ -89,8 +101,8 @@ export class ServedRequest {
     this.#span.end(status);
   }
 
-  #may(operation: Operation): boolean {
-    return isAllowed(operation, this.#known().scopes, this.#options.current().tablet.id);
+  #may(operation: Operation, teams = this.#teams): boolean {
+    return isAllowed(operation, this.#known().scopes, this.#options.current().tablet.id, teams);
   }
 
   #known(): Login {

@@ -43,6 +43,7 @@ export const stemcellRoutes: readonly Route[] = [
     method: "GET",
     path: "/stemcells",
     operation: "listStemcells",
+    teams: "own",
     serve: async ({ context, call }) => {
       const pages = pagesOf(
         (page) => listStemcells(context, page, call),

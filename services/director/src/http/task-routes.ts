@@ -29,6 +29,7 @@ export const taskRoutes: readonly Route[] = [
     method: "GET",
     path: "/tasks",
     operation: "listTasks",
+    teams: "own",
     serve: async (http) => {
       const { query } = http;
       const states = statesNamed(
@@ -40,9 +41,10 @@ export const taskRoutes: readonly Route[] = [
       const all = query.get("verbose") === "2";
       const deployment = query.get("deployment") ?? "";
       const asked = query.get("context_id") ?? "";
-      const tasks = tasksOf(http, states, deployment, ({ type, contextId }) =>
-        asked === "" ? all || !IN_PASSING.test(type) : contextId === asked,
-      );
+      const isAsked = ({ type, contextId }: Task): boolean =>
+        asked === "" ? all || !IN_PASSING.test(type) : contextId === asked;
+      const matches = (task: Task): boolean => isAsked(task) && http.may("listTasks", task.teams);
+      const tasks = tasksOf(http, states, deployment, matches);
       return jsonList(firstOf(tasks, limitOf(query.get("limit"))));
     },
   },
@@ -65,11 +67,12 @@ export const taskRoutes: readonly Route[] = [
       return outputAnswer(http.context, { taskId, type }, http.request.headers.range);
     },
   },
-  { method: "DELETE", path: "/task/:id", operation: "cancelTask", serve: async (http) => cancelOne(http) },
+  { method: "DELETE", path: "/task/:id", operation: "cancelTask", teams: "own", serve: (http) => cancelOne(http) },
   {
     method: "POST",
     path: "/tasks/cancel",
     operation: "cancelTask",
+    teams: "own",
     serve: async (http) => {
       const body = bodyObject(http.request);
       const states = body.optionalTexts("states") ?? ["queued"];
@@ -77,7 +80,8 @@ export const taskRoutes: readonly Route[] = [
         throw new BadRequestError("states must be of queued and processing");
       const types = body.optionalTexts("types");
       const deployment = body.optionalText("deployment") ?? "";
-      const wanted = ({ type }: Task): boolean => types === undefined || types.includes(type);
+      const wanted = ({ type, teams }: Task): boolean =>
+        (types === undefined || types.includes(type)) && http.may("cancelTask", teams);
       for await (const tasks of tasksOf(http, statesNamed(states), deployment, wanted)) {
         for (const id of tasks.map((task) => (task as { readonly id: number }).id)) await cancelUnlessEnded(http, id);
       }
@@ -100,15 +104,14 @@ function tasksOf(
 
 /** The task, if the login may see that of it; who may not is not told whether there is one. */
 async function seenTask(http: HttpCall, operation: Operation): Promise<Task> {
-  const isReader = http.may(operation);
   const { task } = await getTask(http.context, { taskId: taskIdOf(http) }).catch((error: unknown) => {
-    if (!isReader && error instanceof NotFoundError) http.require(operation);
+    if (error instanceof NotFoundError) http.require(operation, []);
     throw error;
   });
   if (task === undefined) throw new TypeError("a task that was found is missing");
   const rule: Rule = POLICY[operation];
   const isCreator = rule.creator === true && task.user === http.login.name;
-  if (!isReader && !isCreator) http.require(operation);
+  if (!isCreator) http.require(operation, task.teams);
   return task;
 }
 
@@ -119,7 +122,7 @@ function taskIdOf(http: HttpCall): number {
 }
 
 async function cancelOne(http: HttpCall) {
-  const taskId = taskIdOf(http);
+  const { taskId } = await seenTask(http, "cancelTask");
   try {
     await cancelTask(http.context, { taskId }, http.call);
     return empty(204);

@@ -5,12 +5,14 @@ import type { HttpCall } from "./route.js";
 /** How instances are updated, as a query says it. */
 export function updateOptionsOf({ query }: HttpCall): InstanceUpdateOptions {
   const skipped = query.get("skip_drain") ?? "";
-  if (!["", "*", "true", "false"].includes(skipped))
-    throw new NotImplementedError("this director skips the drain of all instance groups or of none: give no names");
+  const skipDrain = skipped === "*" || skipped === "true";
+  const isOfGroups = !skipDrain && skipped !== "" && skipped !== "false";
   return {
-    skipDrain: skipped === "*" || skipped === "true",
+    skipDrain,
+    skipDrainGroups: isOfGroups ? skipped.split(",").map((group) => group.trim()) : [],
     canaries: query.get("canaries") ?? "",
     maxInFlight: query.get("max_in_flight") ?? "",
+    dryRun: query.get("dry_run") === "true",
   };
 }
 

@@ -6,6 +6,7 @@ import { deleteVm } from "../handlers/delete-vm.js";
 import { listPersistentDisks } from "../handlers/list-persistent-disks.js";
 import { listProblems } from "../handlers/list-problems.js";
 import { listSnapshots } from "../handlers/list-snapshots.js";
+import { orphanPersistentDisk } from "../handlers/orphan-persistent-disk.js";
 import { parseSelection } from "../handlers/parse.js";
 import { resolveProblems } from "../handlers/resolve-problems.js";
 import { scanDeployment } from "../handlers/scan-deployment.js";
@@ -43,10 +44,12 @@ export const upkeepRoutes: readonly Route[] = [
       method: "DELETE",
       path,
       operation: "deleteOrphanedDisk",
-      serve: async ({ context, call, query, param }) => {
-        if (query.get("orphan") === "true")
-          throw new NotImplementedError("this director does not orphan a disk that is in use: deploy without it");
-        return toTask((await deleteOrphanedDisk(context, { diskCid: param("cid"), ...NO_WAIT }, call)).task?.taskId);
+      serve: async (http) => {
+        const wanted = { diskCid: http.param("cid"), ...NO_WAIT };
+        const isOrphaned = http.query.get("orphan") === "true";
+        if (isOrphaned) http.require("orphanPersistentDisk");
+        const end = isOrphaned ? orphanPersistentDisk : deleteOrphanedDisk;
+        return toTask((await end(http.context, wanted, http.call)).task?.taskId);
       },
     }),
   ),

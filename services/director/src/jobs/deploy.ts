@@ -1,26 +1,47 @@
+import type { Instance } from "../model/instance.js";
 import { passDone } from "../model/lifecycle.js";
 import type { LockName } from "../model/locks.js";
-import { instancesOf } from "../model/recorded-deployments.js";
+import { instancesOf, refuseOtherTeams } from "../model/recorded-deployments.js";
 import type { DirectorTransaction } from "../model/schema.js";
+import type { UpdateOptions } from "../model/task.js";
 import { WARNING } from "../model/task-event.js";
 import { checkVms } from "../steps/check-vms.js";
 import { cpisOfStep } from "../steps/cpi-target.js";
-import { cpisOfDeployment, recordManifest } from "../steps/deployment-steps.js";
+import { cpisOfDeployment, putManifest, recordManifest, refuseBareGroups } from "../steps/deployment-steps.js";
+import { rehearse } from "../steps/rehearse.js";
 import { updateInstances } from "../steps/update-instances.js";
+import type { TaskRun } from "../workers/task-run.js";
 import type { Planner } from "./job.js";
 
-const NO_OPTIONS = { recreate: false, skipDrain: false, canaries: "", maxInFlight: "" } as const;
+const NO_OPTIONS: UpdateOptions & { readonly recreate: boolean } = {
+  recreate: false,
+  skipDrain: false,
+  canaries: "",
+  maxInFlight: "",
+};
 
 /** Makes a deployment be as its manifest says. */
 export const deploy: Planner<"update_deployment"> = (context, job, tables, taskId) => {
   const { deployment: name, manifest, options = NO_OPTIONS } = job;
+  const named = { name, text: manifest, teams: job.teams };
+  // Another team's may have been made since this was asked for.
+  refuseOtherTeams(tables, name, job.teams ?? []);
   const deployment = tables.deployments.get(name);
   const locks: LockName[] = [{ type: "deployment", resource: name }];
   const { groups, warnings } = context.manifests.get(manifest);
   const ofCpis = cpisOfStep(context, tables, ...cpisOfDeployment(context, tables, name, groups));
-  if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
-    return { locks, ...ofCpis, run: (run) => recordManifest(context, run, name, manifest) };
   const wanted = options.recreate ? "recreate" : "started";
+  const aim = { deployment: name, taskId, wanted, follows: true, fixesLost: true } as const;
+  const update = { aim, meant: (all: readonly Instance[]) => all };
+  if (options.dryRun) {
+    const run = async (run: TaskRun): Promise<string> => {
+      await run.stage("Preparing deployment", name, () => refuseBareGroups(context, run, manifest));
+      return rehearse(context, run, update, (tx) => putManifest(context, tx, named));
+    };
+    return { locks, ...ofCpis, run };
+  }
+  if (deployment === undefined || deployment.deleting || deployment.manifest !== manifest)
+    return { locks, ...ofCpis, run: (run) => recordManifest(context, run, named) };
   if (deployment.checkedByTaskId !== taskId) {
     return {
       locks,
@@ -35,12 +56,11 @@ export const deploy: Planner<"update_deployment"> = (context, job, tables, taskI
       },
     };
   }
-  const aim = { deployment: name, taskId, wanted, follows: true, fixesLost: true } as const;
   return {
     locks,
     ...ofCpis,
     run: async (run) => {
-      await updateInstances(context, run, { aim, meant: (all) => all, ...options });
+      await updateInstances(context, run, { ...update, ...options });
       return `/deployments/${name}`;
     },
   };

@@ -15,6 +15,7 @@ import { deploy } from "./deploy.js";
 import { detachDynamicDisk } from "./detach-disk.js";
 import { fetchStemcell } from "./fetch-stemcell.js";
 import type { Planner, Planners } from "./job.js";
+import { orphanPersistentDisk } from "./orphan-persistent-disk.js";
 import { attachDiskOnly, provideDisk } from "./provide-disk.js";
 import { renewAgentCertificates } from "./renew-agent-certificates.js";
 import { resolveProblems } from "./resolve-problems.js";
@@ -44,6 +45,7 @@ export const planners: Planners = {
   clean_up: cleanUp,
   retrieve_vm_stats: retrieveVmStats,
   delete_orphaned_disk: deleteOrphanedDisk,
+  orphan_persistent_disk: orphanPersistentDisk,
   attach_orphaned_disk: attachOrphanedDisk,
   take_snapshots: takeSnapshots,
   delete_snapshots: deleteSnapshots,

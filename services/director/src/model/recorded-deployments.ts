@@ -1,4 +1,4 @@
-import { InvalidStateError, NotFoundError } from "@diskmesh/domain";
+import { InvalidStateError, NotFoundError, PermissionDeniedError } from "@diskmesh/domain";
 import type { Disk } from "./disk.js";
 import { addressKey, formatInstance, type Instance } from "./instance.js";
 import type { PersistentDisk } from "./persistent-disk.js";
@@ -71,6 +71,15 @@ export function deploymentsWith(tables: DirectorTables, stemcell: { name: string
 export function refuseDeletingDeployment(tables: DirectorTables, name: string): void {
   if (tables.deployments.get(name)?.deleting !== true) return;
   throw new InvalidStateError(`deployment \`${name}\` is being deleted: delete it again to finish that first`, {
+    about: { deployment: name },
+  });
+}
+
+/** None for whoever needs no team. Throws where the deployment is there, and of other teams or of none. */
+export function refuseOtherTeams({ deployments }: DirectorTables, name: string, teams: readonly string[]): void {
+  const deployment = deployments.get(name);
+  if (teams.length === 0 || deployment === undefined || deployment.teams?.some((team) => teams.includes(team))) return;
+  throw new PermissionDeniedError(`deployment \`${name}\` is of none of the teams ${teams.join(", ")}`, {
     about: { deployment: name },
   });
 }

@@ -16,13 +16,21 @@ type MeantDisk = {
   readonly meant?: MeantAttachment;
 };
 
+export type SkipDrain = boolean | readonly string[];
+
+export function skipsDrain(skipDrain: SkipDrain, group: string): boolean {
+  return typeof skipDrain === "boolean" ? skipDrain : skipDrain.includes(group);
+}
+
 /** How instances are updated, beside what the manifest says. */
 export type UpdateOptions = {
-  /** Jobs run neither pre-stop nor drain before they are stopped. */
-  readonly skipDrain: boolean;
+  /** Jobs run neither pre-stop nor drain before they are stopped: of all instances, or of those of some groups. */
+  readonly skipDrain: SkipDrain;
   /** Instead of those of the update block: a number, or a share such as "20%"; empty for the block's. */
   readonly canaries: string;
   readonly maxInFlight: string;
+  /** Tells what would be done, and does nothing. Absent where an older version recorded the task: no. */
+  readonly dryRun?: boolean;
 };
 
 /** What to clean up beside stemcells that nothing was made of for long. */
@@ -67,6 +75,8 @@ export type Job =
       readonly manifest: string;
       /** Absent where an older version recorded the task: none. */
       readonly options?: UpdateOptions & { readonly recreate: boolean };
+      /** Those for whom it was asked, whose a new deployment becomes; absent for an administrator. */
+      readonly teams?: readonly string[];
     }
   | ({
       readonly type: "update_instances";
@@ -108,6 +118,7 @@ export type Job =
   /** With `withoutVm` also of instances that have none. */
   | { readonly type: "retrieve_vm_stats"; readonly deployment: string; readonly withoutVm: boolean }
   | { readonly type: "delete_orphaned_disk"; readonly diskCid: string }
+  | { readonly type: "orphan_persistent_disk"; readonly diskCid: string }
   | { readonly type: "attach_orphaned_disk"; readonly diskCid: string; readonly instanceId: string }
   /** Of one instance; empty for all of the deployment. */
   | { readonly type: "take_snapshots"; readonly deployment: string; readonly instanceId: string }
@@ -167,6 +178,8 @@ export interface Task {
   readonly contextId?: string | undefined;
   /** The W3C trace context of the request that started it; absent where that was part of no trace. */
   readonly traceParent?: string | undefined;
+  /** Whose its deployment was when it was asked for; absent for nobody's. */
+  readonly teams?: readonly string[] | undefined;
   /** How many directors have taken it. */
   readonly attempts: number;
   readonly createdAtMs: number;
@@ -186,7 +199,7 @@ export function hasEnded(task: Task): boolean {
 
 export type NewTask = Pick<
   Task,
-  "taskId" | "description" | "queue" | "user" | "deployment" | "contextId" | "traceParent"
+  "taskId" | "description" | "queue" | "user" | "deployment" | "contextId" | "teams" | "traceParent"
 > & {
   readonly job: Job;
 };

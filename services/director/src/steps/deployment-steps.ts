@@ -6,7 +6,7 @@ import { sameJson } from "../model/json.js";
 import { checkManifest, missingOf, place } from "../model/manifest-check.js";
 import type { GroupSpec } from "../model/placement.js";
 import { persistentDiskOf, refuseDeletingDeployment } from "../model/recorded-deployments.js";
-import type { DirectorTables } from "../model/schema.js";
+import type { DirectorTables, DirectorTransaction } from "../model/schema.js";
 import type { TaskRun } from "../workers/task-run.js";
 import type { JobContext } from "./job-context.js";
 import { cpiFacts } from "./make-once.js";
@@ -28,36 +28,45 @@ export function cpisOfDeployment(
   return things.map(({ cpi }) => cpi);
 }
 
+export interface WantedManifest {
+  readonly name: string;
+  readonly text: string;
+  /** For whom it was asked; absent for an administrator. */
+  readonly teams?: readonly string[] | undefined;
+}
+
 /** Makes the manifest the deployment's, with the instances it wants and those it no longer wants marked, all at once. */
-export async function recordManifest(
-  context: JobContext,
-  run: TaskRun,
-  name: string,
-  text: string,
-): Promise<undefined> {
+export async function recordManifest(context: JobContext, run: TaskRun, wanted: WantedManifest): Promise<undefined> {
+  const { name, text } = wanted;
   await run.stage("Preparing deployment", name, async () => {
     await refuseBareGroups(context, run, text);
-    await context.tablet.transact((tx) => {
-      refuseDeletingDeployment(tx, name);
-      const manifest = context.manifests.get(text);
-      checkManifest(context, tx, manifest);
-      const placement = place(tx, name, manifest.groups, context.cloudConfigs.current(tx), context.newId);
-      tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0 });
-      for (const instance of placement.added) tx.instances.put(instance);
-      for (const instance of placement.migrated) {
-        tx.instances.put(instance);
-        const disk = persistentDiskOf(tx, instance.instanceId);
-        if (disk !== undefined) tx.persistentDisks.put({ ...disk, group: instance.group });
-      }
-      for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
-      for (const instance of tx.instances.by("byDeployment", name)) refuseMovingIgnored(context, tx, instance);
-    });
+    await context.tablet.transact((tx) => putManifest(context, tx, wanted));
   });
   return undefined;
 }
 
+/** Throws what is wrong with the manifest. */
+export function putManifest(context: JobContext, tx: DirectorTransaction, wanted: WantedManifest): void {
+  const { name, text } = wanted;
+  refuseDeletingDeployment(tx, name);
+  const manifest = context.manifests.get(text);
+  checkManifest(context, tx, manifest);
+  const placement = place(tx, name, manifest.groups, context.cloudConfigs.current(tx), context.newId);
+  const present = tx.deployments.get(name);
+  const teams = present === undefined ? wanted.teams : present.teams;
+  tx.deployments.put({ name, manifest: text, deleting: false, checkedByTaskId: 0, ...(teams && { teams }) });
+  for (const instance of placement.added) tx.instances.put(instance);
+  for (const instance of placement.migrated) {
+    tx.instances.put(instance);
+    const disk = persistentDiskOf(tx, instance.instanceId);
+    if (disk !== undefined) tx.persistentDisks.put({ ...disk, group: instance.group });
+  }
+  for (const instance of placement.leaving) tx.instances.put({ ...instance, leaving: true });
+  for (const instance of tx.instances.by("byDeployment", name)) refuseMovingIgnored(context, tx, instance);
+}
+
 /** Groups that do not say what their VMs are made of are for CPIs whose VMs are there already. */
-async function refuseBareGroups(context: JobContext, run: TaskRun, text: string): Promise<void> {
+export async function refuseBareGroups(context: JobContext, run: TaskRun, text: string): Promise<void> {
   const bare = await context.tablet.read((tables) => {
     const manifest = context.manifests.get(text);
     checkManifest(context, tables, manifest);

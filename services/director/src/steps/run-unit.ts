@@ -3,6 +3,7 @@ import { decideDeploy, type InstanceStep, locksOfStep } from "../model/deploymen
 import { formatInstance, type Instance } from "../model/instance.js";
 import type { LockName } from "../model/locks.js";
 import type { DirectorTables } from "../model/schema.js";
+import { type SkipDrain, skipsDrain } from "../model/task.js";
 import type { WatchTime } from "../model/update-block.js";
 import type { TaskRun } from "../workers/task-run.js";
 import { changeInstance } from "./instance-record.js";
@@ -14,7 +15,7 @@ import { awaitVm, createVm, deleteInstance, deleteOutdatedVm, describeVm } from 
 
 export interface UnitWork {
   readonly aim: Aim;
-  readonly skipDrain: boolean;
+  readonly skipDrain: SkipDrain;
   /** How long instances may take to run; none are started without it. */
   readonly watchTime?: WatchTime;
   /** Whether that is all for now. */
@@ -105,9 +106,10 @@ async function runStep(
   context: JobContext,
   run: TaskRun,
   { step, diskWork }: PlannedStep,
-  { aim, skipDrain, watchTime }: UnitWork,
+  { aim, watchTime, ...work }: UnitWork,
 ): Promise<void> {
   const { instance } = step;
+  const skipDrain = skipsDrain(work.skipDrain, instance.group);
   const stop = (intent: StopIntent) => stopJobs(context, run, instance, { intent, skipDrain });
   if (step.do === "create_vm") await createVm(context, run, instance);
   else if (step.do === "await_agent") await awaitVm(context, run, instance);

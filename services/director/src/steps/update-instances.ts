@@ -4,6 +4,7 @@ import { formatInstance, type Instance } from "../model/instance.js";
 import type { GroupSpec } from "../model/placement.js";
 import { instancesOf } from "../model/recorded-deployments.js";
 import type { DirectorTables } from "../model/schema.js";
+import type { SkipDrain } from "../model/task.js";
 import { maxInFlightOf } from "../model/update-block.js";
 import { partsOf, unitsOf, type Wave, wavesOf } from "../model/waves.js";
 import type { TaskRun } from "../workers/task-run.js";
@@ -15,7 +16,7 @@ import { cpiFor, manifestOf } from "./vm-spec.js";
 
 export interface InstanceUpdate {
   readonly aim: Aim;
-  readonly skipDrain: boolean;
+  readonly skipDrain: SkipDrain;
   /** Which of the deployment's instances. */
   readonly meant: (all: readonly Instance[]) => readonly Instance[];
   /** Instead of what the manifest's update blocks say; empty for that. */

@@ -61,6 +61,7 @@ export class Tasks {
       const note = room.admit(job, queue, tx);
       wanted.check?.(tx);
       const deployment = wanted.deployment(tx);
+      const teams = teamsOf(tx, deployment, job);
       const task = newTask(
         {
           taskId: nextNumber(tx, "task"),
@@ -71,6 +72,7 @@ export class Tasks {
           job,
           ...(call.contextId !== undefined && { contextId: call.contextId }),
           ...(traceParent !== undefined && { traceParent }),
+          ...(teams.length > 0 && { teams }),
         },
         clock.nowMs(),
       );
@@ -129,6 +131,13 @@ export class Tasks {
     };
     return (await changes.until(taskId, ended, { timeoutMs, clock, signal: call.signal })) ?? this.get(taskId);
   }
+}
+
+/** Whose the task's deployment is, or is to become. */
+function teamsOf({ deployments }: DirectorTables, name: string, job: Job): readonly string[] {
+  const deployment = deployments.get(name);
+  if (deployment !== undefined) return deployment.teams ?? [];
+  return job.type === "update_deployment" ? (job.teams ?? []) : [];
 }
 
 /** Who asks, as tasks and events have it. */

@@ -17,6 +17,8 @@ export interface Deployment {
   name: string;
   /** The last manifest deployed, as YAML. */
   manifest: string;
+  /** Teams whose members may change it, by the scopes of their logins over HTTPS; empty when it is only of administrators. */
+  teams: string[];
 }
 
 /** One member of an instance group. */
@@ -213,6 +215,20 @@ export interface AttachOrphanedDiskResponse {
   task: Task | undefined;
 }
 
+/** Names the disk to leave over. */
+export interface OrphanPersistentDiskRequest {
+  /** The CPI's id for it. */
+  diskCid: string;
+  /** Return when the task has ended or the deadline is near. */
+  wait: boolean;
+}
+
+/** The task. */
+export interface OrphanPersistentDiskResponse {
+  /** The task. */
+  task: Task | undefined;
+}
+
 /** Names the disk to delete. */
 export interface DeleteOrphanedDiskRequest {
   /** The CPI's id for it. One that nobody knows is deleted with whatever CPI has it; none having it is a success. */
@@ -280,7 +296,7 @@ export interface ForgetPossibleOrphanResponse {
 }
 
 function createBaseDeployment(): Deployment {
-  return { name: "", manifest: "" };
+  return { name: "", manifest: "", teams: [] };
 }
 
 export const Deployment: MessageFns<Deployment> = {
@@ -290,6 +306,9 @@ export const Deployment: MessageFns<Deployment> = {
     }
     if (message.manifest !== "") {
       writer.uint32(18).string(message.manifest);
+    }
+    for (const v of message.teams) {
+      writer.uint32(26).string(v!);
     }
     return writer;
   },
@@ -323,6 +342,14 @@ export const Deployment: MessageFns<Deployment> = {
             message.manifest = reader.string();
             continue;
           }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.teams.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -342,6 +369,7 @@ export const Deployment: MessageFns<Deployment> = {
     const message = createBaseDeployment();
     message.name = object.name ?? "";
     message.manifest = object.manifest ?? "";
+    message.teams = object.teams?.map((e) => e) || [];
     return message;
   },
 };
@@ -1735,6 +1763,128 @@ export const AttachOrphanedDiskResponse: MessageFns<AttachOrphanedDiskResponse> 
   },
 };
 
+function createBaseOrphanPersistentDiskRequest(): OrphanPersistentDiskRequest {
+  return { diskCid: "", wait: false };
+}
+
+export const OrphanPersistentDiskRequest: MessageFns<OrphanPersistentDiskRequest> = {
+  encode(message: OrphanPersistentDiskRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.diskCid !== "") {
+      writer.uint32(10).string(message.diskCid);
+    }
+    if (message.wait !== false) {
+      writer.uint32(16).bool(message.wait);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OrphanPersistentDiskRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOrphanPersistentDiskRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.diskCid = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 16) {
+              break;
+            }
+
+            message.wait = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<OrphanPersistentDiskRequest>): OrphanPersistentDiskRequest {
+    return OrphanPersistentDiskRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OrphanPersistentDiskRequest>): OrphanPersistentDiskRequest {
+    const message = createBaseOrphanPersistentDiskRequest();
+    message.diskCid = object.diskCid ?? "";
+    message.wait = object.wait ?? false;
+    return message;
+  },
+};
+
+function createBaseOrphanPersistentDiskResponse(): OrphanPersistentDiskResponse {
+  return { task: undefined };
+}
+
+export const OrphanPersistentDiskResponse: MessageFns<OrphanPersistentDiskResponse> = {
+  encode(message: OrphanPersistentDiskResponse, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.task !== undefined) {
+      Task.encode(message.task, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): OrphanPersistentDiskResponse {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseOrphanPersistentDiskResponse();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.task = Task.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<OrphanPersistentDiskResponse>): OrphanPersistentDiskResponse {
+    return OrphanPersistentDiskResponse.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<OrphanPersistentDiskResponse>): OrphanPersistentDiskResponse {
+    const message = createBaseOrphanPersistentDiskResponse();
+    message.task = (object.task !== undefined && object.task !== null) ? Task.fromPartial(object.task) : undefined;
+    return message;
+  },
+};
+
 function createBaseDeleteOrphanedDiskRequest(): DeleteOrphanedDiskRequest {
   return { diskCid: "", wait: false };
 }
@@ -2344,6 +2494,19 @@ export const DeploymentServiceDefinition = {
       requestType: DeleteOrphanedDiskRequest as typeof DeleteOrphanedDiskRequest,
       requestStream: false,
       responseType: DeleteOrphanedDiskResponse as typeof DeleteOrphanedDiskResponse,
+      responseStream: false,
+      options: {},
+    },
+    /**
+     * Takes an instance's persistent disk from it: the disk is left over then, with its data. FAILED_PRECONDITION unless the
+     * instance is stopped. When it is started again or deployed it gets a new, empty one, if the manifest wants it to have
+     * one. A disk that was left over already, or that nobody knows, is a success.
+     */
+    orphanPersistentDisk: {
+      name: "OrphanPersistentDisk",
+      requestType: OrphanPersistentDiskRequest as typeof OrphanPersistentDiskRequest,
+      requestStream: false,
+      responseType: OrphanPersistentDiskResponse as typeof OrphanPersistentDiskResponse,
       responseStream: false,
       options: {},
     },

@@ -26,6 +26,13 @@ export interface InstanceUpdateOptions {
   canaries: string;
   /** So many at once, in the same forms. */
   maxInFlight: string;
+  /** As skip_drain, for the instances of these groups alone. */
+  skipDrainGroups: string[];
+  /**
+   * Changes nothing: the task's events tell what would be done first to each instance, as far as that is known without
+   * asking agents and CPIs.
+   */
+  dryRun: boolean;
 }
 
 /** What to stop. */
@@ -216,7 +223,7 @@ export const InstanceSelection: MessageFns<InstanceSelection> = {
 };
 
 function createBaseInstanceUpdateOptions(): InstanceUpdateOptions {
-  return { skipDrain: false, canaries: "", maxInFlight: "" };
+  return { skipDrain: false, canaries: "", maxInFlight: "", skipDrainGroups: [], dryRun: false };
 }
 
 export const InstanceUpdateOptions: MessageFns<InstanceUpdateOptions> = {
@@ -229,6 +236,12 @@ export const InstanceUpdateOptions: MessageFns<InstanceUpdateOptions> = {
     }
     if (message.maxInFlight !== "") {
       writer.uint32(26).string(message.maxInFlight);
+    }
+    for (const v of message.skipDrainGroups) {
+      writer.uint32(34).string(v!);
+    }
+    if (message.dryRun !== false) {
+      writer.uint32(40).bool(message.dryRun);
     }
     return writer;
   },
@@ -270,6 +283,22 @@ export const InstanceUpdateOptions: MessageFns<InstanceUpdateOptions> = {
             message.maxInFlight = reader.string();
             continue;
           }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.skipDrainGroups.push(reader.string());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.dryRun = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -290,6 +319,8 @@ export const InstanceUpdateOptions: MessageFns<InstanceUpdateOptions> = {
     message.skipDrain = object.skipDrain ?? false;
     message.canaries = object.canaries ?? "";
     message.maxInFlight = object.maxInFlight ?? "";
+    message.skipDrainGroups = object.skipDrainGroups?.map((e) => e) || [];
+    message.dryRun = object.dryRun ?? false;
     return message;
   },
 };

@@ -213,6 +213,8 @@ export interface Task {
   attempts: number;
   /** What the client called the chain of requests that it is a part of; empty for none. */
   contextId: string;
+  /** Teams that its deployment was of when it was asked for. */
+  teams: string[];
 }
 
 /** One line of a task's event log. */
@@ -356,6 +358,7 @@ function createBaseTask(): Task {
     endedAt: undefined,
     attempts: 0,
     contextId: "",
+    teams: [],
   };
 }
 
@@ -399,6 +402,9 @@ export const Task: MessageFns<Task> = {
     }
     if (message.contextId !== "") {
       writer.uint32(106).string(message.contextId);
+    }
+    for (const v of message.teams) {
+      writer.uint32(114).string(v!);
     }
     return writer;
   },
@@ -520,6 +526,14 @@ export const Task: MessageFns<Task> = {
             message.contextId = reader.string();
             continue;
           }
+          case 14: {
+            if (tag !== 114) {
+              break;
+            }
+
+            message.teams.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -550,6 +564,7 @@ export const Task: MessageFns<Task> = {
     message.endedAt = object.endedAt ?? undefined;
     message.attempts = object.attempts ?? 0;
     message.contextId = object.contextId ?? "";
+    message.teams = object.teams?.map((e) => e) || [];
     return message;
   },
 };
