@@ -4,10 +4,15 @@ import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { issueCertificate } from "@diskmesh/pki";
-import { eventually, temporaryFolder, testCertificates } from "@diskmesh/testkit";
+import type { CallContext } from "@diskmesh/rpc";
+import { eventually, freePort, temporaryFolder, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { directorConfig } from "../config.js";
+import type { Context } from "../context.js";
 import type { HttpClient } from "../testing/http-client.js";
-import { type HttpDirector, startHttpDirector } from "../testing/http-director.js";
+import { type HttpDirector, httpUsers, startHttpDirector } from "../testing/http-director.js";
+import { httpConfig } from "./http-config.js";
+import { HttpServer } from "./http-server.js";
 
 describe("the HTTPS face", () => {
   let mesh: HttpDirector;
@@ -139,6 +144,65 @@ describe("the HTTPS face", () => {
       socket.on("close", () => resolve());
       socket.resume();
     });
+  }
+});
+
+describe("a client that leaves while its list is made", () => {
+  it("-> 499 in the log, and no bug", async () => {
+    const certs = await testCertificates({ hostIds: [] });
+    const port = await freePort();
+    const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
+    const lines: { level: string; fields: object }[] = [];
+    const line = (level: string) => (fields: object) => void lines.push({ level, fields });
+    const log = { debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") };
+    const client = { leave: () => {} };
+    const server = new HttpServer(
+      {
+        config: directorConfig.parse({
+          listen: { host: "127.0.0.1", port: 0 },
+          tls: certs.files("director"),
+          tablet: { storage: "/nowhere" },
+          dispatcher: { address: "127.0.0.1:1" },
+          nats: { servers: ["127.0.0.1:1"] },
+          http,
+        }),
+        current: () => contextWith(() => client.leave()),
+        whyNotReady: () => "",
+        log,
+      },
+      httpConfig.parse(http),
+    );
+    await server.listen();
+    try {
+      const authorization = Buffer.from("admin:pw-admin").toString("base64");
+      const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false }, () =>
+        socket.write(
+          // Whose body was read, a request counts as none that was broken off.
+          `GET /dynamic_disks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Length: 2\r\n\r\n{}`,
+        ),
+      );
+      socket.on("error", () => {});
+      client.leave = () => socket.destroy();
+      await eventually(async () => {
+        const failed = lines.filter(({ fields }) => "status" in fields);
+        expect(failed.map(({ level, fields }) => [level, (fields as { status: number }).status])).to.deep.equal([
+          ["info", 499],
+        ]);
+      });
+    } finally {
+      await server.close();
+    }
+  });
+
+  /** One that lists its disks when whoever has asked for them has gone. */
+  function contextWith(leave: () => void): Context {
+    const page = async (_request: unknown, { signal }: CallContext) => {
+      leave();
+      if (!signal.aborted) await once(signal, "abort");
+      return { items: [], nextPageToken: "" };
+    };
+    const tablet = { id: "some", read: async () => [] };
+    return { tablet, lists: { page }, config: { dynamicDisks: { enabled: true } } } as unknown as Context;
   }
 });
 

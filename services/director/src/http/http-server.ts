@@ -201,8 +201,10 @@ export class HttpServer {
     }
   }
 
-  #fail(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
+  #fail(thrown: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
     const { served } = request;
+    // A list that nobody waits for any more is closed before its end, and says no more than that.
+    const error = isPrematureClose(thrown) && served?.signal.aborted ? served.signal.reason : thrown;
     const known = error instanceof DomainError ? undefined : frameworkAnswer(error as Error);
     const path = pathOf(request);
     const isPassthru = path.startsWith(`${PASSTHRU_PREFIX}/`);
@@ -215,6 +217,10 @@ export class HttpServer {
     if (!request.raw.complete) void reply.header("connection", "close");
     return send(reply, answer);
   }
+}
+
+function isPrematureClose(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ERR_STREAM_PREMATURE_CLOSE";
 }
 
 function passthruAnswer(error: unknown, known: Answer | undefined, requestId: string): Answer {

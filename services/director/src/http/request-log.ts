@@ -42,7 +42,6 @@ export class RequestLog {
     if (error instanceof UnauthenticatedError || error instanceof PermissionDeniedError || isBraked(error))
       this.#refused(said);
     else if (isKnown) log.info(said, "a request over HTTPS could not be read");
-    else if (isOfGoneClient(error, request)) log.info(said, "a client went away before it had its answer");
     else if (!(error instanceof DomainError)) log.error({ ...fields, error }, "a request over HTTPS failed");
     else if (LEADER_ADDRESS in error.about) log.debug(said, "a request over HTTPS came to a standby");
     else if (status >= 500) log.warn(said, "a request over HTTPS failed");
@@ -69,9 +68,4 @@ export class RequestLog {
 /** Only logins are refused with a number too high before anybody is known. */
 function isBraked(error: unknown): boolean {
   return error instanceof DomainError && error.reason === "RESOURCE_EXHAUSTED" && "address" in error.about;
-}
-
-/** Nobody reads a stream to its end for somebody whose connection is closed. */
-function isOfGoneClient(error: unknown, { raw }: FastifyRequest): boolean {
-  return raw.socket.destroyed && (error as { readonly code?: unknown } | null)?.code === "ERR_STREAM_PREMATURE_CLOSE";
 }
