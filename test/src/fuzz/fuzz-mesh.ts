@@ -9,6 +9,7 @@ import {
   TaskServiceDefinition,
 } from "@diskmesh/api/director";
 import { DiskRegistryServiceDefinition } from "@diskmesh/api/registry";
+import { httpUsers } from "@diskmesh/director/testing";
 import { MIB_BYTES } from "@diskmesh/domain";
 import { certificateFiles, createDevelopmentCertificates, issueCertificate } from "@diskmesh/pki";
 import { createClient, type TlsFiles } from "@diskmesh/rpc";
@@ -31,6 +32,9 @@ const DEVICES = 6;
 const CLIENT_DEADLINE_MS = 30_000;
 
 export const VM_REGISTRY = { user: "cpi", password: "password-of-the-vm-registry" } as const;
+
+/** Of the director's HTTPS face, as "name:password". */
+export const HTTPS_LOGIN = "admin:pw-admin";
 
 /** What its operator wants of it, whatever is uploaded meanwhile. */
 export const CLOUD_CONFIG = `
@@ -81,7 +85,7 @@ export class FuzzMesh implements AsyncDisposable {
   }
 
   static async start(): Promise<FuzzMesh> {
-    const names = ["director", "cpi-dispatcher", "disk-registry", "vm-registry"];
+    const names = ["director", "cpi-dispatcher", "disk-registry", "vm-registry", "https"];
     const group = await ServiceGroup.prepare({ names, hostIds: [HOST, VICTIM_HOST] });
     try {
       const strangers = temporaryFolder();
@@ -90,7 +94,8 @@ export class FuzzMesh implements AsyncDisposable {
       const mesh = new FuzzMesh(group, await group.startNats(), strangers, bystander);
       // So that what the processes hold can be told from what they have not cleared away yet.
       const collecting = (plan: ServicePlan): ServicePlan => ({ ...plan, env: COLLECTS_ON_SIGUSR2 });
-      await group.start(mesh.#services().map(collecting), [mesh.#agent(), mesh.#victim()].map(collecting));
+      const users = await httpUsers({ admin: ["bosh.admin"] });
+      await group.start(mesh.#services(users).map(collecting), [mesh.#agent(), mesh.#victim()].map(collecting));
       return mesh;
     } catch (error) {
       await group[Symbol.asyncDispose]();
@@ -114,6 +119,10 @@ export class FuzzMesh implements AsyncDisposable {
 
   get vmRegistryPort(): number {
     return this.group.listen("vm-registry").port;
+  }
+
+  get httpsPort(): number {
+    return this.group.listen("https").port;
   }
 
   /** A director's own client of the dispatcher. */
@@ -169,7 +178,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
     return this.group[Symbol.asyncDispose]();
   }
 
-  #services(): ServicePlan[] {
+  #services(users: readonly object[]): ServicePlan[] {
     const { group, nats } = this;
     // What clients do wrong is no line of a log that anybody reads: a million of them would only fill the disk.
     const log = { level: "error" };
@@ -188,6 +197,7 @@ instance_groups: [{ name: old, instances: 1, azs: [z9], stemcell: old, vm_type: 
         dispatcher: { address: group.address("cpi-dispatcher") },
         nats: { servers: [nats.address] },
         dynamicDisks: { enabled: true },
+        http: { listen: group.listen("https"), users },
         registry: { listen: group.listen("vm-registry"), ...VM_REGISTRY },
       },
     };

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { connect } from "node:tls";
 import type { FuzzMesh } from "./fuzz-mesh.js";
-import { VM_REGISTRY } from "./fuzz-mesh.js";
+import { HTTPS_LOGIN, VM_REGISTRY } from "./fuzz-mesh.js";
 import { PARSER_NAMES } from "./parsers.js";
 import { ProtoMessages } from "./proto-messages.js";
 import type { Surface } from "./surface.js";
@@ -10,6 +10,7 @@ import { ConfigsSurface } from "./surfaces/configs.js";
 import { CpiAnswersSurface } from "./surfaces/cpi-answers.js";
 import { GrpcSurface } from "./surfaces/grpc.js";
 import { Http2Surface } from "./surfaces/http2.js";
+import { HttpsSurface } from "./surfaces/https.js";
 import { MbusSurface } from "./surfaces/mbus.js";
 import { NbdSurface } from "./surfaces/nbd.js";
 import { RegistryHttpSurface } from "./surfaces/registry-http.js";
@@ -35,6 +36,7 @@ const MAKERS: Readonly<Record<string, (parts: SurfaceParts) => Surface | Promise
       agent: mesh.filesOf("disk-agent"),
     }),
   "registry-http": ({ mesh }) => new RegistryHttpSurface(mesh.targets, { port: mesh.vmRegistryPort, ...VM_REGISTRY }),
+  https: ({ mesh }) => new HttpsSurface(mesh.targets, { port: mesh.httpsPort, login: HTTPS_LOGIN }),
   configs: ({ mesh }) => new ConfigsSurface(mesh.clients),
   stemcells: ({ mesh }) => new StemcellsSurface(mesh.clients.stemcells),
   "cpi-answers": ({ mesh }) => new CpiAnswersSurface(mesh),

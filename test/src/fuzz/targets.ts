@@ -34,8 +34,17 @@ export class Targets {
   /** A TLS connection with the certificate of a caller, or none. */
   tls(target: Target, caller: Caller | undefined, more: ConnectionOptions = {}): TLSSocket {
     const material = caller === undefined ? {} : this.#read(caller);
-    const tcp = this.tcp(this.port(target));
-    const tls = connect({ socket: tcp, ...material, rejectUnauthorized: false, ALPNProtocols: ["h2"], ...more });
+    return this.#tlsTo(this.port(target), { ...material, ALPNProtocols: ["h2"], ...more });
+  }
+
+  /** A TLS connection without a certificate. */
+  https(port: number): TLSSocket {
+    return this.#tlsTo(port, {});
+  }
+
+  #tlsTo(port: number, options: ConnectionOptions): TLSSocket {
+    const tcp = this.tcp(port);
+    const tls = connect({ socket: tcp, rejectUnauthorized: false, ...options });
     below.set(tls, tcp);
     return quiet(tls);
   }

@@ -1,6 +1,7 @@
 import { X509Certificate } from "node:crypto";
 import { once } from "node:events";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
+import { connect as connectTcp } from "node:net";
 import { join } from "node:path";
 import { connect } from "node:tls";
 import { issueCertificate } from "@diskmesh/pki";
@@ -147,8 +148,11 @@ describe("the HTTPS face", () => {
   }
 });
 
-describe("a client that leaves while its list is made", () => {
-  it("-> 499 in the log, and no bug", async () => {
+describe("a client that leaves", () => {
+  for (const when of ["before its login is looked at", "while its list is made"])
+    it(`${when} -> 499 in the log, and no bug`, () => leaving(when));
+
+  async function leaving(when: string): Promise<void> {
     const certs = await testCertificates({ hostIds: [] });
     const port = await freePort();
     const http = { listen: { port }, users: await httpUsers({ admin: ["bosh.admin"] }) };
@@ -166,7 +170,10 @@ describe("a client that leaves while its list is made", () => {
           nats: { servers: ["127.0.0.1:1"] },
           http,
         }),
-        current: () => contextWith(() => client.leave()),
+        current: () => {
+          if (when === "before its login is looked at") client.leave();
+          return contextWith(() => client.leave());
+        },
         whyNotReady: () => "",
         log,
       },
@@ -175,14 +182,18 @@ describe("a client that leaves while its list is made", () => {
     await server.listen();
     try {
       const authorization = Buffer.from("admin:pw-admin").toString("base64");
-      const socket = connect({ port, host: "127.0.0.1", rejectUnauthorized: false }, () =>
+      const tcp = connectTcp({ port, host: "127.0.0.1" });
+      const socket = connect({ socket: tcp, rejectUnauthorized: false }, () =>
         socket.write(
           // Whose body was read, a request counts as none that was broken off.
           `GET /dynamic_disks HTTP/1.1\r\nHost: x\r\nAuthorization: Basic ${authorization}\r\nContent-Length: 2\r\n\r\n{}`,
         ),
       );
       socket.on("error", () => {});
-      client.leave = () => socket.destroy();
+      client.leave = () => {
+        if (!tcp.destroyed) tcp.resetAndDestroy();
+        socket.destroy();
+      };
       await eventually(async () => {
         const failed = lines.filter(({ fields }) => "status" in fields);
         expect(failed.map(({ level, fields }) => [level, (fields as { status: number }).status])).to.deep.equal([
@@ -192,7 +203,7 @@ describe("a client that leaves while its list is made", () => {
     } finally {
       await server.close();
     }
-  });
+  }
 
   /** One that lists its disks when whoever has asked for them has gone. */
   function contextWith(leave: () => void): Context {

@@ -60,7 +60,10 @@ export class ServedRequest {
 
   async login(authorization: string | undefined): Promise<Login> {
     const { logins, request } = this.#options;
-    this.#login = await logins.of(authorization, request.ip, this.#abort.signal);
+    // The kernel does not tell it of a connection that was reset.
+    const address: string | undefined = request.ip;
+    if (address === undefined) throw new CancelledError("the client has gone away");
+    this.#login = await logins.of(authorization, address, this.#abort.signal);
     return this.#login;
   }
 

@@ -1,3 +1,4 @@
+export { allRoutes } from "../http/routes.js";
 export { type HttpAnswer, HttpClient } from "./http-client.js";
 export { httpUsers, startHttpDirector } from "./http-director.js";
 export { startHttpNoop } from "./http-noop.js";

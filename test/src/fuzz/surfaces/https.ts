@@ -1,0 +1,128 @@
+import { allRoutes } from "@diskmesh/director/testing";
+import type { Random } from "../../random.js";
+import { type Conversation, conversation, converse } from "../conversation.js";
+import { jsonText, strangeJson, strangeText } from "../strange.js";
+import { Counts, Find, type Surface } from "../surface.js";
+import { came, type Targets } from "../targets.js";
+
+const METHODS = ["GET", "POST", "PUT", "DELETE", "HEAD", "PATCH", "OPTIONS", "TRACE", "PROPFIND", "get", "X\0", ""];
+const PARTS = ["%", "%00", "%zz", "%ff", "..", "//", "\\", "?", "#", ";", "[]", "*", "-1", "0", "1", "NaN", "%F0%9F"];
+const MORE_PARTS = ["99999999999999999999", "__proto__", "constructor", "$(x)", "a".repeat(3_000), "é", ":id"];
+const FIELDS = [
+  "type",
+  "limit",
+  "state",
+  "verbose",
+  "name",
+  "deployment",
+  "context",
+  "before_id",
+  "task",
+  "skip_drain",
+];
+const VALUES = ["", "1", "-1", "deploy", "cloud", "{", '{"cloud_config_ids":[{}]}', "a,b,,", "true", "2026-13-45"];
+const BODIES = [
+  "",
+  "{",
+  "[]",
+  "null",
+  '"x"',
+  "1e999",
+  '{"__proto__":{"a":1}}',
+  '{"disk_name":{"$gt":""}}',
+  '{"disk_size":-1}',
+  '{"from":{"id":"1"},"to":{}}',
+  '{"config":null,"states":[1]}',
+  "[".repeat(5_000),
+  "\xff\xfe",
+  "---\n- &a [*a]",
+  "a: &x [*x, *x]",
+  "name: ../../x",
+  "\x1f\x8b\x08",
+];
+const TYPES = [
+  "application/json",
+  "text/yaml",
+  "application/x-compressed",
+  "multipart/form-data; boundary=x",
+  ";",
+  "\0",
+];
+const RANGES = ["0-", "5-1", "-5", "99999999999999999999-", "a-b", "0-1,2-3", "", "0-\0"].map(
+  (range) => `bytes=${range}`,
+);
+const LOGINS = ["Basic", "Basic !!!!", `Basic ${"A".repeat(4_000)}`, "Bearer", "Bearer a.b.c", "Digest x=y", "\0"];
+const HEADERS = [":", "a b: c", "Content-Length: 3", "Expect: 200-ok", "Upgrade: h2c", "Transfer-Encoding: x"];
+
+/** The director's HTTPS face, to which an administrator speaks who knows its routes, and little of how they are used. */
+export class HttpsSurface implements Surface {
+  readonly name = "https";
+  readonly atOnce = 16;
+  readonly counts = new Counts();
+
+  constructor(
+    private readonly targets: Targets,
+    private readonly face: { readonly port: number; readonly login: string },
+  ) {}
+
+  next(random: Random): Buffer {
+    const requests = Array.from({ length: random.pick([1, 1, 1, 2, 5]) }, () => this.#request(random));
+    return Buffer.from(JSON.stringify(conversation(random, requests)));
+  }
+
+  async send(input: Buffer): Promise<void> {
+    const socket = this.targets.https(this.face.port);
+    if (!(await came(socket, "secureConnect"))) return this.counts.add("not let in");
+    const heard = (await converse(socket, JSON.parse(input.toString()) as Conversation)).toString("latin1");
+    const statuses = [...heard.matchAll(/^HTTP\/1\.1 (\d{3})/gm)].map(([, status = ""]) => status);
+    for (const status of statuses.length === 0 ? ["not answered"] : statuses) this.counts.add(status);
+    // What is not offered here is answered with 501.
+    const bug = statuses.find((status) => status >= "500" && status !== "501");
+    if (bug !== undefined) throw new Find(`a request over HTTPS is answered with ${bug}: ${heard.slice(0, 1_000)}`);
+  }
+
+  #request(random: Random): Buffer {
+    const { method, path } = random.pick(ROUTES);
+    const parts = path
+      .split("/")
+      .map((part) => (part.startsWith(":") || random.chance(0.08) ? strangePart(random) : part));
+    const query = Array.from(
+      { length: random.pick([0, 0, 1, 3]) },
+      () => `${random.pick(FIELDS)}=${strangeValue(random)}`,
+    );
+    const target = parts.join("/") + (query.length === 0 ? "" : `?${query.join("&")}`);
+    const body = strangeBody(random);
+    const known = `Basic ${Buffer.from(this.face.login).toString("base64")}`;
+    const lines = [
+      `${random.chance(0.8) ? method : random.pick(METHODS)} ${target} HTTP/1.${random.chance(0.95) ? 1 : 7}`,
+      "Host: director",
+      `Authorization: ${random.chance(0.9) ? known : random.pick(LOGINS)}`,
+    ];
+    if (random.chance(0.5)) lines.push(`Content-Type: ${random.pick(TYPES)}`);
+    if (random.chance(0.3)) lines.push(`Range: ${random.pick(RANGES)}`);
+    if (random.chance(0.9)) lines.push(`Content-Length: ${body.length + (random.chance(0.06) ? 1 : 0)}`);
+    else lines.push(`Transfer-Encoding: ${random.pick(["chunked", "gzip", "x"])}`);
+    if (random.chance(0.06)) lines.push(random.pick(HEADERS));
+    if (random.chance(0.03)) lines.push(`X-Bosh-Context-Id: ${"x".repeat(random.pick([1, 64, 65]))}`);
+    return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\n\r\n`, "latin1"), body]);
+  }
+}
+
+/** All but one, which would cancel what the mesh is checked by. */
+const ROUTES = allRoutes.filter(({ path }) => path !== "/tasks/cancel");
+
+function strangePart(random: Random): string {
+  return random.pick(random.chance(0.7) ? PARTS : MORE_PARTS);
+}
+
+function strangeValue(random: Random): string {
+  if (random.chance(0.3)) return random.pick(PARTS);
+  return encodeURIComponent(
+    random.chance(0.7) ? random.pick(VALUES) : Buffer.from(strangeText(random)).toString(),
+  ).slice(0, 4_000);
+}
+
+function strangeBody(random: Random): Buffer {
+  if (random.chance(0.7)) return Buffer.from(random.pick(BODIES), "latin1");
+  return jsonText(random, { disk_name: strangeJson(random, 1), instance_id: "x", config: strangeJson(random) });
+}
