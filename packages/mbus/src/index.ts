@@ -12,5 +12,6 @@ export {
 export { type Notice, watchHeartbeats } from "./heartbeats.js";
 export { mbusMetrics } from "./metrics.js";
 export { mbusPermissions } from "./permissions.js";
+export { reloadServer } from "./reload-server.js";
 export { whyOutdated, whyRefused } from "./server-advisories.js";
 export { type ServerUser, serverUsersFiles } from "./server-users.js";

@@ -23,6 +23,8 @@ export function serverUsersFiles(
   authorityPems: readonly string[],
 ): ReadonlyMap<string, string> {
   const pins = new Set(users.flatMap((user) => user.pins));
+  // One may come by several certificates, and is one user.
+  const identities = new Map(users.map(({ identity }) => [identityUri(identity), identity]));
   const authorities = join(folder, FILES.authorities);
   return new Map([
     [authorities, authorityPems.map((pem) => `${pem.trimEnd()}\n`).join("")],
@@ -32,7 +34,7 @@ export function serverUsersFiles(
     ],
     [
       join(folder, FILES.authorization),
-      `users: [${users.map(({ identity }) => `\n  ${userOf(identity)}`).join("")}\n]\n`,
+      `users: [${[...identities.values()].map((identity) => `\n  ${userOf(identity)}`).join("")}\n]\n`,
     ],
   ]);
 }

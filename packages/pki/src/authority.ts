@@ -1,6 +1,6 @@
 // @peculiar/x509 needs it, and leaves it to us to load.
 import "reflect-metadata";
-import { randomBytes, webcrypto } from "node:crypto";
+import { createPrivateKey, createPublicKey, randomBytes, webcrypto } from "node:crypto";
 import { type Identity, InvalidArgumentError, identityUri } from "@diskmesh/domain";
 import * as x509 from "@peculiar/x509";
 
@@ -25,6 +25,8 @@ export interface CertificateOptions {
   readonly ipAddresses: readonly string[];
   readonly validDays: number;
   readonly usages: readonly CertificateUsage[];
+  /** The key that it is for, on P-256; a new one by default. */
+  readonly keyPem?: string;
 }
 
 const ALGORITHM = { name: "ECDSA", namedCurve: "P-256", hash: "SHA-256" };
@@ -61,7 +63,7 @@ export async function issueCertificate(authority: KeyPair, options: CertificateO
       `the certificate of ${options.commonName} has no usage: give server, client or both`,
     );
   const issuer = new x509.X509Certificate(authority.certPem);
-  const keys = await generateKeys();
+  const keys = options.keyPem === undefined ? await generateKeys() : await keysOf(options.keyPem);
   const certificate = await x509.X509CertificateGenerator.create({
     serialNumber: newSerialNumber(),
     subject: commonNameOf(options.commonName),
@@ -97,6 +99,15 @@ function alternativeNames(options: CertificateOptions): x509.JsonGeneralNames {
 
 async function generateKeys(): Promise<webcrypto.CryptoKeyPair> {
   return webcrypto.subtle.generateKey(ALGORITHM, true, ["sign", "verify"]);
+}
+
+async function keysOf(keyPem: string): Promise<webcrypto.CryptoKeyPair> {
+  const pkcs8 = createPrivateKey(keyPem).export({ type: "pkcs8", format: "der" });
+  const spki = createPublicKey(keyPem).export({ type: "spki", format: "der" });
+  return {
+    privateKey: await webcrypto.subtle.importKey("pkcs8", pkcs8, ALGORITHM, true, ["sign"]),
+    publicKey: await webcrypto.subtle.importKey("spki", spki, ALGORITHM, true, ["verify"]),
+  };
 }
 
 function commonNameOf(commonName: string): x509.JsonName {

@@ -11,7 +11,7 @@ const CERTIFICATE_DAYS = 365;
 const RENEW_BEFORE_MS = 30 * 24 * 60 * 60 * 1000;
 
 // Stock bosh agents accept a NATS server only under this common name.
-const NATS_COMMON_NAME = "default.nats.bosh-internal";
+export const NATS_COMMON_NAME = "default.nats.bosh-internal";
 
 /** Where a party to TLS has its certificate, its key, and the authority that it trusts. */
 export interface CertificateFiles {

@@ -1,4 +1,6 @@
 export * from "./agent-authority.js";
 export * from "./authority.js";
-export * from "./development.js";
+export { type CertificateFiles, certificateFiles, createDevelopmentCertificates } from "./development.js";
+export { parseHolders } from "./holders.js";
 export { identifiedKey } from "./identified-key.js";
+export { MeshCertificates } from "./mesh-certificates.js";

@@ -5,8 +5,9 @@ import { AgentCertificateState } from "@diskmesh/api/director";
 import { InvalidArgumentError, NotFoundError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { connectNats, type NatsConnection } from "@diskmesh/mbus";
-import { eventually, skipBecause, type TestCertificates } from "@diskmesh/testkit";
+import { eventually, skipBecause, type TestCertificates, testCertificates } from "@diskmesh/testkit";
 import { expect } from "chai";
+import { HOSTS_FOLDER } from "./testing/agent-access.js";
 import { TestDirector } from "./testing/test-director.js";
 import { certOf, type VmAgent, withAgents } from "./testing/vm-agents.js";
 
@@ -84,6 +85,19 @@ for (const natsUsers of ["written", "callout"] as const)
       // What was looked through has the rest of the story.
       expect(state).to.contain(agents[0]?.vm.agentId);
     });
+
+    if (natsUsers === "written")
+      it("a host whose certificate is put into certFolder -> let in, and refused when it is taken away", async () => {
+        const files = (await testCertificates({ hostIds: ["late"] })).files("disk-agent-late");
+        const inFolder = join(director.folder, HOSTS_FOLDER, "late.pem");
+        expect(await isLetIn(files)).to.equal(false);
+        copyFileSync(files.certFile, inFolder);
+        const { connection } = await connectAs(files);
+        await eventually(() => connection.isConnected);
+        rmSync(inFolder);
+        await eventually(() => !connection.isConnected);
+        expect(await isLetIn(files)).to.equal(false);
+      });
 
     it("an agent may publish, subscribe and reply as nobody but itself", async () => {
       const [a, b] = agents.map(({ vm }) => vm.agentId) as [string, string];

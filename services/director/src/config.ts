@@ -49,6 +49,8 @@ const agentCertificatesConfig = z.strictObject({
         pidFile: pathConfig,
         /** Certificates of others whom it lets in: agents of hosts. */
         certFiles: z.array(pathConfig).max(10_000).default([]),
+        /** Their `*.pem` in a folder, such as that of `diskmesh pki`: a new one is let in within seconds. */
+        certFolder: pathConfig.optional(),
       }),
     }),
     z.strictObject({

@@ -12,7 +12,9 @@ import { fenceHost } from "./fence-host.js";
 import { hosts } from "./hosts.js";
 import { instances } from "./instances.js";
 import { locks } from "./locks.js";
+import { natsConfig } from "./nats-config.js";
 import { passthru } from "./passthru.js";
+import { pki } from "./pki.js";
 import { provide } from "./provide.js";
 import { removeHost } from "./remove-host.js";
 import { restore } from "./restore.js";
@@ -50,4 +52,6 @@ export const ACTIONS: readonly Action[] = [
   passthru,
   backup,
   restore,
+  pki,
+  natsConfig,
 ];

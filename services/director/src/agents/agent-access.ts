@@ -9,6 +9,7 @@ import type { AgentCertificates } from "./agent-certificates.js";
 import { AgentUsers } from "./agent-users.js";
 import { openCalloutIssuer } from "./callout-issuer.js";
 import { CalloutUsers } from "./callout-users.js";
+import { OtherUsers } from "./other-users.js";
 import { WrittenUsers } from "./written-users.js";
 
 interface Parts {
@@ -42,9 +43,9 @@ export async function keepAgentAccess(parts: Parts, certificates: AgentCertifica
     callout.start();
     return;
   }
-  const { folder, pidFile, certFiles } = settings.natsUsers.written;
-  const all = [config.tls.certFile, ...certFiles];
-  const written = new WrittenUsers({ folder, pidFile, certFiles: all, tls, tablet, users, clock, log });
+  const { folder, pidFile, certFiles, certFolder } = settings.natsUsers.written;
+  const others = new OtherUsers({ certFiles: [config.tls.certFile, ...certFiles], certFolder, tls, log });
+  const written = new WrittenUsers({ folder, pidFile, others, tls, tablet, users, clock, log });
   lifecycle.use("NATS users", written);
   written.start();
 }

@@ -1,20 +1,19 @@
-import { X509Certificate } from "node:crypto";
 import { mkdir, readFile } from "node:fs/promises";
 import { replaceFile } from "@diskmesh/atomic-file";
-import { InvalidStateError, type Logger, messageOf } from "@diskmesh/domain";
-import { type ServerUser, serverUsersFiles } from "@diskmesh/mbus";
-import { identifiedKey } from "@diskmesh/pki";
+import { type Logger, messageOf } from "@diskmesh/domain";
+import { reloadServer, serverUsersFiles } from "@diskmesh/mbus";
 import type { Clock } from "@diskmesh/service";
 import type { CurrentTls } from "@diskmesh/tls";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { AgentUsers } from "./agent-users.js";
+import type { OtherUsers } from "./other-users.js";
 
 export interface WrittenUsersOptions {
   /** Where the files are that nats-server's configuration includes. */
   readonly folder: string;
   readonly pidFile: string;
-  /** Certificates of all others whom NATS lets in. */
-  readonly certFiles: readonly string[];
+  /** All others whom NATS lets in. */
+  readonly others: OtherUsers;
   /** Whose certificates count that are no VM agents'. */
   readonly tls: CurrentTls;
   readonly tablet: DirectorTablet;
@@ -34,7 +33,8 @@ export class WrittenUsers {
   readonly #options: WrittenUsersOptions;
   readonly #closed = new AbortController();
   #unwatch = () => {};
-  readonly #unreadable = new Map<string, string>();
+  /** Of those who were told last. */
+  #toldOthers = "";
   #isStale = true;
   #wake = () => {};
   #running = Promise.resolve();
@@ -97,10 +97,13 @@ export class WrittenUsers {
   async #tell(isStale: boolean): Promise<void> {
     const { folder, pidFile, tls, tablet, users, log } = this.#options;
     const own = String(tls.material.ca);
-    const [others, authorities] = await Promise.all([
-      this.#others(),
-      tablet.read((tables) => [...tables.agentAuthorities.entries()].map(({ certPem }) => certPem)),
-    ]);
+    const others = await this.#options.others.all();
+    const toldOthers = JSON.stringify([own, others]);
+    // Then nothing is asked of the state, which may be away for a while.
+    if (!isStale && toldOthers === this.#toldOthers) return;
+    const authorities = await tablet.read((tables) =>
+      [...tables.agentAuthorities.entries()].map(({ certPem }) => certPem),
+    );
     const agents = users.all();
     tablet.checkMayAct();
     await mkdir(folder, { recursive: true });
@@ -110,50 +113,9 @@ export class WrittenUsers {
         isChanged = true;
         await replaceFile(path, text, { mode: 0o644 });
       }
+    if (isChanged) await reloadServer(pidFile);
+    this.#toldOthers = toldOthers;
     if (!isChanged) return;
-    await reload(pidFile);
     log.info({ agents: agents.length, others: others.length }, "told nats-server who its users are");
   }
-
-  /** One whose certificate cannot be read is left out: all others are still to be let in. */
-  async #others(): Promise<ServerUser[]> {
-    const { certFiles, tls } = this.#options;
-    const found = await Promise.all(
-      certFiles.map(async (certFile) => {
-        try {
-          const certificate = new X509Certificate(await readFile(certFile, "utf8"));
-          const { identity, pin } = identifiedKey(certificate);
-          if (tls.isRevoked(certificate.serialNumber)) return undefined;
-          return { identity, pins: [pin] };
-        } catch (error) {
-          this.#tellUnreadable(certFile, messageOf(error));
-          return undefined;
-        }
-      }),
-    );
-    return found.filter((user) => user !== undefined);
-  }
-
-  /** Once for each reason: it is looked at again and again. */
-  #tellUnreadable(certFile: string, error: string): void {
-    if (this.#unreadable.get(certFile) === error) return;
-    this.#unreadable.set(certFile, error);
-    const text = "a certificate cannot be read: NATS does not let its holder in";
-    this.#options.log.warn({ certFile, error }, text);
-  }
-}
-
-/** Has the nats-server of a pid file read its configuration again. */
-async function reload(pidFile: string): Promise<void> {
-  const text = await readFile(pidFile, "utf8").catch(() => "");
-  const pid = Number(text.trim());
-  if (!Number.isInteger(pid) || pid <= 1)
-    throw new InvalidStateError(`${pidFile} names no process: nats-server does not run`);
-  // To most programs the signal is their end, and a pid that was left in the file may be anybody's by now.
-  const program = await readFile(`/proc/${pid}/comm`, "utf8").catch(() => "");
-  if (program.trim() !== "nats-server")
-    throw new InvalidStateError(
-      `process ${pid} of ${pidFile} is no nats-server: see that it runs, and writes that file`,
-    );
-  process.kill(pid, "SIGHUP");
 }

@@ -16,6 +16,9 @@ interface AgentAccess {
   readonly config: object;
 }
 
+/** Of certificates of agents of hosts, which come when a test puts them there. */
+export const HOSTS_FOLDER = "hosts";
+
 const DIRECTOR: Identity = { role: "director", name: "" };
 
 /** What NATS and a director are to be told so that each agent has a certificate of its own; undefined without `how`. */
@@ -38,10 +41,11 @@ function written(folder: string, certs: TestCertificates) {
   const { caFile, certFile } = certs.files("director");
   const { identity, pin } = identifiedKey(new X509Certificate(readFileSync(certFile)));
   const first = serverUsersFiles(usersFolder, [{ identity, pins: [pin] }], [readFileSync(caFile, "utf8")]);
-  mkdirSync(usersFolder);
+  const certFolder = join(folder, HOSTS_FOLDER);
+  for (const each of [usersFolder, certFolder]) mkdirSync(each);
   for (const [path, text] of first) writeFileSync(path, text);
   const pidFile = join(usersFolder, "nats-server.pid");
-  return { nats: { usersFolder }, natsUsers: { written: { folder: usersFolder, pidFile } } };
+  return { nats: { usersFolder }, natsUsers: { written: { folder: usersFolder, pidFile, certFolder } } };
 }
 
 /** As README has it. */

@@ -1,0 +1,122 @@
+import { readFile } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import { formatIdentity, messageOf, quoted } from "@diskmesh/domain";
+import type { MeshCertificates } from "@diskmesh/pki";
+import { type Action, type ActionCall, textOption } from "../action.js";
+import { UsageError } from "../exit-codes.js";
+import { timeText } from "../output.js";
+import { countOf } from "../values.js";
+
+const VALID_DAYS = 365;
+const MAX_VALID_DAYS = 3_650;
+const DAY_MS = 86_400_000;
+
+type Verb = (call: ActionCall, names: readonly string[]) => Promise<void>;
+
+const VERBS: Readonly<Record<string, Verb>> = {
+  make: (call, names) => make(call, names, false),
+  renew: (call, names) => make(call, names, true),
+  list,
+  revoke,
+  "replace-authority": async (call, names) => {
+    none(names);
+    await (await open(call, false)).replaceAuthority();
+    say(call, "another authority signs from now on: copy ca.pem to where it is used, then `diskmesh pki make`");
+  },
+  "forget-authority": async (call, names) => {
+    none(names);
+    await (await open(call, false)).forgetFormerAuthority();
+    say(call, "one authority is trusted from now on: copy ca.pem to where it is used");
+  },
+};
+
+export const pki: Action = {
+  usage: "pki <verb> [names...]",
+  summary: `certificates of a mesh, from a list of who is to have one; verbs: ${Object.keys(VERBS).join(", ")}`,
+  options: [
+    ["--folder <folder>", "the authority and what it has made (pki); keep it safe, and copy from it to the hosts"],
+    [
+      "--list <file>",
+      "a line each: ROLE or ROLE/NAME, then names and addresses where it is reached (FOLDER/mesh.list)",
+    ],
+    ["--days <count>", `how long certificates last (${VALID_DAYS}); \`make\` renews those with a third of that left`],
+    ["--new-keys", "renew keys, too: NATS then needs `diskmesh nats-config` before they are used"],
+  ],
+  example: "diskmesh pki make --folder pki --list mesh.list",
+  run: async (call) => {
+    const [verb = "", ...names] = call.args;
+    const run = Object.hasOwn(VERBS, verb) ? VERBS[verb] : undefined;
+    if (run === undefined) throw new UsageError(`${quoted(verb)} is none of ${Object.keys(VERBS).join(", ")}`);
+    await run(call, names);
+  },
+};
+
+/** Where the authority is; imported when it is needed, since most actions need no cryptography. */
+export async function open({ options }: Pick<ActionCall, "options">, makes: boolean): Promise<MeshCertificates> {
+  const { MeshCertificates } = await import("@diskmesh/pki");
+  return MeshCertificates.open(folderOf(options), { makes });
+}
+
+function folderOf(options: ActionCall["options"]): string {
+  return resolve(textOption(options, "folder") || "pki");
+}
+
+async function make(call: ActionCall, names: readonly string[], all: boolean): Promise<void> {
+  const { options, output } = call;
+  const validDays = countOf("--days", textOption(options, "days") || String(VALID_DAYS), MAX_VALID_DAYS);
+  const { parseHolders } = await import("@diskmesh/pki");
+  const file = resolve(textOption(options, "list") || join(folderOf(options), "mesh.list"));
+  const text = await readFile(file, "utf8").catch((error: unknown) => {
+    throw new UsageError(`cannot read the list of holders: ${messageOf(error)}`);
+  });
+  const holders = parseHolders(text, file);
+  const missing = names.find((name) => !holders.some((holder) => holder.name === name));
+  if (missing !== undefined)
+    throw new UsageError(`${quoted(missing)} is not in ${file}: \`diskmesh pki list\` has names`);
+  const meant = holders.filter(({ name }) => names.length === 0 || names.includes(name));
+  const done = await (await open(call, true)).make(meant, { validDays, all, newKeys: options.newKeys === true });
+  const rows = [...done].map(([name, what]) => ({ name, what }));
+  output.list({ name: ({ name }) => name, what: ({ what }) => what }, rows, "the list is empty");
+}
+
+async function list(call: ActionCall, names: readonly string[]): Promise<void> {
+  none(names);
+  const held = (await (await open(call, false)).list()).map(({ name, identity, certificate, isCurrent }) => ({
+    name,
+    identity: formatIdentity(identity),
+    serialNumber: certificate.serialNumber,
+    endsAt: timeText(new Date(certificate.validTo)),
+    daysLeft: Math.floor((Date.parse(certificate.validTo) - Date.now()) / DAY_MS),
+    authority: isCurrent ? "signs" : "former",
+  }));
+  call.output.list(
+    {
+      name: ({ name }) => name,
+      of: ({ identity }) => identity,
+      serial: ({ serialNumber }) => serialNumber,
+      ends: ({ endsAt }) => endsAt,
+      days: ({ daysLeft }) => daysLeft,
+      authority: ({ authority }) => authority,
+    },
+    held,
+    "there are no certificates",
+  );
+}
+
+async function revoke(call: ActionCall, names: readonly string[]): Promise<void> {
+  if (names.length === 0) throw new UsageError("nobody is named: give the names that `diskmesh pki list` shows");
+  const certificates = await open(call, false);
+  const revoked: Record<string, readonly string[]> = {};
+  for (const name of names) revoked[name] = await certificates.revoke(name, Date.now());
+  const count = Object.values(revoked).flat().length;
+  const rest = "copy the file `revoked` to where tls.revokedFile names it, and tell NATS (`diskmesh nats-config`)";
+  call.output.answer({ revoked }, `revoked ${count} certificates of ${names.join(" ")}: ${rest}`);
+}
+
+function none(names: readonly string[]): void {
+  if (names.length > 0) throw new UsageError("this takes no names");
+}
+
+function say({ output }: ActionCall, text: string): void {
+  output.answer({ done: true }, text);
+}

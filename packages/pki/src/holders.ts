@@ -1,0 +1,64 @@
+import { isIP } from "node:net";
+import { formatIdentity, type Identity, InvalidArgumentError, parseId, quoted, ROLES } from "@diskmesh/domain";
+
+/** Somebody who is to have a certificate. */
+export interface Holder {
+  readonly identity: Identity;
+  /** What its files are named after. */
+  readonly name: string;
+  /** Where it is reached. */
+  readonly dnsNames: readonly string[];
+  readonly ipAddresses: readonly string[];
+}
+
+const MAX_HOLDERS = 100_000;
+const DNS_NAME = /^(?=.{1,253}$)(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$/i;
+/** Agents of VMs have certificates of the director. */
+const LISTED_ROLES = ROLES.filter((role) => role !== "vm-agent");
+const NAMED_ROLES: readonly string[] = ["disk-agent", ...LISTED_ROLES.filter((role) => role.startsWith("operator-"))];
+
+/**
+ * Reads a list of holders: on each line a role, with "/" and a name where there are several of it, then the names and
+ * addresses by which it is reached; `#` begins a remark. Throws InvalidArgumentError with the line that is wrong.
+ */
+export function parseHolders(text: string, file: string): readonly Holder[] {
+  const holders = new Map<string, Holder>();
+  for (const [index, line] of text.split("\n").entries()) {
+    const [who = "", ...places] = (line.split("#")[0] ?? "").trim().split(/\s+/);
+    if (who === "") continue;
+    try {
+      const holder = { ...holderOf(who), ...placesOf(places) };
+      const other = holders.get(holder.name);
+      if (other !== undefined)
+        throw new InvalidArgumentError(
+          `${who} has the same files as ${formatIdentity(other.identity)}: give each one line, and another name`,
+        );
+      holders.set(holder.name, holder);
+      if (holders.size > MAX_HOLDERS) throw new InvalidArgumentError(`there are more than ${MAX_HOLDERS}`);
+    } catch (error) {
+      if (!(error instanceof InvalidArgumentError)) throw error;
+      throw new InvalidArgumentError(`${quoted(file)} line ${index + 1}: ${error.message}`, { cause: error });
+    }
+  }
+  return [...holders.values()];
+}
+
+function holderOf(who: string): Pick<Holder, "identity" | "name"> {
+  const [roleText, name = "", ...rest] = who.split("/");
+  const role = LISTED_ROLES.find((each) => each === roleText);
+  if (role === undefined || rest.length > 0)
+    throw new InvalidArgumentError(
+      `${quoted(who)} is nobody: give ROLE or ROLE/NAME; roles: ${LISTED_ROLES.join(", ")}`,
+    );
+  if (name === "" && NAMED_ROLES.includes(role))
+    throw new InvalidArgumentError(`${role} needs a name, as in ${role}/${role === "disk-agent" ? "host-1" : "alice"}`);
+  if (name !== "") parseId("the name", name);
+  return { identity: { role, name }, name: name === "" ? role : `${role}-${name}` };
+}
+
+function placesOf(places: readonly string[]): Pick<Holder, "dnsNames" | "ipAddresses"> {
+  const dnsNames = places.filter((place) => isIP(place) === 0);
+  const odd = dnsNames.find((name) => !DNS_NAME.test(name));
+  if (odd !== undefined) throw new InvalidArgumentError(`${quoted(odd)} is neither a DNS name nor an address`);
+  return { dnsNames, ipAddresses: places.filter((place) => isIP(place) !== 0) };
+}

@@ -1,0 +1,283 @@
+import { createPrivateKey, X509Certificate } from "node:crypto";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { replaceFile } from "@diskmesh/atomic-file";
+import { type Identity, InvalidArgumentError, identityUri, messageOf, NotFoundError, quoted } from "@diskmesh/domain";
+import { createAuthority, issueCertificate, type KeyPair } from "./authority.js";
+import { certificateFiles, NATS_COMMON_NAME } from "./development.js";
+import type { Holder } from "./holders.js";
+import { identifiedKey, onlyUriOf } from "./identified-key.js";
+
+const AUTHORITY_DAYS = 3650;
+const NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
+/** What is renewed once only this part of its life is left. */
+const DUE_PART = 1 / 3;
+
+export interface MakeOptions {
+  readonly validDays: number;
+  /** Of what is renewed. By default a key stays, and with it whatever is pinned to it. */
+  readonly newKeys: boolean;
+  /** Renews all, not only what is due. */
+  readonly all: boolean;
+}
+
+export interface HeldCertificate {
+  readonly name: string;
+  readonly identity: Identity;
+  readonly certificate: X509Certificate;
+  /** Whether the authority that signs now has signed it. */
+  readonly isCurrent: boolean;
+}
+
+/** By whom a NATS server is talked to, and with which keys. */
+export interface HeldKeys {
+  readonly identity: Identity;
+  /** SHA-256 of the public keys in hex. */
+  readonly pins: readonly string[];
+}
+
+interface Authority extends KeyPair {
+  readonly certificate: X509Certificate;
+}
+
+/**
+ * The authority of a mesh and the certificates that it has made, in a folder: `ca.pem`, all authorities that are trusted;
+ * `ca-key.pem`, the key of the one that signs; `NAME.pem` and `NAME-key.pem` of each holder; `former/`, certificates that
+ * others have replaced; `revoked`, serial numbers. One process at a time changes it.
+ */
+export class MeshCertificates {
+  private constructor(
+    private readonly folder: string,
+    private readonly authority: Authority,
+    private authorities: readonly X509Certificate[],
+  ) {}
+
+  /** With `makes` an authority is made where there is none. Throws InvalidArgumentError for a folder that is damaged. */
+  static async open(folder: string, { makes }: { readonly makes: boolean }): Promise<MeshCertificates> {
+    const { caFile, keyFile } = certificateFiles(folder, "ca");
+    const [caPem, keyPem] = [await readIfAny(caFile), await readIfAny(keyFile)];
+    if (caPem === undefined && keyPem === undefined) {
+      if (!makes) throw new NotFoundError(`${quoted(folder)} has no authority: \`diskmesh pki make\` makes one`);
+      await mkdir(join(folder, "former"), { recursive: true, mode: 0o700 });
+      const made = await newAuthority();
+      await replaceFile(keyFile, made.keyPem);
+      await replaceFile(caFile, made.certPem, { mode: 0o644 });
+      return new MeshCertificates(folder, made, [made.certificate]);
+    }
+    if (caPem === undefined || keyPem === undefined)
+      throw new InvalidArgumentError(
+        `${caPem === undefined ? caFile : keyFile} is missing beside the other: put it back`,
+      );
+    const authorities = certificatesOf(caPem, caFile);
+    const certificate = authorities.find((each) => isKeyOf(each, keyPem));
+    if (certificate === undefined)
+      throw new InvalidArgumentError(`${keyFile} is the key of no authority in ${caFile}: put back the right one`);
+    return new MeshCertificates(folder, { certPem: certificate.toString(), keyPem, certificate }, authorities);
+  }
+
+  /** Makes what is missing and renews what is due; says of each holder which. */
+  async make(
+    holders: readonly Holder[],
+    options: MakeOptions,
+  ): Promise<ReadonlyMap<string, "made" | "renewed" | "kept">> {
+    const done = new Map<string, "made" | "renewed" | "kept">();
+    for (const holder of holders) {
+      const held = await this.#pairOf(holder.name);
+      if (held !== undefined && !options.all && this.#isGood(held.certificate, holder)) done.set(holder.name, "kept");
+      else {
+        await this.#issue(holder, held, options);
+        done.set(holder.name, held === undefined ? "made" : "renewed");
+      }
+    }
+    return done;
+  }
+
+  async list(): Promise<readonly HeldCertificate[]> {
+    const names = (await readdir(this.folder))
+      .filter((file) => file.endsWith(".pem") && !file.endsWith("-key.pem") && file !== "ca.pem")
+      .map((file) => file.slice(0, -".pem".length));
+    const held: HeldCertificate[] = [];
+    for (const name of names.sort()) {
+      const [certificate] = certificatesOf(await readFile(this.#file(`${name}.pem`), "utf8"), `${name}.pem`);
+      if (certificate === undefined) continue;
+      const { identity } = identifiedKey(certificate);
+      held.push({ name, identity, certificate, isCurrent: this.#hasSigned(certificate) });
+    }
+    return held;
+  }
+
+  /** Revokes every certificate that the holder ever had and that has not ended; returns their serial numbers. */
+  async revoke(name: string, nowMs: number): Promise<readonly string[]> {
+    const { certFile, keyFile } = certificateFiles(this.folder, checkedName(name));
+    const held = await readIfAny(certFile);
+    const certificates = [
+      ...(held === undefined ? [] : certificatesOf(held, certFile).slice(0, 1)),
+      ...(await this.#former()).filter((former) => former.name === name).map(({ certificate }) => certificate),
+    ].filter(({ validTo }) => Date.parse(validTo) > nowMs);
+    if (certificates.length === 0) throw new NotFoundError(`${quoted(name)} has no certificate here that counts`);
+    const revoked = await this.#revoked();
+    const serials = certificates.map(({ serialNumber }) => serialNumber).filter((serial) => !revoked.has(serial));
+    const lines = serials.map((serial) => `${serial} # ${name}, ${new Date(nowMs).toISOString()}\n`).join("");
+    await replaceFile(this.#file("revoked"), ((await readIfAny(this.#file("revoked"))) ?? "") + lines, { mode: 0o644 });
+    if (held !== undefined) await this.#putAside(name, held);
+    // The certificate last: as long as it is there, the same again goes on.
+    await rm(keyFile, { force: true });
+    await rm(certFile, { force: true });
+    return serials;
+  }
+
+  /** Makes another authority, which signs from now on; both are trusted. What `make` finds then is renewed by it. */
+  async replaceAuthority(): Promise<void> {
+    if (this.authorities.length > 1)
+      throw new InvalidArgumentError("two authorities are trusted already: forget the former one first");
+    const made = await newAuthority();
+    const { caFile, keyFile } = certificateFiles(this.folder, "ca");
+    // Killed in between, the former key still fits its certificate, and signs.
+    await replaceFile(caFile, made.certPem + pemOf(this.authority.certificate), { mode: 0o644 });
+    await replaceFile(keyFile, made.keyPem);
+  }
+
+  /** From now on only the authority that signs is trusted. Throws InvalidArgumentError while others' certificates are held. */
+  async forgetFormerAuthority(): Promise<void> {
+    const stale = (await this.list()).filter(({ isCurrent }) => !isCurrent).map(({ name }) => name);
+    if (stale.length > 0)
+      throw new InvalidArgumentError(
+        `the former authority has signed what is still in use (${stale.slice(0, 10).join(", ")}): renew with \`diskmesh pki make\`, and copy that to where it is used`,
+      );
+    this.authorities = [this.authority.certificate];
+    await replaceFile(certificateFiles(this.folder, "ca").caFile, pemOf(this.authority.certificate), { mode: 0o644 });
+  }
+
+  /** All authorities that are trusted. */
+  get authorityPems(): readonly string[] {
+    return this.authorities.map(pemOf);
+  }
+
+  /** Who may talk to a NATS server, also with a certificate that another one is about to replace. */
+  async natsUsers(nowMs: number): Promise<readonly HeldKeys[]> {
+    const revoked = await this.#revoked();
+    const users = new Map<string, { identity: Identity; pins: Set<string> }>();
+    for (const { certificate } of [...(await this.list()), ...(await this.#former())]) {
+      const { identity, pin } = identifiedKey(certificate);
+      const isUser = identity.role === "director" || identity.role === "disk-agent";
+      if (!isUser || revoked.has(certificate.serialNumber) || Date.parse(certificate.validTo) <= nowMs) continue;
+      const user = users.get(identityUri(identity)) ?? { identity, pins: new Set() };
+      users.set(identityUri(identity), user);
+      user.pins.add(pin);
+    }
+    return [...users.values()].map(({ identity, pins }) => ({ identity, pins: [...pins] }));
+  }
+
+  #file(name: string): string {
+    return join(this.folder, name);
+  }
+
+  async #issue(holder: Holder, held: HeldPair | undefined, { validDays, newKeys }: MakeOptions): Promise<void> {
+    const { name, identity, dnsNames, ipAddresses } = holder;
+    const { certFile, keyFile } = certificateFiles(this.folder, name);
+    const isNats = identity.role === "nats";
+    const leftDays = (Date.parse(this.authority.certificate.validTo) - Date.now()) / 86_400_000;
+    const made = await issueCertificate(this.authority, {
+      identity,
+      commonName: isNats ? NATS_COMMON_NAME : name,
+      dnsNames: isNats ? [...dnsNames, NATS_COMMON_NAME] : dnsNames,
+      ipAddresses,
+      validDays: Math.min(validDays, leftDays),
+      usages: identity.role.startsWith("operator") ? ["client"] : ["server", "client"],
+      ...(held !== undefined && !newKeys && { keyPem: held.keyPem }),
+    });
+    if (held !== undefined) await this.#putAside(name, held.certPem);
+    await replaceFile(keyFile, made.keyPem);
+    await replaceFile(certFile, made.certPem, { mode: 0o644 });
+  }
+
+  async #putAside(name: string, certPem: string): Promise<void> {
+    const { serialNumber } = new X509Certificate(certPem);
+    await mkdir(this.#file("former"), { recursive: true, mode: 0o700 });
+    await replaceFile(this.#file(`former/${name}.${serialNumber}.pem`), certPem, { mode: 0o644 });
+  }
+
+  async #pairOf(name: string): Promise<HeldPair | undefined> {
+    const { certFile, keyFile } = certificateFiles(this.folder, name);
+    const [certPem, keyPem] = [await readIfAny(certFile), await readIfAny(keyFile)];
+    if (certPem === undefined || keyPem === undefined) return undefined;
+    const [certificate] = certificatesOf(certPem, certFile);
+    // Killed between the two files, or changed by hand: both are made anew.
+    return certificate !== undefined && isKeyOf(certificate, keyPem) ? { certPem, keyPem, certificate } : undefined;
+  }
+
+  #isGood(certificate: X509Certificate, { identity, dnsNames, ipAddresses }: Holder): boolean {
+    const [fromMs, toMs] = [Date.parse(certificate.validFrom), Date.parse(certificate.validTo)];
+    const isDue = toMs - Date.now() < (toMs - fromMs) * DUE_PART;
+    const places = [
+      ...dnsNames.map((name) => certificate.checkHost(name, { wildcards: false }) ?? certificate.checkHost(name)),
+      ...ipAddresses.map((address) => certificate.checkIP(address)),
+    ];
+    if (isDue || places.includes(undefined) || onlyUriOf(certificate) !== identityUri(identity)) return false;
+    return this.#hasSigned(certificate);
+  }
+
+  #hasSigned(certificate: X509Certificate): boolean {
+    return certificate.verify(this.authority.certificate.publicKey);
+  }
+
+  async #former(): Promise<readonly { readonly name: string; readonly certificate: X509Certificate }[]> {
+    const files = await readdir(this.#file("former")).catch(() => []);
+    const pems = files.filter((file) => file.endsWith(".pem"));
+    return Promise.all(
+      pems.map(async (file) => {
+        const certificate = new X509Certificate(await readFile(this.#file(`former/${file}`)));
+        return { name: file.split(".")[0] ?? "", certificate };
+      }),
+    );
+  }
+
+  async #revoked(): Promise<ReadonlySet<string>> {
+    const text = (await readIfAny(this.#file("revoked"))) ?? "";
+    return new Set(text.split("\n").map((line) => line.split(" ")[0] ?? ""));
+  }
+}
+
+interface HeldPair extends KeyPair {
+  readonly certificate: X509Certificate;
+}
+
+async function newAuthority(): Promise<Authority> {
+  // Two that go by one name could not be told apart by whoever looks for an issuer.
+  const commonName = `diskmesh CA ${new Date().toISOString().slice(0, 19)}`;
+  const made = await createAuthority({ commonName, validDays: AUTHORITY_DAYS });
+  return { ...made, certificate: new X509Certificate(made.certPem) };
+}
+
+function certificatesOf(pem: string, file: string): X509Certificate[] {
+  try {
+    const found = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+    return found.map((one) => new X509Certificate(one));
+  } catch (error) {
+    throw new InvalidArgumentError(`${file} holds no certificate that can be read: ${messageOf(error)}`);
+  }
+}
+
+function isKeyOf(certificate: X509Certificate, keyPem: string): boolean {
+  try {
+    return certificate.checkPrivateKey(createPrivateKey(keyPem));
+  } catch {
+    return false;
+  }
+}
+
+const pemOf = (certificate: X509Certificate): string => `${certificate.toString().trimEnd()}\n`;
+
+function checkedName(name: string): string {
+  if (NAME.test(name) && name !== "ca") return name;
+  throw new InvalidArgumentError(`${quoted(name)} is no name of a certificate: \`diskmesh pki list\` shows them`);
+}
+
+async function readIfAny(file: string): Promise<string | undefined> {
+  try {
+    return await readFile(file, "utf8");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw new InvalidArgumentError(`cannot read ${quoted(file)}: ${messageOf(error)}`);
+  }
+}
