@@ -78,6 +78,11 @@ export class CallRecords {
     }
   }
 
+  /** Calls that somebody here waits for, the oldest first. */
+  get awaited(): readonly CpiCall[] {
+    return [...this.#awaited.values()].filter(({ taskId }) => taskId !== 0);
+  }
+
   /** A dispatcher that obeys this director has ended all calls of former ones. */
   #isOfFormer({ dispatcher, directorGeneration }: CpiCall, address: string): boolean {
     return dispatcher === address && directorGeneration < this.#options.tablet.generation;

@@ -17,11 +17,16 @@ export interface LookedUp {
 }
 
 export function whatIsKnown(context: Context, tables: DirectorTables, { steps, hosts }: LookedUp): Known {
+  const underWay = context.callsUnderWay();
+  const awaited = new Set(underWay.map(({ callId }) => callId));
   return {
     taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
     locks: context.locks.list(),
     openSteps: (taskId) => steps.get(taskId) ?? [],
     liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
+    callsOf: (taskId) => underWay.filter((call) => call.taskId === taskId),
+    callsAt: (thing) => [...tables.cpiCalls.by("byThing", thing)].filter(({ callId }) => !awaited.has(callId)),
+    nowMs: context.clock.nowMs(),
     vmOf: (name) => {
       const instance = recordedInstance(tables, name);
       return instance && knownVm(context, tables, instance, hosts.get(instance.vmCid) ?? []);

@@ -1,4 +1,5 @@
 import type { Cause as CauseOf } from "@diskmesh/domain";
+import type { CpiCall } from "./cpi-call.js";
 import type { Disk } from "./disk.js";
 import type { Instance } from "./instance.js";
 import type { HeldLock, LockOwner } from "./locks.js";
@@ -26,7 +27,9 @@ type Reason =
   | "AGENT_SILENT"
   | "CERTIFICATE_ENDED"
   | "OWES_REMOVALS"
-  | "DISK_UNSETTLED";
+  | "DISK_UNSETTLED"
+  | "CPI_AT_WORK"
+  | "HELD_UP";
 export type Cause = CauseOf<Subject, Reason>;
 export type Found = Omit<Cause, "subject">;
 
@@ -55,6 +58,11 @@ export interface Known {
   readonly openSteps: (taskId: number) => readonly TaskEvent[];
   /** How many tasks of a queue have not ended. */
   readonly liveIn: (queue: Task["queue"]) => number;
+  /** Calls of CPIs that change something and that a task waits for now. */
+  readonly callsOf: (taskId: number) => readonly CpiCall[];
+  /** Calls that nobody waits for, and that may be changing this: see CpiCall.things. */
+  readonly callsAt: (thing: string) => readonly CpiCall[];
+  readonly nowMs: number;
   readonly vmOf: (name: string) => KnownVm | undefined;
   readonly diskOf: (name: string) => Disk | PersistentDisk | undefined;
 }

@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import type { Known, KnownVm } from "./cause.js";
+import type { CpiCall } from "./cpi-call.js";
 import type { Disk } from "./disk.js";
 import { diskCauses, vmCauses } from "./explain-vm.js";
 import { type Instance, newInstance } from "./instance.js";
@@ -23,6 +24,9 @@ const known = (locks: readonly (HeldLock & LockOwner)[] = []): Known => ({
   locks,
   openSteps: () => [],
   liveIn: () => 0,
+  callsOf: () => [],
+  callsAt: () => [],
+  nowMs: 1_000,
   vmOf: () => undefined,
   diskOf: () => undefined,
 });
@@ -82,6 +86,25 @@ describe("why, of a VM", () => {
     ]);
     expect(found[1]?.sinceMs).to.equal(5);
   });
+});
+
+describe("why, of what a call that was given up may be changing", () => {
+  const call = {
+    dispatcher: "d:1",
+    method: "attachDisk",
+    things: ["diskCid cid-1"],
+    sinceMs: 400,
+    taskId: 2,
+  } as unknown as CpiCall;
+  const given: Known = { ...known(), callsAt: (thing) => (/vm-1|cid-1/.test(thing) ? [call] : []) };
+  for (const [what, found] of [
+    ["VM", vmCauses(vm(), given)],
+    ["disk", diskCauses(disk({ state: "attached" }), given)],
+  ] as const)
+    it(`a ${what} -> who may still run it, and the way out`, () => {
+      expect(found.map(({ reason, sinceMs }) => [reason, sinceMs])).to.deep.equal([["HELD_UP", 400]]);
+      expect(found[0]?.message).to.match(/dispatcher d:1 may still run attachDisk of task 2/);
+    });
 });
 
 describe("why, of a disk of the director", () => {

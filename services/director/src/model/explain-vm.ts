@@ -1,5 +1,6 @@
 import type { Cure } from "@diskmesh/domain";
 import type { Found, Known, KnownVm, Subject } from "./cause.js";
+import { whyHeldUp } from "./cpi-call.js";
 import type { Disk } from "./disk.js";
 import { formatInstance, type Instance } from "./instance.js";
 import { type LockType, lockName } from "./locks.js";
@@ -17,6 +18,7 @@ export function vmCauses(vm: KnownVm | undefined, known: Known): Found[] {
           way(instance, "look after it again", "unignore"),
         ])
       : undefined,
+    heldUp(`vmCid ${instance.vmCid}`, known),
     vmState(vm),
     silence(vm),
     isShutOut
@@ -47,10 +49,11 @@ export function diskCauses(disk: Disk | PersistentDisk | undefined, known: Known
   const becauseOf: Subject[] = instanceId === "" ? [] : [{ kind: "VM", name: instanceId }];
   const call = CALLS[state];
   const lock = locked("disk", id, `disk ${id}`, known);
-  if (call === undefined) return lock === undefined ? [] : [lock];
+  const rest = [lock, heldUp(`diskCid ${disk.diskCid}`, known)].filter((each) => each !== undefined);
+  if (call === undefined) return rest;
   const message = `disk ${id} is ${state}: ${call} may have been called, and what came of it is not recorded yet`;
   const again: readonly Cure[] = lock === undefined ? [["no task is at work on it: ask for the same again", ""]] : [];
-  return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...(lock === undefined ? [] : [lock])];
+  return [{ reason: "DISK_UNSETTLED", message, cures: again, becauseOf }, ...rest];
 }
 
 const CALLS: Readonly<Record<string, string>> = {
@@ -64,6 +67,12 @@ function locked(type: LockType, resource: string, what: string, { locks }: Known
   const lock = locks.find((each) => each.type === type && each.resource === resource);
   if (lock === undefined) return undefined;
   return cause("LOCKED", `something is at work on ${what}`, [], [{ kind: "LOCK", name: lockName(lock) }]);
+}
+
+/** A call that was given up may still run, and nothing else is done to the thing until that is known. */
+function heldUp(thing: string, { callsAt, nowMs }: Known): Found | undefined {
+  const [call] = callsAt(thing);
+  return call && { reason: "HELD_UP", message: whyHeldUp(call, nowMs), sinceMs: call.sinceMs };
 }
 
 function vmState({ instance, hostIds }: KnownVm): Found | undefined {

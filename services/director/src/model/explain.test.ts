@@ -1,5 +1,6 @@
 import { expect } from "chai";
 import type { Known, Subject } from "./cause.js";
+import type { CpiCall } from "./cpi-call.js";
 import { causesOf, openSteps } from "./explain.js";
 import type { Task } from "./task.js";
 import type { TaskEvent } from "./task-event.js";
@@ -39,6 +40,9 @@ const known = (tasks: readonly Task[], fields: Partial<Known> = {}): Known => ({
   locks: [],
   openSteps: () => [],
   liveIn: () => 4,
+  callsOf: () => [],
+  callsAt: () => [],
+  nowMs: 1_000,
   vmOf: () => undefined,
   diskOf: () => undefined,
   ...fields,
@@ -96,6 +100,25 @@ describe("why, at the director", () => {
       expect(found.map(({ reason }) => reason)).to.deep.equal(reasons);
       expect(found.map(({ message }) => message).join()).to.match(says);
     });
+
+  it("a task at work that waits for a CPI -> which call, since when", () => {
+    const call = {
+      dispatcher: "d:1",
+      method: "attachDisk",
+      things: ["diskCid cid-1"],
+      sinceMs: 400,
+    } as unknown as CpiCall;
+    const [atWork, ...calls] = causesOf(TASK, known([task(2)], { callsOf: () => [call] }));
+    expect(atWork?.reason).to.equal("AT_WORK");
+    expect(calls).to.deep.equal([
+      {
+        subject: TASK,
+        reason: "CPI_AT_WORK",
+        message: "attachDisk of diskCid cid-1 has no answer yet from dispatcher d:1",
+        sinceMs: 400,
+      },
+    ]);
+  });
 
   it("a task and the lock that it waits for lead to the task that holds it", () => {
     const facts = known([task(1), task(2, { state: "queued" })], { locks: [lock([2])] });

@@ -1,4 +1,5 @@
 import type { Cause, Found, Known, Subject } from "./cause.js";
+import type { CpiCall } from "./cpi-call.js";
 import { diskCauses, vmCauses } from "./explain-vm.js";
 import { type HeldLock, lockName, ownerText } from "./locks.js";
 import { hasEnded } from "./task.js";
@@ -77,7 +78,17 @@ function taskCauses(taskId: number, known: Known): Found[] {
       },
     ];
   const becauseOf = known.locks.filter((lock) => lock.taskId === taskId).flatMap(lockedBy);
-  return [{ reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, cures: [cancel], becauseOf }];
+  const calls = known.callsOf(taskId).slice(0, SHOWN_STEPS).map(callUnderWay);
+  return [{ reason: "AT_WORK", message: `task ${taskId} ${doing}`, sinceMs, cures: [cancel], becauseOf }, ...calls];
+}
+
+function callUnderWay({ method, things, dispatcher, sinceMs }: CpiCall): Found {
+  const what = things.length === 0 ? "" : ` of ${things.join(", ")}`;
+  return {
+    reason: "CPI_AT_WORK",
+    message: `${method}${what} has no answer yet from dispatcher ${dispatcher}`,
+    sinceMs,
+  };
 }
 
 /** What it works on; of deployments and stemcells nothing more is known. */
