@@ -207,6 +207,15 @@ describe("the set-up behind npm start and npm test", () => {
     write(join(folder, "services/disk-agent/dist/word.js"), "export const");
     const { output } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
     expect(output).to.match(/FAILURE [\s\S]*word\.js:1:\d+: [\s\S]*could not be bundled/);
+    const failing = (word: string) =>
+      `class OddError extends Error {}\nexport const word = () => new OddError("${word}");`;
+    const word = join(folder, "services/disk-agent/dist/word.js");
+    write(word, `import { word as even } from "./even.js";\neven();\n${failing("a")}`);
+    write(join(folder, "services/disk-agent/dist/even.js"), failing("b"));
+    for (let time = 0; time < 2; time++) {
+      const { output: renamed } = await run("bundle.mjs", `await m.ensureBundled(${JSON.stringify(folder)})`);
+      expect(renamed).to.match(/FAILURE services\/disk-agent\/dist\/\w+\.js would name a class OddError2: /);
+    }
   });
 
   describe("the lock", () => {
