@@ -168,6 +168,7 @@ export function createDirector(
     clock,
     log,
   });
+  lifecycle.use("records of calls", callRecords);
   const cpi = new CpiCalls({
     dispatchers,
     records: callRecords,

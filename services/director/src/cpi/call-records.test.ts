@@ -3,7 +3,7 @@ import { silentLogger, UnavailableError } from "@diskmesh/domain";
 import { rejection } from "@diskmesh/domain/testing";
 import { ManualClock } from "@diskmesh/service";
 import { openStorage, Tablet } from "@diskmesh/tablet";
-import { temporaryFolder } from "@diskmesh/testkit";
+import { eventually, temporaryFolder } from "@diskmesh/testkit";
 import { expect } from "chai";
 import { type DirectorTablet, storedSchema } from "../stored-schema.js";
 import { CallRecords } from "./call-records.js";
@@ -56,14 +56,17 @@ describe("the records of calls of CPIs", () => {
     await begin(b, "2", "detachDisk", { diskCid: "d", vmCid: "v" });
     expect(await recorded()).to.have.members(["1", "2"]);
     records.end("1");
-    expect(await recorded()).to.deep.equal(["2"]);
+    await eventually(async () => expect(await recorded()).to.deep.equal(["2"]));
     await records.settle(b);
     expect(asked).to.deep.equal([]);
     records.end("2");
+    await begin(b, "3", "deleteDisk", { diskCid: "d" });
+    expect(await recorded(), "what has ended went with the next").to.deep.equal(["3"]);
+    records.end("3");
   });
 
   it("a call that only looks -> is not recorded", async () => {
-    await begin(a, "1", "hasVm", { vmCid: "v" });
+    expect(await begin(a, "1", "hasVm", { vmCid: "v" })).to.equal(false);
     expect(await recorded()).to.deep.equal([]);
   });
 

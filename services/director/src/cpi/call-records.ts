@@ -1,6 +1,7 @@
 import { type Logger, UnavailableError } from "@diskmesh/domain";
 import type { Clock } from "@diskmesh/service";
 import { ANYTHING, type CpiCall, callsOfOnly, type NamedThings, thingsChanged, whyHeldUp } from "../model/cpi-call.js";
+import type { DirectorTransaction } from "../model/schema.js";
 import type { DirectorTablet } from "../stored-schema.js";
 import type { Dispatcher } from "./dispatchers.js";
 
@@ -18,6 +19,9 @@ export interface CallToMake extends Pick<CpiCall, "callId" | "taskId" | "request
   readonly request: NamedThings;
 }
 
+/** More calls come and go meanwhile, whose commits take this along. */
+const FORGET_AFTER_MS = 100;
+
 /**
  * Which calls that change something may be running, at which dispatcher. Each is recorded before it is made, until it has
  * ended: by its answer, or by its dispatcher's word. While nobody can say, no other call about the same things is made
@@ -31,6 +35,9 @@ export class CallRecords {
   readonly #isOnly: boolean;
   /** Calls that somebody here waits for. */
   readonly #awaited = new Map<string, CpiCall>();
+  /** Calls that have ended and are recorded still: a commit for each alone would hold up that of its result. */
+  readonly #ended = new Set<string>();
+  #forgetting: NodeJS.Timeout | undefined;
 
   constructor(options: CallRecordsOptions) {
     this.#options = options;
@@ -56,19 +63,24 @@ export class CallRecords {
     await tablet.transact((tx) => tx.cpiCalls.put(all));
   }
 
-  /** Resolves when it is durable that the call is made now; throws UnavailableError while another one holds it up. */
-  async begin({ address }: Pick<Dispatcher, "address">, { request, ...call }: CallToMake): Promise<void> {
+  /**
+   * Resolves when it is durable that the call is made now, with false for one that only looks: of that nothing is recorded.
+   * Throws UnavailableError while another one holds it up.
+   */
+  async begin({ address }: Pick<Dispatcher, "address">, { request, ...call }: CallToMake): Promise<boolean> {
     const { tablet, clock } = this.#options;
     const things = thingsChanged(call.method, request);
-    if (things === undefined) return;
+    if (things === undefined) return false;
     const [directorGeneration, sinceMs] = [tablet.generation, clock.nowMs()];
     const made = { ...call, dispatcher: address, directorGeneration, things, sinceMs };
     this.#awaited.set(call.callId, made);
+    const ended = [...this.#ended];
     try {
       await tablet.transact((tx) => {
+        deleteAll(tx, ended);
         const inTheWay = [...things, ANYTHING]
           .flatMap((thing) => [...tx.cpiCalls.by("byThing", thing)])
-          .find((other) => !this.#awaited.has(other.callId) && !this.#isOfFormer(other, address));
+          .find((other) => this.#isLeft(other) && !this.#isOfFormer(other, address));
         if (inTheWay) throw new UnavailableError(whyHeldUp(inTheWay, clock.nowMs()));
         if (!this.#isOnly) tx.cpiCalls.put(made);
       });
@@ -76,6 +88,8 @@ export class CallRecords {
       this.#awaited.delete(call.callId);
       throw error;
     }
+    for (const callId of ended) this.#ended.delete(callId);
+    return true;
   }
 
   /** Calls that somebody here waits for, the oldest first. */
@@ -83,16 +97,21 @@ export class CallRecords {
     return [...this.#awaited.values()].filter(({ taskId }) => taskId !== 0);
   }
 
+  /** Nobody waits for it, nor saw its end. */
+  #isLeft({ callId }: CpiCall): boolean {
+    return !this.#awaited.has(callId) && !this.#ended.has(callId);
+  }
+
   /** A dispatcher that obeys this director has ended all calls of former ones. */
   #isOfFormer({ dispatcher, directorGeneration }: CpiCall, address: string): boolean {
     return dispatcher === address && directorGeneration < this.#options.tablet.generation;
   }
 
-  /** The call has ended. That becomes durable with what is recorded next of its result. */
+  /** The call has ended. That becomes durable some time later; a director that dies before leaves it to the next to ask. */
   end(callId: string): void {
     if (!this.#awaited.delete(callId) || this.#isOnly) return;
-    // When that fails this director is deposed, and the next one finds out.
-    this.#options.tablet.transact((tx) => tx.cpiCalls.delete(callId)).catch(() => {});
+    this.#ended.add(callId);
+    this.#forgetting ??= setTimeout(() => void this.#forgetEnded(), FORGET_AFTER_MS);
   }
 
   /** Nobody waits any more for a call that may be running. */
@@ -110,7 +129,7 @@ export class CallRecords {
   /** Ends what may still run at a dispatcher that obeys this director, and that nobody waits for. */
   async settle({ address, client }: Dispatcher): Promise<void> {
     const { tablet, endTimeoutMs } = this.#options;
-    const isLeft = ({ callId }: CpiCall) => !this.#awaited.has(callId);
+    const isLeft = (call: CpiCall) => this.#isLeft(call);
     const left = await tablet.read((tables) => [...tables.cpiCalls.by("byDispatcher", address)].filter(isLeft));
     const { id: directorId, generation: directorGeneration } = tablet;
     // Those of former directors have ended: it would not obey otherwise.
@@ -123,10 +142,28 @@ export class CallRecords {
     }
   }
 
+  close(): void {
+    clearTimeout(this.#forgetting);
+  }
+
+  async #forgetEnded(): Promise<void> {
+    this.#forgetting = undefined;
+    const ended = [...this.#ended];
+    try {
+      await this.#options.tablet.transact((tx) => deleteAll(tx, ended));
+      for (const callId of ended) this.#ended.delete(callId);
+    } catch {
+      // This director is deposed: the next one asks what has ended.
+    }
+  }
+
   async #forget(calls: readonly CpiCall[]): Promise<void> {
     if (calls.length === 0) return;
-    await this.#options.tablet.transact((tx) => {
-      for (const { callId } of calls) tx.cpiCalls.delete(callId);
-    });
+    const callIds = calls.map(({ callId }) => callId);
+    await this.#options.tablet.transact((tx) => deleteAll(tx, callIds));
   }
+}
+
+function deleteAll(tx: DirectorTransaction, callIds: readonly string[]): void {
+  for (const callId of callIds) tx.cpiCalls.delete(callId);
 }

@@ -22,7 +22,7 @@ import type { Dispatcher } from "./dispatchers.js";
 const unknown = new UnavailableError("lost", { outcome: "unknown" });
 
 /** Each answer is thrown, or a disk's cid. Of what the dispatchers say when they are to end a call, each is thrown, too. */
-function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as Error[] } = {}) {
+function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as Error[], changes = true } = {}) {
   const clock = new ManualClock();
   const requests: CreateDiskRequest[] = [];
   const made: string[] = [];
@@ -50,7 +50,10 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
       choose: (failedAt) => dispatchers.find((one) => one !== failedAt) ?? (dispatchers[0] as Dispatcher),
     },
     records: {
-      begin: async ({ address }, { callId }) => void made.push(`${callId} recorded at ${address}`),
+      begin: async ({ address }, { callId }) => {
+        made.push(`${callId} recorded at ${address}`);
+        return changes;
+      },
       end: (callId) => void made.push(`${callId} ended`),
       abandon: (callId) => void made.push(`${callId} abandoned`),
     },
@@ -79,7 +82,10 @@ function callsOf(answers: (Error | string)[], { addresses = ["a"], ends = [] as 
 
 async function outcomeOf(
   answers: (Error | string)[],
-  { stop = new AbortController(), ...more }: { stop?: AbortController; addresses?: string[]; ends?: Error[] } = {},
+  {
+    stop = new AbortController(),
+    ...more
+  }: { stop?: AbortController; addresses?: string[]; ends?: Error[]; changes?: boolean } = {},
 ): Promise<{ result: unknown; requests: CreateDiskRequest[]; made: string[] }> {
   const { calls, clock, requests, made } = callsOf(answers, more);
   const request = { sizeMib: 1, cloudProperties: {}, vmCid: "", az: "z1", token: "t" };
@@ -198,6 +204,14 @@ describe("CPI calls", () => {
       expect(result).to.equal("disk");
       expect(made).to.deep.equal(expected);
     });
+
+  it("a call that only looks, lost with its dispatcher -> the other one, at once", async () => {
+    const options = { addresses: ["a", "b"], ends: [new UnavailableError("gone")], changes: false };
+    const { result, made } = await outcomeOf([unknown, "disk"], options);
+    expect(result).to.equal("disk");
+    expect(made.filter((one) => one.startsWith("call at"))).to.deep.equal(["call at a", "call at b"]);
+    expect(made.filter((one) => one.startsWith("end "))).to.deep.equal([]);
+  });
 
   it("lost with its dispatcher -> never repeated by the other one, and what came of it is unknown", async () => {
     const options = { addresses: ["a", "b"], ends: [new UnavailableError("gone")] };

@@ -161,7 +161,7 @@ export class CpiCalls {
     }
   }
 
-  /** Makes a call at a dispatcher. It has ended when this returns, however it does, unless nobody could find out. */
+  /** Makes a call at a dispatcher. One that changes something has ended when this returns, unless nobody could find out. */
   async #callOnce<Method extends CpiMethod>(
     method: Method,
     target: CpiTarget,
@@ -174,7 +174,7 @@ export class CpiCalls {
     const callId = newId();
     const start = dispatcher.client[method] as (request: unknown, options: CallOptions) => Promise<ResponseOf<Method>>;
     const context = await this.#contextOf(target, { requestId, logId, callId });
-    await records.begin(dispatcher, { callId, taskId, requestId, method, request });
+    const changes = await records.begin(dispatcher, { callId, taskId, requestId, method, request });
     try {
       checkMayAct();
       const deadlineMs = timeoutMs ?? callTimeoutMs;
@@ -183,7 +183,8 @@ export class CpiCalls {
       records.end(callId);
       return response;
     } catch (error) {
-      if (!isUnknown(error) || (await this.#hasEnded(signals, { dispatcher, callId, untilMs }))) {
+      // Who only looks may look again while another still does.
+      if (!changes || !isUnknown(error) || (await this.#hasEnded(signals, { dispatcher, callId, untilMs }))) {
         records.end(callId);
         throw error;
       }
