@@ -88,7 +88,7 @@ describe("the records of calls of CPIs", () => {
     refusal = undefined;
     await records.settle(a);
     expect(asked).to.deep.equal(["1 at a", "1 at a"]);
-    expect(await recorded()).to.deep.equal([]);
+    expect(await recorded()).to.not.include("1");
     await begin(b, "5", "deleteVm", { vmCid: "v" });
     records.end("5");
   });
