@@ -18,7 +18,6 @@ import type { Dispatchers } from "./cpi/dispatchers.js";
 import { cpisOfJob, planners } from "./jobs/planners.js";
 import { prepareJob } from "./jobs/prepare.js";
 import { observeDirector, observeLocks } from "./metrics/observe-director.js";
-import type { CpiCall } from "./model/cpi-call.js";
 import type { DirectorTables } from "./model/schema.js";
 import type { TaskQueue } from "./model/task.js";
 import { lockDeadlineMs } from "./model/time-limits.js";
@@ -71,8 +70,7 @@ export interface Context {
   readonly lists: KeptLists<DirectorTables>;
   readonly passthru: Passthru;
   readonly registries: Registries;
-  /** Calls of CPIs that somebody waits for. */
-  readonly callsUnderWay: () => readonly CpiCall[];
+  readonly callRecords: Pick<CallRecords, "awaited" | "isLeft">;
   /** False while no agent can be heard. */
   readonly agentsAreHeard: () => boolean;
   readonly clock: Clock;
@@ -313,7 +311,7 @@ export function createDirector(
     lists,
     passthru,
     registries: connections.registries,
-    callsUnderWay: () => callRecords.awaited,
+    callRecords,
     agentsAreHeard: () => agents.isConnected,
     clock,
   };

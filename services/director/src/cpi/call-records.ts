@@ -80,7 +80,7 @@ export class CallRecords {
         deleteAll(tx, ended);
         const inTheWay = [...things, ANYTHING]
           .flatMap((thing) => [...tx.cpiCalls.by("byThing", thing)])
-          .find((other) => this.#isLeft(other) && !this.#isOfFormer(other, address));
+          .find((other) => this.isLeft(other) && !this.#isOfFormer(other, address));
         if (inTheWay) throw new UnavailableError(whyHeldUp(inTheWay, clock.nowMs()));
         if (!this.#isOnly) tx.cpiCalls.put(made);
       });
@@ -98,7 +98,7 @@ export class CallRecords {
   }
 
   /** Nobody waits for it, nor saw its end. */
-  #isLeft({ callId }: CpiCall): boolean {
+  isLeft({ callId }: CpiCall): boolean {
     return !this.#awaited.has(callId) && !this.#ended.has(callId);
   }
 
@@ -129,7 +129,7 @@ export class CallRecords {
   /** Ends what may still run at a dispatcher that obeys this director, and that nobody waits for. */
   async settle({ address, client }: Dispatcher): Promise<void> {
     const { tablet, endTimeoutMs } = this.#options;
-    const isLeft = (call: CpiCall) => this.#isLeft(call);
+    const isLeft = (call: CpiCall) => this.isLeft(call);
     const left = await tablet.read((tables) => [...tables.cpiCalls.by("byDispatcher", address)].filter(isLeft));
     const { id: directorId, generation: directorGeneration } = tablet;
     // Those of former directors have ended: it would not obey otherwise.

@@ -17,15 +17,14 @@ export interface LookedUp {
 }
 
 export function whatIsKnown(context: Context, tables: DirectorTables, { steps, hosts }: LookedUp): Known {
-  const underWay = context.callsUnderWay();
-  const awaited = new Set(underWay.map(({ callId }) => callId));
+  const { callRecords } = context;
   return {
     taskOf: (taskId) => tables.tasks.get(taskKey(taskId)),
     locks: context.locks.list(),
     openSteps: (taskId) => steps.get(taskId) ?? [],
     liveIn: (queue) => tables.tasks.count("liveByQueue", queue),
-    callsOf: (taskId) => underWay.filter((call) => call.taskId === taskId),
-    callsAt: (thing) => [...tables.cpiCalls.by("byThing", thing)].filter(({ callId }) => !awaited.has(callId)),
+    callsOf: (taskId) => callRecords.awaited.filter((call) => call.taskId === taskId),
+    callsAt: (thing) => [...tables.cpiCalls.by("byThing", thing)].filter((call) => callRecords.isLeft(call)),
     nowMs: context.clock.nowMs(),
     vmOf: (name) => {
       const instance = recordedInstance(tables, name);
