@@ -14,6 +14,7 @@ import {
   UnavailableError,
 } from "@diskmesh/domain";
 import { type Metadata, status } from "@grpc/grpc-js";
+import { context } from "@opentelemetry/api";
 import { ActiveCall } from "./call-context.js";
 import type { RpcServerLimits } from "./limits.js";
 import { passingCause } from "./passing-causes.js";
@@ -117,7 +118,7 @@ export class CallGate {
     const traced = startServerSpan(method.path, call.metadata);
     const sendFailure = (error: unknown): void => {
       const answer = statusOfError(error, requestId);
-      this.#report({
+      const failure = {
         method: method.path,
         identity: caller?.identity,
         status: status[answer.code],
@@ -125,7 +126,9 @@ export class CallGate {
         requestId,
         error,
         unexpected: !(error instanceof DomainError) && passingCause(error, requestId) === undefined,
-      });
+      };
+      // Its line in the log names the trace.
+      context.with(traced.context, () => this.#report(failure));
       endCall(traced, answer.code, error instanceof Error ? error : new Error(messageOf(error)));
       fail(answer);
     };

@@ -14,6 +14,8 @@ export interface TestMeshOptions {
   readonly deviceSizeBytes: number;
   /** Laid over the config of each service of that name. */
   readonly overrides?: Partial<Record<ServiceName, object>>;
+  /** Of every process, beside its own. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** A whole mesh of real processes in a temporary folder, all hosts in az z1, which tests may kill and restart. */
@@ -63,7 +65,7 @@ export class TestMesh implements AsyncDisposable {
     return this.group[Symbol.asyncDispose]();
   }
 
-  #services({ overrides }: TestMeshOptions): ServicePlan[] {
+  #services({ overrides, env = {} }: TestMeshOptions): ServicePlan[] {
     const { group, nats } = this;
     const configs = {
       "disk-registry": {
@@ -87,13 +89,14 @@ export class TestMesh implements AsyncDisposable {
       name: service,
       service,
       config: { ...configs[service], ...overrides?.[service] },
+      env,
     }));
   }
 
-  #agent(hostId: string, { devicesPerHost, deviceSizeBytes, overrides }: TestMeshOptions): ServicePlan {
+  #agent(hostId: string, { devicesPerHost, deviceSizeBytes, overrides, env }: TestMeshOptions): ServicePlan {
     const { group, nats } = this;
     const registry = group.address("disk-registry");
     const plan = group.hostAgent(hostId, { registry, devices: devicesPerHost, deviceSizeBytes, nats });
-    return { ...plan, config: { ...plan.config, ...overrides?.["disk-agent"] } };
+    return { ...plan, env: { ...plan.env, ...env }, config: { ...plan.config, ...overrides?.["disk-agent"] } };
   }
 }

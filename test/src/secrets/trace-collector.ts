@@ -2,9 +2,44 @@ import { once } from "node:events";
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** Takes what processes export as traces. */
+/** A span as a receiver gets it. */
+export interface ReceivedSpan {
+  /** Of the process that made it. */
+  readonly service: string;
+  readonly name: string;
+  readonly traceId: string;
+  readonly failed: boolean;
+  readonly attributes: Readonly<Record<string, unknown>>;
+}
+
+interface Attribute {
+  readonly key: string;
+  readonly value: { readonly stringValue?: string; readonly intValue?: number };
+}
+
+interface TracesBody {
+  readonly resourceSpans: readonly {
+    readonly resource: { readonly attributes: readonly Attribute[] };
+    readonly scopeSpans: readonly {
+      readonly spans: readonly {
+        readonly name: string;
+        readonly traceId: string;
+        readonly status: { readonly code?: number };
+        readonly attributes: readonly Attribute[];
+      }[];
+    }[];
+  }[];
+}
+
+const STATUS_ERROR = 2;
+
+const valuesOf = (attributes: readonly Attribute[]) =>
+  Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? value.intValue]));
+
+/** Takes what processes export as traces and metrics. */
 export class TraceCollector {
   received = "";
+  readonly spans: ReceivedSpan[] = [];
 
   private constructor(
     private readonly server: Server,
@@ -13,10 +48,15 @@ export class TraceCollector {
 
   static async start(): Promise<TraceCollector> {
     const server = createServer((request, response) => {
+      let body = "";
       request.setEncoding("utf8").on("data", (text: string) => {
-        collector.received += text;
+        body += text;
       });
-      request.on("end", () => response.end("{}"));
+      request.on("end", () => {
+        collector.received += body;
+        if (request.url === "/v1/traces") collector.#take(JSON.parse(body));
+        response.end("{}");
+      });
     });
     server.listen(0, "127.0.0.1");
     await once(server, "listening");
@@ -27,5 +67,20 @@ export class TraceCollector {
   async close(): Promise<void> {
     this.server.closeAllConnections();
     await new Promise((resolve) => this.server.close(resolve));
+  }
+
+  #take({ resourceSpans }: TracesBody): void {
+    for (const { resource, scopeSpans } of resourceSpans) {
+      const service = String(valuesOf(resource.attributes)["service.name"]);
+      for (const { spans } of scopeSpans)
+        for (const { name, traceId, status, attributes } of spans)
+          this.spans.push({
+            service,
+            name,
+            traceId,
+            failed: status.code === STATUS_ERROR,
+            attributes: valuesOf(attributes),
+          });
+    }
   }
 }

@@ -2,6 +2,7 @@ import type { CpiServiceDefinition } from "@diskmesh/api/cpi";
 import { backoffMs, CancelledError, type Logger, messageOf } from "@diskmesh/domain";
 import type { Client } from "@diskmesh/rpc";
 import type { Clock } from "@diskmesh/service";
+import { context, ROOT_CONTEXT } from "@opentelemetry/api";
 
 /** Takes lines for people. */
 export interface LogSink {
@@ -51,7 +52,9 @@ export class CpiLogs {
     this.#listening.set(logId, listening);
     clearTimeout(listening.timer);
     listening.holders++;
-    for (const client of this.#options.clients) if (!this.#reading.has(client)) void this.#read(client);
+    // The streams are nobody's: they outlast the task that they were opened for, and that task's trace.
+    for (const client of this.#options.clients)
+      if (!this.#reading.has(client)) void context.with(ROOT_CONTEXT, () => this.#read(client));
     return {
       release: () => {
         if (--listening.holders > 0) return;

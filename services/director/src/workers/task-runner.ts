@@ -323,7 +323,7 @@ export class TaskRunner {
   }
 
   async #end(run: TaskRun, { how, record }: Ending): Promise<void> {
-    const { context, taskLog, clock } = this.#options;
+    const { context, taskLog, clock, log } = this.#options;
     const { taskId } = run;
     if (how.event !== "succeed") {
       const task = await context.tablet.read((tables) => tables.tasks.get(taskKey(taskId)));
@@ -334,13 +334,18 @@ export class TaskRunner {
     // In one turn, so that they share a commit. Whoever sees the end has seen all lines.
     void context.events.flush();
     await taskLog.flush(taskId);
-    await context.tablet.transact((tx) => {
+    const ended = await context.tablet.transact((tx) => {
       record?.(tx);
       const current = tx.tasks.get(taskKey(taskId));
-      if (current === undefined || hasEnded(current)) return;
+      if (current === undefined || hasEnded(current)) return undefined;
       const outputSizeBytes = (current.outputSizeBytes ?? 0) + taskLog.sizeBytes(taskId);
-      tx.tasks.put({ ...end(current, how, clock.nowMs()), eventCount: taskLog.eventCount(taskId), outputSizeBytes });
+      const next = { ...end(current, how, clock.nowMs()), eventCount: taskLog.eventCount(taskId), outputSizeBytes };
+      tx.tasks.put(next);
+      return next;
     });
+    if (ended === undefined) return;
+    const { type, user, state, createdAtMs } = ended;
+    log.info({ taskId, type, user, state, durationMs: clock.nowMs() - createdAtMs }, "a task has ended");
   }
 
   /** Errors of the domain are for the user; anything else is a bug, and goes to the log. */

@@ -1,0 +1,173 @@
+import { spawnSync } from "node:child_process";
+import { PassThrough } from "node:stream";
+import { runCommandLine } from "@diskmesh/cli";
+import { MIB_BYTES } from "@diskmesh/domain";
+import { type MetricDeclaration, prometheusNames } from "@diskmesh/metrics";
+import { eventually, freePort, skipBecause } from "@diskmesh/testkit";
+import { expect } from "chai";
+import { addHosts, deployInstances, devicesReady, provideDisk } from "./mesh/steps.js";
+import { TestMesh } from "./mesh/test-mesh.js";
+import { alertsOn, runbookSections, samplesOf } from "./metrics/monitoring.js";
+import { METRICS } from "./metrics/page.js";
+import { TraceCollector } from "./secrets/trace-collector.js";
+
+const PATIENCE = { timeoutMs: 120_000 };
+
+describe("what a mesh tells of itself", function () {
+  this.timeout(300_000);
+  let mesh: TestMesh;
+  let traces: TraceCollector;
+  let ports: Readonly<Record<string, number>>;
+  let [instanceId, diskCid, taskId] = ["", "", 0];
+
+  before(async () => {
+    traces = await TraceCollector.start();
+    const telemetry = { otlpEndpoint: traces.url };
+    const env = { OTEL_BSP_SCHEDULE_DELAY: "200" };
+    ports = Object.fromEntries(
+      await Promise.all(
+        ["director", "cpi-dispatcher", "disk-registry", "disk-agent"].map(async (name) => [name, await freePort()]),
+      ),
+    );
+    const overrides = Object.fromEntries(
+      Object.entries(ports).map(([name, port]) => [name, { telemetry, metrics: { listen: { port } } }]),
+    );
+    mesh = await TestMesh.start({ hosts: 1, devicesPerHost: 2, deviceSizeBytes: 2 * MIB_BYTES, overrides, env });
+    await addHosts(mesh);
+    await devicesReady(mesh);
+    [instanceId = ""] = await deployInstances(mesh);
+    diskCid = await provideDisk(mesh, "data", instanceId);
+  });
+  after(async () => {
+    await mesh?.[Symbol.asyncDispose]();
+    await traces?.close();
+  });
+
+  const scrape = async (name: string): Promise<string> => {
+    const answer = await fetch(`http://127.0.0.1:${ports[name]}/metrics`);
+    return answer.text();
+  };
+
+  it("one provide is one trace through director, NATS, CPI, registry and agent", async () => {
+    const places: [string, RegExp][] = [
+      ["director", /DynamicDiskService\/ProvideDisk$/],
+      ["director", /^task provide_dynamic_disk$/],
+      ["director", /CpiService\/CreateDisk$/],
+      ["cpi-dispatcher", /CpiService\/AttachDisk$/],
+      ["disk-registry", /DiskRegistryService\/PublishDisk$/],
+      ["disk-agent", /DiskAgentService\/ExportDisk$/],
+      ["director", /^mbus add_dynamic_disk$/],
+      ["disk-agent", /^mbus add_dynamic_disk$/],
+    ];
+    await eventually(() => {
+      const task = traces.spans.find(({ name }) => name === "task provide_dynamic_disk");
+      const same = traces.spans.filter(({ traceId }) => traceId === task?.traceId);
+      for (const [service, name] of places)
+        expect(same.filter((span) => span.service === service && name.test(span.name)), `${name}`).not.to.be.empty;
+    }, PATIENCE);
+    const task = traces.spans.find(({ name }) => name === "task provide_dynamic_disk");
+    expect(task?.attributes).to.include({ "diskmesh.disk_name": "data", "diskmesh.instance_id": instanceId });
+    taskId = Number(task?.attributes["diskmesh.task_id"]);
+    expect(task?.attributes["diskmesh.request_id"]).to.equal(`task-${taskId}`);
+    const publish = traces.spans.find(({ name, service }) => /PublishDisk/.test(name) && service === "disk-registry");
+    expect(publish?.attributes).to.have.property("diskmesh.disk_id");
+
+    const { lines } = await mesh.clients.tasks.getTaskOutput({ taskId, type: "debug" });
+    expect(lines).to.include(`trace ${task?.traceId}`);
+  });
+
+  it("nothing that ended as it should is an error, and heartbeats make no trace", () => {
+    const named = (pattern: RegExp) => traces.spans.filter(({ name }) => pattern.test(name));
+    expect(named(/Heartbeat$/)).to.deep.equal([]);
+    expect(named(/Health\/(Check|Watch)$/)).to.deep.equal([]);
+    const [task] = named(/^task provide_dynamic_disk$/);
+    const failed = traces.spans.filter((span) => span.traceId === task?.traceId && span.failed);
+    expect(failed.map(({ service, name }) => `${service} ${name}`)).to.deep.equal([]);
+  });
+
+  it("log lines of director and dispatcher carry the trace's id", async () => {
+    for (const name of ["director", "cpi-dispatcher"])
+      expect(mesh.process(name).logs, name).to.match(/"traceId":"[0-9a-f]{32}"/);
+  });
+
+  it("each process tells what docs/metrics.md says that it tells, and no more", async () => {
+    const told = new Set<string>();
+    for (const name of Object.keys(ports))
+      for (const line of (await scrape(name)).split("\n"))
+        if (line !== "" && !line.startsWith("#")) told.add(line.split(/[{ ]/)[0] as string);
+    const declared = [...METRICS.values()].flat().flatMap((one: MetricDeclaration) => prometheusNames(one));
+    expect([...told].filter((name) => !declared.includes(name))).to.deep.equal(["target_info"]);
+    expect(await scrape("disk-registry")).to.include('diskmesh_disks{state="PUBLISHED"} 1');
+    expect(await scrape("disk-registry")).to.include('diskmesh_hosts{state="ONLINE"} 1');
+    expect(await scrape("director")).to.include('diskmesh_provide_phase_duration_seconds_count{phase="total"} 1');
+  });
+
+  it("a stream that its reader ends is no error, and belongs to no task's trace", async () => {
+    await mesh.process("director").stop();
+    const ended = (service: string) =>
+      traces.spans.filter((span) => span.service === service && /WatchCpiLog$/.test(span.name));
+    await eventually(() => {
+      expect(ended("director")).to.have.length(1);
+      expect(ended("cpi-dispatcher").map(({ traceId }) => traceId)).to.include(ended("director")[0]?.traceId);
+    }, PATIENCE);
+    const [stream] = ended("director");
+    expect(traces.spans.filter(({ traceId, failed }) => traceId === stream?.traceId && failed)).to.deep.equal([]);
+    const tasks = traces.spans.filter(({ name }) => name.startsWith("task "));
+    expect(tasks.map(({ traceId }) => traceId)).not.to.include(stream?.traceId);
+    await mesh.process("director").start();
+  });
+
+  /** Of the processes that answer; whether one does is what Prometheus calls up. */
+  async function samples(): Promise<string[]> {
+    const told = Object.entries(ports).map(async ([name, port]) => {
+      const target = { job: `diskmesh-${name}`, instance: `127.0.0.1:${port}` };
+      const up = (value: number) => `up{job="${target.job}",instance="${target.instance}"} ${value}`;
+      const text = await scrape(name).catch(() => undefined);
+      return text === undefined ? [up(0)] : [up(1), ...samplesOf(text, target)];
+    });
+    // How busy this machine is, is not what is tested.
+    return (await Promise.all(told)).flat().filter((sample) => !/^(rpc|nodejs|target)_/.test(sample));
+  }
+
+  const until = (name: string, sample: string) =>
+    eventually(async () => expect(await scrape(name)).to.include(`${sample}\n`), PATIENCE);
+
+  it("faults fire the alerts that they are to fire, and no other", async function () {
+    if (spawnSync("promtool", ["--version"]).error) skipBecause(this, "promtool is not on PATH");
+    await until("director", "diskmesh_ready 1");
+    expect(alertsOn(await samples())).to.deep.equal([]);
+
+    await mesh.process("cpi-dispatcher").kill();
+    await until("director", 'diskmesh_need{need="dispatcher"} 0');
+    expect(alertsOn(await samples())).to.deep.equal(["DiskmeshNeedMissing", "DiskmeshProcessDown"]);
+    await mesh.process("cpi-dispatcher").start();
+    await until("director", "diskmesh_ready 1");
+
+    await mesh.process("host-1").kill();
+    await until("disk-registry", "diskmesh_disks_without_export 1");
+    expect(alertsOn(await samples())).to.deep.equal([
+      "DiskmeshDiskNotServed",
+      "DiskmeshHostUnavailable",
+      "DiskmeshProcessDown",
+    ]);
+  });
+
+  it("the runbook's commands can be typed as they stand there", async () => {
+    const { caFile: DISKMESH_CA, certFile: DISKMESH_CERT, keyFile: DISKMESH_KEY } = mesh.group.operatorFiles;
+    const environment = {
+      DISKMESH_DIRECTOR: mesh.group.address("director"),
+      DISKMESH_DISPATCHER: mesh.group.address("cpi-dispatcher"),
+      DISKMESH_REGISTRY: mesh.group.address("disk-registry"),
+      ...{ DISKMESH_CA, DISKMESH_CERT, DISKMESH_KEY },
+    };
+    const names = { HOST: "host-1", DEVICE: "host-1-device-1", DISK: diskCid, TASK: String(taskId) };
+    for (const command of new Set([...runbookSections().values()].flat())) {
+      const typed = command.replace(/\b(HOST|DEVICE|DISK|TASK)\b/g, (name) => names[name as keyof typeof names]);
+      const [out, err] = [new PassThrough(), new PassThrough()];
+      const [, , ...args] = typed.split(" ");
+      const { signal } = new AbortController();
+      const code = await runCommandLine(args, { out, err, environment, workingFolder: mesh.group.folder, signal });
+      expect(code, `${typed}: ${out.read() ?? ""}${err.read() ?? ""}`).to.equal(0);
+    }
+  });
+});
