@@ -45,7 +45,9 @@ describe("deploy/monitoring", () => {
 
   it("so does the dashboard", () => {
     const { panels } = JSON.parse(readFileSync(join(monitoringFolder, "dashboard.json"), "utf8"));
-    const expressions = panels.flatMap(({ targets }: { targets: { expr: string }[] }) => targets.map(({ expr }) => expr));
+    const expressions = panels.flatMap(({ targets }: { targets: { expr: string }[] }) =>
+      targets.map(({ expr }) => expr),
+    );
     expect(expressions).to.have.length.above(20);
     for (const expression of expressions) checkExpression(expression);
   });

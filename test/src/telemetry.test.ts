@@ -63,7 +63,10 @@ describe("what a mesh tells of itself", function () {
       const task = traces.spans.find(({ name }) => name === "task provide_dynamic_disk");
       const same = traces.spans.filter(({ traceId }) => traceId === task?.traceId);
       for (const [service, name] of places)
-        expect(same.filter((span) => span.service === service && name.test(span.name)), `${name}`).not.to.be.empty;
+        expect(
+          same.filter((span) => span.service === service && name.test(span.name)),
+          `${name}`,
+        ).not.to.be.empty;
     }, PATIENCE);
     const task = traces.spans.find(({ name }) => name === "task provide_dynamic_disk");
     expect(task?.attributes).to.include({ "diskmesh.disk_name": "data", "diskmesh.instance_id": instanceId });

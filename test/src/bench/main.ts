@@ -6,6 +6,7 @@ import { benchIdle } from "./idle-bench.js";
 import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
 import { benchMesh } from "./mesh-bench.js";
+import { benchMetrics } from "./metrics-bench.js";
 import { benchRegistry } from "./registry-bench.js";
 import { benchStore } from "./store-bench.js";
 import { benchStorm } from "./storm-bench.js";
@@ -17,6 +18,7 @@ type Bench = (
 
 const BENCHES: Readonly<Record<string, Bench>> = {
   registry: benchRegistry,
+  metrics: benchMetrics,
   mesh: benchMesh,
   store: benchStore,
   memory: benchMemory,
