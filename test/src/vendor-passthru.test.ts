@@ -62,7 +62,7 @@ describe("vendor passthru", function () {
         "disk-registry": { heartbeat: { intervalMs: 500, timeoutMs: 120_000, missedUntilSuspected: 200 } },
         director: {
           http: { listen: { port }, users, requestTimeoutMs: 120_000 },
-          drivers: { drivers: drivers.slice(0, 2), restart },
+          drivers: { drivers: [...drivers.slice(0, 2), SHIPPED[2]], restart },
         },
         "disk-agent": {
           drivers: {
@@ -273,22 +273,32 @@ describe("vendor passthru", function () {
     });
   });
 
-  it("the stock client -> lists methods of nodes and drivers and calls one, unchanged", async function () {
+  it("the stock client -> lists and calls methods of nodes and drivers as README shows", async function () {
     if (!programs().has("baremetal")) skipBecause(this, "baremetal (PyPI python-ironicclient) is not on PATH");
-    const baremetal = async (...words: readonly string[]): Promise<string> => {
-      const ca = mesh.group.certificates.files("operator").caFile;
-      const login = ["--os-auth-type", "http_basic", "--os-username", "admin", "--os-password", "pw-admin"];
-      const at = ["--os-endpoint", `https://127.0.0.1:${http("admin").port}`, "--os-cacert", ca];
-      const { stdout } = await promisify(execFile)("baremetal", [...login, ...at, ...words], {
-        env: { PATH: process.env.PATH },
-      });
-      return stdout;
+    const env = {
+      PATH: process.env.PATH,
+      OS_AUTH_TYPE: "http_basic",
+      OS_USERNAME: "admin",
+      OS_PASSWORD: "pw-admin",
+      OS_ENDPOINT: `https://127.0.0.1:${http("admin").port}`,
+      OS_CACERT: mesh.group.certificates.files("operator").caFile,
     };
-    const listed = JSON.parse(await baremetal("node", "passthru", "list", NODE, "-f", "json")) as object[];
-    expect(listed.find((each) => Object.values(each).includes("second_method"))).to.include({ Async: true });
-    const called = await baremetal("node", "passthru", "call", NODE, "echo", "--arg", "k=v", "--arg", "n=5");
-    expect(called).to.contain("'http_method': 'POST'").and.to.contain("'n': 5");
-    expect(await baremetal("driver", "passthru", "list", "sample")).to.contain("d_echo");
+    const shown = shownCommands(readFileSync(join(repositoryFolder, "README.md"), "utf8"));
+    expect(shown.map(({ command }) => command.split(" ").slice(0, 3).join(" "))).to.include.members([
+      "node passthru list",
+      "node passthru call",
+      "driver passthru list",
+      "driver passthru call",
+    ]);
+    for (const { command, output } of shown) {
+      const words = command.replaceAll("host-1-d1", "host-1-device-1").split(" ");
+      const { stdout, stderr } = await promisify(execFile)("baremetal", words, { env }).catch((error) => error);
+      const said = linesOf(`${stdout}${stderr}`);
+      // The node under test has more methods than README shows.
+      for (const line of linesOf(output)) expect(said, command).to.include(line);
+      if (output === "") expect(said, command).to.deep.equal([]);
+    }
+    expect((await send("GET", "/v1/drivers/shelf/vendor_passthru/models")).body).to.equal('{"models":["S24","S60"]}');
   });
 
   describe("a locked node", () => {
@@ -425,6 +435,25 @@ describe("vendor passthru", function () {
       await eventually(async () => expect((await send("POST", `${B}/none`)).status).to.equal(200));
     });
   });
+
+  /** Of the stock client, with what it prints. */
+  function shownCommands(text: string): { readonly command: string; readonly output: string }[] {
+    return [...text.matchAll(/^\$ baremetal (.*)\n((?:[^$`].*\n)*)/gm)].map(([, command = "", output = ""]) => ({
+      command,
+      output,
+    }));
+  }
+
+  /** Neither how wide a table is, nor how long something took, is the same each time. */
+  function linesOf(text: string): string[] {
+    const rows = text.split("\n").filter((line) => line.trim() !== "" && !/^[+-]+$/.test(line));
+    return rows.map((line) =>
+      line
+        .trim()
+        .replace(/ +/g, " ")
+        .replace(/\d+(\.\d+)?(, \d+(\.\d+)?)*/g, "N"),
+    );
+  }
 
   /** Whatever the files of a folder hold. */
   async function textsIn(folder: string): Promise<string> {
