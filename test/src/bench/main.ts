@@ -7,6 +7,7 @@ import { type Measurement, withinBudget } from "./measure.js";
 import { benchMemory } from "./memory-bench.js";
 import { benchMesh } from "./mesh-bench.js";
 import { benchMetrics } from "./metrics-bench.js";
+import { benchPassthru } from "./passthru-bench.js";
 import { benchRegistry } from "./registry-bench.js";
 import { benchStore } from "./store-bench.js";
 import { benchStorm } from "./storm-bench.js";
@@ -20,6 +21,7 @@ const BENCHES: Readonly<Record<string, Bench>> = {
   registry: benchRegistry,
   metrics: benchMetrics,
   mesh: benchMesh,
+  passthru: benchPassthru,
   store: benchStore,
   memory: benchMemory,
   idle: benchIdle,
